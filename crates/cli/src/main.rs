@@ -1,0 +1,2 @@
+//! The `curtail` binary.
+fn main() {}

@@ -1,0 +1,228 @@
+//! Cuts a body out of the bytes of a connection.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::chunk::{ChunkLine, chunk_line, is_field_line};
+use crate::framing::Framing;
+use crate::limits::Limits;
+
+/// Why bytes are not a chunked body (RFC 9112 §7.1). The connection is of no further use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// The chunk size is not a hexadecimal number.
+    #[error("the chunk size is not a hexadecimal number")]
+    Size,
+    /// The chunk size is 2^64 or more.
+    #[error("the chunk size is 2^64 or more")]
+    SizeOverflow,
+    /// A chunk extension that does not begin with a semicolon, or has a control byte.
+    #[error("malformed chunk extension")]
+    Extension,
+    /// No CRLF where the chunked coding has one, or half of one elsewhere.
+    #[error("CR or LF outside of a CRLF, or no CRLF after a chunk")]
+    LineBreak,
+    /// A trailer line that is not a header field.
+    #[error("malformed trailer field")]
+    Trailer,
+    /// Longer than [`Limits::chunk_line_bytes`](crate::Limits::chunk_line_bytes).
+    #[error("chunk size line longer than {limit} bytes")]
+    LineTooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// More than [`Limits::chunk_extension_bytes`](crate::Limits::chunk_extension_bytes) in all.
+    #[error("more than {limit} bytes of chunk extensions")]
+    ExtensionsTooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// More than [`Limits::trailer_bytes`](crate::Limits::trailer_bytes) in all.
+    #[error("more than {limit} bytes of trailer fields")]
+    TrailersTooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+/// One step of a [`BodyDecoder`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decoded {
+    /// Bytes of the body; never empty.
+    Data(Bytes),
+    /// The buffer must be filled further before there is more.
+    NeedMore,
+    /// The body has ended. What is left in the buffer is not part of it.
+    End,
+}
+
+/// The end of the connection was reached inside of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection ended inside of a body")]
+pub struct HalfBody;
+
+/// Decodes one body. Give it the buffer of the connection until it answers [`Decoded::End`]; on the
+/// end of the connection, ask [`BodyDecoder::eof`] whether the body was allowed to end there.
+///
+/// Holds no bytes itself; chunk extensions and trailer fields are checked and dropped.
+#[derive(Debug, Clone)]
+pub struct BodyDecoder {
+    state: State,
+    line_limit: usize,
+    extension_limit: usize,
+    extension_left: usize,
+    trailer_limit: usize,
+    trailer_left: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Bytes left of a `Content-Length`.
+    Length(u64),
+    ChunkLine,
+    /// Bytes left of the current chunk.
+    ChunkData(u64),
+    /// The CRLF after the data of a chunk.
+    ChunkEnd,
+    Trailers,
+    UntilClose,
+    Done,
+}
+
+impl BodyDecoder {
+    /// A decoder for the body of one message.
+    pub fn new(framing: Framing, limits: &Limits) -> BodyDecoder {
+        let state = match framing {
+            Framing::Empty | Framing::Length(0) => State::Done,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::ChunkLine,
+            Framing::UntilClose => State::UntilClose,
+        };
+        BodyDecoder {
+            state,
+            line_limit: limits.chunk_line_bytes,
+            extension_limit: limits.chunk_extension_bytes,
+            extension_left: limits.chunk_extension_bytes,
+            trailer_limit: limits.trailer_bytes,
+            trailer_left: limits.trailer_bytes,
+        }
+    }
+
+    /// True once the body has ended.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Takes what it can from the start of `buf`.
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError`] if the chunked coding is broken or over a limit. Whether it is, and which error
+    /// it gives, does not depend on how the bytes were cut into reads.
+    pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, BodyError> {
+        loop {
+            match self.state {
+                State::Done => return Ok(Decoded::End),
+                State::UntilClose => return Ok(take(buf, u64::MAX)),
+                State::Length(left) => {
+                    let decoded = take(buf, left);
+                    self.advance(left, &decoded, State::Length, State::Done);
+                    return Ok(decoded);
+                }
+                State::ChunkData(left) => {
+                    let decoded = take(buf, left);
+                    self.advance(left, &decoded, State::ChunkData, State::ChunkEnd);
+                    return Ok(decoded);
+                }
+                State::ChunkEnd => {
+                    let seen = buf.len().min(2);
+                    if buf[..seen] != b"\r\n"[..seen] {
+                        return Err(BodyError::LineBreak);
+                    }
+                    if seen < 2 {
+                        return Ok(Decoded::NeedMore);
+                    }
+                    buf.advance(2);
+                    self.state = State::ChunkLine;
+                }
+                State::ChunkLine => match chunk_line(buf, self.line_limit)? {
+                    None => return Ok(Decoded::NeedMore),
+                    Some(line) => self.start_chunk(buf, line)?,
+                },
+                State::Trailers => {
+                    if !self.drop_trailer(buf)? {
+                        return Ok(Decoded::NeedMore);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the body may end where the connection ends: only after its end, or if it lasts until
+    /// the close.
+    ///
+    /// # Errors
+    ///
+    /// [`HalfBody`] if bytes are missing.
+    pub fn eof(&self) -> Result<(), HalfBody> {
+        match self.state {
+            State::Done | State::UntilClose => Ok(()),
+            _ => Err(HalfBody),
+        }
+    }
+
+    fn advance(&mut self, left: u64, decoded: &Decoded, more: fn(u64) -> State, end: State) {
+        if let Decoded::Data(data) = decoded {
+            let left = left - data.len() as u64;
+            self.state = if left == 0 { end } else { more(left) };
+        }
+    }
+
+    fn start_chunk(&mut self, buf: &mut BytesMut, line: ChunkLine) -> Result<(), BodyError> {
+        // Many chunks of one byte with long extensions would otherwise cost us far more than the
+        // limit on the body says.
+        let extension_limit = self.extension_limit;
+        self.extension_left = self
+            .extension_left
+            .checked_sub(line.extension_bytes)
+            .ok_or(BodyError::ExtensionsTooLong { limit: extension_limit })?;
+        buf.advance(line.bytes);
+        self.state = if line.size == 0 { State::Trailers } else { State::ChunkData(line.size) };
+        Ok(())
+    }
+
+    /// Drops one line of the trailer section; true if it was there.
+    fn drop_trailer(&mut self, buf: &mut BytesMut) -> Result<bool, BodyError> {
+        let too_long = BodyError::TrailersTooLong { limit: self.trailer_limit };
+        // The empty line that ends the body is not counted as a trailer field.
+        let most = self.trailer_left.saturating_add(2);
+        let window = &buf[..buf.len().min(most)];
+        let at = match memchr::memchr2(b'\r', b'\n', window) {
+            Some(at) if window[at] == b'\n' => return Err(BodyError::LineBreak),
+            Some(at) if at + 1 < window.len() => at,
+            _ if window.len() == most => return Err(too_long),
+            _ => return Ok(false),
+        };
+        if window[at + 1] != b'\n' {
+            return Err(BodyError::LineBreak);
+        }
+        if at == 0 {
+            self.state = State::Done;
+        } else {
+            if !is_field_line(&window[..at]) {
+                return Err(BodyError::Trailer);
+            }
+            self.trailer_left = self.trailer_left.checked_sub(at + 2).ok_or(too_long)?;
+        }
+        buf.advance(at + 2);
+        Ok(true)
+    }
+}
+
+/// Up to `most` bytes from the start of `buf`.
+fn take(buf: &mut BytesMut, most: u64) -> Decoded {
+    if buf.is_empty() {
+        return Decoded::NeedMore;
+    }
+    let length = usize::try_from(most).map_or(buf.len(), |most| most.min(buf.len()));
+    Decoded::Data(buf.split_to(length).freeze())
+}

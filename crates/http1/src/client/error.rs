@@ -1,0 +1,51 @@
+//! What can go wrong on a connection to a server.
+
+use std::io;
+
+use crate::response::BadAnswer;
+
+/// Why there is no whole answer. The connection is then of no further use.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server closed or reset the connection before the first byte of an answer. On a connection
+    /// that was used before, it may simply have been too old.
+    #[error("the server closed before it answered")]
+    Closed,
+    /// The server closed or reset the connection inside of its answer.
+    #[error("the server closed inside of its answer")]
+    HalfAnswer,
+    /// What the server sent is not an answer.
+    #[error(transparent)]
+    Garbage(#[from] BadAnswer),
+    /// The body is longer than the caller allows.
+    #[error("body of the answer longer than {limit} bytes")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The transport failed otherwise.
+    #[error("transport: {0}")]
+    Io(#[from] io::Error),
+    /// The caller sent a request on a connection that is not [`reusable`](super::Connection::reusable).
+    #[error("the connection cannot carry another request")]
+    NotReusable,
+}
+
+impl ClientError {
+    /// The meaning of a failed read: a reset is an end, and ends are told apart by whether the
+    /// answer had begun.
+    pub(super) fn from_read(error: io::Error, begun: bool) -> ClientError {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => {
+                ClientError::end(begun)
+            }
+            _ => ClientError::Io(error),
+        }
+    }
+
+    /// The meaning of the end of the connection.
+    pub(super) fn end(begun: bool) -> ClientError {
+        if begun { ClientError::HalfAnswer } else { ClientError::Closed }
+    }
+}

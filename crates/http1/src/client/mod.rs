@@ -1,0 +1,277 @@
+//! The client's side of a connection.
+//!
+//! Methods, in the order they are called:
+//!
+//! - [`Connection::send`] sends a request and returns the head of its answer;
+//! - [`Connection::body`] piece by piece until `None`, or [`Connection::body_all`];
+//! - [`Connection::reusable`], before the connection is put aside;
+//! - [`Connection::is_stale`], before it is used again; or [`Connection::surplus_or_closed`], to be
+//!   awaited while it lies idle.
+//!
+//! There are no timeouts: the caller owns the time. After an error, or after a call was cancelled
+//! other than [`Connection::body`] and [`Connection::surplus_or_closed`], drop the connection.
+
+mod error;
+mod transport;
+
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::body::{BodyDecoder, Decoded};
+use crate::io::{fill, poll_fill};
+use crate::limits::Limits;
+use crate::response::{BadAnswer, ResponseHead, parse_response};
+
+pub use error::ClientError;
+use transport::Transport;
+
+/// Most interim answers (1xx) that are read before one answer.
+const INTERIM_MAX: usize = 16;
+
+/// What happened on an idle connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdleEvent {
+    /// The server closed or reset it.
+    Closed,
+    /// The server sent bytes that nobody asked for: a second answer to one request, say.
+    Surplus,
+}
+
+/// A connection to a server, over any stream of bytes.
+#[derive(Debug)]
+pub struct Connection<S> {
+    transport: Transport<S>,
+    limits: Limits,
+    /// Received and not yet parsed; at most `limits.buffer_bound()` bytes.
+    input: BytesMut,
+    state: State,
+    /// The last answer lets the connection live on.
+    keep_alive: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// No request is under way.
+    Idle,
+    /// A request was sent, or begun to be.
+    Waiting,
+    /// The head of an answer was read.
+    Body(BodyDecoder),
+    /// The connection is of no further use.
+    Broken,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// A connection over a stream that was just opened.
+    pub fn new(stream: S, limits: Limits) -> Connection<S> {
+        Connection {
+            transport: Transport::new(stream),
+            limits,
+            input: BytesMut::new(),
+            state: State::Idle,
+            keep_alive: true,
+        }
+    }
+
+    /// The stream, for its addresses and options.
+    pub fn stream(&self) -> &S {
+        self.transport.stream()
+    }
+
+    /// Sends a request, head and body as rendered by
+    /// [`write_request`](crate::write_request), and reads the head of its answer. Interim answers
+    /// (1xx) are skipped. `is_head`: the method is HEAD.
+    ///
+    /// An answer that comes before the whole request is sent is returned; the rest of the request
+    /// goes on being sent while the body is read.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Closed`] before the first byte of an answer, [`ClientError::HalfAnswer`]
+    /// inside of its head, [`ClientError::Garbage`] for what is not an answer, and
+    /// [`ClientError::NotReusable`], with nothing sent, on a connection that is not
+    /// [`reusable`](Connection::reusable).
+    pub async fn send(
+        &mut self,
+        request: &[u8],
+        is_head: bool,
+    ) -> Result<ResponseHead, ClientError> {
+        if !self.reusable() {
+            return Err(ClientError::NotReusable);
+        }
+        self.state = State::Waiting;
+        self.transport.start(request).await;
+        let head = self.read_head(is_head).await;
+        self.state = match &head {
+            Ok(head) => State::Body(BodyDecoder::new(head.framing(), &self.limits)),
+            Err(_) => State::Broken,
+        };
+        let head = head?;
+        self.keep_alive = head.keep_alive();
+        self.end_if_done();
+        Ok(head)
+    }
+
+    /// The next piece of the body, as it arrives; `None` at its end, and ever after. Safe to cancel.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::HalfAnswer`] if the server closes inside of the body,
+    /// [`ClientError::Garbage`] if its framing is broken.
+    pub async fn body(&mut self) -> Result<Option<Bytes>, ClientError> {
+        let piece = self.read_body().await;
+        if piece.is_err() {
+            self.state = State::Broken;
+        }
+        piece
+    }
+
+    /// The rest of the body in one piece.
+    ///
+    /// # Errors
+    ///
+    /// As [`body`](Connection::body), and [`ClientError::TooLarge`] if it is longer than `limit`
+    /// bytes.
+    pub async fn body_all(&mut self, limit: usize) -> Result<Bytes, ClientError> {
+        let Some(first) = self.body().await? else { return Ok(Bytes::new()) };
+        let mut whole = BytesMut::new();
+        let mut length = first.len();
+        let mut single = Some(first);
+        loop {
+            if length > limit {
+                self.state = State::Broken;
+                return Err(ClientError::TooLarge { limit });
+            }
+            let Some(piece) = self.body().await? else { break };
+            // Most bodies are one piece, which is then not copied.
+            if let Some(first) = single.take() {
+                whole.extend_from_slice(&first);
+            }
+            length = length.saturating_add(piece.len());
+            if length <= limit {
+                whole.extend_from_slice(&piece);
+            }
+        }
+        Ok(single.unwrap_or_else(|| whole.freeze()))
+    }
+
+    /// True if the connection can carry a request: it is new, or its last answer has ended, was not
+    /// the last by its own word, and no byte has been seen after it, and the whole request had been
+    /// sent by then. Looks at nothing new: see [`is_stale`](Connection::is_stale).
+    pub fn reusable(&self) -> bool {
+        matches!(self.state, State::Idle)
+            && self.keep_alive
+            && self.input.is_empty()
+            && self.transport.is_sent()
+    }
+
+    /// True if bytes followed the end of the last answer: the server answered twice, or does not
+    /// know the length of its own answers.
+    pub fn has_surplus(&self) -> bool {
+        matches!(self.state, State::Idle) && !self.input.is_empty()
+    }
+
+    /// True if the connection must not be used again: it is not [`reusable`](Connection::reusable),
+    /// or the server has closed it or sent bytes unasked. Looks without waiting, so a close that is
+    /// still on its way is not seen; [`ClientError::Closed`] is what it then looks like.
+    pub fn is_stale(&mut self) -> bool {
+        if !self.reusable() {
+            return true;
+        }
+        let bound = self.limits.buffer_bound();
+        let mut cx = Context::from_waker(Waker::noop());
+        let read = poll_fill(self.transport.stream_mut(), &mut self.input, bound, &mut cx);
+        self.note(match read {
+            Poll::Pending => return false,
+            Poll::Ready(read) => read.unwrap_or(0),
+        });
+        true
+    }
+
+    /// Waits on an idle connection until the server closes it or sends bytes unasked. It is not
+    /// reusable afterwards. Safe to cancel.
+    pub async fn surplus_or_closed(&mut self) -> IdleEvent {
+        if !self.input.is_empty() {
+            return IdleEvent::Surplus;
+        }
+        if matches!(self.state, State::Broken) {
+            return IdleEvent::Closed;
+        }
+        let bound = self.limits.buffer_bound();
+        let read = fill(self.transport.stream_mut(), &mut self.input, bound).await;
+        self.note(read.unwrap_or(0))
+    }
+
+    /// Takes note of a read from an idle connection.
+    fn note(&mut self, bytes: usize) -> IdleEvent {
+        if bytes > 0 {
+            return IdleEvent::Surplus;
+        }
+        self.state = State::Broken;
+        IdleEvent::Closed
+    }
+
+    async fn read_head(&mut self, is_head: bool) -> Result<ResponseHead, ClientError> {
+        let bound = self.limits.buffer_bound();
+        let mut begun = false;
+        let mut interim = 0;
+        loop {
+            match parse_response(&mut self.input, &self.limits, is_head)? {
+                Some(head) if head.status() == 101 => return Err(BadAnswer::Upgrade.into()),
+                Some(head) if head.is_interim() => {
+                    interim += 1;
+                    if interim > INTERIM_MAX {
+                        return Err(BadAnswer::TooManyInterim { limit: INTERIM_MAX }.into());
+                    }
+                }
+                Some(head) => return Ok(head),
+                None => {
+                    match self.transport.fill(&mut self.input, bound).await {
+                        Ok(0) => return Err(ClientError::end(begun)),
+                        Ok(_) => begun = true,
+                        Err(error) => return Err(ClientError::from_read(error, begun)),
+                    };
+                }
+            }
+        }
+    }
+
+    async fn read_body(&mut self) -> Result<Option<Bytes>, ClientError> {
+        let bound = self.limits.buffer_bound();
+        loop {
+            let decoder = match &mut self.state {
+                State::Body(decoder) => decoder,
+                State::Idle => return Ok(None),
+                State::Waiting | State::Broken => return Err(ClientError::NotReusable),
+            };
+            match decoder.decode(&mut self.input).map_err(BadAnswer::Body)? {
+                Decoded::Data(data) => {
+                    self.end_if_done();
+                    return Ok(Some(data));
+                }
+                Decoded::End => {
+                    self.end_if_done();
+                    return Ok(None);
+                }
+                Decoded::NeedMore => {}
+            }
+            match self.transport.fill(&mut self.input, bound).await {
+                Ok(0) => {
+                    decoder.eof().map_err(|_| ClientError::HalfAnswer)?;
+                    self.state = State::Idle;
+                    return Ok(None);
+                }
+                Ok(_) => {}
+                Err(error) => return Err(ClientError::from_read(error, true)),
+            }
+        }
+    }
+
+    fn end_if_done(&mut self) {
+        if matches!(&self.state, State::Body(decoder) if decoder.is_done()) {
+            self.state = State::Idle;
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The header fields of one head: positions into the bytes that were received.
+
+use bytes::Bytes;
+
+use crate::token::list;
+
+/// Where a name and its value are in the head.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    name: (u32, u32),
+    value: (u32, u32),
+}
+
+/// A head's bytes and its fields, in the order received. Cloning shares the bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Fields {
+    head: Bytes,
+    spans: Vec<Span>,
+    /// Set if `Connection` names anything but `close` and `keep-alive`; then those names are
+    /// hop-by-hop too.
+    connection_names: bool,
+}
+
+/// Positions of fields, taken while `httparse` still borrows the buffer.
+#[derive(Debug)]
+pub(crate) struct Spans(Vec<Span>);
+
+/// The position of `part` inside `whole`. Both are of one buffer, so this is plain arithmetic; if
+/// they were not, the result is an empty range instead of a panic.
+pub(crate) fn position(whole: &[u8], part: &[u8]) -> (u32, u32) {
+    let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+    match start.checked_add(part.len()) {
+        // Heads are shorter than 2^32 bytes: `HEAD_BYTES_MAX`.
+        Some(end) if end <= whole.len() => (start as u32, end as u32),
+        _ => (0, 0),
+    }
+}
+
+impl Spans {
+    /// The positions of `headers` within `head`.
+    pub(crate) fn of(head: &[u8], headers: &[httparse::Header<'_>]) -> Spans {
+        let span = |header: &httparse::Header<'_>| Span {
+            name: position(head, header.name.as_bytes()),
+            value: position(head, header.value),
+        };
+        Spans(headers.iter().map(span).collect())
+    }
+}
+
+impl Fields {
+    /// Joins positions with the bytes they point into.
+    pub(crate) fn new(head: Bytes, spans: Spans, connection_names: bool) -> Fields {
+        Fields { head, spans: spans.0, connection_names }
+    }
+
+    /// The bytes at a position of the head.
+    pub(crate) fn slice(&self, (start, end): (u32, u32)) -> &[u8] {
+        self.head.get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// As [`Fields::slice`], for a part that was checked to be ASCII.
+    pub(crate) fn text(&self, position: (u32, u32)) -> &str {
+        std::str::from_utf8(self.slice(position)).unwrap_or_default()
+    }
+
+    /// All fields, in the order received.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.spans.iter().map(|span| (self.text(span.name), self.slice(span.value)))
+    }
+
+    /// The first value of the field `name`, whatever its case.
+    pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
+        self.spans
+            .iter()
+            .find(|span| self.slice(span.name).eq_ignore_ascii_case(name.as_bytes()))
+            .map(|span| self.slice(span.value))
+    }
+
+    /// The fields that a proxy passes on.
+    pub(crate) fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let passes = |span: &&Span| {
+            let name = self.slice(span.name);
+            let listed = self.connection_names && self.connection_lists(name);
+            !listed && !is_hop_by_hop_name(name)
+        };
+        self.spans.iter().filter(passes).map(|span| (self.text(span.name), self.slice(span.value)))
+    }
+
+    /// True if a `Connection` field names `name`. `Host` is exempt: a client must not be able to
+    /// make a proxy drop the field that every request needs.
+    fn connection_lists(&self, name: &[u8]) -> bool {
+        !name.eq_ignore_ascii_case(b"host")
+            && self
+                .iter()
+                .filter(|(field, _)| field.eq_ignore_ascii_case("connection"))
+                .flat_map(|(_, value)| list(value))
+                .any(|listed| listed.eq_ignore_ascii_case(name))
+    }
+}
+
+/// True for the fields that concern one connection alone and are never passed on by a proxy
+/// (RFC 9110 §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`,
+/// `Transfer-Encoding`, `Upgrade`, and the two `Proxy-Auth…` fields. The names that a `Connection`
+/// field lists come on top: see [`RequestHead::end_to_end`](crate::RequestHead::end_to_end).
+pub fn is_hop_by_hop(name: &str) -> bool {
+    is_hop_by_hop_name(name.as_bytes())
+}
+
+fn is_hop_by_hop_name(name: &[u8]) -> bool {
+    let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    // The length rules out most fields before any comparison.
+    match name.len() {
+        2 => is("te"),
+        7 => is("trailer") || is("upgrade"),
+        10 => is("connection") || is("keep-alive"),
+        16 => is("proxy-connection"),
+        17 => is("transfer-encoding"),
+        18 => is("proxy-authenticate"),
+        19 => is("proxy-authorization"),
+        _ => false,
+    }
+}

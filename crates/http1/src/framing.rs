@@ -1,0 +1,166 @@
+//! How long a body is, and whether the connection lasts: one pass over the fields of a head.
+
+use crate::token::{list, trim};
+
+/// How the end of a body is found (RFC 9112 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// There is no body.
+    Empty,
+    /// This many bytes (`Content-Length`).
+    Length(u64),
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+    /// All bytes until the peer closes; answers only.
+    UntilClose,
+}
+
+/// The version in the first line of a message. Others are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0: no chunked coding, closes unless `Connection: keep-alive`.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+}
+
+/// Why the length of a body cannot be trusted (RFC 9112 §6.1–6.3). Each of these is a way to make
+/// two recipients see different messages in the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FramingFault {
+    /// Both fields that give a length.
+    #[error("both Content-Length and Transfer-Encoding")]
+    BothLengths,
+    /// More than one `Content-Length`, even if they agree.
+    #[error("more than one Content-Length")]
+    ManyLengths,
+    /// Not a plain decimal number below 2^64.
+    #[error("Content-Length is not a decimal number below 2^64")]
+    BadLength,
+    /// `Transfer-Encoding` in a message of HTTP/1.0.
+    #[error("Transfer-Encoding in HTTP/1.0")]
+    CodingInHttp10,
+    /// `Transfer-Encoding` does not end in exactly one `chunked`.
+    #[error("Transfer-Encoding does not end in exactly one chunked")]
+    NotChunkedLast,
+    /// A coding other than `chunked`, with `chunked` in its proper place.
+    #[error("transfer coding other than chunked")]
+    UnknownCoding,
+}
+
+/// What the fields of one head say about framing and persistence.
+#[derive(Debug, Default)]
+pub(crate) struct Digest {
+    length: Option<Result<u64, FramingFault>>,
+    codings: Codings,
+    close: bool,
+    keep_alive: bool,
+    /// `Connection` names other fields.
+    pub(crate) connection_names: bool,
+    /// Number of `Host` fields.
+    pub(crate) hosts: usize,
+    /// `Expect: 100-continue`.
+    pub(crate) expects_continue: bool,
+}
+
+/// The codings of all `Transfer-Encoding` fields, as one list.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Codings {
+    present: bool,
+    chunked: u32,
+    others: u32,
+    chunked_last: bool,
+}
+
+impl Digest {
+    /// Reads the fields that matter here and skips the rest.
+    pub(crate) fn of(headers: &[httparse::Header<'_>]) -> Digest {
+        let mut digest = Digest::default();
+        for header in headers {
+            // The length of the name rules out nearly every field before a comparison.
+            match header.name.len() {
+                4 if header.name.eq_ignore_ascii_case("host") => digest.hosts += 1,
+                6 if header.name.eq_ignore_ascii_case("expect") => {
+                    digest.expects_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
+                }
+                10 if header.name.eq_ignore_ascii_case("connection") => {
+                    digest.connection(header.value);
+                }
+                14 if header.name.eq_ignore_ascii_case("content-length") => {
+                    digest.length = Some(match digest.length {
+                        Some(_) => Err(FramingFault::ManyLengths),
+                        None => decimal(trim(header.value)).ok_or(FramingFault::BadLength),
+                    });
+                }
+                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
+                    digest.codings.add(header.value);
+                }
+                _ => {}
+            }
+        }
+        digest
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in list(value) {
+            if option.eq_ignore_ascii_case(b"close") {
+                self.close = true;
+            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if !option.is_empty() {
+                self.connection_names = true;
+            }
+        }
+    }
+
+    /// The framing that the fields declare; `None` if they declare none.
+    pub(crate) fn framing(&self, version: Version) -> Result<Option<Framing>, FramingFault> {
+        let codings = self.codings;
+        if !codings.present {
+            return Ok(self.length.transpose()?.map(Framing::Length));
+        }
+        if self.length.is_some() {
+            return Err(FramingFault::BothLengths);
+        }
+        if version == Version::Http10 {
+            return Err(FramingFault::CodingInHttp10);
+        }
+        if codings.chunked != 1 || !codings.chunked_last {
+            return Err(FramingFault::NotChunkedLast);
+        }
+        if codings.others > 0 {
+            return Err(FramingFault::UnknownCoding);
+        }
+        Ok(Some(Framing::Chunked))
+    }
+
+    /// Whether the sender lets the connection live on after this message (RFC 9112 §9.3).
+    pub(crate) fn persists(&self, version: Version) -> bool {
+        !self.close && (version == Version::Http11 || self.keep_alive)
+    }
+}
+
+impl Codings {
+    fn add(&mut self, value: &[u8]) {
+        self.present = true;
+        for coding in list(value) {
+            self.chunked_last = coding.eq_ignore_ascii_case(b"chunked");
+            if self.chunked_last {
+                self.chunked = self.chunked.saturating_add(1);
+            } else {
+                self.others = self.others.saturating_add(1);
+            }
+        }
+    }
+}
+
+/// A number of digits only, below 2^64: no sign, no list, not empty.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, &byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}

@@ -1,0 +1,90 @@
+//! Why a request is refused, and with what status.
+
+use crate::body::BodyError;
+use crate::framing::FramingFault;
+use crate::scan::ScanFault;
+
+/// A request that is answered with an error, after which the connection is closed: what follows in
+/// its bytes cannot be trusted. The text says what was wrong and names the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reject {
+    /// 400: not a request of HTTP/1 (RFC 9112 §2.2, §3, §5).
+    #[error("malformed request: {0}")]
+    Malformed(&'static str),
+    /// 400, or 501 for a coding that is not known: the length of the body cannot be trusted
+    /// (RFC 9112 §6).
+    #[error("request body without a reliable length: {0}")]
+    Framing(FramingFault),
+    /// 400: the body breaks the chunked coding (RFC 9112 §7.1).
+    #[error("malformed request body: {0}")]
+    Body(BodyError),
+    /// 408: the head did not arrive in time.
+    #[error("the head of the request took longer than {limit_ms} ms")]
+    HeadTimeout {
+        /// The limit, in milliseconds.
+        limit_ms: u64,
+    },
+    /// 408: the body did not arrive in time.
+    #[error("the body of the request took longer than {limit_ms} ms")]
+    BodyTimeout {
+        /// The limit, in milliseconds.
+        limit_ms: u64,
+    },
+    /// 413: declared or received more than [`Limits::body_bytes`](crate::Limits::body_bytes).
+    #[error("request body longer than {limit} bytes")]
+    BodyTooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// 414: the request line alone fills [`Limits::head_bytes`](crate::Limits::head_bytes).
+    #[error("request line longer than {limit} bytes")]
+    TargetTooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// 431: the head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
+    #[error("request head longer than {limit} bytes")]
+    HeadTooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// 431: more fields than [`Limits::headers`](crate::Limits::headers).
+    #[error("more than {limit} header fields")]
+    TooManyHeaders {
+        /// The limit, as a count.
+        limit: usize,
+    },
+    /// 501: the method CONNECT.
+    #[error("CONNECT is not supported")]
+    Connect,
+    /// 505: neither HTTP/1.0 nor HTTP/1.1.
+    #[error("only HTTP/1.0 and HTTP/1.1 are supported")]
+    Version,
+}
+
+impl Reject {
+    /// The status code to answer with.
+    pub fn status(&self) -> u16 {
+        match self {
+            Reject::Malformed(_) | Reject::Body(_) => 400,
+            Reject::Framing(FramingFault::UnknownCoding) => 501,
+            Reject::Framing(_) => 400,
+            Reject::HeadTimeout { .. } | Reject::BodyTimeout { .. } => 408,
+            Reject::BodyTooLarge { .. } => 413,
+            Reject::TargetTooLong { .. } => 414,
+            Reject::HeadTooLarge { .. } | Reject::TooManyHeaders { .. } => 431,
+            Reject::Connect => 501,
+            Reject::Version => 505,
+        }
+    }
+
+    /// The verdict on a head that could not be cut out.
+    pub(crate) fn from_scan(fault: ScanFault, limit: usize) -> Reject {
+        match fault {
+            ScanFault::BareLineBreak => Reject::Malformed("CR or LF outside of a CRLF"),
+            ScanFault::Folded => Reject::Malformed("a header line begins with white space"),
+            ScanFault::TooLong { first_line: true } => Reject::TargetTooLong { limit },
+            ScanFault::TooLong { first_line: false } => Reject::HeadTooLarge { limit },
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The head of a request: cut out, parsed, and refused if two recipients could read it differently.
+
+use std::mem::MaybeUninit;
+
+use bytes::{Buf, BytesMut};
+
+use crate::fields::{Fields, Spans, position};
+use crate::framing::{Digest, Framing, Version};
+use crate::limits::{HEADERS_MAX, Limits};
+use crate::reject::Reject;
+use crate::scan::head_end;
+use crate::token::{is_token, is_token_byte};
+
+/// The head of a request (RFC 9112 §3, §5). It owns the bytes that it was parsed from; cloning it
+/// shares them.
+#[derive(Debug, Clone)]
+pub struct RequestHead {
+    fields: Fields,
+    method: (u32, u32),
+    target: (u32, u32),
+    version: Version,
+    framing: Framing,
+    keep_alive: bool,
+    expects_continue: bool,
+}
+
+impl RequestHead {
+    /// The method as sent; methods are case-sensitive (RFC 9110 §9.1).
+    pub fn method(&self) -> &str {
+        self.fields.text(self.method)
+    }
+
+    /// True for HEAD, whose answer has no body.
+    pub fn is_head(&self) -> bool {
+        self.method() == "HEAD"
+    }
+
+    /// The request target as sent (RFC 9112 §3.2): origin-form (`/a?b`), absolute-form
+    /// (`http://host/a?b`) or `*`.
+    pub fn target(&self) -> &str {
+        self.fields.text(self.target)
+    }
+
+    /// The path and query of the target: what is sent to an origin server. `/` if an absolute-form
+    /// target has no path, `*` for the target `*`.
+    pub fn path_and_query(&self) -> &str {
+        match absolute(self.target()) {
+            // A query without a path cannot be written in origin-form without inventing the path;
+            // the parser refuses it, so the rest is empty or begins with a slash.
+            Some((_, "")) => "/",
+            Some((_, rest)) => rest,
+            None => self.target(),
+        }
+    }
+
+    /// Host and port that the request is for: those of an absolute-form target, which win over
+    /// `Host` (RFC 9112 §3.2.2), or else `Host`. `None` only in HTTP/1.0.
+    pub fn authority(&self) -> Option<&[u8]> {
+        match absolute(self.target()) {
+            Some((authority, _)) => Some(authority.as_bytes()),
+            None => self.header("host"),
+        }
+    }
+
+    /// The version of the request.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The first value of the field `name`, whatever its case, without white space around it.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.fields.get(name)
+    }
+
+    /// All fields as received: names in their case, values without white space around them.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.iter()
+    }
+
+    /// The fields that a proxy passes on: all but the hop-by-hop ones
+    /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names
+    /// (RFC 9110 §7.6.1). `Host` stays even if `Connection` names it.
+    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.end_to_end()
+    }
+
+    /// True if the client lets the connection live on after the answer (RFC 9112 §9.3).
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// True if the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
+    /// Never in HTTP/1.0, nor without a body.
+    pub fn expects_continue(&self) -> bool {
+        self.expects_continue
+    }
+
+    /// How the end of the body is found. Never [`Framing::UntilClose`].
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+}
+
+/// Takes the head of a request from the start of `buf`, with its empty line, and leaves what follows.
+/// `None` if more bytes are needed. Empty lines before the head are dropped (RFC 9112 §2.2).
+///
+/// # Errors
+///
+/// [`Reject`] tells why the request is refused. `buf` is then left as it is, and nothing more can be
+/// read from it. The verdict does not depend on how the bytes were cut into reads.
+pub fn parse_request(buf: &mut BytesMut, limits: &Limits) -> Result<Option<RequestHead>, Reject> {
+    while buf.starts_with(b"\r\n") {
+        buf.advance(2);
+    }
+    if buf.is_empty() || buf[..] == b"\r"[..] {
+        return Ok(None);
+    }
+    let limit = limits.head_bound();
+    check_method_so_far(&buf[..buf.len().min(limit)])?;
+    let end = match head_end(buf, limit) {
+        Ok(Some(end)) => end,
+        Ok(None) => return Ok(None),
+        Err(fault) => return Err(Reject::from_scan(fault, limit)),
+    };
+    let parts = Parts::parse(&buf[..end], limits)?;
+    let head = buf.split_to(end).freeze();
+    Ok(Some(RequestHead {
+        fields: Fields::new(head, parts.spans, parts.connection_names),
+        method: parts.method,
+        target: parts.target,
+        version: parts.version,
+        framing: parts.framing,
+        keep_alive: parts.keep_alive,
+        expects_continue: parts.expects_continue,
+    }))
+}
+
+/// Refuses what cannot become a request (a TLS hello, say) from its first byte that is wrong,
+/// instead of waiting for the end of a head that will not come.
+fn check_method_so_far(buf: &[u8]) -> Result<(), Reject> {
+    match buf.iter().position(|&byte| !is_token_byte(byte)) {
+        Some(end) if end == 0 || buf[end] != b' ' => {
+            Err(Reject::Malformed("the method is not a token"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A parsed head before its bytes are cut off the buffer.
+struct Parts {
+    spans: Spans,
+    method: (u32, u32),
+    target: (u32, u32),
+    version: Version,
+    framing: Framing,
+    keep_alive: bool,
+    expects_continue: bool,
+    connection_names: bool,
+}
+
+impl Parts {
+    fn parse(head: &[u8], limits: &Limits) -> Result<Parts, Reject> {
+        let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        let bound = limits.headers_bound();
+        match request.parse_with_uninit_headers(head, &mut table[..bound]) {
+            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+            Ok(_) => return Err(Reject::Malformed("the head does not end where it should")),
+            Err(error) => return Err(explain(error, head, bound)),
+        }
+        let method = request.method.unwrap_or_default();
+        let target = request.path.unwrap_or_default();
+        let version = if request.version == Some(0) { Version::Http10 } else { Version::Http11 };
+        check_target(method, target)?;
+
+        let digest = Digest::of(request.headers);
+        let framing = match digest.framing(version) {
+            Ok(framing) => framing.unwrap_or(Framing::Empty),
+            Err(fault) => return Err(Reject::Framing(fault)),
+        };
+        check_host(&digest, version, request.headers)?;
+        if let Framing::Length(length) = framing
+            && usize::try_from(length).map_or(true, |length| length > limits.body_bytes)
+        {
+            return Err(Reject::BodyTooLarge { limit: limits.body_bytes });
+        }
+        let framing = if framing == Framing::Length(0) { Framing::Empty } else { framing };
+        Ok(Parts {
+            spans: Spans::of(head, request.headers),
+            method: position(head, method.as_bytes()),
+            target: position(head, target.as_bytes()),
+            version,
+            framing,
+            keep_alive: digest.persists(version),
+            expects_continue: digest.expects_continue
+                && version == Version::Http11
+                && framing != Framing::Empty,
+            connection_names: digest.connection_names,
+        })
+    }
+}
+
+/// Names what the parser found.
+fn explain(error: httparse::Error, head: &[u8], headers_limit: usize) -> Reject {
+    use httparse::Error;
+    match error {
+        Error::TooManyHeaders => Reject::TooManyHeaders { limit: headers_limit },
+        Error::Version if other_version(head) => Reject::Version,
+        Error::Version => Reject::Malformed("the request line does not end in a version"),
+        Error::HeaderName => Reject::Malformed("a field name is not a token followed by a colon"),
+        Error::HeaderValue => Reject::Malformed("a control byte in a field value"),
+        Error::NewLine => Reject::Malformed("bytes after the version"),
+        Error::Token | Error::Status => Reject::Malformed("the request line is not three words"),
+    }
+}
+
+/// True if the request line ends in `HTTP/<digit>.<digit>`, or `HTTP/<digit>`: well formed, but not
+/// a version that is spoken here.
+fn other_version(head: &[u8]) -> bool {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let word = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    match word.strip_prefix(b"HTTP/") {
+        Some([major, b'.', minor]) => major.is_ascii_digit() && minor.is_ascii_digit(),
+        Some([major]) => major.is_ascii_digit(),
+        _ => false,
+    }
+}
+
+/// The four forms of a target (RFC 9112 §3.2), visible ASCII throughout.
+fn check_target(method: &str, target: &str) -> Result<(), Reject> {
+    if method == "CONNECT" {
+        return Err(Reject::Connect);
+    }
+    if !is_token(method.as_bytes()) {
+        return Err(Reject::Malformed("the method is not a token"));
+    }
+    // A fragment is never sent; recipients differ in where they cut it off.
+    if !target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return Err(Reject::Malformed("the target has a byte that no target may have"));
+    }
+    let sound = match absolute(target) {
+        Some((authority, rest)) => {
+            !authority.is_empty() && is_authority(authority.as_bytes()) && !rest.starts_with('?')
+        }
+        None => target.starts_with('/') || (target == "*" && method == "OPTIONS"),
+    };
+    if sound { Ok(()) } else { Err(Reject::Malformed("the target has none of the valid forms")) }
+}
+
+/// The authority of an absolute-form target, and what follows it; `None` for the other forms.
+fn absolute(target: &str) -> Option<(&str, &str)> {
+    // Nearly all targets are of origin-form; a search for the scheme is not free.
+    if target.starts_with('/') {
+        return None;
+    }
+    let (scheme, rest) = target.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return None;
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    Some(rest.split_at(end))
+}
+
+/// Exactly one sound `Host` in HTTP/1.1, at most one in HTTP/1.0 (RFC 9112 §3.2). It may be empty.
+fn check_host(
+    digest: &Digest,
+    version: Version,
+    headers: &[httparse::Header<'_>],
+) -> Result<(), Reject> {
+    match (digest.hosts, version) {
+        (0, Version::Http10) => return Ok(()),
+        (0, Version::Http11) => return Err(Reject::Malformed("no Host")),
+        (1, _) => {}
+        _ => return Err(Reject::Malformed("more than one Host")),
+    }
+    let host = headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+    if host.is_some_and(|host| is_authority(host.value)) {
+        Ok(())
+    } else {
+        Err(Reject::Malformed("Host is not a host and port"))
+    }
+}
+
+/// True if no byte could make two recipients find two hosts in `value`: a list, a path, user
+/// information. Not a full check of RFC 3986 §3.2.
+fn is_authority(value: &[u8]) -> bool {
+    value.iter().all(|&byte| {
+        byte.is_ascii_graphic()
+            && !matches!(
+                byte,
+                b',' | b'/' | b'\\' | b'?' | b'#' | b'@' | b'"' | b'<' | b'>' | b'{' | b'}'
+            )
+    })
+}

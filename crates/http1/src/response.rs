@@ -1,0 +1,227 @@
+//! The head of an answer.
+
+use std::mem::MaybeUninit;
+
+use bytes::BytesMut;
+
+use crate::body::BodyError;
+use crate::fields::{Fields, Spans};
+use crate::framing::{Digest, Framing, FramingFault, Version};
+use crate::limits::{HEADERS_MAX, Limits};
+use crate::scan::{ScanFault, head_end};
+
+/// Why bytes are not an answer. The connection they came on is of no further use, and whoever sent
+/// them is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadAnswer {
+    /// The bytes do not begin with `HTTP/1.`.
+    #[error("the answer is not HTTP/1")]
+    NotHttp,
+    /// Not an answer of HTTP/1 (RFC 9112 §4, §5).
+    #[error("malformed answer: {0}")]
+    Malformed(&'static str),
+    /// A status code outside of 100 to 599 (RFC 9110 §15).
+    #[error("status code {0}")]
+    Status(u16),
+    /// `101 Switching Protocols`: an upgrade is never asked for.
+    #[error("101 without an upgrade having been asked for")]
+    Upgrade,
+    /// More interim answers (1xx) than a client reads.
+    #[error("more than {limit} interim answers")]
+    TooManyInterim {
+        /// The limit, as a count.
+        limit: usize,
+    },
+    /// The head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
+    #[error("the head of the answer is longer than {limit} bytes")]
+    HeadTooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// More fields than [`Limits::headers`](crate::Limits::headers).
+    #[error("more than {limit} header fields in the answer")]
+    TooManyHeaders {
+        /// The limit, as a count.
+        limit: usize,
+    },
+    /// The length of the body cannot be trusted (RFC 9112 §6).
+    #[error("answer without a reliable length: {0}")]
+    Framing(FramingFault),
+    /// The body breaks the chunked coding (RFC 9112 §7.1).
+    #[error("malformed body of the answer: {0}")]
+    Body(BodyError),
+}
+
+/// The head of an answer (RFC 9112 §4). It owns the bytes that it was parsed from; cloning it shares
+/// them.
+#[derive(Debug, Clone)]
+pub struct ResponseHead {
+    fields: Fields,
+    status: u16,
+    reason: (u32, u32),
+    version: Version,
+    framing: Framing,
+    keep_alive: bool,
+}
+
+impl ResponseHead {
+    /// The status code, 100 to 599.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// True for an interim answer (1xx): the answer proper follows.
+    pub fn is_interim(&self) -> bool {
+        self.status < 200
+    }
+
+    /// The reason phrase as sent; often empty, and without meaning (RFC 9112 §4).
+    pub fn reason(&self) -> &[u8] {
+        self.fields.slice(self.reason)
+    }
+
+    /// The version of the answer.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The first value of the field `name`, whatever its case, without white space around it.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.fields.get(name)
+    }
+
+    /// All fields as received: names in their case, values without white space around them.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.iter()
+    }
+
+    /// The fields that a proxy passes on: see
+    /// [`RequestHead::end_to_end`](crate::RequestHead::end_to_end).
+    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.fields.end_to_end()
+    }
+
+    /// True if the connection can carry another request once the body has ended (RFC 9112 §9.3).
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// How the end of the body is found (RFC 9112 §6.3).
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+}
+
+/// Takes the head of an answer from the start of `buf`, with its empty line, and leaves what follows.
+/// `None` if more bytes are needed. `to_head`: the request was a HEAD, whose answer has no body
+/// whatever its fields say.
+///
+/// # Errors
+///
+/// [`BadAnswer`] tells what is wrong. `buf` is then left as it is, and nothing more can be read from
+/// it. An answer of one length by two fields is refused, as in a request, and so is a transfer coding
+/// that does not end in `chunked`, which RFC 9112 §6.3 would read until the close.
+pub fn parse_response(
+    buf: &mut BytesMut,
+    limits: &Limits,
+    to_head: bool,
+) -> Result<Option<ResponseHead>, BadAnswer> {
+    const START: &[u8] = b"HTTP/1.";
+    let limit = limits.head_bound();
+    let seen = buf.len().min(START.len()).min(limit);
+    if buf[..seen] != START[..seen] {
+        return Err(BadAnswer::NotHttp);
+    }
+    let end = match head_end(buf, limit) {
+        Ok(Some(end)) => end,
+        Ok(None) => return Ok(None),
+        Err(ScanFault::BareLineBreak) => {
+            return Err(BadAnswer::Malformed("CR or LF outside of a CRLF"));
+        }
+        Err(ScanFault::Folded) => {
+            return Err(BadAnswer::Malformed("a header line begins with white space"));
+        }
+        Err(ScanFault::TooLong { .. }) => return Err(BadAnswer::HeadTooLarge { limit }),
+    };
+    let parts = Parts::parse(&buf[..end], limits, to_head)?;
+    let head = buf.split_to(end).freeze();
+    Ok(Some(ResponseHead {
+        fields: Fields::new(head, parts.spans, parts.connection_names),
+        status: parts.status,
+        reason: parts.reason,
+        version: parts.version,
+        framing: parts.framing,
+        keep_alive: parts.keep_alive,
+    }))
+}
+
+/// A parsed head before its bytes are cut off the buffer.
+struct Parts {
+    spans: Spans,
+    status: u16,
+    reason: (u32, u32),
+    version: Version,
+    framing: Framing,
+    keep_alive: bool,
+    connection_names: bool,
+}
+
+impl Parts {
+    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<Parts, BadAnswer> {
+        let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut answer = httparse::Response::new(&mut []);
+        let bound = limits.headers_bound();
+        let config = httparse::ParserConfig::default();
+        match config.parse_response_with_uninit_headers(&mut answer, head, &mut table[..bound]) {
+            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+            Ok(_) => return Err(BadAnswer::Malformed("the head does not end where it should")),
+            Err(error) => return Err(explain(error, bound)),
+        }
+        let status = answer.code.unwrap_or_default();
+        if !(100..=599).contains(&status) {
+            return Err(BadAnswer::Status(status));
+        }
+        let version = if answer.version == Some(0) { Version::Http10 } else { Version::Http11 };
+        let digest = Digest::of(answer.headers);
+        let declared = digest.framing(version).map_err(BadAnswer::Framing)?;
+        let bodiless = to_head || status < 200 || status == 204 || status == 304;
+        let framing = match declared {
+            _ if bodiless => Framing::Empty,
+            Some(Framing::Length(0)) => Framing::Empty,
+            Some(framing) => framing,
+            None => Framing::UntilClose,
+        };
+        Ok(Parts {
+            spans: Spans::of(head, answer.headers),
+            status,
+            reason: reason(head),
+            version,
+            framing,
+            keep_alive: framing != Framing::UntilClose && digest.persists(version),
+            connection_names: digest.connection_names,
+        })
+    }
+}
+
+/// Where the reason phrase is: after `HTTP/1.1 200 `, up to the end of the line.
+fn reason(head: &[u8]) -> (u32, u32) {
+    const START: usize = 13;
+    let end = memchr::memchr(b'\r', head).unwrap_or_default();
+    if end > START { (START as u32, end as u32) } else { (0, 0) }
+}
+
+/// Names what the parser found.
+fn explain(error: httparse::Error, headers_limit: usize) -> BadAnswer {
+    use httparse::Error;
+    match error {
+        Error::TooManyHeaders => BadAnswer::TooManyHeaders { limit: headers_limit },
+        Error::Version => BadAnswer::Malformed("neither HTTP/1.0 nor HTTP/1.1"),
+        Error::HeaderName => {
+            BadAnswer::Malformed("a field name is not a token followed by a colon")
+        }
+        Error::HeaderValue => BadAnswer::Malformed("a control byte in a field value"),
+        Error::Status | Error::NewLine | Error::Token => {
+            BadAnswer::Malformed("the status line is not a version and three digits")
+        }
+    }
+}

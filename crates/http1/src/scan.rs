@@ -1,0 +1,45 @@
+//! Finds where a head ends, before anything in it is believed.
+//!
+//! Lines end in CRLF and in nothing else (RFC 9112 §2.2 lets a recipient take a bare LF; two
+//! recipients that differ in this see different messages, so it is refused). The scan goes strictly
+//! in the order of the bytes, so that the verdict does not depend on how they were cut into reads.
+
+/// Why a head cannot be cut out of its buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScanFault {
+    /// A CR without LF, or an LF without CR.
+    BareLineBreak,
+    /// A line that begins with a space or a tab (obs-fold, RFC 9112 §5.2).
+    Folded,
+    /// No end within the limit; `first_line`: not even the end of the first line.
+    TooLong {
+        /// True if the first line alone reaches the limit.
+        first_line: bool,
+    },
+}
+
+/// The length of the head at the start of `buf`, its empty line included; `None` if more bytes are
+/// needed. Looks at `limit` bytes at most.
+pub(crate) fn head_end(buf: &[u8], limit: usize) -> Result<Option<usize>, ScanFault> {
+    let window = &buf[..buf.len().min(limit)];
+    let mut line = 0;
+    while let Some(offset) = memchr::memchr2(b'\r', b'\n', &window[line..]) {
+        let at = line + offset;
+        if window[at] == b'\n' {
+            return Err(ScanFault::BareLineBreak);
+        }
+        match window.get(at + 1) {
+            None => break,
+            Some(b'\n') => {}
+            Some(_) => return Err(ScanFault::BareLineBreak),
+        }
+        if at == line {
+            return Ok(Some(at + 2));
+        }
+        line = at + 2;
+        if matches!(window.get(line), Some(b' ' | b'\t')) {
+            return Err(ScanFault::Folded);
+        }
+    }
+    if buf.len() >= limit { Err(ScanFault::TooLong { first_line: line == 0 }) } else { Ok(None) }
+}

@@ -1,0 +1,37 @@
+//! What can go wrong on a connection to a client.
+
+use std::io;
+
+use crate::reject::Reject;
+use crate::write::WriteError;
+
+/// Why a [`Connection`](super::Connection) serves no further request.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The request is refused. Answer it with [`Connection::reject`](super::Connection::reject).
+    #[error(transparent)]
+    Reject(#[from] Reject),
+    /// The client closed inside of a request. There is nobody left to answer.
+    #[error("the client closed inside of a request")]
+    HalfRequest,
+    /// The client did not read its answer within
+    /// [`Timeouts::write`](crate::Timeouts::write).
+    #[error("the client did not read its answer within {limit_ms} ms")]
+    WriteTimeout {
+        /// The limit, in milliseconds.
+        limit_ms: u64,
+    },
+    /// The transport failed.
+    #[error("transport: {0}")]
+    Io(#[from] io::Error),
+    /// The caller gave a head that cannot be sent. Nothing of it was; another answer may be tried.
+    #[error("answer: {0}")]
+    Write(#[from] WriteError),
+    /// The caller gave a body of another length than it had announced.
+    #[error("the body of the answer is not as long as announced")]
+    BodyLength,
+    /// The caller called out of order: an answer without a request, a request before the answer to
+    /// the one before it was finished.
+    #[error("called out of order: {0}")]
+    OutOfOrder(&'static str),
+}

@@ -1,0 +1,239 @@
+//! Writes answers.
+
+use bytes::Buf;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout_at;
+
+use super::{Connection, Exchange, ServerError, deadline, millis};
+use crate::framing::Version;
+use crate::reason::reason_phrase;
+use crate::reject::Reject;
+use crate::write::{
+    BodyLength, LAST_CHUNK, Persistence, WriteError, write_chunk_line, write_response_head,
+};
+
+/// Data up to this size is copied behind what is already rendered, in bytes, so that it all leaves
+/// in one write; larger data is written from where it is.
+const COPY_BYTES: usize = 4 << 10;
+
+/// The body that an answer still owes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outgoing {
+    /// The answer has no body; what the caller gives is dropped.
+    Muted,
+    /// Bytes left.
+    Known(u64),
+    Chunked,
+    UntilClose,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Answers the current request with a body that is at hand. HEAD gets the same head and no body;
+    /// statuses without a body (204, 304) get none.
+    ///
+    /// `Content-Length` and `Connection` are written here: see [`write_response_head`] for the
+    /// fields that are skipped.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Write`] for a head that cannot be sent: the request can still be answered.
+    /// [`ServerError::OutOfOrder`] without a request. [`ServerError::WriteTimeout`] and
+    /// [`ServerError::Io`] if the client does not take the answer: the connection is then closing.
+    pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        status: u16,
+        headers: impl IntoIterator<Item = (N, V)>,
+        body: &[u8],
+    ) -> Result<(), ServerError> {
+        // The length of an answer that was left out for 304 is not that of the body at hand.
+        let length =
+            if status == 304 { BodyLength::None } else { BodyLength::Known(body.len() as u64) };
+        let outgoing = self.begin(status, headers, length)?;
+        let body = if outgoing == Outgoing::Muted { &[] } else { body };
+        self.send(body, b"").await?;
+        self.end();
+        Ok(())
+    }
+
+    /// Begins the answer to the current request, its body to follow by
+    /// [`write_body`](Connection::write_body) and [`finish_body`](Connection::finish_body). The head
+    /// leaves with the first bytes of the body; [`flush`](Connection::flush) sends it at once.
+    ///
+    /// For HTTP/1.0, [`BodyLength::Chunked`] becomes [`BodyLength::UntilClose`] (RFC 9112 §6.1). A
+    /// client cannot see that an answer of that form was broken off, so `Known` is to be preferred.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Write`] for a head that cannot be sent: the request can still be answered.
+    /// [`ServerError::OutOfOrder`] without a request, or for a second head.
+    pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        status: u16,
+        headers: impl IntoIterator<Item = (N, V)>,
+        length: BodyLength,
+    ) -> Result<(), ServerError> {
+        self.begin(status, headers, length).map(|_| ())
+    }
+
+    /// Sends a part of the body of the answer that was started. Returns when the transport has taken
+    /// it, within [`Timeouts::write`](crate::Timeouts::write).
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::BodyLength`] if the body gets longer than announced: none of `data` is sent.
+    /// [`ServerError::OutOfOrder`] if no answer was started. [`ServerError::WriteTimeout`] and
+    /// [`ServerError::Io`] as for [`respond`](Connection::respond).
+    pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
+        let outgoing = self.outgoing()?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        match outgoing {
+            Outgoing::Muted => Ok(()),
+            Outgoing::UntilClose => self.send(data, b"").await,
+            Outgoing::Chunked => {
+                write_chunk_line(&mut self.output, data.len());
+                self.send(data, b"\r\n").await
+            }
+            Outgoing::Known(left) => {
+                let left = left.checked_sub(data.len() as u64).ok_or(ServerError::BodyLength)?;
+                if let Some(exchange) = &mut self.exchange {
+                    exchange.body = Some(Outgoing::Known(left));
+                }
+                self.send(data, b"").await
+            }
+        }
+    }
+
+    /// Ends the body of the answer that was started.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::BodyLength`] if the body is shorter than announced: the client must see the
+    /// connection close, so drop it. The others as for [`write_body`](Connection::write_body).
+    pub async fn finish_body(&mut self) -> Result<(), ServerError> {
+        match self.outgoing()? {
+            Outgoing::Known(left) if left > 0 => {
+                self.closing = true;
+                return Err(ServerError::BodyLength);
+            }
+            Outgoing::Chunked => self.send(b"", LAST_CHUNK).await?,
+            Outgoing::Muted | Outgoing::Known(_) | Outgoing::UntilClose => self.flush().await?,
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Sends what is rendered and not yet sent: a head whose body is slow to come.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::WriteTimeout`] and [`ServerError::Io`] as for
+    /// [`respond`](Connection::respond).
+    pub async fn flush(&mut self) -> Result<(), ServerError> {
+        if self.output.is_empty() { Ok(()) } else { self.send(b"", b"").await }
+    }
+
+    /// Answers a request that is refused, with its status, `Connection: close` and one line of text
+    /// that says why. [`close`](Connection::close) is to follow.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::WriteTimeout`] and [`ServerError::Io`] if the client does not take it.
+    pub async fn reject(&mut self, reject: &Reject) -> Result<(), ServerError> {
+        let text = format!("{}: {reject}\n", reason_phrase(reject.status()));
+        self.closing = true;
+        self.exchange = None;
+        write_response_head(
+            &mut self.output,
+            reject.status(),
+            [("content-type", "text/plain; charset=utf-8")],
+            BodyLength::Known(text.len() as u64),
+            Persistence::Close,
+        )?;
+        self.send(text.as_bytes(), b"").await
+    }
+
+    /// Renders the head of an answer and notes what body it owes.
+    fn begin<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        status: u16,
+        headers: impl IntoIterator<Item = (N, V)>,
+        length: BodyLength,
+    ) -> Result<Outgoing, ServerError> {
+        let exchange = match &mut self.exchange {
+            None => return Err(ServerError::OutOfOrder("there is no request to answer")),
+            Some(Exchange { body: Some(_), .. }) => {
+                return Err(ServerError::OutOfOrder("the answer has begun"));
+            }
+            Some(exchange) => exchange,
+        };
+        if status < 200 {
+            return Err(WriteError::Status(status).into());
+        }
+        let length = match (length, exchange.version) {
+            (BodyLength::Chunked, Version::Http10) => BodyLength::UntilClose,
+            (length, _) => length,
+        };
+        let outgoing = match length {
+            _ if exchange.is_head || status == 204 || status == 304 => Outgoing::Muted,
+            // A body must have an end, so none at all is announced as one of no bytes.
+            BodyLength::None => Outgoing::Known(0),
+            BodyLength::Known(bytes) => Outgoing::Known(bytes),
+            BodyLength::Chunked => Outgoing::Chunked,
+            BodyLength::UntilClose => Outgoing::UntilClose,
+        };
+        let length = if outgoing == Outgoing::Known(0) { BodyLength::Known(0) } else { length };
+        let keep_alive = exchange.keep_alive && outgoing != Outgoing::UntilClose;
+        let persistence = match (keep_alive, exchange.version) {
+            (false, _) => Persistence::Close,
+            (true, Version::Http10) => Persistence::KeepAlive,
+            (true, Version::Http11) => Persistence::Default,
+        };
+        write_response_head(&mut self.output, status, headers, length, persistence)?;
+        exchange.keep_alive = keep_alive;
+        exchange.body = Some(outgoing);
+        Ok(outgoing)
+    }
+
+    fn outgoing(&self) -> Result<Outgoing, ServerError> {
+        self.exchange
+            .as_ref()
+            .and_then(|exchange| exchange.body)
+            .ok_or(ServerError::OutOfOrder("no answer has begun"))
+    }
+
+    /// The answer is complete.
+    fn end(&mut self) {
+        self.closing |= self.exchange.take().is_none_or(|exchange| !exchange.keep_alive);
+    }
+
+    /// Writes what is rendered, then `data` and `tail`, in as few writes as it takes.
+    async fn send(&mut self, data: &[u8], tail: &[u8]) -> Result<(), ServerError> {
+        let until = deadline(self.timeouts.write);
+        let written = if data.len() <= COPY_BYTES {
+            self.output.extend_from_slice(data);
+            self.output.extend_from_slice(tail);
+            timeout_at(until, write(&mut self.stream, &mut self.output)).await
+        } else {
+            let mut whole = (&mut self.output).chain(data).chain(tail);
+            timeout_at(until, write(&mut self.stream, &mut whole)).await
+        };
+        let failure = match written {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => ServerError::Io(error),
+            Err(_) => ServerError::WriteTimeout { limit_ms: millis(self.timeouts.write) },
+        };
+        // Whatever was cut short here, nothing can follow it.
+        self.closing = true;
+        self.peer_closed = true;
+        self.output.clear();
+        Err(failure)
+    }
+}
+
+/// Writes all of `bytes`. What was written is taken off it even if this is cancelled.
+async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &mut impl Buf) -> std::io::Result<()> {
+    stream.write_all_buf(bytes).await?;
+    stream.flush().await
+}

@@ -1,0 +1,223 @@
+//! Renders heads and chunks into a buffer.
+//!
+//! The writers own all that frames a message: `Content-Length`, `Transfer-Encoding`, `Connection`
+//! and `Keep-Alive` come from their arguments alone, and fields of these names that the caller
+//! passes are skipped. A proxy can therefore hand on the fields that it received.
+
+use bytes::{BufMut, BytesMut};
+
+use crate::reason::reason_phrase;
+use crate::token::{is_token, is_value};
+
+/// An empty set of header fields, for the writers' `headers`.
+pub const NO_HEADERS: [(&str, &str); 0] = [];
+
+/// The end of a chunked body.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// How a head announces the length of its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLength {
+    /// Not at all: there is no body.
+    None,
+    /// `Content-Length`, in bytes.
+    Known(u64),
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+    /// Not at all: the body lasts until the connection is closed. Answers only.
+    UntilClose,
+}
+
+/// What a head says about the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// Nothing: the version's default.
+    Default,
+    /// `Connection: close`.
+    Close,
+    /// `Connection: keep-alive`, which HTTP/1.0 clients need to hear.
+    KeepAlive,
+}
+
+/// Why a head is not written. It would otherwise be read as something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The method is not a token.
+    #[error("the method is not a token")]
+    Method,
+    /// The target is empty or has bytes other than visible ASCII.
+    #[error("the target is empty or has bytes other than visible ASCII")]
+    Target,
+    /// A field name is not a token.
+    #[error("a field name is not a token")]
+    FieldName,
+    /// A field value has a control byte: CR, LF, NUL...
+    #[error("a control byte in a field value")]
+    FieldValue,
+    /// Not a status code that may be sent here.
+    #[error("status code {0} cannot be sent here")]
+    Status(u16),
+    /// A request cannot last until the close.
+    #[error("a request body needs a length")]
+    UntilClose,
+}
+
+/// Appends the head of a request of HTTP/1.1 to `buf`. The caller passes `Host` among the headers.
+///
+/// `BodyLength::Known(0)` writes `Content-Length: 0` only for methods that usually have a body
+/// (RFC 9110 §8.6). `Expect` is skipped like the fields that frame: the body follows at once.
+///
+/// # Errors
+///
+/// [`WriteError`] if a part cannot be sent as it is; `buf` is then as before.
+pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    buf: &mut BytesMut,
+    method: &str,
+    target: &str,
+    headers: impl IntoIterator<Item = (N, V)>,
+    body: BodyLength,
+    persistence: Persistence,
+) -> Result<(), WriteError> {
+    if !is_token(method.as_bytes()) {
+        return Err(WriteError::Method);
+    }
+    if target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(WriteError::Target);
+    }
+    let body = match body {
+        BodyLength::UntilClose => return Err(WriteError::UntilClose),
+        BodyLength::Known(0) if !matches!(method, "POST" | "PUT" | "PATCH") => BodyLength::None,
+        body => body,
+    };
+    let start = buf.len();
+    buf.put_slice(method.as_bytes());
+    buf.put_u8(b' ');
+    buf.put_slice(target.as_bytes());
+    buf.put_slice(b" HTTP/1.1\r\n");
+    let skip = |name: &[u8]| is_owned(name) || name.eq_ignore_ascii_case(b"expect");
+    write_fields(buf, start, headers, skip)?;
+    write_end(buf, body, persistence);
+    Ok(())
+}
+
+/// Appends the head of an answer of HTTP/1.1 to `buf`. Interim answers and 204 never announce a
+/// length (RFC 9112 §6.3), whatever `body` says.
+///
+/// # Errors
+///
+/// [`WriteError`] if a part cannot be sent as it is; `buf` is then as before.
+pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    buf: &mut BytesMut,
+    status: u16,
+    headers: impl IntoIterator<Item = (N, V)>,
+    body: BodyLength,
+    persistence: Persistence,
+) -> Result<(), WriteError> {
+    if !(100..=599).contains(&status) {
+        return Err(WriteError::Status(status));
+    }
+    let start = buf.len();
+    buf.put_slice(b"HTTP/1.1 ");
+    write_decimal(buf, u64::from(status));
+    buf.put_u8(b' ');
+    buf.put_slice(reason_phrase(status).as_bytes());
+    buf.put_slice(b"\r\n");
+    write_fields(buf, start, headers, is_owned)?;
+    let body = if status < 200 || status == 204 { BodyLength::None } else { body };
+    write_end(buf, body, persistence);
+    Ok(())
+}
+
+/// Appends `data` as one chunk. Nothing at all if it is empty: an empty chunk would end the body.
+pub fn write_chunk(buf: &mut BytesMut, data: &[u8]) {
+    if !data.is_empty() {
+        write_chunk_line(buf, data.len());
+        buf.put_slice(data);
+        buf.put_slice(b"\r\n");
+    }
+}
+
+/// Appends the line that opens a chunk of `size` bytes, which is not zero.
+pub(crate) fn write_chunk_line(buf: &mut BytesMut, size: usize) {
+    let digits = (usize::BITS - size.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        buf.put_u8(b"0123456789abcdef"[(size >> (digit * 4)) & 0xf]);
+    }
+    buf.put_slice(b"\r\n");
+}
+
+/// Fields that the writers alone may write.
+fn is_owned(name: &[u8]) -> bool {
+    match name.len() {
+        10 => name.eq_ignore_ascii_case(b"connection") || name.eq_ignore_ascii_case(b"keep-alive"),
+        14 => name.eq_ignore_ascii_case(b"content-length"),
+        17 => name.eq_ignore_ascii_case(b"transfer-encoding"),
+        _ => false,
+    }
+}
+
+/// Appends the fields but for those to skip. On an error, cuts `buf` back to `start`.
+fn write_fields<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    buf: &mut BytesMut,
+    start: usize,
+    headers: impl IntoIterator<Item = (N, V)>,
+    skip: impl Fn(&[u8]) -> bool,
+) -> Result<(), WriteError> {
+    for (name, value) in headers {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        if skip(name) {
+            continue;
+        }
+        let fault = if !is_token(name) {
+            Some(WriteError::FieldName)
+        } else if !is_value(value) {
+            Some(WriteError::FieldValue)
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            buf.truncate(start);
+            return Err(fault);
+        }
+        buf.reserve(name.len() + value.len() + 4);
+        buf.put_slice(name);
+        buf.put_slice(b": ");
+        buf.put_slice(value);
+        buf.put_slice(b"\r\n");
+    }
+    Ok(())
+}
+
+/// Appends what frames the message, and the empty line.
+fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
+    match body {
+        BodyLength::None | BodyLength::UntilClose => {}
+        BodyLength::Known(length) => {
+            buf.put_slice(b"content-length: ");
+            write_decimal(buf, length);
+            buf.put_slice(b"\r\n");
+        }
+        BodyLength::Chunked => buf.put_slice(b"transfer-encoding: chunked\r\n"),
+    }
+    match persistence {
+        Persistence::Default => {}
+        Persistence::Close => buf.put_slice(b"connection: close\r\n"),
+        Persistence::KeepAlive => buf.put_slice(b"connection: keep-alive\r\n"),
+    }
+    buf.put_slice(b"\r\n");
+}
+
+/// Appends `number` in decimal digits.
+fn write_decimal(buf: &mut BytesMut, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    buf.put_slice(&digits[start..]);
+}

@@ -1,0 +1,255 @@
+//! Heads of requests: what is taken, what it means, and what is refused with which status.
+
+mod common;
+
+use bytes::BytesMut;
+use common::{cuts, feed, nearly};
+use curtail_http1::{Framing, Limits, Reject, RequestHead, Version, is_hop_by_hop, parse_request};
+use proptest::prelude::*;
+
+fn parse(bytes: &[u8]) -> Result<Option<RequestHead>, Reject> {
+    parse_request(&mut BytesMut::from(bytes), &Limits::default())
+}
+
+fn accepted(text: &str) -> RequestHead {
+    parse(text.as_bytes()).expect("not refused").expect("complete")
+}
+
+fn status(text: impl AsRef<[u8]>) -> u16 {
+    parse(text.as_ref()).expect_err("refused").status()
+}
+
+#[test]
+fn gives_the_parts_of_a_head_as_sent() {
+    let head = accepted(
+        "POST /a/b?c=d HTTP/1.1\r\nHost: leaf:80\r\nX-Empty:\r\nAccept:\t one \r\naccept: two\r\n\
+         Content-Length: 5\r\n\r\nhello",
+    );
+    assert_eq!((head.method(), head.target()), ("POST", "/a/b?c=d"));
+    assert_eq!(head.version(), Version::Http11);
+    assert_eq!(head.header("HOST"), Some(&b"leaf:80"[..]));
+    assert_eq!(head.header("x-empty"), Some(&b""[..]));
+    assert_eq!(head.header("accept"), Some(&b"one"[..]));
+    assert_eq!(head.header("missing"), None);
+    let names: Vec<_> = head.headers().map(|(name, _)| name).collect();
+    assert_eq!(names, ["Host", "X-Empty", "Accept", "accept", "Content-Length"]);
+    assert_eq!(head.framing(), Framing::Length(5));
+    assert!(head.keep_alive() && !head.expects_continue() && !head.is_head());
+}
+
+#[test]
+fn takes_one_head_and_leaves_the_rest() {
+    let mut buf = BytesMut::from("\r\n\r\nGET /1 HTTP/1.0\r\n\r\nGET /2 HTTP/1.0\r\n\r\nrest");
+    for target in ["/1", "/2"] {
+        let head = parse_request(&mut buf, &Limits::default()).unwrap().unwrap();
+        assert_eq!(head.target(), target);
+    }
+    assert_eq!(buf, "rest");
+}
+
+#[test]
+fn an_incomplete_head_is_not_an_error() {
+    let whole = b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    for end in 0..whole.len() {
+        assert!(parse(&whole[..end]).expect("not refused").is_none(), "{end}");
+    }
+}
+
+#[test]
+fn knows_the_forms_of_a_target() {
+    let head = accepted("GET http://other:81/p?q HTTP/1.1\r\nHost: leaf\r\n\r\n");
+    assert_eq!(head.target(), "http://other:81/p?q");
+    assert_eq!(head.path_and_query(), "/p?q");
+    assert_eq!(head.authority(), Some(&b"other:81"[..]));
+    let head = accepted("GET HTTP://other HTTP/1.1\r\nHost: leaf\r\n\r\n");
+    assert_eq!(head.path_and_query(), "/");
+    let head = accepted("GET /?u=http://x/y HTTP/1.1\r\nHost: leaf\r\n\r\n");
+    assert_eq!(head.path_and_query(), "/?u=http://x/y");
+    assert_eq!(head.authority(), Some(&b"leaf"[..]));
+    assert_eq!(accepted("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").path_and_query(), "*");
+
+    for target in ["*", "a", "ftp://a/", "http://", "http:///x", "http://u@h/", "http://h?q", "/#f"]
+    {
+        assert_eq!(status(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")), 400, "{target}");
+    }
+    assert_eq!(status("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"), 501);
+}
+
+#[test]
+fn persistence_follows_version_and_connection() {
+    let keeps = |line: &str| accepted(&format!("GET / {line}\r\nHost: a\r\n\r\n")).keep_alive();
+    assert!(keeps("HTTP/1.1"));
+    assert!(!keeps("HTTP/1.1\r\nConnection: x, Close"));
+    assert!(!keeps("HTTP/1.1\r\nConnection: keep-alive\r\nConnection: close"));
+    assert!(!keeps("HTTP/1.0"));
+    assert!(keeps("HTTP/1.0\r\nConnection: Keep-Alive"));
+}
+
+#[test]
+fn expects_continue_only_with_a_body_in_http11() {
+    let expects = |line: &str| {
+        accepted(&format!("POST / {line}\r\nHost: a\r\nExpect: 100-Continue\r\n\r\n"))
+            .expects_continue()
+    };
+    assert!(expects("HTTP/1.1\r\nContent-Length: 1"));
+    assert!(!expects("HTTP/1.1"));
+    assert!(!expects("HTTP/1.0\r\nContent-Length: 1"));
+}
+
+#[test]
+fn hop_by_hop_fields_are_not_passed_on() {
+    let head = accepted(
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-One, host\r\nTE: trailers\r\n\
+         x-one: 1\r\nX-Two: 2\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nProxy-Connection: x\r\n\r\n",
+    );
+    let names: Vec<_> = head.end_to_end().map(|(name, _)| name).collect();
+    assert_eq!(names, ["Host", "X-Two"]);
+    for name in [
+        "Connection",
+        "keep-alive",
+        "Proxy-Authenticate",
+        "proxy-authorization",
+        "Proxy-Connection",
+        "TE",
+        "Trailer",
+        "Transfer-Encoding",
+        "upgrade",
+    ] {
+        assert!(is_hop_by_hop(name), "{name}");
+    }
+    assert!(!is_hop_by_hop("Host") && !is_hop_by_hop("") && !is_hop_by_hop("cookie"));
+}
+
+#[test]
+fn refuses_malformed_heads_with_400() {
+    for text in [
+        "GET /\r\nHost: a\r\n\r\n",
+        "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1x\r\nHost: a\r\n\r\n",
+        "GET / HTTQ/1.1\r\nHost: a\r\n\r\n",
+        "G(T / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /\u{fc} HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a, b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
+    ] {
+        assert_eq!(status(text), 400, "{text:?}");
+    }
+}
+
+#[test]
+fn refuses_what_cannot_become_a_request_at_once() {
+    assert_eq!(status(b"\x16\x03\x01\x02\x00"), 400, "a TLS hello");
+    assert_eq!(status("\rG"), 400);
+    assert_eq!(status("\n"), 400);
+    assert_eq!(status("GET\r"), 400);
+}
+
+#[test]
+fn refuses_other_versions_with_505() {
+    for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "HTTP/3", "HTTP/9.9"] {
+        assert_eq!(status(format!("GET / {version}\r\nHost: a\r\n\r\n")), 505, "{version}");
+    }
+    assert_eq!(status("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505);
+}
+
+#[test]
+fn limits_are_exact_and_named() {
+    let text = "GET /long HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n";
+    let with = |limits: Limits| parse_request(&mut BytesMut::from(text), &limits);
+    let base = Limits::default();
+    assert!(with(Limits { head_bytes: text.len(), ..base }).unwrap().is_some());
+    let limit = text.len() - 1;
+    let refused = with(Limits { head_bytes: limit, ..base }).unwrap_err();
+    assert_eq!((refused, refused.status()), (Reject::HeadTooLarge { limit }, 431));
+    let refused = with(Limits { head_bytes: 12, ..base }).unwrap_err();
+    assert_eq!((refused, refused.status()), (Reject::TargetTooLong { limit: 12 }, 414));
+    assert!(refused.to_string().contains("12 bytes"));
+    assert!(with(Limits { headers: 2, ..base }).unwrap().is_some());
+    let refused = with(Limits { headers: 1, ..base }).unwrap_err();
+    assert_eq!((refused, refused.status()), (Reject::TooManyHeaders { limit: 1 }, 431));
+    assert!(with(Limits { headers: usize::MAX, ..base }).unwrap().is_some());
+}
+
+#[test]
+fn a_declared_body_over_the_limit_is_refused_before_it_comes() {
+    let limits = Limits { body_bytes: 10, ..Limits::default() };
+    let with = |length: &str| {
+        let text = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        parse_request(&mut BytesMut::from(text.as_str()), &limits)
+    };
+    assert!(with("10").unwrap().is_some());
+    let refused = with("11").unwrap_err();
+    assert_eq!((refused, refused.status()), (Reject::BodyTooLarge { limit: 10 }, 413));
+    assert_eq!(with("18446744073709551615").unwrap_err().status(), 413);
+}
+
+const STARTS: &[&str] =
+    &["", "\r\n", "GET /1 HTTP/1.1\r\nHost: a\r\n", "PUT http://a/2 HTTP/1.0\r\n"];
+
+const PIECES: &[&str] = &[
+    "GET ",
+    "POST ",
+    "/path",
+    "http://h/p",
+    " HTTP/1.1",
+    " HTTP/1.0",
+    " HTTP/2.0",
+    "GET / HTTP/1.1\r\nHost: a\r\n",
+    "POST /x HTTP/1.1\r\nHost: a\r\n",
+    "\r\n",
+    "\r\n",
+    "\r\n\r\n",
+    "\r",
+    "\n",
+    " ",
+    "Host: a\r\n",
+    "Content-Length: 5\r\n",
+    "Content-Length: +5\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Connection: close\r\n",
+    "X-Thing: some value\r\n",
+    "X-Empty:\r\n",
+    " folded\r\n",
+];
+
+/// Everything that a run of the parser says.
+fn run(input: &[u8], sizes: &[usize], limits: &Limits) -> Vec<String> {
+    feed(input, sizes, |buf| match parse_request(buf, limits) {
+        Ok(None) => None,
+        Ok(Some(head)) => {
+            let fields: Vec<_> = head.headers().collect();
+            let said = (head.method(), head.target(), head.framing(), head.keep_alive(), fields);
+            Some((format!("{said:?}"), false))
+        }
+        Err(reject) => Some((format!("{reject:?}"), true)),
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_verdict_does_not_depend_on_the_cuts(
+        input in nearly(STARTS, PIECES),
+        sizes in cuts(),
+        head_bytes in prop_oneof![Just(16384usize), 0..80usize],
+    ) {
+        let limits = Limits { head_bytes, headers: 4, ..Limits::default() };
+        prop_assert_eq!(run(&input, &[], &limits), run(&input, &sizes, &limits));
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = parse(&input);
+        let mut line = b"GET / HTTP/1.1\r\n".to_vec();
+        line.extend_from_slice(&input);
+        line.extend_from_slice(b"\r\n\r\n");
+        let _ = parse(&line);
+    }
+}

@@ -1,0 +1,449 @@
+//! A server's connection, over a pipe in memory and on paused time.
+
+use std::time::Duration;
+
+use curtail_http1::server::{Connection, Request, ServerError};
+use curtail_http1::{BodyLength, Limits, NO_HEADERS, Reject, Timeouts, WriteError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::{Instant, sleep, timeout};
+
+type Server = Connection<DuplexStream>;
+
+fn connect_with(limits: Limits, timeouts: Timeouts, pipe_bytes: usize) -> (DuplexStream, Server) {
+    let (client, server) = duplex(pipe_bytes);
+    (client, Connection::new(server, limits, timeouts))
+}
+
+fn connect() -> (DuplexStream, Server) {
+    connect_with(Limits::default(), Timeouts::default(), 1 << 20)
+}
+
+async fn next(server: &mut Server) -> Request {
+    server.next_request().await.expect("no error").expect("a request")
+}
+
+async fn refused(server: &mut Server) -> Reject {
+    match server.next_request().await {
+        Err(ServerError::Reject(reject)) => reject,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+/// Closes the server and returns all that the client was sent.
+async fn sent(server: Server, mut client: DuplexStream) -> String {
+    client.shutdown().await.unwrap();
+    let mut text = String::new();
+    let (_, read) = tokio::join!(server.close(), client.read_to_string(&mut text));
+    read.unwrap();
+    text
+}
+
+#[tokio::test(start_paused = true)]
+async fn serves_pipelined_requests_in_order() {
+    let (mut client, mut server) = connect();
+    let requests = b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc\
+        POST /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nde\r\n1\r\nf\r\n0\r\n\r\n\
+        \r\nGET /3 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /4 HTTP/1.1\r\n\r\n";
+    client.write_all(requests).await.unwrap();
+    for (target, body) in [("/1", "abc"), ("/2", "def"), ("/3", "")] {
+        let request = next(&mut server).await;
+        assert_eq!((request.head.target(), &request.body[..]), (target, body.as_bytes()));
+        server.respond(200, [("x", target)], target.as_bytes()).await.unwrap();
+    }
+    assert!(server.next_request().await.unwrap().is_none(), "the third was the last");
+    assert_eq!(
+        sent(server, client).await,
+        "HTTP/1.1 200 OK\r\nx: /1\r\ncontent-length: 2\r\n\r\n/1\
+         HTTP/1.1 200 OK\r\nx: /2\r\ncontent-length: 2\r\n\r\n/2\
+         HTTP/1.1 200 OK\r\nx: /3\r\ncontent-length: 2\r\nconnection: close\r\n\r\n/3"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_between_requests_is_clean_and_one_inside_is_not() {
+    let (client, mut server) = connect();
+    drop(client);
+    assert!(server.next_request().await.unwrap().is_none());
+    for part in ["GET /", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab"] {
+        let (mut client, mut server) = connect();
+        client.write_all(part.as_bytes()).await.unwrap();
+        drop(client);
+        assert!(matches!(server.next_request().await, Err(ServerError::HalfRequest)));
+        assert!(server.next_request().await.unwrap().is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_head_is_cut_off_however_it_drips() {
+    let (mut client, mut server) = connect();
+    let start = Instant::now();
+    let drip = async {
+        sleep(Duration::from_secs(30)).await;
+        for byte in b"\r\nGET / HTTP/1.1\r\nHost: a\r\n" {
+            client.write_all(&[*byte]).await.unwrap();
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let (reject, ()) = tokio::join!(
+        async {
+            let reject = refused(&mut server).await;
+            let waited = start.elapsed().as_secs();
+            assert!((40..=43).contains(&waited), "ten seconds from the first byte: {waited}");
+            reject
+        },
+        drip
+    );
+    assert_eq!((reject, reject.status()), (Reject::HeadTimeout { limit_ms: 10_000 }, 408));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_is_cut_off_in_total() {
+    let (mut client, mut server) = connect();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n").await.unwrap();
+    let start = Instant::now();
+    let drip = async {
+        for _ in 0..40 {
+            client.write_all(b"x").await.unwrap();
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let (reject, ()) = tokio::join!(
+        async {
+            let reject = refused(&mut server).await;
+            assert_eq!(start.elapsed().as_secs(), 30);
+            reject
+        },
+        drip
+    );
+    assert_eq!((reject, reject.status()), (Reject::BodyTimeout { limit_ms: 30_000 }, 408));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_ends_quietly() {
+    let (mut client, mut server) = connect();
+    let start = Instant::now();
+    client.write_all(b"\r\n").await.unwrap();
+    assert!(server.next_request().await.unwrap().is_none());
+    assert_eq!(start.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_can_be_cancelled_anywhere() {
+    let (mut client, mut server) = connect();
+    let whole =
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody";
+    for (index, byte) in whole.iter().enumerate() {
+        let wait = timeout(Duration::from_millis(1), server.next_request()).await;
+        assert!(wait.is_err(), "not complete at {index}");
+        assert_eq!(server.is_idle(), index == 0);
+        client.write_all(&[*byte]).await.unwrap();
+    }
+    assert_eq!(next(&mut server).await.body, "body");
+    let mut text = [0; 25];
+    client.read_exact(&mut text).await.unwrap();
+    assert_eq!(&text, b"HTTP/1.1 100 Continue\r\n\r\n");
+    server.respond(204, NO_HEADERS, b"").await.unwrap();
+    assert!(server.is_idle());
+    assert_eq!(sent(server, client).await, "HTTP/1.1 204 No Content\r\n\r\n", "only one 100");
+}
+
+#[tokio::test(start_paused = true)]
+async fn continue_is_sent_only_to_who_waits_for_it() {
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n";
+    let (mut client, mut server) = connect();
+    client.write_all(format!("{head}x").as_bytes()).await.unwrap();
+    next(&mut server).await;
+    server.respond(204, NO_HEADERS, b"").await.unwrap();
+    assert!(sent(server, client).await.starts_with("HTTP/1.1 204"), "the body was already here");
+
+    let large = head.replace(": 1\r", ": 9999999\r");
+    let (mut client, mut server) = connect();
+    client.write_all(large.as_bytes()).await.unwrap();
+    let reject = refused(&mut server).await;
+    server.reject(&reject).await.unwrap();
+    assert!(sent(server, client).await.starts_with("HTTP/1.1 413"), "refused without asking");
+}
+
+#[tokio::test(start_paused = true)]
+async fn oversize_requests_get_their_status() {
+    let limits = Limits { head_bytes: 100, headers: 3, body_bytes: 10, ..Limits::default() };
+    let long = "x".repeat(200);
+    let chunks = "5\r\nhello\r\n5\r\nworld\r\n1\r\n!\r\n0\r\n\r\n";
+    for (text, status) in [
+        (format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), 414),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n"), 431),
+        ("GET / HTTP/1.1\r\nHost: a\r\nB:\r\nC:\r\nD:\r\n\r\n".to_owned(), 431),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n".to_owned(), 413),
+        (format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"), 413),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz".to_owned(), 400),
+    ] {
+        let (mut client, mut server) = connect_with(limits, Timeouts::default(), 1 << 20);
+        client.write_all(text.as_bytes()).await.unwrap();
+        let reject = refused(&mut server).await;
+        assert_eq!(reject.status(), status, "{text:?}");
+        server.reject(&reject).await.unwrap();
+        assert!(server.is_closing());
+        assert!(server.next_request().await.unwrap().is_none());
+        let answer = sent(server, client).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer:?}");
+        assert!(answer.contains("connection: close\r\n"));
+        assert!(answer.ends_with(&format!(": {reject}\n")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lingering_is_bounded_in_bytes_and_in_time() {
+    let limits = Limits { linger_bytes: 1000, ..Limits::default() };
+    let (mut client, mut server) = connect_with(limits, Timeouts::default(), 256);
+    client.write_all(b"\0").await.unwrap();
+    let reject = refused(&mut server).await;
+    server.reject(&reject).await.unwrap();
+    let flood = async {
+        let mut total = 0;
+        while client.write_all(&[0; 100]).await.is_ok() {
+            total += 100;
+        }
+        total
+    };
+    let (total, ()) = tokio::join!(flood, server.close());
+    assert!((1000..=1400).contains(&total), "{total}");
+
+    let (_client, server) = connect();
+    let start = Instant::now();
+    server.close().await;
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn departure_is_noticed_while_an_answer_is_worked_on() {
+    let (mut client, mut server) = connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    next(&mut server).await;
+    assert!(timeout(Duration::from_secs(5), server.departed()).await.is_err(), "still there");
+    client.write_all(b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    assert!(timeout(Duration::from_secs(5), server.departed()).await.is_err(), "pipelining");
+    drop(client);
+    server.departed().await;
+    server.departed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_arrives_while_working_is_kept_and_bounded() {
+    let limits =
+        Limits { head_bytes: 64, chunk_line_bytes: 64, trailer_bytes: 0, ..Limits::default() };
+    let (mut client, mut server) = connect_with(limits, Timeouts::default(), 1 << 10);
+    for part in ["GET /1 HTTP/1.1\r\nHost: a\r\n\r\n", "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"] {
+        client.write_all(part.as_bytes()).await.unwrap();
+    }
+    next(&mut server).await;
+    client.write_all(&[b'x'; 1000]).await.unwrap();
+    drop(client);
+    let gone = timeout(Duration::from_secs(5), server.departed()).await;
+    assert!(gone.is_err(), "the end is behind more bytes than the buffer holds");
+    // The pipe has no reader any more, so the answer cannot be sent; the request was kept.
+    assert!(matches!(server.respond(200, NO_HEADERS, b"").await, Err(ServerError::Io(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_closed_client_is_still_answered() {
+    let (mut client, mut server) = connect();
+    client.write_all(b"GET /1 HTTP/1.0\r\n\r\n").await.unwrap();
+    client.shutdown().await.unwrap();
+    next(&mut server).await;
+    server.departed().await;
+    server.respond(200, NO_HEADERS, b"here").await.unwrap();
+    server.close().await;
+    let mut text = String::new();
+    client.read_to_string(&mut text).await.unwrap();
+    assert!(text.ends_with("connection: close\r\n\r\nhere"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn head_and_bodiless_statuses_get_no_body() {
+    let (mut client, mut server) = connect();
+    let head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.write_all(format!("{head}{head}{get}{get}{get}").as_bytes()).await.unwrap();
+    next(&mut server).await;
+    server.respond(200, NO_HEADERS, b"body").await.unwrap();
+    next(&mut server).await;
+    server.start_response(200, NO_HEADERS, BodyLength::Chunked).unwrap();
+    server.write_body(b"body").await.unwrap();
+    server.finish_body().await.unwrap();
+    next(&mut server).await;
+    server.respond(204, NO_HEADERS, b"body").await.unwrap();
+    next(&mut server).await;
+    server.respond(304, NO_HEADERS, b"").await.unwrap();
+    next(&mut server).await;
+    server.start_response(200, NO_HEADERS, BodyLength::None).unwrap();
+    server.finish_body().await.unwrap();
+    assert_eq!(
+        sent(server, client).await,
+        "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\
+         HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+         HTTP/1.1 204 No Content\r\n\r\n\
+         HTTP/1.1 304 Not Modified\r\n\r\n\
+         HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_in_each_form() {
+    let (mut client, mut server) = connect();
+    let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    client.write_all(format!("{get}{get}{get}").as_bytes()).await.unwrap();
+    let large = vec![b'z'; 5000];
+    for length in [BodyLength::Known(5005), BodyLength::Chunked, BodyLength::UntilClose] {
+        next(&mut server).await;
+        server.start_response(200, NO_HEADERS, length).unwrap();
+        for part in [&b"hello"[..], b"", &large] {
+            server.write_body(part).await.unwrap();
+        }
+        server.finish_body().await.unwrap();
+    }
+    assert!(server.is_closing());
+    let large = "z".repeat(5000);
+    assert_eq!(
+        sent(server, client).await,
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: 5005\r\n\r\nhello{large}\
+             HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+             5\r\nhello\r\n1388\r\n{large}\r\n0\r\n\r\n\
+             HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhello{large}"
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn http10_gets_what_it_understands() {
+    let (mut client, mut server) = connect();
+    let kept = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    client.write_all(format!("{kept}{kept}").as_bytes()).await.unwrap();
+    next(&mut server).await;
+    server.respond(200, NO_HEADERS, b"one").await.unwrap();
+    next(&mut server).await;
+    server.start_response(200, NO_HEADERS, BodyLength::Chunked).unwrap();
+    server.write_body(b"two").await.unwrap();
+    server.finish_body().await.unwrap();
+    assert!(server.next_request().await.unwrap().is_none());
+    assert_eq!(
+        sent(server, client).await,
+        "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: keep-alive\r\n\r\none\
+         HTTP/1.1 200 OK\r\nconnection: close\r\n\r\ntwo"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_is_given_up() {
+    let (mut client, mut server) = connect_with(Limits::default(), Timeouts::default(), 128);
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    next(&mut server).await;
+    let start = Instant::now();
+    let failure = server.respond(200, NO_HEADERS, &[0; 1000]).await;
+    assert!(matches!(failure, Err(ServerError::WriteTimeout { limit_ms: 30_000 })));
+    assert_eq!(start.elapsed().as_secs(), 30);
+    assert!(server.is_closing());
+    server.close().await;
+    assert_eq!(start.elapsed().as_secs(), 30, "not waited for again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_is_sent_before_its_body_on_demand() {
+    let (mut client, mut server) = connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    next(&mut server).await;
+    server.start_response(200, NO_HEADERS, BodyLength::Known(1)).unwrap();
+    server.flush().await.unwrap();
+    let mut text = [0; 100];
+    let read = client.read(&mut text).await.unwrap();
+    assert_eq!(&text[..read], b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_answers_leave_in_one_write() {
+    let (client, server) = duplex(1 << 16);
+    let (mut client, server) = (client, counting::Counting { inner: server, writes: 0 });
+    let mut server = Connection::new(server, Limits::default(), Timeouts::default());
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    server.next_request().await.unwrap().unwrap();
+    server.respond(200, NO_HEADERS, &[b'x'; 4096]).await.unwrap();
+    assert_eq!(server.stream().writes, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mistakes_of_the_caller_are_errors() {
+    let (mut client, mut server) = connect();
+    let early = server.respond(200, NO_HEADERS, b"").await;
+    assert!(matches!(early, Err(ServerError::OutOfOrder(_))));
+    assert!(matches!(server.write_body(b"x").await, Err(ServerError::OutOfOrder(_))));
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    next(&mut server).await;
+    assert!(matches!(server.next_request().await, Err(ServerError::OutOfOrder(_))));
+    let split = server.respond(200, [("x", "y\r\nz: a")], b"").await;
+    assert!(matches!(split, Err(ServerError::Write(WriteError::FieldValue))));
+    let interim = server.respond(101, NO_HEADERS, b"").await;
+    assert!(matches!(interim, Err(ServerError::Write(WriteError::Status(101)))));
+    server.start_response(200, NO_HEADERS, BodyLength::Known(3)).unwrap();
+    let again = server.start_response(200, NO_HEADERS, BodyLength::Known(3));
+    assert!(matches!(again, Err(ServerError::OutOfOrder(_))));
+    assert!(matches!(server.write_body(b"four").await, Err(ServerError::BodyLength)));
+    server.write_body(b"tw").await.unwrap();
+    assert!(matches!(server.finish_body().await, Err(ServerError::BodyLength)));
+    let text = sent(server, client).await;
+    assert_eq!(text, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\ntw", "visibly cut short");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_shuts_down_says_so() {
+    let (mut client, mut server) = connect();
+    server.close_after_answer();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    next(&mut server).await;
+    server.respond(200, NO_HEADERS, b"").await.unwrap();
+    assert!(server.next_request().await.unwrap().is_none());
+    assert!(sent(server, client).await.contains("connection: close"));
+}
+
+mod counting {
+    //! A stream that counts its writes.
+
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+    pub(crate) struct Counting {
+        pub(crate) inner: DuplexStream,
+        pub(crate) writes: usize,
+    }
+
+    impl AsyncRead for Counting {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.inner).poll_read(cx, buf)
+        }
+    }
+
+    impl AsyncWrite for Counting {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.writes += 1;
+            Pin::new(&mut self.inner).poll_write(cx, buf)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.inner).poll_flush(cx)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.inner).poll_shutdown(cx)
+        }
+    }
+}

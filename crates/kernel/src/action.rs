@@ -1,0 +1,125 @@
+//! What a cell tells its driver to do.
+
+use crate::id::{CopyId, QueryId, ServerId};
+
+/// Is a copy the query's own, or one that hedges it?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The copy that every query has.
+    Primary,
+    /// A second one.
+    Duplicate,
+}
+
+/// Why a copy starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StartReason {
+    /// On arrival a server had room.
+    Arrival,
+    /// It waited, and a server got room.
+    Queue,
+    /// An earlier copy failed.
+    Retry,
+    /// A duplicate at once.
+    Hedge,
+    /// A duplicate because the first copy took long.
+    Delay,
+    /// A duplicate because a server would have been idle.
+    Idle,
+}
+
+/// Why a copy is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StopReason {
+    /// Its answer is of no use any more.
+    Cleanup,
+    /// Its slot is needed for a query that waits.
+    Preemption,
+}
+
+/// Why a query failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailReason {
+    /// No server of its group is up.
+    NoReplica,
+    /// Its last copy failed and it may not, or can not, be sent again.
+    CopyFailed,
+    /// Its deadline passed while it ran.
+    Timeout,
+}
+
+/// Why a query was not served at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShedReason {
+    /// The waiting queue of its group is full.
+    QueueFull,
+    /// Its deadline passed while it waited.
+    Expired,
+}
+
+/// Why the cell took a server down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EjectReason {
+    /// Nothing listens there.
+    Refused,
+    /// Too many failures in a row.
+    Failures,
+    /// A copy that was given up stayed silent past the drain time-out.
+    Silent,
+}
+
+/// One thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a copy of the query to the server.
+    Start {
+        /// The new copy.
+        copy: CopyId,
+        /// Of this query.
+        query: QueryId,
+        /// To this server.
+        server: ServerId,
+        /// Primary or duplicate.
+        role: Role,
+        /// Why.
+        why: StartReason,
+    },
+    /// Tell the server to stop a copy; report [`crate::Event::Stopped`] when it has.
+    Stop {
+        /// The copy.
+        copy: CopyId,
+        /// Why.
+        why: StopReason,
+    },
+    /// The query has ended: this copy's answer is the answer.
+    Answer {
+        /// The query.
+        query: QueryId,
+        /// The copy that won.
+        copy: CopyId,
+    },
+    /// The query has ended without an answer.
+    Fail {
+        /// The query.
+        query: QueryId,
+        /// Why.
+        why: FailReason,
+        /// The copy that failed last, if one did: a driver that holds its bad answer may pass it.
+        copy: Option<CopyId>,
+    },
+    /// The query has ended unserved.
+    Shed {
+        /// The query.
+        query: QueryId,
+        /// Why.
+        why: ShedReason,
+    },
+    /// The cell took a server down and lost its copies. Close its connections, probe it, and send
+    /// [`crate::Event::ServerUp`] when a probe succeeds.
+    Eject {
+        /// The server.
+        server: ServerId,
+        /// Why.
+        why: EjectReason,
+    },
+}

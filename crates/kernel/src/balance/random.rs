@@ -1,0 +1,27 @@
+//! Random: a server at random.
+//!
+//! Source: document 001 §2.4 "Random". Cost: O(1).
+//! Deviation: a server that is full or down is not among those drawn from; the source's servers
+//! have infinite queues and never fail.
+
+use super::Pick;
+use crate::Rng;
+use crate::id::{GroupId, ServerId};
+use crate::levels::{Avoid, Levels};
+
+/// A server at random.
+#[derive(Clone, Debug, Default)]
+pub struct Random;
+
+impl Pick for Random {
+    #[inline]
+    fn pick(
+        &mut self,
+        _: GroupId,
+        levels: Levels<'_>,
+        avoid: Avoid,
+        rng: &mut Rng,
+    ) -> Option<ServerId> {
+        levels.uniform(rng, avoid)
+    }
+}

@@ -1,0 +1,338 @@
+//! The state that every policy shares, and what a hedge may ask and order.
+
+use alloc::vec::Vec;
+
+use super::copies::{Copies, QueryState, Stage};
+use super::servers::{GroupState, Health, ServerState, ServerView};
+use crate::Rng;
+use crate::action::{Action, Role, StartReason, StopReason};
+use crate::balance::Pick;
+use crate::config::{Limits, Topology};
+use crate::event::Arrive;
+use crate::heap::Heaps;
+use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
+use crate::levels::Avoid;
+use crate::time::{NEVER_NS, Timestamp};
+
+/// The state of a cell that does not depend on its policy.
+#[derive(Clone, Debug)]
+pub struct Core {
+    pub(crate) now: Timestamp,
+    pub(crate) limits: Limits,
+    pub(crate) rng: Rng,
+    pub(crate) servers: Vec<ServerState>,
+    /// By server: its level, for the picks.
+    pub(crate) level: Vec<u32>,
+    pub(crate) groups: Vec<GroupState>,
+    /// By server: its groups, and which member of the group it is.
+    pub(crate) memberships: Vec<(GroupId, u32)>,
+    pub(crate) queries: Vec<QueryState>,
+    pub(crate) copies: Copies,
+    /// Of queries: when they expire.
+    pub(crate) deadlines: Heaps<Timestamp>,
+    /// Of queries: when their hedge wants to be asked.
+    pub(crate) delays: Heaps<Timestamp>,
+    /// Of copies: their attempt time-out, or the drain time-out of those given up.
+    pub(crate) patience: Heaps<Timestamp>,
+    pub(crate) next_seq: u64,
+    /// Retries that may be made now.
+    pub(crate) budget: f64,
+    /// [`Limits::retry_reserve`], which bounds it.
+    pub(crate) reserve: f64,
+    /// The actions of the event at hand.
+    pub(crate) out: Vec<Action>,
+    /// Servers that may have room for more.
+    pub(crate) freed: Vec<ServerId>,
+    /// Queries whose last copy failed, youngest first.
+    pub(crate) orphans: Vec<QueryId>,
+    /// Queries that got a first copy, for the hedge to look at once every waiting query that can
+    /// be served is.
+    pub(crate) started: Vec<QueryId>,
+    /// Queries whose time has come, for the hedge to look at then, too.
+    pub(crate) woken: Vec<QueryId>,
+    /// Servers that may have an idle slot after that.
+    pub(crate) spare: Vec<ServerId>,
+    /// Groups in which a query began to wait, or still does after a slot went elsewhere.
+    pub(crate) crowded: Vec<GroupId>,
+}
+
+/// A copy as a hedge sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyView {
+    /// Its id.
+    pub id: CopyId,
+    /// Where it runs.
+    pub server: ServerId,
+    /// When it was sent.
+    pub started: Timestamp,
+    /// When it ends, where somebody forecast that; else [`Timestamp::NEVER`].
+    pub ends: Timestamp,
+    /// It was told to stop, and may answer before it does.
+    pub stopping: bool,
+}
+
+impl Core {
+    pub(crate) fn new(topology: &Topology, gates: &[u32], limits: Limits, rng: Rng) -> Self {
+        let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
+        let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
+        let full = top.max().unwrap_or(1);
+        let mut memberships = Vec::new();
+        let mut servers = Vec::new();
+        for (at, server) in topology.servers.iter().enumerate() {
+            let from = memberships.len() as u32;
+            for (group, members) in topology.groups.iter().enumerate() {
+                let member = members.iter().position(|m| m.index() == at);
+                memberships.extend(member.map(|m| (GroupId(group as u32), m as u32)));
+            }
+            servers.push(ServerState {
+                health: Health::Up,
+                slots: server.slots,
+                limit: gates[at],
+                outstanding: 0,
+                head_start: most - server.slots,
+                ordered: false,
+                failures: 0,
+                groups: (from, memberships.len() as u32),
+            });
+        }
+        let mut core = Self {
+            now: Timestamp::default(),
+            limits,
+            rng,
+            level: alloc::vec![0; servers.len()],
+            servers,
+            groups: topology.groups.iter().map(|m| GroupState::new(m, full)).collect(),
+            memberships,
+            queries: Vec::new(),
+            copies: Copies::new(),
+            deadlines: Heaps::new(1),
+            delays: Heaps::new(1),
+            patience: Heaps::new(1),
+            next_seq: 0,
+            budget: f64::from(limits.retry_reserve),
+            reserve: f64::from(limits.retry_reserve),
+            out: Vec::new(),
+            freed: Vec::new(),
+            orphans: Vec::new(),
+            started: Vec::new(),
+            woken: Vec::new(),
+            spare: Vec::new(),
+            crowded: Vec::new(),
+        };
+        for server in (0..topology.servers.len() as u32).map(ServerId) {
+            let large = core.groups_of(server).any(|g| core.groups[g.index()].order.is_some());
+            core.servers[server.index()].ordered = large;
+            core.sort(server);
+        }
+        core
+    }
+
+    /// The time of the event at hand.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How many servers the cell has.
+    #[must_use]
+    pub fn server_count(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// How many groups the cell has.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// A server as it is now.
+    #[must_use]
+    pub fn server(&self, server: ServerId) -> ServerView {
+        let state = &self.servers[server.index()];
+        ServerView {
+            up: state.health == Health::Up,
+            slots: state.slots,
+            limit: state.limit,
+            outstanding: state.outstanding,
+        }
+    }
+
+    /// How many queries of a group wait.
+    #[must_use]
+    pub fn waiting(&self, group: GroupId) -> u32 {
+        self.groups[group.index()].waiting
+    }
+
+    /// How many copies on the servers of a group were told to stop and have not yet.
+    #[must_use]
+    pub fn reclaiming(&self, group: GroupId) -> u32 {
+        self.groups[group.index()].reclaiming
+    }
+
+    /// Retries that may be made now.
+    #[must_use]
+    pub fn retry_budget(&self) -> f64 {
+        self.budget
+    }
+
+    /// Has this query not ended?
+    #[must_use]
+    pub fn is_live(&self, query: QueryId) -> bool {
+        self.queries.get(query.index()).is_some_and(|q| q.stage != Stage::Ended)
+    }
+
+    /// The group of a live query.
+    #[must_use]
+    pub fn group_of(&self, query: QueryId) -> GroupId {
+        self.queries[query.index()].group
+    }
+
+    /// May the query run on two servers at once? No more after one of its copies failed, else a
+    /// server that fails fast would be sent duplicates without end; nor once it has expired.
+    #[must_use]
+    pub fn may_duplicate(&self, query: QueryId) -> bool {
+        let state = &self.queries[query.index()];
+        state.may_duplicate && state.deadline > self.now
+    }
+
+    /// The copies that may still answer a query, newest first.
+    pub fn copies_of(&self, query: QueryId) -> impl Iterator<Item = CopyView> + '_ {
+        let next = |slot: u32| (slot != NONE).then_some(slot);
+        let first = next(self.queries[query.index()].first);
+        core::iter::successors(first, move |&slot| next(self.copies.get(slot).next)).map(|slot| {
+            let copy = self.copies.get(slot);
+            CopyView {
+                id: self.copies.id(slot),
+                server: copy.server,
+                started: copy.started,
+                ends: copy.ends,
+                stopping: copy.stopping,
+            }
+        })
+    }
+
+    /// The query that a copy may still answer.
+    #[must_use]
+    pub fn query_of(&self, copy: CopyId) -> Option<QueryId> {
+        let state = self.copies.peek(copy)?;
+        let query = state.query;
+        (query != NONE).then_some(QueryId(query))
+    }
+
+    /// The servers that a further copy of the query must not go to.
+    #[must_use]
+    pub fn avoid(&self, query: QueryId) -> Avoid {
+        let holds = self.copies_of(query).next().map(|copy| copy.server);
+        Avoid([holds, self.queries[query.index()].avoid])
+    }
+
+    /// Asks the balance for a server for a copy.
+    #[inline(always)]
+    pub(crate) fn pick<P: Pick>(
+        &mut self,
+        pick: &mut P,
+        group: GroupId,
+        avoid: Avoid,
+    ) -> Option<ServerId> {
+        let levels = self.groups[group.index()].levels(&self.level);
+        pick.pick(group, levels, avoid, &mut self.rng)
+    }
+
+    /// Asks the balance for a server for a further copy of the query.
+    pub fn choose<P: Pick>(&mut self, pick: &mut P, query: QueryId) -> Option<ServerId> {
+        self.pick(pick, self.group_of(query), self.avoid(query))
+    }
+
+    /// Asks to be woken for a query at a time, in place of any earlier wish.
+    pub fn wake_at(&mut self, query: QueryId, at: Timestamp) {
+        self.delays.remove(0, query.0);
+        self.delays.insert(0, at, query.0);
+    }
+
+    /// Starts a copy. Its server must have room and hold no other copy of the query.
+    #[inline(always)]
+    pub fn start(&mut self, query: QueryId, server: ServerId, role: Role, why: StartReason) {
+        debug_assert!(self.has_room(server), "a start needs room");
+        debug_assert!(self.copies_of(query).all(|c| c.server != server), "copies on one server");
+        let state = &mut self.queries[query.index()];
+        let copy = self.copies.add(query.0, state.first, server, self.now);
+        state.first = copy.slot;
+        state.copies += 1;
+        self.hold(server, 1);
+        if self.limits.attempt_timeout_ns != NEVER_NS {
+            self.set_patience(copy.slot, self.limits.attempt_timeout_ns);
+        }
+        self.out.push(Action::Start { copy, query, server, role, why });
+    }
+
+    /// Tells a copy's server to stop it. Until it has, the copy holds its slot, and may still win.
+    pub fn stop(&mut self, copy: CopyId, why: StopReason) {
+        let Some(state) = self.copies.find(copy) else { return };
+        if core::mem::replace(&mut state.stopping, true) {
+            return;
+        }
+        let server = state.server;
+        self.out.push(Action::Stop { copy, why });
+        self.reclaim(server, 1);
+        self.set_patience(copy.slot, self.limits.drain_timeout_ns);
+    }
+
+    pub(crate) fn reclaim(&mut self, server: ServerId, change: i32) {
+        let (from, to) = self.servers[server.index()].groups;
+        for at in from..to {
+            let group = &mut self.groups[self.memberships[at as usize].0.index()];
+            group.reclaiming = group.reclaiming.checked_add_signed(change).expect("stops end once");
+        }
+    }
+
+    /// Starts the time-out of a copy anew.
+    pub(crate) fn set_patience(&mut self, slot: u32, ns: u64) {
+        self.end_patience(slot);
+        let until = self.now.after(ns);
+        if until != Timestamp::NEVER {
+            self.copies.get_mut(slot).timed = true;
+            self.patience.insert(0, until, slot);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn end_patience(&mut self, slot: u32) {
+        if core::mem::take(&mut self.copies.get_mut(slot).timed) {
+            self.patience.remove(0, slot);
+        }
+    }
+
+    /// Takes a new query in.
+    #[inline(always)]
+    pub(crate) fn admit(&mut self, arrive: &Arrive) {
+        let at = arrive.query.index();
+        if self.queries.len() <= at {
+            self.queries.resize(at + 1, QueryState::ENDED);
+        }
+        let state = &mut self.queries[at];
+        assert!(state.stage == Stage::Ended, "query {at} has not ended");
+        let deadline = arrive.deadline.min(self.now.after(self.limits.timeout_ns));
+        let timed = deadline != Timestamp::NEVER;
+        *state = QueryState {
+            seq: self.next_seq,
+            deadline,
+            group: arrive.group,
+            stage: Stage::Running,
+            may_duplicate: arrive.may_duplicate,
+            may_retry: arrive.may_retry,
+            timed,
+            ..QueryState::ENDED
+        };
+        self.next_seq += 1;
+        if timed {
+            self.deadlines.insert(0, deadline, arrive.query.0);
+        }
+        self.budget = (self.budget + self.limits.retry_budget).min(self.reserve);
+    }
+}

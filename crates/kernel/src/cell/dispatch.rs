@@ -1,0 +1,159 @@
+//! How queries get their copies: on arrival, from the queue, and after a failure.
+
+use super::Cell;
+use super::copies::Stage;
+use super::servers::Health;
+use crate::action::{Action, FailReason, Role, ShedReason, StartReason};
+use crate::balance::Pick;
+use crate::event::Arrive;
+use crate::hedge::Hedge;
+use crate::id::{QueryId, ServerId};
+use crate::levels::Avoid;
+
+impl<P: Pick, H: Hedge> Cell<P, H> {
+    #[inline(always)]
+    pub(super) fn arrive(&mut self, arrive: &Arrive) {
+        let query = arrive.query;
+        self.core.admit(arrive);
+        if self.core.groups[arrive.group.index()].up == 0 {
+            return self.fail(query, FailReason::NoReplica);
+        }
+        if self.core.queries[query.index()].deadline <= self.core.now {
+            return self.shed(query, ShedReason::Expired);
+        }
+        // Where a server has room, nothing waits that it could serve: settling saw to that. So a
+        // new query that finds room overtakes nobody.
+        match self.core.pick(&mut self.pick, arrive.group, Avoid::NOBODY) {
+            Some(server) => self.start_primary(query, server, StartReason::Arrival),
+            None => self.wait(query),
+        }
+    }
+
+    #[inline(always)]
+    fn start_primary(&mut self, query: QueryId, server: ServerId, why: StartReason) {
+        self.core.start(query, server, Role::Primary, why);
+        self.hedge.recount(&self.core, query);
+        if H::HEDGES {
+            self.core.started.push(query);
+        }
+    }
+
+    fn wait(&mut self, query: QueryId) {
+        if self.core.enqueue(query) {
+            if self.hedge.preempts() {
+                self.core.crowded.push(self.core.queries[query.index()].group);
+            }
+        } else {
+            self.shed(query, ShedReason::QueueFull);
+        }
+    }
+
+    /// Restores the promises after an event, in this order: queries whose copies failed are sent
+    /// again, waiting queries get what room there is, and only then does the hedge see what is
+    /// left: no duplicate takes a slot from a query that waits.
+    #[inline(always)]
+    pub(super) fn settle(&mut self) {
+        loop {
+            if let Some(query) = self.core.orphans.pop() {
+                self.retry(query);
+            } else if let Some(server) = self.core.freed.pop() {
+                self.fill(server);
+            } else if !H::HEDGES || !self.settle_hedge() {
+                return;
+            }
+        }
+    }
+
+    /// One step of the hedge; false when there is nothing left to look at.
+    fn settle_hedge(&mut self) -> bool {
+        if let Some(query) = self.core.started.pop() {
+            self.hedge.primary_started(&mut self.core, &mut self.pick, query);
+        } else if let Some(query) = self.core.woken.pop() {
+            if self.core.is_live(query) {
+                self.hedge.timer(&mut self.core, &mut self.pick, query);
+            }
+        } else if let Some(server) = self.core.spare.pop() {
+            while self.core.has_idle_slot(server) && self.hedge.spare(&mut self.core, server) {}
+        } else if let Some(group) = self.core.crowded.pop() {
+            self.hedge.starved(&mut self.core, group);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// A server may have room: for whom?
+    #[inline(always)]
+    fn fill(&mut self, server: ServerId) {
+        while let Some(query) = self.core.next_waiting(server) {
+            if !self.core.has_room(server) {
+                break;
+            }
+            self.core.dequeue(query);
+            let state = &self.core.queries[query.index()];
+            if state.deadline <= self.core.now {
+                self.shed(query, ShedReason::Expired);
+                continue;
+            }
+            let (retried, group) = (state.retries > 0, state.group);
+            let why = if retried { StartReason::Retry } else { StartReason::Queue };
+            self.start_primary(query, server, why);
+            if H::HEDGES {
+                self.core.fewer_wait(group);
+            }
+        }
+        if H::HEDGES {
+            self.core.spare.push(server);
+        }
+        if self.hedge.preempts() {
+            // A slot that was cleared for one group may have gone to another.
+            let (from, to) = self.core.servers[server.index()].groups;
+            for at in from..to {
+                let group = self.core.memberships[at as usize].0;
+                if self.core.waiting(group) > 0 {
+                    self.core.crowded.push(group);
+                }
+            }
+        }
+    }
+
+    /// The last copy of a query failed: once more on another server, where that is allowed.
+    fn retry(&mut self, query: QueryId) {
+        let core = &mut self.core;
+        let state = &core.queries[query.index()];
+        if state.stage != Stage::Running || state.copies > 0 {
+            return;
+        }
+        let group = state.group;
+        let usable = |server: ServerId| core.servers[server.index()].health == Health::Up;
+        let failed_here = state.avoid.is_some_and(usable);
+        let others = core.groups[group.index()].up - u32::from(failed_here);
+        let allowed = state.may_retry && state.retries < core.limits.retries;
+        if !allowed || others == 0 || core.budget < 1.0 || state.deadline <= core.now {
+            return self.fail(query, FailReason::CopyFailed);
+        }
+        core.budget -= 1.0;
+        core.queries[query.index()].retries += 1;
+        if core.groups[group.index()].waiting == 0 && core.freed.is_empty() {
+            match core.choose(&mut self.pick, query) {
+                Some(server) => self.start_primary(query, server, StartReason::Retry),
+                None => self.wait(query),
+            }
+        } else {
+            // Others wait, perhaps for longer: stand in line, then see who may go where.
+            core.freed.extend(core.groups[group.index()].levels(&core.level).available());
+            self.wait(query);
+        }
+    }
+
+    pub(super) fn fail(&mut self, query: QueryId, why: FailReason) {
+        let copy = self.core.queries[query.index()].failed;
+        self.core.out.push(Action::Fail { query, why, copy });
+        self.close(query, None);
+    }
+
+    pub(super) fn shed(&mut self, query: QueryId, why: ShedReason) {
+        self.core.out.push(Action::Shed { query, why });
+        self.close(query, None);
+    }
+}

@@ -1,0 +1,314 @@
+//! How copies and queries end, and what happens to servers.
+
+use super::Cell;
+use super::copies::{CopyState, QueryState, Stage};
+use super::servers::Health;
+use crate::action::{Action, EjectReason, FailReason, ShedReason, StopReason};
+use crate::balance::Pick;
+use crate::config::Limits;
+use crate::event::Outcome;
+use crate::hedge::Hedge;
+use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
+use crate::time::Timestamp;
+
+impl<P: Pick, H: Hedge> Cell<P, H> {
+    pub(super) fn responded(&mut self, copy: CopyId, good: bool) {
+        let Some(state) = self.core.copies.find(copy) else { return };
+        let (server, query) = (state.server, state.query);
+        if query == NONE {
+            return;
+        }
+        if good {
+            self.core.servers[server.index()].failures = 0;
+            self.answer(QueryId(query), copy);
+            self.core.end_patience(copy.slot);
+        } else {
+            self.copy_failed(copy.slot);
+            self.set_drain(copy.slot);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn finished(&mut self, copy: CopyId, outcome: Outcome) {
+        let Some(&mut state) = self.core.copies.find(copy) else { return };
+        if outcome == Outcome::Good {
+            if state.query != NONE {
+                self.answer(QueryId(state.query), copy);
+            }
+            self.release(copy.slot);
+            self.core.servers[state.server.index()].failures = 0;
+        } else {
+            self.finished_badly(copy.slot, outcome);
+        }
+    }
+
+    fn finished_badly(&mut self, slot: u32, outcome: Outcome) {
+        let CopyState { server, query, stopping, .. } = *self.core.copies.get(slot);
+        if query != NONE {
+            self.copy_failed(slot);
+        }
+        self.release(slot);
+        match outcome {
+            Outcome::Refused => self.eject(server, EjectReason::Refused),
+            // A copy that we cut off looks like a reset: that is not the server's failure.
+            Outcome::Reset if stopping => {}
+            _ => self.count_failure(server),
+        }
+    }
+
+    pub(super) fn stopped(&mut self, copy: CopyId) {
+        let Some(state) = self.core.copies.find(copy) else { return };
+        let query = state.query;
+        if query != NONE {
+            self.detach(copy.slot);
+            self.hedge.recount(&self.core, QueryId(query));
+            self.check_orphan(QueryId(query));
+        }
+        self.release(copy.slot);
+    }
+
+    pub(super) fn unwanted(&mut self, copy: CopyId) {
+        if self.core.copies.find(copy).is_some_and(|state| state.query == NONE) {
+            self.give_up(copy.slot);
+        }
+    }
+
+    pub(super) fn abandoned(&mut self, query: QueryId) {
+        if self.core.is_live(query) {
+            self.close(query, None);
+        }
+    }
+
+    /// The query has its answer.
+    #[inline(always)]
+    fn answer(&mut self, query: QueryId, copy: CopyId) {
+        self.core.out.push(Action::Answer { query, copy });
+        self.close(query, Some(copy.slot));
+    }
+
+    /// Ends a query: its copies only hold their slots from here on. What becomes of the winner's
+    /// time-out is the caller's business.
+    #[inline(always)]
+    pub(super) fn close(&mut self, query: QueryId, winner: Option<u32>) {
+        let state = &mut self.core.queries[query.index()];
+        let QueryState { first, stage, group, .. } = *state;
+        let timed = core::mem::take(&mut state.timed);
+        state.first = NONE;
+        state.copies = 0;
+        if stage == Stage::Waiting {
+            self.core.dequeue(query);
+            if H::HEDGES {
+                self.core.fewer_wait(group);
+            }
+        }
+        self.core.queries[query.index()].stage = Stage::Ended;
+        // A loser runs to its end where the policy says so; nobody needs the copies of a query
+        // that ended without an answer.
+        let stop = winner.is_none() || self.hedge.cleans_up();
+        let mut slot = first;
+        while slot != NONE {
+            let copy = self.core.copies.get_mut(slot);
+            copy.query = NONE;
+            let next = copy.next;
+            if winner != Some(slot) {
+                if stop {
+                    self.give_up(slot);
+                } else {
+                    self.set_drain(slot);
+                }
+            }
+            slot = next;
+        }
+        if timed {
+            self.core.deadlines.remove(0, query.0);
+        }
+        if H::HEDGES {
+            self.core.delays.remove(0, query.0);
+            self.hedge.recount(&self.core, query);
+        }
+    }
+
+    /// Nobody wants this copy: stop it where that is possible, and wait for it in any case.
+    fn give_up(&mut self, slot: u32) {
+        self.set_drain(slot);
+        if self.core.limits.cancel {
+            let copy = self.core.copies.id(slot);
+            self.core.stop(copy, StopReason::Cleanup);
+        }
+    }
+
+    fn set_drain(&mut self, slot: u32) {
+        self.core.copies.get_mut(slot).given_up = true;
+        self.core.set_patience(slot, self.core.limits.drain_timeout_ns);
+    }
+
+    /// A copy will not answer its query, though it may hold its slot for longer.
+    fn copy_failed(&mut self, slot: u32) {
+        let copy = self.core.copies.get(slot);
+        let (query, server) = (QueryId(copy.query), copy.server);
+        self.detach(slot);
+        let failed = self.core.copies.id(slot);
+        let state = &mut self.core.queries[query.index()];
+        state.avoid = Some(server);
+        state.failed = Some(failed);
+        state.may_duplicate = false;
+        self.hedge.recount(&self.core, query);
+        self.check_orphan(query);
+    }
+
+    fn check_orphan(&mut self, query: QueryId) {
+        let queries = &self.core.queries;
+        if queries[query.index()].copies == 0 {
+            // Youngest first: they are taken from the end.
+            let seq = queries[query.index()].seq;
+            let at = self.core.orphans.partition_point(|other| queries[other.index()].seq > seq);
+            self.core.orphans.insert(at, query);
+        }
+    }
+
+    /// Takes a copy from its query.
+    fn detach(&mut self, slot: u32) {
+        let copy = self.core.copies.get_mut(slot);
+        let (query, next) = (copy.query, copy.next);
+        copy.query = NONE;
+        let state = &mut self.core.queries[query as usize];
+        state.copies -= 1;
+        if state.first == slot {
+            state.first = next;
+            return;
+        }
+        let mut at = state.first;
+        while self.core.copies.get(at).next != slot {
+            at = self.core.copies.get(at).next;
+        }
+        self.core.copies.get_mut(at).next = next;
+    }
+
+    /// A detached copy has ended: its slot is free.
+    #[inline(always)]
+    fn release(&mut self, slot: u32) {
+        let CopyState { query, server, stopping, timed, .. } = *self.core.copies.get(slot);
+        debug_assert!(query == NONE, "detached before released");
+        if timed {
+            self.core.patience.remove(0, slot);
+        }
+        if stopping {
+            self.core.reclaim(server, -1);
+        }
+        self.core.copies.remove(slot);
+        self.core.hold(server, -1);
+        self.core.freed.push(server);
+    }
+
+    fn count_failure(&mut self, server: ServerId) {
+        let state = &mut self.core.servers[server.index()];
+        state.failures += 1;
+        let many = self.core.limits.eject_after;
+        if many == 0 || state.failures < many {
+            return;
+        }
+        // A server that fails is better than none: the last one of a group stays.
+        let last = self.core.groups_of(server).any(|g| self.core.groups[g.index()].up <= 1);
+        if !last {
+            self.eject(server, EjectReason::Failures);
+        }
+    }
+
+    fn eject(&mut self, server: ServerId, why: EjectReason) {
+        if self.core.servers[server.index()].health != Health::Down {
+            self.core.out.push(Action::Eject { server, why });
+            self.server_down(server);
+        }
+    }
+
+    pub(super) fn server_up(&mut self, server: ServerId) {
+        if self.core.set_health(server, Health::Up) {
+            self.core.freed.push(server);
+        }
+    }
+
+    pub(super) fn server_draining(&mut self, server: ServerId) {
+        if self.core.set_health(server, Health::Draining) {
+            self.look_again(server);
+        }
+    }
+
+    pub(super) fn server_down(&mut self, server: ServerId) {
+        if !self.core.set_health(server, Health::Down) {
+            return;
+        }
+        for slot in self.core.copies.on(server) {
+            if self.core.copies.get(slot).query != NONE {
+                self.copy_failed(slot);
+            }
+            self.release(slot);
+        }
+        self.look_again(server);
+    }
+
+    /// A server left: whose queries nobody can serve any more, and who may serve those that
+    /// avoided the servers which remain?
+    fn look_again(&mut self, server: ServerId) {
+        let (from, to) = self.core.servers[server.index()].groups;
+        for at in from..to {
+            let group: GroupId = self.core.memberships[at as usize].0;
+            if self.core.groups[group.index()].up > 0 {
+                let members = self.core.members(group);
+                self.core.freed.extend(members);
+                continue;
+            }
+            while let Some(query) = self.core.oldest_waiting(group) {
+                self.fail(query, FailReason::NoReplica);
+            }
+        }
+    }
+
+    pub(super) fn forecast(&mut self, copy: CopyId, ends: Timestamp) {
+        let Some(state) = self.core.copies.find(copy) else { return };
+        state.ends = ends;
+        let query = state.query;
+        if query != NONE {
+            self.hedge.recount(&self.core, QueryId(query));
+        }
+    }
+
+    pub(super) fn configure(&mut self, limits: &Limits) {
+        let max_outstanding = self.core.limits.max_outstanding;
+        self.core.limits = Limits { max_outstanding, ..*limits };
+        self.core.reserve = f64::from(limits.retry_reserve);
+    }
+
+    pub(super) fn tick(&mut self) {
+        let now = self.core.now;
+        let due = |first: Option<(Timestamp, u32)>| first.filter(|&(at, _)| at <= now);
+        while let Some((_, query)) = due(self.core.deadlines.first(0)) {
+            self.expired(QueryId(query));
+        }
+        while let Some((_, slot)) = due(self.core.patience.first(0)) {
+            self.core.end_patience(slot);
+            self.out_of_patience(slot);
+        }
+        while let Some((_, query)) = due(self.core.delays.first(0)) {
+            self.core.delays.remove(0, query);
+            self.core.woken.push(QueryId(query));
+        }
+    }
+
+    fn expired(&mut self, query: QueryId) {
+        if self.core.queries[query.index()].stage == Stage::Waiting {
+            self.shed(query, ShedReason::Expired);
+        } else {
+            self.fail(query, FailReason::Timeout);
+        }
+    }
+
+    fn out_of_patience(&mut self, slot: u32) {
+        let copy = *self.core.copies.get(slot);
+        if copy.given_up || copy.stopping {
+            return self.eject(copy.server, EjectReason::Silent);
+        }
+        self.copy_failed(slot);
+        self.give_up(slot);
+        self.count_failure(copy.server);
+    }
+}

@@ -1,0 +1,114 @@
+//! A cell: the state machine that turns events into actions.
+
+mod copies;
+mod core;
+mod dispatch;
+mod ends;
+mod servers;
+
+pub use self::core::{CopyView, Core};
+pub use servers::ServerView;
+
+use crate::Rng;
+use crate::action::Action;
+use crate::balance::Pick;
+use crate::config::{ConfigError, Limits, Topology};
+use crate::event::Event;
+use crate::hedge::Hedge;
+use crate::time::Timestamp;
+
+/// What a driver needs of a cell, whatever its policy.
+pub trait Scheduler: Send {
+    /// Feeds one event and returns what is to be done, in this order. The borrow enforces the one
+    /// invariant: the next event can only be fed when the actions have been taken.
+    ///
+    /// `now` must not be earlier than at the event before; an earlier one counts as that.
+    ///
+    /// # Panics
+    /// On an `Arrive` with the id of a query that has not ended or with a group that does not
+    /// exist: bugs of the driver's. Reports about copies and queries that have ended are ignored.
+    fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action];
+
+    /// When to send [`Event::Tick`] at the latest; [`Timestamp::NEVER`] when nothing is due.
+    fn next_deadline(&self) -> Timestamp;
+
+    /// The state to look at.
+    fn core(&self) -> &Core;
+}
+
+/// A set of servers, the groups that they serve, and a policy: a pick and a hedge.
+#[derive(Clone, Debug)]
+pub struct Cell<P, H> {
+    core: Core,
+    pick: P,
+    hedge: H,
+}
+
+impl<P: Pick, H: Hedge> Cell<P, H> {
+    /// A cell whose server i may hold `gates[i]` copies. [`crate::Policy::build`] knows the gates
+    /// of the named policies.
+    ///
+    /// # Errors
+    /// An impossible topology or limit, or a gate outside 1 to [`Topology::MAX_GATE`].
+    pub fn new(
+        topology: &Topology,
+        gates: &[u32],
+        limits: Limits,
+        (pick, hedge): (P, H),
+        rng: Rng,
+    ) -> Result<Self, ConfigError> {
+        topology.check()?;
+        limits.check()?;
+        let fits = |gate: &u32| (1..=Topology::MAX_GATE).contains(gate);
+        if gates.len() != topology.servers.len() || !gates.iter().all(fits) {
+            return Err(ConfigError(alloc::format!(
+                "gates are {gates:?}; give each server one from 1 to {}",
+                Topology::MAX_GATE
+            )));
+        }
+        Ok(Self { core: Core::new(topology, gates, limits, rng), pick, hedge })
+    }
+
+    /// The hedge, for what it counts.
+    pub fn hedge(&self) -> &H {
+        &self.hedge
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, event: &Event) {
+        match *event {
+            Event::Arrive(ref arrive) => self.arrive(arrive),
+            Event::Responded { copy, good } => self.responded(copy, good),
+            Event::Finished { copy, outcome } => self.finished(copy, outcome),
+            Event::Stopped { copy } => self.stopped(copy),
+            Event::Unwanted { copy } => self.unwanted(copy),
+            Event::Abandoned { query } => self.abandoned(query),
+            Event::ServerUp { server } => self.server_up(server),
+            Event::ServerDraining { server } => self.server_draining(server),
+            Event::ServerDown { server } => self.server_down(server),
+            Event::Forecast { copy, ends } => self.forecast(copy, ends),
+            Event::Configure(ref limits) => self.configure(limits),
+            Event::Tick => self.tick(),
+        }
+    }
+}
+
+impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
+    fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
+        self.core.now = self.core.now.max(now);
+        self.core.out.clear();
+        self.apply(event);
+        self.settle();
+        &self.core.out
+    }
+
+    fn next_deadline(&self) -> Timestamp {
+        let timers = [&self.core.deadlines, &self.core.delays, &self.core.patience];
+        let first = timers.into_iter().filter_map(|heap| heap.first(0));
+        first.map(|(at, _)| at).min().unwrap_or(Timestamp::NEVER)
+    }
+
+    fn core(&self) -> &Core {
+        &self.core
+    }
+}

@@ -1,0 +1,161 @@
+//! What a cell is built from: its servers and groups, and its limits.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::id::ServerId;
+use crate::time::NEVER_NS;
+
+/// A server of a topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// How many queries it serves at once, 1 to [`Topology::MAX_GATE`].
+    pub slots: u32,
+}
+
+/// The servers of a cell and the groups that they serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// The servers; a [`ServerId`] is an index here.
+    pub servers: Vec<Server>,
+    /// The servers of each group; a [`crate::GroupId`] is an index here.
+    pub groups: Vec<Vec<ServerId>>,
+}
+
+impl Topology {
+    /// The largest number of copies that any gate may let a server hold.
+    pub const MAX_GATE: u32 = 65_535;
+
+    /// One group of `replicas` servers with `slots` slots each.
+    #[must_use]
+    pub fn replicated(replicas: u32, slots: u32) -> Self {
+        Self {
+            servers: vec![Server { slots }; replicas as usize],
+            groups: vec![(0..replicas).map(ServerId).collect()],
+        }
+    }
+
+    /// Checks that the topology makes sense.
+    ///
+    /// # Errors
+    /// A group without servers, with a server twice or with one that does not exist; slots out of
+    /// range; no group or no server at all.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let fail = |text| Err(ConfigError(text));
+        if self.groups.is_empty() || self.servers.is_empty() {
+            return fail(String::from("a cell needs at least one server and one group"));
+        }
+        for (at, server) in self.servers.iter().enumerate() {
+            if server.slots == 0 || server.slots > Self::MAX_GATE {
+                let text = alloc::format!(
+                    "server {at} has {} slots; give it 1 to {}",
+                    server.slots,
+                    Self::MAX_GATE
+                );
+                return fail(text);
+            }
+        }
+        for (at, group) in self.groups.iter().enumerate() {
+            if group.is_empty() {
+                return fail(alloc::format!("group {at} has no servers; give it at least one"));
+            }
+            let mut seen = vec![false; self.servers.len()];
+            for server in group {
+                match seen.get_mut(server.index()) {
+                    None => {
+                        let text = alloc::format!(
+                            "group {at} names server {}, which does not exist",
+                            server.0
+                        );
+                        return fail(text);
+                    }
+                    Some(seen) if *seen => {
+                        return fail(alloc::format!("group {at} names server {} twice", server.0));
+                    }
+                    Some(seen) => *seen = true,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bounds of a cell. Every one may be changed while it runs ([`crate::Event::Configure`]).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Copies that a push policy lets a server hold, 1 to [`Topology::MAX_GATE`]. Fixed when the
+    /// cell is built.
+    pub max_outstanding: u32,
+    /// Queries that may wait per group; beyond it they are shed.
+    pub queue: u32,
+    /// From arrival to the end of anybody's interest, in ns.
+    pub timeout_ns: u64,
+    /// A copy without an answer for so long has failed, in ns.
+    pub attempt_timeout_ns: u64,
+    /// A copy that was given up and stays silent for so long is lost, and its server down, in ns.
+    pub drain_timeout_ns: u64,
+    /// Can a server stop a copy? The kernel believes this.
+    pub cancel: bool,
+    /// Retries per query.
+    pub retries: u8,
+    /// Retries that each arrival pays for: 0.1 allows one retry per ten queries.
+    pub retry_budget: f64,
+    /// Retries that may be saved up, and are there at the start.
+    pub retry_reserve: u32,
+    /// Failures in a row that take a server down; 0 never does.
+    pub eject_after: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_outstanding: 128,
+            queue: 1024,
+            timeout_ns: NEVER_NS,
+            attempt_timeout_ns: NEVER_NS,
+            drain_timeout_ns: NEVER_NS,
+            cancel: false,
+            retries: 1,
+            retry_budget: 0.1,
+            retry_reserve: 128,
+            eject_after: 3,
+        }
+    }
+}
+
+impl Limits {
+    /// Checks that the limits make sense.
+    ///
+    /// # Errors
+    /// `max_outstanding` out of range, or a retry budget that is no number from 0 to 1.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.max_outstanding == 0 || self.max_outstanding > Topology::MAX_GATE {
+            return Err(ConfigError(alloc::format!(
+                "max_outstanding is {}; give it 1 to {}",
+                self.max_outstanding,
+                Topology::MAX_GATE
+            )));
+        }
+        if !(0.0..=1.0).contains(&self.retry_budget) {
+            return Err(ConfigError(alloc::format!(
+                "retry_budget is {}; give it a fraction from 0 to 1",
+                self.retry_budget
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A cell that cannot be built, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for ConfigError {}

@@ -1,0 +1,107 @@
+//! What the world tells a cell.
+
+use crate::config::Limits;
+use crate::id::{CopyId, GroupId, QueryId, ServerId};
+use crate::time::Timestamp;
+
+/// A query arrives.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrive {
+    /// Its name until it ends.
+    pub query: QueryId,
+    /// The group whose servers can answer it.
+    pub group: GroupId,
+    /// May it run on two servers at once? True for idempotent queries only.
+    pub may_duplicate: bool,
+    /// May it be sent again after a failure?
+    pub may_retry: bool,
+    /// When nobody wants the answer any more; [`Timestamp::NEVER`] for none. The deadline from
+    /// [`Limits::timeout_ns`] applies as well.
+    pub deadline: Timestamp,
+}
+
+impl Arrive {
+    /// An idempotent query without a deadline of its own.
+    #[must_use]
+    pub fn new(query: QueryId, group: GroupId) -> Self {
+        Self { query, group, may_duplicate: true, may_retry: true, deadline: Timestamp::NEVER }
+    }
+}
+
+/// How a copy ended, as its caller saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// A complete answer that the client may have.
+    Good,
+    /// A complete answer that says that the server failed (HTTP 5xx).
+    Bad,
+    /// The connection ended before the answer did.
+    Reset,
+    /// The server could not be connected to: it is down at once.
+    Refused,
+    /// Something that is no answer.
+    Malformed,
+}
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A query arrives.
+    Arrive(Arrive),
+    /// The head of a copy's answer arrived. The first good one wins; the slot stays taken until
+    /// [`Event::Finished`].
+    Responded {
+        /// The copy.
+        copy: CopyId,
+        /// Whether the client may have this answer.
+        good: bool,
+    },
+    /// A copy ended on its server: the slot is free. Implies `Responded` where that was not said.
+    Finished {
+        /// The copy.
+        copy: CopyId,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A copy that was told to stop has stopped: the slot is free.
+    Stopped {
+        /// The copy.
+        copy: CopyId,
+    },
+    /// Nobody wants the rest of this copy's answer any more, though it won.
+    Unwanted {
+        /// The copy.
+        copy: CopyId,
+    },
+    /// The client of a query went away.
+    Abandoned {
+        /// The query.
+        query: QueryId,
+    },
+    /// A server can be used (again).
+    ServerUp {
+        /// The server.
+        server: ServerId,
+    },
+    /// A server gets no new copies; those that run go on.
+    ServerDraining {
+        /// The server.
+        server: ServerId,
+    },
+    /// A server is gone: its copies are lost.
+    ServerDown {
+        /// The server.
+        server: ServerId,
+    },
+    /// Somebody knows when a copy will end: the simulator's oracle, or a server that says so.
+    Forecast {
+        /// The copy.
+        copy: CopyId,
+        /// When it ends if nobody stops it.
+        ends: Timestamp,
+    },
+    /// New limits.
+    Configure(Limits),
+    /// Time passed: whatever is due is done.
+    Tick,
+}

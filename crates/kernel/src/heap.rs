@@ -1,0 +1,196 @@
+//! A family of indexed binary heaps over one dense id space.
+//!
+//! Each id is in at most one heap of the family, and can be removed or re-keyed where it stands:
+//! timers, the running queries of each group by age, hedged pairs by the time that stopping one
+//! copy would save. O(log n) per change, O(1) for the minimum, no allocation after warm-up.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+const ABSENT: u32 = u32::MAX;
+
+/// A family of minimum heaps with keys `K` over dense ids.
+#[derive(Clone, Debug)]
+pub struct Heaps<K> {
+    heaps: Vec<Vec<(K, u32)>>,
+    /// By id: where it stands in its heap.
+    position: Vec<u32>,
+}
+
+impl<K: Copy + Ord> Heaps<K> {
+    /// `count` empty heaps.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self { heaps: vec![Vec::new(); count], position: Vec::new() }
+    }
+
+    /// The minimum of a heap.
+    #[must_use]
+    pub fn first(&self, heap: usize) -> Option<(K, u32)> {
+        self.heaps[heap].first().copied()
+    }
+
+    /// Is the id in a heap of the family?
+    #[must_use]
+    pub fn contains(&self, id: u32) -> bool {
+        self.position.get(id as usize).is_some_and(|&at| at != ABSENT)
+    }
+
+    /// Puts an id into a heap.
+    ///
+    /// # Panics
+    /// When the id is in a heap of the family already: a bug of the caller's.
+    pub fn insert(&mut self, heap: usize, key: K, id: u32) {
+        if self.position.len() <= id as usize {
+            self.position.resize(id as usize + 1, ABSENT);
+        }
+        assert!(self.position[id as usize] == ABSENT, "id {id} is in a heap already");
+        let at = self.heaps[heap].len();
+        self.heaps[heap].push((key, id));
+        self.position[id as usize] = at as u32;
+        self.rise(heap, at);
+    }
+
+    /// Takes an id out of the heap it is in; false when it is not there.
+    pub fn remove(&mut self, heap: usize, id: u32) -> bool {
+        if !self.contains(id) {
+            return false;
+        }
+        let at = self.position[id as usize] as usize;
+        self.position[id as usize] = ABSENT;
+        let items = &mut self.heaps[heap];
+        let last = items.pop().expect("an id with a position is in its heap");
+        if at < items.len() {
+            items[at] = last;
+            self.position[last.1 as usize] = at as u32;
+            let at = self.rise(heap, at);
+            self.sink(heap, at);
+        }
+        true
+    }
+
+    /// The least entry whose id is `wanted`. Where k entries of the heap are not wanted, it visits
+    /// at most 2 k + 1 entries.
+    pub fn first_where(
+        &self,
+        heap: usize,
+        mut wanted: impl FnMut(u32) -> bool,
+    ) -> Option<(K, u32)> {
+        let items = &self.heaps[heap];
+        let mut best: Option<(K, u32)> = None;
+        let mut open = Frontier::new();
+        open.push(0);
+        while let Some(at) = open.pop() {
+            let Some(&(key, id)) = items.get(at) else { continue };
+            if best.is_some_and(|(least, _)| least <= key) {
+                continue;
+            }
+            if wanted(id) {
+                best = Some((key, id));
+            } else {
+                open.push(2 * at + 1);
+                open.push(2 * at + 2);
+            }
+        }
+        best
+    }
+
+    fn rise(&mut self, heap: usize, mut at: usize) -> usize {
+        let items = &mut self.heaps[heap];
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            if items[parent] <= items[at] {
+                break;
+            }
+            items.swap(parent, at);
+            self.position[items[at].1 as usize] = at as u32;
+            self.position[items[parent].1 as usize] = parent as u32;
+            at = parent;
+        }
+        at
+    }
+
+    fn sink(&mut self, heap: usize, mut at: usize) {
+        let items = &mut self.heaps[heap];
+        loop {
+            let mut least = 2 * at + 1;
+            if least >= items.len() {
+                break;
+            }
+            if least + 1 < items.len() && items[least + 1] < items[least] {
+                least += 1;
+            }
+            if items[at] <= items[least] {
+                break;
+            }
+            items.swap(at, least);
+            self.position[items[at].1 as usize] = at as u32;
+            self.position[items[least].1 as usize] = least as u32;
+            at = least;
+        }
+    }
+}
+
+/// The nodes still to visit, on the stack while they are few.
+struct Frontier {
+    near: [usize; 16],
+    used: usize,
+    far: Vec<usize>,
+}
+
+impl Frontier {
+    fn new() -> Self {
+        Self { near: [0; 16], used: 0, far: Vec::new() }
+    }
+
+    fn push(&mut self, at: usize) {
+        if self.used < self.near.len() {
+            self.near[self.used] = at;
+            self.used += 1;
+        } else {
+            self.far.push(at);
+        }
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        if let Some(at) = self.far.pop() {
+            return Some(at);
+        }
+        self.used = self.used.checked_sub(1)?;
+        Some(self.near[self.used])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::Rng as _;
+
+    #[test]
+    fn agrees_with_a_sorted_list_under_random_changes() {
+        let mut rng = crate::rng(7);
+        let mut heaps: Heaps<u64> = Heaps::new(2);
+        let mut model: Vec<Vec<(u64, u32)>> = vec![Vec::new(), Vec::new()];
+        for _ in 0..20_000 {
+            let id = rng.next_u32() % 40;
+            let which = (rng.next_u32() % 2) as usize;
+            if let Some(heap) = model.iter().position(|m| m.iter().any(|e| e.1 == id)) {
+                assert!(heaps.contains(id));
+                assert!(heaps.remove(heap, id));
+                model[heap].retain(|e| e.1 != id);
+            } else {
+                assert!(!heaps.remove(which, id));
+                let key = rng.next_u64() % 16;
+                heaps.insert(which, key, id);
+                model[which].push((key, id));
+            }
+            for (heap, entries) in model.iter().enumerate() {
+                let least = entries.iter().min().copied();
+                assert_eq!(heaps.first(heap), least);
+                let odd = entries.iter().filter(|e| e.1 % 2 == 1).map(|e| e.0).min();
+                let found = heaps.first_where(heap, |id| id % 2 == 1);
+                assert_eq!(found.map(|e| e.0), odd);
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! LÆDGE, the load-aware hedge: a server that would be idle takes a second copy.
+//!
+//! Source: document 000, Algorithm 3 and §5.3; 001 §4, Algorithm 1. The three variants:
+//! - *plain*: losers run to their end;
+//! - *CC*: the loser is stopped when a copy wins (cleanup cancellation), and slots are given out as
+//!   in Algorithm 2;
+//! - *CC+PC*: when a query waits and no server has room, a hedged query gives up one copy
+//!   (pre-emptive cancellation). Which one, the [`Predictor`] says: [`super::MostRecent`] makes it
+//!   LÆDGE, [`super::Oracle`] Idealized Hedge (Algorithms 1 and 2).
+//!
+//! Behind a gate wider than the slots it is LÆDGE over JBSQ (001 §6): queries are queued at the
+//! servers up to the gate, duplicates start in idle slots only.
+//!
+//! Cost: O(log n) in the running queries of the group, and O(slots) to pass over those that run on
+//! the idle server itself. Any number of replicas and slots; two copies at most.
+//!
+//! Settled: for more than two replicas, two at random among the idle ones; the oldest query with
+//! one copy is duplicated first; no duplicate of a group's query starts while another query of the
+//! group waits, be it for a server of its choice; pairs are broken for their own group's queries
+//! only; age counts from the start of the oldest living copy.
+
+use core::cmp::Reverse;
+
+use super::Hedge;
+use super::predictor::{Predictor, Victim};
+use crate::action::{Role, StartReason, StopReason};
+use crate::balance::Pick;
+use crate::cell::Core;
+use crate::heap::Heaps;
+use crate::id::{GroupId, QueryId, ServerId};
+use crate::time::Timestamp;
+use rand_core::Rng as _;
+
+/// Which copies are stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancellation {
+    /// None.
+    Plain,
+    /// Losers (CC).
+    Cleanup,
+    /// Losers, and duplicates whose slot is needed (CC+PC).
+    Preemptive,
+}
+
+/// The load-aware hedge.
+#[derive(Clone, Debug)]
+pub struct Laedge<R> {
+    cancellation: Cancellation,
+    predictor: R,
+    /// By group: queries with one copy, oldest first.
+    singles: Heaps<Timestamp>,
+    /// By group: queries with two copies, the one that saves most first. Kept for pre-emption.
+    pairs: Heaps<Reverse<u64>>,
+}
+
+impl<R: Predictor> Laedge<R> {
+    /// For so many groups.
+    pub fn new(groups: usize, cancellation: Cancellation, predictor: R) -> Self {
+        Self { cancellation, predictor, singles: Heaps::new(groups), pairs: Heaps::new(groups) }
+    }
+
+    fn duplicate(&mut self, core: &mut Core, query: QueryId, server: ServerId, why: StartReason) {
+        core.start(query, server, Role::Duplicate, why);
+        self.recount(core, query);
+    }
+
+    /// The oldest query with one copy that the server could run a second copy of.
+    fn oldest_single(&self, core: &Core, server: ServerId) -> Option<QueryId> {
+        let suits = |query: u32| {
+            let query = QueryId(query);
+            core.may_duplicate(query) && core.copies_of(query).all(|c| c.server != server)
+        };
+        let oldest = |group: GroupId| self.singles.first_where(group.index(), suits);
+        // A query may wait beside an idle server: one that failed here and is sent again.
+        let quiet = core.groups_of(server).filter(|&group| core.waiting(group) == 0);
+        quiet.filter_map(oldest).min().map(|(_, query)| QueryId(query))
+    }
+
+    /// Stops one copy of the pair that saves most; false when there is no pair.
+    fn break_pair(&mut self, core: &mut Core, group: GroupId) -> bool {
+        let Some((_, query)) = self.pairs.first(group.index()) else { return false };
+        let query = QueryId(query);
+        let mut copies = core.copies_of(query);
+        let (Some(newer), Some(older)) = (copies.next(), copies.next()) else {
+            unreachable!("a pair has two copies")
+        };
+        drop(copies);
+        let victim = match self.predictor.judge(&older, &newer).victim {
+            Victim::Older => older,
+            Victim::Newer => newer,
+            Victim::Either if core.rng.next_u32() & 1 == 0 => older,
+            Victim::Either => newer,
+        };
+        core.stop(victim.id, StopReason::Preemption);
+        self.recount(core, query);
+        true
+    }
+}
+
+impl<R: Predictor> Hedge for Laedge<R> {
+    fn cleans_up(&self) -> bool {
+        self.cancellation != Cancellation::Plain
+    }
+
+    fn preempts(&self) -> bool {
+        self.cancellation == Cancellation::Preemptive
+    }
+
+    fn recount(&mut self, core: &Core, query: QueryId) {
+        let group = core.group_of(query).index();
+        self.singles.remove(group, query.0);
+        self.pairs.remove(group, query.0);
+        // A query that may not run twice is of no interest, nor is one with a copy that is about
+        // to stop: it is looked at again when that copy has.
+        if !core.is_live(query) || !core.may_duplicate(query) {
+            return;
+        }
+        let mut copies = core.copies_of(query);
+        match (copies.next(), copies.next()) {
+            (Some(only), None) if !only.stopping => {
+                self.singles.insert(group, only.started, query.0);
+            }
+            (Some(newer), Some(older)) if self.preempts() && !newer.stopping && !older.stopping => {
+                let judgment = self.predictor.judge(&older, &newer);
+                self.pairs.insert(group, Reverse(judgment.saves_ns), query.0);
+            }
+            _ => {}
+        }
+    }
+
+    fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        if !core.may_duplicate(query) || core.waiting(core.group_of(query)) > 0 {
+            return;
+        }
+        // Where another server is idle, every older query has its second copy, or may have none.
+        if let Some(server) = core.choose(pick, query).filter(|&s| core.has_idle_slot(s)) {
+            self.duplicate(core, query, server, StartReason::Hedge);
+        }
+    }
+
+    fn spare(&mut self, core: &mut Core, server: ServerId) -> bool {
+        let Some(query) = self.oldest_single(core, server) else { return false };
+        self.duplicate(core, query, server, StartReason::Idle);
+        true
+    }
+
+    fn starved(&mut self, core: &mut Core, group: GroupId) {
+        // One slot per waiting query; those being cleared count.
+        while core.waiting(group) > core.reclaiming(group) && self.break_pair(core, group) {}
+    }
+}

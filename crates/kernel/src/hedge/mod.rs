@@ -1,0 +1,53 @@
+//! When a query gets a second copy, and when a copy is given up.
+
+mod delayed;
+mod laedge;
+mod naive;
+mod none;
+mod predictor;
+
+pub use delayed::Delayed;
+pub use laedge::{Cancellation, Laedge};
+pub use naive::Naive;
+pub use none::NoHedge;
+pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
+
+use crate::balance::Pick;
+use crate::cell::Core;
+use crate::id::{GroupId, QueryId, ServerId};
+
+/// Decides about second copies. Every method but `recount` may start and stop copies through the
+/// [`Core`]; all default to doing nothing.
+pub trait Hedge {
+    /// Are there second copies at all? Where not, a cell spends nothing on asking.
+    const HEDGES: bool = true;
+
+    /// Is the loser told to stop when a copy wins (cleanup cancellation)?
+    fn cleans_up(&self) -> bool {
+        false
+    }
+
+    /// Does it stop copies to make room for queries that wait (pre-emptive cancellation)?
+    fn preempts(&self) -> bool {
+        false
+    }
+
+    /// The copies that may answer this query have changed, or it has ended. For bookkeeping only.
+    fn recount(&mut self, _core: &Core, _query: QueryId) {}
+
+    /// The query got its first copy, or one in place of a failed one, and every waiting query that
+    /// can be served is.
+    fn primary_started<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
+
+    /// The time asked for with [`Core::wake_at`] has come.
+    fn timer<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
+
+    /// The server has an idle slot and nothing waits that it could serve. True when the slot was
+    /// used; asked again until it is false or the server is busy.
+    fn spare(&mut self, _core: &mut Core, _server: ServerId) -> bool {
+        false
+    }
+
+    /// Queries of the group wait and no server has room. Asked when [`Self::preempts`].
+    fn starved(&mut self, _core: &mut Core, _group: GroupId) {}
+}

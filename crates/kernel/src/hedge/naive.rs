@@ -1,0 +1,28 @@
+//! Naive hedge: every query runs twice, from the start.
+//!
+//! Source: document 001 §2.3 "Naïve Hedge" (Vulimiri et al.): each query goes at once to two
+//! servers at random. Losers run to their end. Cost: O(1).
+//!
+//! Settled: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
+//! finds no server with room is not sent later; the source's queues are infinite.
+
+use super::Hedge;
+use crate::action::{Role, StartReason};
+use crate::balance::Pick;
+use crate::cell::Core;
+use crate::id::QueryId;
+
+/// Every query runs twice.
+#[derive(Clone, Debug, Default)]
+pub struct Naive;
+
+impl Hedge for Naive {
+    fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        if !core.may_duplicate(query) {
+            return;
+        }
+        if let Some(server) = core.choose(pick, query) {
+            core.start(query, server, Role::Duplicate, StartReason::Hedge);
+        }
+    }
+}

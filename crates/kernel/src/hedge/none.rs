@@ -1,0 +1,11 @@
+//! No second copies: plain load balancing.
+
+use super::Hedge;
+
+/// No second copies.
+#[derive(Clone, Debug, Default)]
+pub struct NoHedge;
+
+impl Hedge for NoHedge {
+    const HEDGES: bool = false;
+}

@@ -1,0 +1,66 @@
+//! Which copy of a hedged query would end later, and how much time stopping it would save.
+//!
+//! Source: the function *end(request)* of document 000, Algorithms 1 and 2, and §5.3: with a
+//! perfect one LÆDGE with pre-emptive cancellation *is* Idealized Hedge, and with the age of the
+//! copies it is LÆDGE.
+
+use crate::cell::CopyView;
+use crate::time::Timestamp;
+
+/// A copy of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The one that started first.
+    Older,
+    /// The one that started last.
+    Newer,
+    /// They look the same: toss a coin.
+    Either,
+}
+
+/// What a predictor says of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgment {
+    /// Which copy to stop if one must be.
+    pub victim: Victim,
+    /// How much longer the victim would run, in ns. The pair with the largest is broken first.
+    pub saves_ns: u64,
+}
+
+/// Judges hedged queries. Called when a pair forms and when a forecast about it arrives.
+pub trait Predictor {
+    /// Judges a pair of copies.
+    fn judge(&self, older: &CopyView, newer: &CopyView) -> Judgment;
+}
+
+/// The copy that started last will end last (document 001 §4, "LÆDGE with CC+PC").
+///
+/// Settled: with more than one pair, the one whose older copy has the longest head start is broken.
+#[derive(Clone, Debug, Default)]
+pub struct MostRecent;
+
+impl Predictor for MostRecent {
+    fn judge(&self, older: &CopyView, newer: &CopyView) -> Judgment {
+        let saves_ns = newer.started.since(older.started);
+        let victim = if saves_ns == 0 { Victim::Either } else { Victim::Newer };
+        Judgment { victim, saves_ns }
+    }
+}
+
+/// Knows when every copy ends, from [`crate::Event::Forecast`] (document 000, Algorithm 1). For
+/// the simulator. A pair without forecasts is judged as [`MostRecent`] does.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle;
+
+impl Predictor for Oracle {
+    fn judge(&self, older: &CopyView, newer: &CopyView) -> Judgment {
+        if older.ends == Timestamp::NEVER || newer.ends == Timestamp::NEVER {
+            return MostRecent.judge(older, newer);
+        }
+        if older.ends > newer.ends {
+            Judgment { victim: Victim::Older, saves_ns: older.ends.since(newer.ends) }
+        } else {
+            Judgment { victim: Victim::Newer, saves_ns: newer.ends.since(older.ends) }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The servers of a group by how loaded they are.
+//!
+//! In a small group every pick looks at every server: for up to [`SCAN`] of them that is cheaper
+//! than keeping an order. A larger group keeps a counting sort up to date: `order` lists the
+//! members by level, `ends[k]` is where level k ends. A member that gains or loses a copy swaps
+//! with the border of its level, so a change costs O(1) per level crossed, and the least loaded and
+//! the available members are prefixes.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::Rng;
+use crate::id::{NONE, ServerId};
+use rand_core::Rng as _;
+
+/// The largest group that is scanned.
+const SCAN: usize = 8;
+
+/// The level of a server that can take nothing: full, draining or down.
+pub(crate) const FULL: u32 = u32::MAX;
+
+/// Servers that a copy must not go to: at most the one that holds its query's other copy, and the
+/// one that failed it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Avoid(pub [Option<ServerId>; 2]);
+
+impl Avoid {
+    /// Any server will do.
+    pub const NOBODY: Self = Self([None; 2]);
+
+    /// Must the copy not go there?
+    #[inline(always)]
+    #[must_use]
+    pub fn contains(&self, server: ServerId) -> bool {
+        self.0.contains(&Some(server))
+    }
+}
+
+/// A number from 0 to `n` − 1. Multiply-shift: biased by less than n / 2³².
+#[inline]
+fn below(rng: &mut Rng, n: u32) -> u32 {
+    ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
+}
+
+/// The members of a large group, sorted by level.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    /// By member: where it stands in `order`.
+    position: Vec<u32>,
+    /// By member: its level, at most that of the full ones.
+    level: Vec<u32>,
+    /// Members, least loaded first.
+    order: Vec<u32>,
+    /// By level: where it ends in `order`. The last level holds the full ones.
+    ends: Vec<u32>,
+}
+
+impl Order {
+    /// For a group of `count`, all on level 0; on level `full` a member is full. None where a scan
+    /// is cheaper.
+    pub(crate) fn new(count: usize, full: u32) -> Option<Self> {
+        let all = || (0..count as u32).collect();
+        (count > SCAN).then(|| Self {
+            position: all(),
+            level: vec![0; count],
+            order: all(),
+            ends: vec![count as u32; full as usize + 1],
+        })
+    }
+
+    /// Moves a member to another level.
+    pub(crate) fn set(&mut self, member: u32, level: u32) {
+        let level = level.min(self.ends.len() as u32 - 1);
+        let mut at = core::mem::replace(&mut self.level[member as usize], level);
+        while at < level {
+            self.ends[at as usize] -= 1;
+            self.swap(member, self.ends[at as usize]);
+            at += 1;
+        }
+        while at > level {
+            at -= 1;
+            self.swap(member, self.ends[at as usize]);
+            self.ends[at as usize] += 1;
+        }
+    }
+
+    fn swap(&mut self, member: u32, to: u32) {
+        let from = core::mem::replace(&mut self.position[member as usize], to);
+        let other = core::mem::replace(&mut self.order[to as usize], member);
+        self.order[from as usize] = other;
+        self.position[other as usize] = from;
+        self.position[member as usize] = to;
+    }
+
+    fn available(&self) -> &[u32] {
+        &self.order[..self.ends[self.ends.len() - 2] as usize]
+    }
+
+    /// The available members on the level of the one at `from`, and where that level ends.
+    fn level_at(&self, from: usize) -> Option<(&[u32], usize)> {
+        let &first = self.available().get(from)?;
+        let end = self.ends[self.level[first as usize] as usize] as usize;
+        Some((&self.order[from..end], end))
+    }
+}
+
+/// The servers of a group as a pick sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct Levels<'a> {
+    pub(crate) servers: &'a [ServerId],
+    /// Of every server of the cell: its level, or [`FULL`].
+    pub(crate) level: &'a [u32],
+    pub(crate) order: Option<&'a Order>,
+}
+
+impl Levels<'_> {
+    /// All servers of the group, in the order of the topology.
+    #[must_use]
+    pub fn servers(&self) -> &[ServerId] {
+        self.servers
+    }
+
+    /// Can the server take a copy?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_available(&self, server: ServerId) -> bool {
+        self.level(server) != FULL
+    }
+
+    /// How loaded a server is: the copies it holds, and how many slots fewer it has than the server
+    /// with the most. The largest number when it can take none.
+    #[inline(always)]
+    #[must_use]
+    pub fn level(&self, server: ServerId) -> u32 {
+        self.level[server.index()]
+    }
+
+    /// The servers that can take a copy.
+    pub fn available(&self) -> impl Iterator<Item = ServerId> + '_ {
+        let scan = if self.order.is_some() { &[] } else { self.servers };
+        let sorted = self.order.map_or(&[][..], Order::available);
+        let sorted = sorted.iter().map(|&member| self.servers[member as usize]);
+        scan.iter().copied().filter(|&server| self.is_available(server)).chain(sorted)
+    }
+
+    /// A server that can take a copy, uniformly at random. O(1) in large groups.
+    #[inline(always)]
+    #[must_use]
+    pub fn uniform(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
+        match self.order {
+            None => self.scan(rng, |server| {
+                (self.is_available(server) && !avoid.contains(server)).then_some(0)
+            }),
+            Some(order) => self.draw(order.available(), rng, avoid),
+        }
+    }
+
+    /// A least loaded server that can take a copy, ties at random. O(1) in large groups, and
+    /// O(levels) where all of the least loaded are to be avoided.
+    #[inline(always)]
+    #[must_use]
+    pub fn least(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
+        let Some(order) = self.order else {
+            return self
+                .scan(rng, |server| (!avoid.contains(server)).then_some(self.level(server)));
+        };
+        let mut from = 0;
+        while let Some((members, end)) = order.level_at(from) {
+            if let Some(server) = self.draw(members, rng, avoid) {
+                return Some(server);
+            }
+            from = end;
+        }
+        None
+    }
+
+    /// The server with the least key below [`FULL`], ties at random.
+    #[inline(always)]
+    fn scan(&self, rng: &mut Rng, key: impl Fn(ServerId) -> Option<u32>) -> Option<ServerId> {
+        let mut least = FULL;
+        let mut best = None;
+        let mut ties = 1;
+        for &server in self.servers {
+            let Some(key) = key(server) else { continue };
+            if key < least {
+                (least, best, ties) = (key, Some(server), 1);
+            } else if key == least && key != FULL {
+                // The k-th of equals takes the place of the one held with probability 1/k.
+                ties += 1;
+                if below(rng, ties) == 0 {
+                    best = Some(server);
+                }
+            }
+        }
+        best
+    }
+
+    /// One of the members at random, without those to avoid.
+    fn draw(&self, members: &[u32], rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
+        let of = |member: u32| self.servers[member as usize];
+        if avoid == Avoid::NOBODY {
+            let count = members.len() as u32;
+            return (count > 0).then(|| of(members[below(rng, count) as usize]));
+        }
+        // Two are avoided at most, so three draws without replacement find one that is not: draw,
+        // and on a miss draw again among those before and behind it.
+        let mut missed = [NONE; 2];
+        for round in 0..3 {
+            let count = (members.len() as u32).checked_sub(round).filter(|&count| count > 0)?;
+            let mut at = below(rng, count);
+            for skip in missed {
+                at += u32::from(at >= skip);
+            }
+            let server = of(members[at as usize]);
+            if !avoid.contains(server) {
+                return Some(server);
+            }
+            *missed.get_mut(round as usize)? = at;
+            missed.sort_unstable();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A group of `count` servers, 10 and up, with random levels.
+    fn check(count: u32) {
+        let mut rng = crate::rng(3);
+        let servers: Vec<ServerId> = (0..count).map(|i| ServerId(i + 10)).collect();
+        let mut level = vec![0; 10 + count as usize];
+        let mut order = Order::new(servers.len(), 4);
+        for _ in 0..3_000 {
+            let member = below(&mut rng, count);
+            let new = [0, 1, 2, 3, FULL][below(&mut rng, 5) as usize];
+            level[servers[member as usize].index()] = new;
+            if let Some(order) = &mut order {
+                order.set(member, new);
+            }
+            let levels = Levels { servers: &servers, level: &level, order: order.as_ref() };
+            let mut available: Vec<_> = levels.available().collect();
+            available.sort_unstable();
+            let open = |s: &ServerId| level[s.index()] != FULL;
+            assert_eq!(available, servers.iter().copied().filter(open).collect::<Vec<_>>());
+
+            let avoid = Avoid([Some(ServerId(10)), Some(ServerId(12))]);
+            let rest = available.iter().filter(|s| !avoid.contains(**s));
+            let least = rest.map(|s| levels.level(*s)).min();
+            let found = levels.least(&mut rng, avoid);
+            assert!(found.is_none_or(|server| !avoid.contains(server)));
+            assert_eq!(found.map(|server| levels.level(server)), least);
+            assert_eq!(levels.uniform(&mut rng, avoid).is_some(), least.is_some());
+        }
+    }
+
+    #[test]
+    fn picks_agree_with_a_sorted_list() {
+        check(6);
+        check(20);
+    }
+
+    #[test]
+    fn picks_are_fair() {
+        for count in [6, 20] {
+            let mut rng = crate::rng(5);
+            let servers: Vec<ServerId> = (0..count).map(ServerId).collect();
+            let level = vec![1; count as usize];
+            let mut order = Order::new(servers.len(), 2);
+            for member in 0..count {
+                order.iter_mut().for_each(|order| order.set(member, 1));
+            }
+            let levels = Levels { servers: &servers, level: &level, order: order.as_ref() };
+            let avoid = Avoid([Some(ServerId(1)), None]);
+            let mut hits = vec![[0; 2]; count as usize];
+            for _ in 0..1_000 * count {
+                hits[levels.uniform(&mut rng, avoid).expect("available").index()][0] += 1;
+                hits[levels.least(&mut rng, avoid).expect("available").index()][1] += 1;
+            }
+            let fair = 1_000 * count / (count - 1);
+            for (server, hits) in hits.iter().enumerate() {
+                let range = if server == 1 { 0..1 } else { fair - 150..fair + 150 };
+                assert!(hits.iter().all(|n| range.contains(n)), "{server}: {hits:?}");
+            }
+        }
+    }
+}

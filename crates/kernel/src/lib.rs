@@ -1,0 +1,76 @@
+//! The decisions of Curtail, sans I/O.
+//!
+//! A [`Cell`] is a set of servers and the replica groups (shards) that they serve. It is a pure
+//! state machine: events and the time go in, actions come out. It owns no clock, no socket, no
+//! thread and no ambient randomness, so the simulator drives it with virtual time and the proxy
+//! with real time, and both run the very same code.
+//!
+//! # The one invariant
+//!
+//! **Feed one event, take every action, then feed the next.**
+//!
+//! ```
+//! use curtail_kernel::{Action, Arrive, Event, GroupId, Limits, Outcome, Policy, QueryId};
+//! use curtail_kernel::{Timestamp, Topology, rng};
+//!
+//! let topology = Topology::replicated(2, 1); // one group of two servers with one slot each
+//! let mut cell = Policy::PerShardQueue.build(&topology, Limits::default(), rng(42))?;
+//!
+//! let query = QueryId(0); // dense, chosen by the caller, free again when the query has ended
+//! let arrive = Event::Arrive(Arrive::new(query, GroupId(0)));
+//! let &[Action::Start { copy, .. }] = cell.handle(Timestamp(0), &arrive) else {
+//!     panic!("an idle server takes it")
+//! };
+//!
+//! let good = Event::Finished { copy, outcome: Outcome::Good };
+//! let actions = cell.handle(Timestamp(1_000_000), &good);
+//! assert_eq!(actions, [Action::Answer { query, copy }]);
+//! # Ok::<(), curtail_kernel::ConfigError>(())
+//! ```
+//!
+//! # The methods of a cell, by class
+//!
+//! - *events*: [`Scheduler::handle`], the only method that changes anything;
+//! - *time*: [`Scheduler::next_deadline`], when to send [`Event::Tick`] at the latest;
+//! - *getters*: [`Scheduler::core`] and the getters of [`Core`].
+//!
+//! # The parts of a policy
+//!
+//! A policy is a *gate* (how many copies a server may hold, [`Topology`] and [`Policy`]), a *pick*
+//! ([`balance::Pick`]: which server takes a copy) and a *hedge* ([`hedge::Hedge`]: when a query
+//! gets a second copy, and when a copy is given up). [`Policy`] names the combinations.
+#![no_std]
+
+extern crate alloc;
+
+mod action;
+pub mod balance;
+mod cell;
+mod config;
+mod event;
+mod heap;
+pub mod hedge;
+mod id;
+mod levels;
+mod policy;
+pub mod time;
+
+pub use action::{Action, EjectReason, FailReason, Role, ShedReason, StartReason, StopReason};
+pub use cell::{Cell, CopyView, Core, Scheduler, ServerView};
+pub use config::{ConfigError, Limits, Server, Topology};
+pub use event::{Arrive, Event, Outcome};
+pub use heap::Heaps;
+pub use id::{CopyId, GroupId, QueryId, ServerId};
+pub use levels::{Avoid, Levels};
+pub use policy::{Policy, PolicyError};
+pub use time::{NEVER_NS, Timestamp};
+
+/// The generator of a cell. It is passed in at construction; its seed decides every tie.
+pub type Rng = rand_pcg::Pcg64Mcg;
+
+/// A generator from a seed.
+#[must_use]
+pub fn rng(seed: u64) -> Rng {
+    use rand_core::SeedableRng;
+    Rng::seed_from_u64(seed)
+}

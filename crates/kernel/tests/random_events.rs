@@ -1,0 +1,200 @@
+//! Every promise of the contract holds over ten million random events: random worlds, random
+//! policies, failures, time-outs, servers that come and go, clients that leave, late reports.
+//!
+//! `CURTAIL_EVENTS` sets how many events; `CURTAIL_SEED` replays one world.
+
+mod referee;
+
+use curtail_kernel::hedge::Cancellation;
+use curtail_kernel::{
+    Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId, Rng, Server,
+    ServerId, Timestamp, Topology, rng,
+};
+use rand_core::Rng as _;
+use referee::World;
+
+const EVENTS_PER_WORLD: u64 = 2_000;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect(name))
+}
+
+#[test]
+fn promises_hold_over_random_events() {
+    if let Ok(seed) = std::env::var("CURTAIL_SEED") {
+        return one_world(seed.parse().expect("CURTAIL_SEED is a number"));
+    }
+    let worlds = number("CURTAIL_EVENTS", 10_000_000) / EVENTS_PER_WORLD;
+    // Two threads, as many as the smallest machine that this runs on has cores.
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            scope.spawn(move || (0..worlds).filter(|w| w % 2 == half).for_each(one_world));
+        }
+    });
+}
+
+/// Says how to replay a world that fails.
+struct Replay(u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let seed = self.0;
+            eprintln!(
+                "replay: CURTAIL_SEED={seed} cargo test -p curtail-kernel --test random_events"
+            );
+        }
+    }
+}
+
+fn below(rng: &mut Rng, n: u32) -> u32 {
+    rng.next_u32() % n
+}
+
+fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[below(rng, choices.len() as u32) as usize]
+}
+
+fn policies() -> Vec<Policy> {
+    vec![
+        Policy::Random,
+        Policy::RoundRobin,
+        Policy::LeastOutstanding,
+        Policy::TwoChoices,
+        Policy::Bounded(3),
+        Policy::PerShardQueue,
+        Policy::Naive,
+        Policy::Delayed { delay_ns: 20, cleanup: false },
+        Policy::Delayed { delay_ns: 20, cleanup: true },
+        Policy::Laedge(Cancellation::Plain),
+        Policy::Laedge(Cancellation::Cleanup),
+        Policy::Laedge(Cancellation::Preemptive),
+        Policy::LaedgeBounded(4),
+        Policy::Idealized,
+    ]
+}
+
+/// One group, several disjoint ones, or a ring in which every server serves several.
+fn topology(rng: &mut Rng) -> Topology {
+    let count = 1 + below(rng, 5);
+    let slots = pick(rng, &[1, 1, 2, 3]);
+    let servers = (0..count).map(|_| Server { slots: 1 + below(rng, slots) }).collect();
+    let groups = match below(rng, 3) {
+        0 => vec![(0..count).map(ServerId).collect()],
+        _ => {
+            let r = 1 + below(rng, count);
+            let ring = |g: u32| (0..r).map(|i| ServerId((g + i) % count)).collect();
+            (0..count).map(ring).collect()
+        }
+    };
+    Topology { servers, groups }
+}
+
+fn limits(rng: &mut Rng, cancel: bool) -> Limits {
+    Limits {
+        max_outstanding: pick(rng, &[1, 2, 4]),
+        queue: pick(rng, &[0, 1, 3, 100]),
+        timeout_ns: pick(rng, &[NEVER_NS, 300, 60]),
+        attempt_timeout_ns: pick(rng, &[NEVER_NS, 100, 40]),
+        drain_timeout_ns: pick(rng, &[NEVER_NS, 200]),
+        cancel,
+        retries: pick(rng, &[0, 1, 1, 2]),
+        retry_budget: pick(rng, &[0.0, 0.1, 1.0]),
+        retry_reserve: pick(rng, &[0, 3, 100]),
+        eject_after: pick(rng, &[0, 1, 3]),
+    }
+}
+
+fn one_world(seed: u64) {
+    let _replay = Replay(seed);
+    let rng = &mut rng(seed);
+    let policy = pick(rng, &policies());
+    let cancel = policy.needs_cancellation() || below(rng, 2) == 0;
+    let world = &mut World::new(policy, &topology(rng), limits(rng, cancel), seed);
+    let load = 1 + below(rng, 8);
+    let trouble = pick(rng, &[0, 1, 4]);
+    let mut now = 0;
+    let mut ended: Vec<CopyId> = Vec::new();
+    for _ in 0..EVENTS_PER_WORLD {
+        if below(rng, 2) == 0 {
+            now += u64::from(below(rng, 20));
+        }
+        // A driver wakes a cell in time more often than not.
+        if world.cell.next_deadline() <= Timestamp(now) && below(rng, 4) > 0 {
+            world.feed(now, Event::Tick);
+            continue;
+        }
+        let event = next_event(rng, world, load, trouble, &mut ended);
+        world.feed(now, event);
+    }
+    world.drain(now);
+}
+
+fn next_event(
+    rng: &mut Rng,
+    world: &mut World,
+    load: u32,
+    trouble: u32,
+    ended: &mut Vec<CopyId>,
+) -> Event {
+    let dice = below(rng, 20 + trouble);
+    let copies: Vec<CopyId> = world.model.copies.keys().copied().collect();
+    if dice < load || (copies.is_empty() && dice < 20) {
+        let mut arrive = Arrive::new(world.fresh(), GroupId(0));
+        arrive.group = GroupId(below(rng, world.model.topology.groups.len() as u32));
+        arrive.may_duplicate = below(rng, 8) > 0;
+        arrive.may_retry = below(rng, 8) > 0;
+        if below(rng, 8) == 0 {
+            arrive.deadline = world.model.now.after(u64::from(below(rng, 50)));
+        }
+        return Event::Arrive(arrive);
+    }
+    if dice < 19 {
+        let copy = pick(rng, &copies);
+        return copy_event(rng, world, copy, trouble, ended);
+    }
+    let server = ServerId(below(rng, world.model.up.len() as u32));
+    match below(rng, 8) {
+        0 => Event::ServerDown { server },
+        1 => Event::ServerDraining { server },
+        2..=4 => Event::ServerUp { server },
+        // Reports about what has ended long ago must change nothing.
+        5 if !ended.is_empty() => {
+            let copy = pick(rng, ended);
+            pick(rng, &[Event::Stopped { copy }, Event::Finished { copy, outcome: Outcome::Good }])
+        }
+        _ => {
+            let queries: Vec<QueryId> = world.model.queries.keys().copied().collect();
+            match queries[..] {
+                [] => Event::Tick,
+                _ => Event::Abandoned { query: pick(rng, &queries) },
+            }
+        }
+    }
+}
+
+fn copy_event(
+    rng: &mut Rng,
+    world: &World,
+    copy: CopyId,
+    trouble: u32,
+    ended: &mut Vec<CopyId>,
+) -> Event {
+    let state = &world.model.copies[&copy];
+    match below(rng, 8) {
+        0 => return Event::Responded { copy, good: trouble == 0 || below(rng, 4) > 0 },
+        1 => return Event::Forecast { copy, ends: Timestamp(u64::from(rng.next_u32() % 10_000)) },
+        2 if state.query.is_none() => return Event::Unwanted { copy },
+        _ => {}
+    }
+    ended.push(copy);
+    if ended.len() > 16 {
+        ended.remove(0);
+    }
+    if state.stopping && below(rng, 3) > 0 {
+        return Event::Stopped { copy };
+    }
+    let bad = [Outcome::Bad, Outcome::Reset, Outcome::Refused, Outcome::Malformed];
+    let failed = trouble > 0 && below(rng, 10) < trouble;
+    Event::Finished { copy, outcome: if failed { pick(rng, &bad) } else { Outcome::Good } }
+}

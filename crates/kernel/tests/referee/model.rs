@@ -1,0 +1,322 @@
+//! What the referee believes: servers, queries and copies, in plain maps.
+
+use std::collections::BTreeMap;
+
+use curtail_kernel::{
+    Action, Arrive, CopyId, EjectReason, Event, FailReason, GroupId, Limits, Outcome, Policy,
+    QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Up,
+    Draining,
+    Down,
+}
+
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub group: GroupId,
+    pub seq: u64,
+    pub may_duplicate: bool,
+    pub may_retry: bool,
+    pub deadline: Timestamp,
+    /// The server that failed it last.
+    pub avoid: Option<ServerId>,
+    pub retries: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Copy {
+    pub server: ServerId,
+    /// Whose answer it may still give.
+    pub query: Option<QueryId>,
+    pub started: Timestamp,
+    pub role: Role,
+    pub stopping: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub policy: Policy,
+    pub topology: Topology,
+    pub limits: Limits,
+    pub now: Timestamp,
+    pub up: Vec<Health>,
+    pub queries: BTreeMap<QueryId, Query>,
+    pub copies: BTreeMap<CopyId, Copy>,
+    pub arrivals: u64,
+    pub ends: u64,
+    pub retries: u64,
+    next_serial: u64,
+    /// The answer that the event at hand must bring.
+    due: Option<(QueryId, CopyId)>,
+}
+
+impl Model {
+    pub fn new(policy: Policy, topology: Topology, limits: Limits) -> Self {
+        Self {
+            policy,
+            up: vec![Health::Up; topology.servers.len()],
+            topology,
+            limits,
+            now: Timestamp(0),
+            queries: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            arrivals: 0,
+            ends: 0,
+            retries: 0,
+            next_serial: 0,
+            due: None,
+        }
+    }
+
+    pub fn attached(&self, query: QueryId) -> impl Iterator<Item = (&CopyId, &Copy)> {
+        self.copies.iter().filter(move |(_, copy)| copy.query == Some(query))
+    }
+
+    pub fn outstanding(&self, server: ServerId) -> u32 {
+        self.copies.values().filter(|copy| copy.server == server).count() as u32
+    }
+
+    pub fn gate(&self, server: ServerId) -> u32 {
+        match self.policy {
+            Policy::Bounded(n) | Policy::LaedgeBounded(n) => n,
+            policy if policy.pulls() => self.topology.servers[server.index()].slots,
+            _ => self.limits.max_outstanding,
+        }
+    }
+
+    pub fn is_up(&self, server: ServerId) -> bool {
+        self.up[server.index()] == Health::Up
+    }
+
+    pub fn serves(&self, server: ServerId, group: GroupId) -> bool {
+        self.topology.groups[group.index()].contains(&server)
+    }
+
+    pub fn waits(&self, query: QueryId) -> bool {
+        self.attached(query).next().is_none()
+    }
+
+    /// May this server serve that query, if it had room?
+    pub fn suits(&self, server: ServerId, query: &Query) -> bool {
+        let up = self.topology.groups[query.group.index()].iter().filter(|&&s| self.is_up(s));
+        let alone = up.count() == 1;
+        self.is_up(server)
+            && self.serves(server, query.group)
+            && (query.avoid != Some(server) || alone)
+    }
+
+    pub fn waiting(&self, group: GroupId) -> Vec<(u64, QueryId)> {
+        let mine = self.queries.iter().filter(|(_, q)| q.group == group);
+        let mut found: Vec<_> =
+            mine.filter(|(id, _)| self.waits(**id)).map(|(id, q)| (q.seq, *id)).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// What an event does before the cell decides anything.
+    pub fn event(&mut self, now: Timestamp, event: &Event) {
+        self.now = now;
+        self.due = None;
+        match *event {
+            Event::Arrive(arrive) => self.arrive(&arrive),
+            Event::Responded { copy, good } => self.heard(copy, good),
+            Event::Finished { copy, outcome } => {
+                self.heard(copy, outcome == Outcome::Good);
+                self.copies.remove(&copy);
+            }
+            Event::Stopped { copy } => {
+                self.copies.remove(&copy);
+            }
+            Event::Abandoned { query } => {
+                if self.queries.contains_key(&query) {
+                    self.end(query);
+                }
+            }
+            Event::ServerUp { server } => self.up[server.index()] = Health::Up,
+            Event::ServerDraining { server } => self.up[server.index()] = Health::Draining,
+            Event::ServerDown { server } => self.lose(server),
+            Event::Configure(limits) => self.limits = limits,
+            Event::Tick => self.time_out(),
+            Event::Unwanted { .. } | Event::Forecast { .. } => {}
+        }
+    }
+
+    fn arrive(&mut self, arrive: &Arrive) {
+        let query = Query {
+            group: arrive.group,
+            seq: self.arrivals,
+            may_duplicate: arrive.may_duplicate,
+            may_retry: arrive.may_retry,
+            deadline: arrive.deadline.min(self.now.after(self.limits.timeout_ns)),
+            avoid: None,
+            retries: 0,
+        };
+        self.arrivals += 1;
+        assert!(self.queries.insert(arrive.query, query).is_none(), "the test reuses a live id");
+    }
+
+    fn heard(&mut self, copy: CopyId, good: bool) {
+        let Some(state) = self.copies.get(&copy) else { return };
+        let Some(query) = state.query else { return };
+        if good {
+            self.due = Some((query, copy));
+        } else {
+            self.copy_failed(copy);
+        }
+    }
+
+    fn copy_failed(&mut self, copy: CopyId) {
+        let state = self.copies.get_mut(&copy).expect("a live copy");
+        let Some(query) = state.query.take() else { return };
+        let query = self.queries.get_mut(&query).expect("attached to a live query");
+        query.avoid = Some(state.server);
+        query.may_duplicate = false;
+    }
+
+    fn time_out(&mut self) {
+        let patience = self.limits.attempt_timeout_ns;
+        let out = |c: &Copy| !c.stopping && c.started.after(patience) <= self.now;
+        let late = self.copies.iter().filter(|(_, c)| out(c));
+        let mut late: Vec<_> = late.map(|(id, c)| (c.started, id.slot, *id)).collect();
+        late.sort_unstable();
+        for (_, _, copy) in late {
+            self.copy_failed(copy);
+        }
+    }
+
+    fn lose(&mut self, server: ServerId) {
+        self.up[server.index()] = Health::Down;
+        let on = self.copies.iter().filter(|(_, c)| c.server == server);
+        let lost: Vec<CopyId> = on.map(|(id, _)| *id).collect();
+        for copy in lost {
+            self.copy_failed(copy);
+            self.copies.remove(&copy);
+        }
+    }
+
+    fn end(&mut self, query: QueryId) {
+        assert!(self.queries.remove(&query).is_some(), "{query:?} ended twice");
+        self.ends += 1;
+        for copy in self.copies.values_mut().filter(|c| c.query == Some(query)) {
+            copy.query = None;
+        }
+    }
+
+    /// What an action does, and whether it was allowed.
+    pub fn action(&mut self, action: &Action) {
+        match *action {
+            Action::Start { copy, query, server, role, why } => {
+                self.check_start(copy, query, server, role, why);
+                if why == StartReason::Retry {
+                    self.retries += 1;
+                }
+                let started = self.now;
+                let copy_state =
+                    Copy { server, query: Some(query), started, role, stopping: false };
+                self.copies.insert(copy, copy_state);
+            }
+            Action::Stop { copy, why } => self.stop(copy, why),
+            Action::Answer { query, copy } => {
+                assert_eq!(self.due.take(), Some((query, copy)), "an answer that nobody gave");
+                self.end(query);
+            }
+            Action::Fail { query, why, copy } => self.fail(query, why, copy),
+            Action::Shed { query, why } => self.shed(query, why),
+            Action::Eject { server, why } => {
+                assert_ne!(self.up[server.index()], Health::Down, "ejected twice");
+                assert!(why != EjectReason::Failures || self.limits.eject_after > 0);
+                self.lose(server);
+            }
+        }
+    }
+
+    /// The event at hand is over: an answer that was due has come.
+    pub fn settled(&self) {
+        assert_eq!(self.due, None, "a good answer was ignored");
+    }
+
+    fn check_start(
+        &mut self,
+        copy: CopyId,
+        query: QueryId,
+        server: ServerId,
+        role: Role,
+        why: StartReason,
+    ) {
+        assert_eq!(copy.serial, self.next_serial, "serials count up");
+        self.next_serial += 1;
+        assert!(self.copies.keys().all(|c| c.slot != copy.slot), "slots are unique");
+        let state = self.queries.get(&query).expect("a copy of a live query");
+        assert!(state.deadline > self.now, "an expired query is not started");
+        assert!(self.is_up(server), "nothing goes to a server that is not up");
+        assert!(self.serves(server, state.group), "a server of the query's group");
+        assert!(self.outstanding(server) < self.gate(server), "the gate holds");
+        assert!(self.attached(query).all(|(_, c)| c.server != server), "copies on two servers");
+        let copies = self.attached(query).count();
+        match role {
+            Role::Primary => {
+                assert_eq!(copies, 0, "one primary at a time");
+                assert!(self.suits(server, state), "a retry goes elsewhere");
+                for (&other, o) in &self.queries {
+                    let older = o.seq < state.seq && other != query && self.waits(other);
+                    assert!(!(older && self.suits(server, o)), "first come, first served");
+                }
+                if why == StartReason::Retry {
+                    let state = self.queries.get_mut(&query).expect("live");
+                    state.retries += 1;
+                    assert!(state.may_retry && state.retries <= u32::from(self.limits.retries));
+                }
+            }
+            Role::Duplicate => {
+                assert_eq!(copies, 1, "a duplicate of a running query, two copies at most");
+                assert!(state.may_duplicate, "an idempotent query without failures");
+                self.check_duplicate(server, state.group);
+            }
+        }
+    }
+
+    fn stop(&mut self, copy: CopyId, why: StopReason) {
+        assert!(self.limits.cancel, "only servers that can stop are told to");
+        let preempts = matches!(self.policy, Policy::Laedge(_) | Policy::Idealized);
+        let state = self.copies.get_mut(&copy).expect("a live copy");
+        assert!(!state.stopping, "told once");
+        state.stopping = true;
+        match why {
+            StopReason::Cleanup => assert_eq!(state.query, None, "of no use any more"),
+            StopReason::Preemption => assert!(preempts && state.query.is_some()),
+        }
+    }
+
+    fn fail(&mut self, query: QueryId, why: FailReason, _copy: Option<CopyId>) {
+        let state = &self.queries[&query];
+        let group = &self.topology.groups[state.group.index()];
+        match why {
+            FailReason::NoReplica => assert!(!group.iter().any(|&s| self.is_up(s))),
+            FailReason::CopyFailed => {
+                assert!(self.waits(query), "it had another copy");
+                assert!(state.avoid.is_some(), "no copy failed");
+            }
+            FailReason::Timeout => {
+                assert!(state.deadline <= self.now);
+                assert!(state.avoid.is_some() || !self.waits(query));
+            }
+        }
+        self.end(query);
+    }
+
+    fn shed(&mut self, query: QueryId, why: ShedReason) {
+        let state = &self.queries[&query];
+        assert!(self.waits(query), "a running query is not shed");
+        match why {
+            ShedReason::QueueFull => {
+                let others = self.waiting(state.group).len() as u32 - 1;
+                assert!(others >= self.limits.queue, "there was room in the queue");
+            }
+            ShedReason::Expired => assert!(state.deadline <= self.now),
+        }
+        self.end(query);
+    }
+}

@@ -1,0 +1,99 @@
+//! What must hold after every event.
+
+use super::{Copy, Model};
+use curtail_kernel::{Core, GroupId, Policy, QueryId, ServerId};
+
+impl Model {
+    fn is_laedge(&self) -> bool {
+        matches!(self.policy, Policy::Laedge(_) | Policy::LaedgeBounded(_) | Policy::Idealized)
+    }
+
+    fn preempts(&self) -> bool {
+        use curtail_kernel::hedge::Cancellation::Preemptive;
+        matches!(self.policy, Policy::Laedge(Preemptive) | Policy::Idealized)
+    }
+
+    /// A duplicate starts on `server`: does it take anything from a query that waits?
+    pub fn check_duplicate(&self, server: ServerId, group: GroupId) {
+        if self.is_laedge() {
+            assert_eq!(self.waiting(group), [], "a duplicate starts while a query waits");
+            let slots = self.topology.servers[server.index()].slots;
+            assert!(self.outstanding(server) < slots, "LÆDGE duplicates in idle slots only");
+        }
+        for (&id, query) in &self.queries {
+            let served = self.waits(id) && self.suits(server, query);
+            assert!(!served, "a duplicate takes the room of a query that waits");
+        }
+    }
+
+    /// The promises between events.
+    pub fn check(&self, core: &Core) {
+        for at in 0..self.topology.servers.len() {
+            self.check_server(core, ServerId(at as u32));
+        }
+        for at in 0..self.topology.groups.len() {
+            self.check_group(core, GroupId(at as u32));
+        }
+        for &query in self.queries.keys() {
+            assert!(self.attached(query).count() <= 2, "two copies at most");
+            assert!(core.is_live(query));
+        }
+        assert_eq!(self.arrivals, self.ends + self.queries.len() as u64, "every arrival ends once");
+        let saved = f64::from(self.limits.retry_reserve);
+        let allowed = saved + self.limits.retry_budget * self.arrivals as f64;
+        assert!(self.retries as f64 <= allowed + 1e-6, "the retry budget holds");
+    }
+
+    fn check_server(&self, core: &Core, server: ServerId) {
+        let view = core.server(server);
+        let held = self.outstanding(server);
+        assert_eq!(view.outstanding, held, "{server:?} holds what was started and has not ended");
+        assert_eq!(view.up, self.is_up(server));
+        assert!(held <= self.gate(server), "no server exceeds its gate");
+        if !self.is_up(server) {
+            return;
+        }
+        if held < self.gate(server) {
+            for (&id, query) in &self.queries {
+                let idle = self.waits(id) && self.suits(server, query);
+                assert!(!idle, "{server:?} has room while {id:?} waits for it");
+            }
+        }
+        let slots = self.topology.servers[server.index()].slots;
+        if self.is_laedge() && held < slots.min(self.gate(server)) {
+            for (&id, query) in &self.queries {
+                assert!(!self.wants_copy(server, id, query), "{server:?} idles beside {id:?}");
+            }
+        }
+    }
+
+    /// Could an idle server run a second copy of this query?
+    fn wants_copy(&self, server: ServerId, id: QueryId, query: &super::Query) -> bool {
+        let mut copies = self.attached(id).map(|(_, copy)| copy);
+        let elsewhere = |c: &Copy| c.server != server && !c.stopping;
+        let single = copies.next().is_some_and(elsewhere) && copies.next().is_none();
+        single
+            && query.may_duplicate
+            && query.deadline > self.now
+            && self.suits(server, query)
+            && self.waiting(query.group).is_empty()
+    }
+
+    fn check_group(&self, core: &Core, group: GroupId) {
+        let waiting: Vec<QueryId> = self.waiting(group).into_iter().map(|(_, id)| id).collect();
+        assert_eq!(core.waiting_in(group).collect::<Vec<_>>(), waiting, "the queue, oldest first");
+        assert_eq!(core.waiting(group) as usize, waiting.len());
+        assert!(waiting.len() as u32 <= self.limits.queue, "queues stay within bounds");
+        let on = |copy: &&Copy| copy.stopping && self.serves(copy.server, group);
+        let stopping = self.copies.values().filter(on).count();
+        assert_eq!(core.reclaiming(group) as usize, stopping);
+        if self.preempts() && waiting.len() > stopping {
+            for (&id, query) in &self.queries {
+                let living = self.attached(id).filter(|(_, copy)| !copy.stopping).count();
+                let may = query.may_duplicate && query.deadline > self.now;
+                let pair = query.group == group && may && living == 2;
+                assert!(!pair, "{id:?} keeps two copies while a query waits");
+            }
+        }
+    }
+}

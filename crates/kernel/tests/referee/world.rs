@@ -1,0 +1,100 @@
+//! A cell and its referee, driven together.
+
+use super::{Health, Model};
+use curtail_kernel::{
+    Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Scheduler, ServerId,
+    Timestamp, Topology, rng,
+};
+
+pub struct World {
+    pub cell: Box<dyn Scheduler>,
+    pub model: Model,
+    pub actions: Vec<Action>,
+    free: Vec<QueryId>,
+    next: u32,
+}
+
+impl World {
+    pub fn new(policy: Policy, topology: &Topology, limits: Limits, seed: u64) -> Self {
+        let cell = policy.build(topology, limits, rng(seed)).expect("a possible world");
+        let model = Model::new(policy, topology.clone(), limits);
+        Self { cell, model, actions: Vec::new(), free: Vec::new(), next: 0 }
+    }
+
+    /// Feeds an event, applies the actions to the model, and checks every promise.
+    pub fn feed(&mut self, now: u64, event: Event) -> &[Action] {
+        self.model.event(Timestamp(now), &event);
+        self.actions = self.cell.handle(Timestamp(now), &event).to_vec();
+        for action in &self.actions {
+            self.model.action(action);
+            if let Action::Answer { query, .. }
+            | Action::Fail { query, .. }
+            | Action::Shed { query, .. } = *action
+            {
+                self.free.push(query);
+            }
+        }
+        if let Event::Abandoned { query } = event {
+            self.free.push(query);
+        }
+        self.model.settled();
+        self.model.check(self.cell.core());
+        if matches!(event, Event::Tick) {
+            assert!(self.cell.next_deadline().0 > now, "what is due is done");
+        }
+        &self.actions
+    }
+
+    /// An unused query id: the one that ended last, so that ids are reused at once.
+    pub fn fresh(&mut self) -> QueryId {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            QueryId(self.next - 1)
+        })
+    }
+
+    pub fn arrive(&mut self, now: u64, group: u32) -> QueryId {
+        let query = self.fresh();
+        self.feed(now, Event::Arrive(Arrive::new(query, GroupId(group))));
+        query
+    }
+
+    pub fn finish(&mut self, now: u64, copy: CopyId, outcome: Outcome) -> &[Action] {
+        self.feed(now, Event::Finished { copy, outcome })
+    }
+
+    /// The copies on a server, oldest first.
+    pub fn on(&self, server: u32) -> Vec<CopyId> {
+        let mine = self.model.copies.iter().filter(|(_, c)| c.server == ServerId(server));
+        mine.map(|(id, _)| *id).collect()
+    }
+
+    /// Ends everything that runs and checks that nothing is left.
+    pub fn drain(&mut self, mut now: u64) {
+        for server in 0..self.model.up.len() {
+            if self.model.up[server] == Health::Down {
+                self.feed(now, Event::ServerUp { server: ServerId(server as u32) });
+            }
+        }
+        while let Some((&copy, state)) = self.model.copies.iter().next() {
+            now += 1;
+            let stopping = state.stopping;
+            if stopping {
+                self.feed(now, Event::Stopped { copy });
+            } else {
+                self.finish(now, copy, Outcome::Good);
+            }
+        }
+        // What still waits, waits for servers that drain.
+        let left: Vec<QueryId> = self.model.queries.keys().copied().collect();
+        for query in left {
+            self.feed(now, Event::Abandoned { query });
+        }
+        assert!(self.model.queries.is_empty() && self.model.copies.is_empty());
+        for server in 0..self.model.up.len() {
+            let view = self.cell.core().server(ServerId(server as u32));
+            assert_eq!(view.outstanding, 0, "a leaked slot");
+        }
+        assert_eq!(self.cell.next_deadline(), Timestamp::NEVER, "a leaked timer");
+    }
+}

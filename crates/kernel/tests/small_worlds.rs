@@ -1,0 +1,210 @@
+//! Every promise of the contract in every state that a small world can reach: up to three servers
+//! and four queries, with failures, early heads, stops that take their time, clients that leave and
+//! a server that comes and goes, in every order.
+//!
+//! States that look the same to the referee are visited once, reached by a shortest path. Ties are
+//! decided by the cell's generator, so each world is walked with several seeds.
+
+mod referee;
+
+use std::collections::HashSet;
+
+use curtail_kernel::hedge::Cancellation;
+use curtail_kernel::{
+    Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, Server, ServerId, Topology,
+};
+use referee::{Health, World};
+
+/// One thing that may happen, named so that it can be replayed.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Arrive,
+    Respond(CopyId),
+    Finish(CopyId, Outcome),
+    Stopped(CopyId),
+    Abandon(curtail_kernel::QueryId),
+    Down,
+    Up,
+}
+
+struct Setup {
+    policy: Policy,
+    topology: Topology,
+    limits: Limits,
+    seed: u64,
+    queries: u64,
+}
+
+impl Setup {
+    fn start(&self) -> World {
+        World::new(self.policy, &self.topology, self.limits, self.seed)
+    }
+
+    fn take(&self, world: &mut World, now: u64, step: Step) {
+        let event = match step {
+            Step::Arrive => {
+                let number = world.model.arrivals as u32;
+                let group = GroupId(number % self.topology.groups.len() as u32);
+                let mut arrive = Arrive::new(world.fresh(), group);
+                // The second query may neither run twice nor be sent again.
+                arrive.may_duplicate = number != 1;
+                arrive.may_retry = number != 1;
+                Event::Arrive(arrive)
+            }
+            Step::Respond(copy) => Event::Responded { copy, good: true },
+            Step::Finish(copy, outcome) => Event::Finished { copy, outcome },
+            Step::Stopped(copy) => Event::Stopped { copy },
+            Step::Abandon(query) => Event::Abandoned { query },
+            Step::Down => Event::ServerDown { server: ServerId(0) },
+            Step::Up => Event::ServerUp { server: ServerId(0) },
+        };
+        world.feed(now, event);
+    }
+
+    fn replay(&self, path: &[Step]) -> World {
+        let mut world = self.start();
+        for (now, &step) in path.iter().enumerate() {
+            self.take(&mut world, now as u64, step);
+        }
+        world
+    }
+
+    fn steps(&self, world: &World) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if world.model.arrivals < self.queries {
+            steps.push(Step::Arrive);
+        }
+        for (&copy, state) in &world.model.copies {
+            steps.push(Step::Finish(copy, Outcome::Good));
+            if state.query.is_some() {
+                steps.push(Step::Finish(copy, Outcome::Reset));
+                steps.push(Step::Respond(copy));
+            }
+            if state.stopping {
+                steps.push(Step::Stopped(copy));
+            }
+        }
+        steps.extend(world.model.queries.keys().map(|&query| Step::Abandon(query)));
+        steps.push(if world.model.up[0] == Health::Down { Step::Up } else { Step::Down });
+        steps
+    }
+
+    /// Walks every reachable state; the number of states.
+    fn walk(&self) -> usize {
+        let mut seen = HashSet::new();
+        let mut open: Vec<Vec<Step>> = vec![Vec::new()];
+        while let Some(path) = open.pop() {
+            let steps = self.steps(&self.replay(&path));
+            for step in steps {
+                let mut world = self.replay(&path);
+                let _told = Told(self, &path, step);
+                self.take(&mut world, path.len() as u64, step);
+                if seen.insert(looks(&world)) {
+                    let mut longer = path.clone();
+                    longer.push(step);
+                    open.push(longer);
+                }
+            }
+            self.replay(&path).drain(path.len() as u64);
+        }
+        seen.len()
+    }
+}
+
+/// Tells how a state was reached in which a promise broke.
+struct Told<'a>(&'a Setup, &'a [Step], Step);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self(setup, path, last) = self;
+            let Setup { policy, topology, limits, seed, .. } = setup;
+            eprintln!("{policy}, seed {seed}, {topology:?}, {limits:?}: {path:?}, then {last:?}");
+        }
+    }
+}
+
+/// What the referee sees, with times and ages replaced by their order.
+fn looks(world: &World) -> String {
+    let model = &world.model;
+    let mut starts: Vec<_> = model.copies.values().map(|copy| copy.started).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let mut queries: Vec<_> = model.queries.iter().map(|(id, q)| (q.seq, *id)).collect();
+    queries.sort_unstable();
+    let rank = |id| queries.iter().position(|&(_, query)| query == id);
+    let mut copies: Vec<_> = model
+        .copies
+        .values()
+        .map(|c| (c.server, starts.binary_search(&c.started), c.query.map(rank), c.stopping))
+        .collect();
+    copies.sort_unstable();
+    let of = |&(seq, id): &(u64, curtail_kernel::QueryId)| {
+        let q = &model.queries[&id];
+        (seq == 1, q.group, q.may_duplicate, q.may_retry, q.avoid, q.retries)
+    };
+    let queries: Vec<_> = queries.iter().map(of).collect();
+    format!("{} {:?} {queries:?} {copies:?}", model.arrivals, model.up)
+}
+
+fn walk(topology: &Topology, queries: u64, policies: &[Policy]) -> usize {
+    let mut states = 0;
+    for &policy in policies {
+        for seed in 0..2 {
+            let cancel = policy.needs_cancellation() || seed == 1;
+            let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
+            let topology = topology.clone();
+            states += Setup { policy, topology, limits, seed, queries }.walk();
+        }
+    }
+    states
+}
+
+const PULL: [Policy; 6] = [
+    Policy::PerShardQueue,
+    Policy::Bounded(2),
+    Policy::Laedge(Cancellation::Plain),
+    Policy::Laedge(Cancellation::Cleanup),
+    Policy::Laedge(Cancellation::Preemptive),
+    Policy::LaedgeBounded(2),
+];
+
+#[test]
+fn two_servers_four_queries() {
+    let states = walk(&Topology::replicated(2, 1), 4, &PULL);
+    assert!(states > 10_000, "only {states} states: the walk stopped early");
+}
+
+#[test]
+fn three_servers_three_queries() {
+    let states = walk(&Topology::replicated(3, 1), 3, &PULL);
+    assert!(states > 10_000, "only {states} states: the walk stopped early");
+}
+
+#[test]
+fn a_ring_of_three_servers() {
+    let servers = vec![Server { slots: 1 }; 3];
+    let pair = |a, b| vec![ServerId(a), ServerId(b)];
+    let topology = Topology { servers, groups: vec![pair(0, 1), pair(1, 2), pair(2, 0)] };
+    let states = walk(&topology, 3, &PULL);
+    assert!(states > 10_000, "only {states} states: the walk stopped early");
+}
+
+#[test]
+fn two_slots_each() {
+    let states = walk(&Topology::replicated(2, 2), 3, &PULL);
+    assert!(states > 1_000, "only {states} states: the walk stopped early");
+}
+
+#[test]
+fn push_policies_behind_a_gate() {
+    let policies = [Policy::Random, Policy::LeastOutstanding, Policy::Naive, Policy::RoundRobin];
+    let topology = Topology::replicated(2, 1);
+    let mut states = 0;
+    for policy in policies {
+        let limits = Limits { max_outstanding: 2, eject_after: 0, queue: 2, ..Limits::default() };
+        let topology = topology.clone();
+        states += Setup { policy, topology, limits, seed: 1, queries: 3 }.walk();
+    }
+    assert!(states > 1_000, "only {states} states: the walk stopped early");
+}

@@ -1,0 +1,2 @@
+//! Recipes of the repository.
+fn main() {}
