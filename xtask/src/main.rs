@@ -1,2 +1,62 @@
-//! Recipes of the repository.
-fn main() {}
+//! Recipes of the repository: what a person runs is what continuous integration runs.
+#![forbid(unsafe_code)]
+
+mod cargo;
+mod ci;
+mod purity;
+mod test;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+
+/// Recipes of the repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    recipe: Recipe,
+}
+
+#[derive(Clone, Copy, Subcommand)]
+enum Recipe {
+    /// Run all tests, documentation included; the last line counts them
+    Test,
+    /// Run every check that `.ci/run` runs, and sum them up
+    Ci,
+    /// Check that the kernel has no clock, no sockets, no threads and no unordered maps
+    Purity,
+    /// Check the repository's own rules: sizes, leftovers, documents
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let recipe = Args::parse().recipe;
+    match repository().and_then(|root| run(recipe, root)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            // What was asked for could not be done at all: something is missing here.
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Runs a recipe; false if it was done and its verdict is negative.
+fn run(recipe: Recipe, root: &Path) -> Result<bool> {
+    match recipe {
+        Recipe::Test => test::run(root),
+        Recipe::Ci => ci::run(root),
+        Recipe::Purity => purity::run(root),
+        Recipe::Tidy => tidy::run(root),
+    }
+}
+
+/// The root of the repository that this program was built in.
+fn repository() -> Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is not inside a repository")
+}

@@ -40,6 +40,7 @@
 //! ([`balance::Pick`]: which server takes a copy) and a *hedge* ([`hedge::Hedge`]: when a query
 //! gets a second copy, and when a copy is given up). [`Policy`] names the combinations.
 #![no_std]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
 

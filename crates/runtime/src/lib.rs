@@ -1,1 +1,57 @@
-//! runtime
+//! The kernel in real time.
+//!
+//! A [`Cell`] owns a kernel cell and drives it: queries come in through [`Cell::query`] (or the
+//! tower service [`ReplicaGroup`]), the kernel decides, and a [`Transport`] carries copies to
+//! servers. One short lock per cell guards the kernel; nothing is awaited under it.
+//!
+//! # The parts
+//!
+//! - [`Transport`]: how a copy reaches a server. Implement it for a protocol, or use [`Services`],
+//!   which sends through one tower service per server.
+//! - [`Cell`]: the driver. [`Cell::server_up`] and its kin are for health checks.
+//! - [`Observer`]: what metrics want to know.
+//! - [`Timers`]: when the kernel is woken. [`Timers::precise`] is exact to about 100 µs, where
+//!   tokio's wheel turns in milliseconds; [`Timers::tokio`] follows tokio's clock, which tests can
+//!   pause.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! use curtail_kernel::{Limits, Policy, Topology, rng};
+//! use curtail_runtime::{Cell, Query, Services, Timers};
+//!
+//! // Two replicas; any tower services will do.
+//! let replica = |name: &'static str| {
+//!     tower::service_fn(move |query: String| async move {
+//!         Ok::<_, std::convert::Infallible>(format!("{name} answers {query}"))
+//!     })
+//! };
+//! let replicas = Services::new([replica("a"), replica("b")]);
+//! let kernel = Policy::parse("laedge", None)?.build(
+//!     &Topology::replicated(2, 1),
+//!     Limits::default(),
+//!     rng(42),
+//! )?;
+//! let cell = Cell::new(kernel, replicas, Timers::precise());
+//! let answer = cell.query(Query::new("what?".to_owned())).await?;
+//! assert!(answer.response.ends_with("answers what?"));
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+
+mod answer;
+mod cell;
+mod clock;
+mod copies;
+mod copy;
+mod inner;
+mod observe;
+mod queries;
+mod services;
+mod timers;
+mod transport;
+
+pub use answer::{Answer, QueryError};
+pub use cell::{Cell, Query, Reply};
+pub use observe::{CopyEnd, NoObserver, Observer, QueryEnd};
+pub use services::{ReplicaGroup, Services};
+pub use timers::Timers;
+pub use transport::{CopyHandle, Failure, Head, Tail, Transport};

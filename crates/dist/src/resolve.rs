@@ -1,0 +1,191 @@
+//! From a [`Spec`] to a [`Distribution`]: units become nanoseconds, files are read, the samplers
+//! and the moments are computed once.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rand_distr::{Bernoulli, Exp, Gamma, LogNormal, Pareto, Uniform, Weibull};
+
+use crate::distribution::{Distribution, MAX_SAMPLE_NS, MIN_PARAMETER_NS};
+use crate::error::ResolveError;
+use crate::quantity::Time;
+use crate::sampler::{BoundedPareto, Sampler};
+use crate::samples;
+use crate::spec::{Scale, Spec, Term};
+
+impl Spec {
+    /// Makes the distribution ready to draw from. `unit_ns` is the length of the experiment's unit
+    /// of time in nanoseconds, by which times without a unit are multiplied. Files are read here.
+    ///
+    /// # Errors
+    ///
+    /// [`ResolveError`] if `unit_ns` is not positive and finite, if a time above
+    /// zero is outside [`MIN_PARAMETER_NS`] to [`MAX_SAMPLE_NS`], or if a file cannot be read, holds no sample, a bad one or too many, or
+    /// has units where the other terms have none (or the reverse).
+    pub fn resolve(&self, unit_ns: f64) -> Result<Distribution, ResolveError> {
+        if !(unit_ns.is_finite() && unit_ns > 0.0) {
+            return Err(ResolveError::BadUnit(unit_ns));
+        }
+        let mut files_have_units = match self.scale() {
+            Scale::Absolute => Some(true),
+            Scale::Relative => Some(false),
+            Scale::InFiles => None,
+        };
+        let mut samplers = Vec::with_capacity(self.terms.len());
+        let (mut mean, mut variance) = (0.0, 0.0);
+        for term in &self.terms {
+            let part = part(term, unit_ns, &mut files_have_units)?;
+            samplers.push(part.sampler);
+            // The draws are independent, so the variances add up as the means do.
+            mean += part.mean;
+            variance += part.variance;
+        }
+        Ok(Distribution { samplers: samplers.into(), mean, variance })
+    }
+}
+
+/// One term, resolved.
+struct Part {
+    sampler: Sampler,
+    mean: f64,
+    variance: f64,
+}
+
+/// A part, or what the library says when it refuses a parameter.
+type Made = Result<Part, Box<dyn std::error::Error + Send + Sync>>;
+
+fn part(
+    term: &Term,
+    unit_ns: f64,
+    files_have_units: &mut Option<bool>,
+) -> Result<Part, ResolveError> {
+    let ns = |time: Time| time.ns(unit_ns);
+    // A number above zero may become zero nanoseconds, so zero is judged as written.
+    let usable =
+        |time: &Time| time.number == 0.0 || (MIN_PARAMETER_NS..=MAX_SAMPLE_NS).contains(&ns(*time));
+    if let Some(time) = term.times().find(|time| !usable(time)) {
+        return Err(ResolveError::OutOfRange { time: time.to_string(), ns: ns(time) });
+    }
+    let made = match *term {
+        Term::Exp { mean } => exponential(ns(mean)),
+        Term::Det { value } => Ok(constant(ns(value))),
+        Term::LogNormal { mean, cv } => lognormal(ns(mean), cv),
+        Term::Gamma { mean, cv } => gamma(ns(mean), cv * cv),
+        Term::Erlang { stages, mean } => gamma(ns(mean), 1.0 / f64::from(stages)),
+        Term::Hyper { mean, cv } => hyper(ns(mean), cv * cv),
+        Term::Pareto { alpha, min, max: None } => pareto(alpha, ns(min)),
+        Term::Pareto { alpha, min, max: Some(max) } => Ok(bounded(alpha, ns(min), ns(max))),
+        Term::Weibull { shape, scale } => weibull(shape, ns(scale)),
+        Term::Bimodal { probability, value } => bimodal(probability, ns(value)),
+        Term::Uniform { low, high } => uniform(ns(low), ns(high)),
+        Term::File { ref path } => empirical(read(path, unit_ns, files_have_units)?),
+    };
+    made.map_err(|source| ResolveError::Degenerate { term: term.to_string(), source })
+}
+
+/// The samples of a file. `have_units` is what the times so far have; a first file decides it.
+fn read(
+    path: &Path,
+    unit_ns: f64,
+    have_units: &mut Option<bool>,
+) -> Result<Vec<f64>, ResolveError> {
+    let samples = samples::load(path, unit_ns)?;
+    if *have_units.get_or_insert(samples.have_units) == samples.have_units {
+        return Ok(samples.ns);
+    }
+    Err(ResolveError::MixedUnits { path: path.to_owned(), file_has_units: samples.have_units })
+}
+
+fn constant(value: f64) -> Part {
+    Part { sampler: Sampler::Constant(value), mean: value, variance: 0.0 }
+}
+
+fn exponential(mean: f64) -> Made {
+    let sampler = Sampler::Exp(Exp::new(1.0 / mean)?);
+    Ok(Part { sampler, mean, variance: mean * mean })
+}
+
+fn lognormal(mean: f64, cv: f64) -> Made {
+    let sampler = Sampler::LogNormal(LogNormal::from_mean_cv(mean, cv)?);
+    Ok(Part { sampler, mean, variance: (mean * cv).powi(2) })
+}
+
+/// Gamma with a squared coefficient of variation: the shape is its inverse.
+fn gamma(mean: f64, scv: f64) -> Made {
+    let shape = 1.0 / scv;
+    if shape.is_infinite() {
+        return Ok(constant(mean));
+    }
+    let sampler = Sampler::Gamma(Gamma::new(shape, mean * scv)?);
+    Ok(Part { sampler, mean, variance: mean * mean * scv })
+}
+
+/// Two exponential branches that contribute equally to the mean ("balanced means"): the fast one
+/// is taken with p = (1 + √((c²-1)/(c²+1)))/2 and has mean m/2p, the slow one m/2(1-p).
+/// Source: Whitt, "Approximating a point process by a renewal process, I", 1982.
+fn hyper(mean: f64, scv: f64) -> Made {
+    let root = ((scv - 1.0) / (scv + 1.0)).sqrt();
+    // 1-root = (1-root²)/(1+root), without subtracting nearly equal numbers.
+    let (twice_fast, twice_slow) = (1.0 + root, 2.0 / (scv + 1.0) / (1.0 + root));
+    let sampler = Sampler::Hyper {
+        is_fast: Bernoulli::new(twice_fast / 2.0)?,
+        fast: Exp::new(twice_fast / mean)?,
+        slow: Exp::new(twice_slow / mean)?,
+    };
+    Ok(Part { sampler, mean, variance: mean * mean * scv })
+}
+
+fn pareto(alpha: f64, min: f64) -> Made {
+    let sampler = Sampler::Pareto(Pareto::new(min, alpha)?);
+    let mean = if alpha > 1.0 { alpha * min / (alpha - 1.0) } else { f64::INFINITY };
+    let variance = if alpha > 2.0 {
+        (min / (alpha - 1.0)).powi(2) * alpha / (alpha - 2.0)
+    } else {
+        f64::INFINITY
+    };
+    Ok(Part { sampler, mean, variance })
+}
+
+fn bounded(alpha: f64, min: f64, max: f64) -> Part {
+    // Close bounds may have become equal when they were turned into nanoseconds.
+    if min >= max {
+        return constant(min);
+    }
+    let pareto = BoundedPareto::new(alpha, min, max);
+    let mean = pareto.moment(1);
+    let variance = (pareto.moment(2) - mean * mean).max(0.0);
+    Part { sampler: Sampler::BoundedPareto(pareto), mean, variance }
+}
+
+fn weibull(shape: f64, scale: f64) -> Made {
+    let sampler = Sampler::Weibull(Weibull::new(scale, shape)?);
+    // Below a shape of about 0.006 the moments exceed every number: infinite is the nearest.
+    let first = libm::tgamma(1.0 + 1.0 / shape);
+    let second = libm::tgamma(1.0 + 2.0 / shape);
+    let spread = if second.is_finite() { (second - first * first).max(0.0) } else { f64::INFINITY };
+    Ok(Part { sampler, mean: scale * first, variance: scale * scale * spread })
+}
+
+fn bimodal(probability: f64, value: f64) -> Made {
+    let sampler = Sampler::Bimodal { is_high: Bernoulli::new(probability)?, high: value };
+    let variance = value * value * probability * (1.0 - probability);
+    Ok(Part { sampler, mean: probability * value, variance })
+}
+
+fn uniform(low: f64, high: f64) -> Made {
+    if low == high {
+        return Ok(constant(low));
+    }
+    let sampler = Sampler::Uniform(Uniform::new(low, high)?);
+    Ok(Part { sampler, mean: low.midpoint(high), variance: (high - low).powi(2) / 12.0 })
+}
+
+/// The samples themselves are the distribution, so its variance divides by their number.
+fn empirical(samples: Vec<f64>) -> Made {
+    let count = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / count;
+    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+    let index = Uniform::new(0, samples.len())?;
+    let sampler = Sampler::Empirical { samples: Arc::from(samples), index };
+    Ok(Part { sampler, mean, variance })
+}

@@ -1,0 +1,97 @@
+//! Drawing from one term.
+
+use std::sync::Arc;
+
+use rand_core::Rng;
+use rand_distr::{
+    Bernoulli, Distribution as _, Exp, Gamma, LogNormal, Pareto, StandardUniform, Uniform, Weibull,
+};
+
+/// What one term draws from, in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) enum Sampler {
+    Constant(f64),
+    Exp(Exp<f64>),
+    LogNormal(LogNormal<f64>),
+    Gamma(Gamma<f64>),
+    Hyper { is_fast: Bernoulli, fast: Exp<f64>, slow: Exp<f64> },
+    Pareto(Pareto<f64>),
+    BoundedPareto(BoundedPareto),
+    Weibull(Weibull<f64>),
+    Bimodal { is_high: Bernoulli, high: f64 },
+    Uniform(Uniform<f64>),
+    Empirical { samples: Arc<[f64]>, index: Uniform<usize> },
+}
+
+impl Sampler {
+    pub(crate) fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {
+        match self {
+            Self::Constant(value) => *value,
+            Self::Exp(exp) => exp.sample(rng),
+            Self::LogNormal(lognormal) => lognormal.sample(rng),
+            Self::Gamma(gamma) => gamma.sample(rng),
+            Self::Hyper { is_fast, fast, slow } => {
+                if is_fast.sample(rng) {
+                    fast.sample(rng)
+                } else {
+                    slow.sample(rng)
+                }
+            }
+            Self::Pareto(pareto) => pareto.sample(rng),
+            Self::BoundedPareto(pareto) => pareto.sample(rng),
+            Self::Weibull(weibull) => weibull.sample(rng),
+            Self::Bimodal { is_high, high } => {
+                if is_high.sample(rng) {
+                    *high
+                } else {
+                    0.0
+                }
+            }
+            Self::Uniform(uniform) => uniform.sample(rng),
+            Self::Empirical { samples, index } => samples[index.sample(rng)],
+        }
+    }
+}
+
+/// The Pareto distribution truncated at `max`: the density falls as x^(-alpha-1) from `min` to
+/// `max` and is zero elsewhere. The library has none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoundedPareto {
+    alpha: f64,
+    min: f64,
+    max: f64,
+    /// ln(max/min).
+    log_ratio: f64,
+    /// The probability that the untruncated distribution is below `max`.
+    mass: f64,
+}
+
+impl BoundedPareto {
+    /// Needs `alpha` > 0 and 0 < `min` < `max`.
+    pub(crate) fn new(alpha: f64, min: f64, max: f64) -> Self {
+        // The quotient of close bounds would round to 1, their difference keeps its digits.
+        let log_ratio = ((max - min) / min).ln_1p();
+        // expm1 keeps its digits where alpha is small and the mass close to zero.
+        Self { alpha, min, max, log_ratio, mass: -(-alpha * log_ratio).exp_m1() }
+    }
+
+    /// By inversion of the distribution function.
+    fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {
+        let u: f64 = StandardUniform.sample(rng);
+        let x = self.min * (-(-u * self.mass).ln_1p() / self.alpha).exp();
+        // Rounding may step over the bounds.
+        x.clamp(self.min, self.max)
+    }
+
+    /// The `k`-th moment about zero.
+    pub(crate) fn moment(&self, k: i32) -> f64 {
+        // The integral of x^(k-alpha-1), in units of min; its limit where the exponent vanishes.
+        let exponent = f64::from(k) - self.alpha;
+        let integral = if exponent == 0.0 {
+            self.log_ratio
+        } else {
+            (exponent * self.log_ratio).exp_m1() / exponent
+        };
+        self.alpha * self.min.powi(k) * integral / self.mass
+    }
+}

@@ -1,0 +1,55 @@
+//! Independent streams of random numbers from one seed.
+//!
+//! A simulation and a live leaf must draw the same time for the same query, whatever else they
+//! drew before. So a draw is not taken from one long stream but from a stream of its own, named by
+//! the seed and by what the draw is for: `stream(42, &[b"P", query])`.
+//!
+//! The functions here are fixed for good: recorded experiments depend on them. They are portable
+//! (no word size, no byte order of the machine) and not for secrets.
+
+use rand_pcg::Pcg64Mcg;
+
+/// The increment of SplitMix64: 2^64 divided by the golden ratio, made odd.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+/// FNV-1a, 64 bits: offset basis and prime.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// The seed of the stream that `parts` name under `seed`.
+///
+/// FNV-1a (64 bits) over the seed as 8 little-endian bytes, then for each part its length as 8
+/// little-endian bytes and its bytes; then the finalizer of SplitMix64, which spreads every input
+/// bit over the result. Because lengths are hashed, `["ab", "c"]` and `["a", "bc"]` differ.
+///
+/// Cost: one multiplication per byte.
+#[must_use]
+pub fn stream(seed: u64, parts: &[&[u8]]) -> u64 {
+    let mut hash = fnv1a(FNV_OFFSET, &seed.to_le_bytes());
+    for part in parts {
+        hash = fnv1a(hash, &(part.len() as u64).to_le_bytes());
+        hash = fnv1a(hash, part);
+    }
+    mix(hash)
+}
+
+/// The generator of the stream with this seed, usually one that [`stream`] returned.
+///
+/// Its 128-bit state is the first two outputs of SplitMix64 from `seed`, high half first, so that
+/// neighboring seeds give unrelated generators.
+#[must_use]
+pub fn rng(seed: u64) -> Pcg64Mcg {
+    let high = mix(seed.wrapping_add(GOLDEN_GAMMA));
+    let low = mix(seed.wrapping_add(GOLDEN_GAMMA.wrapping_mul(2)));
+    Pcg64Mcg::new(u128::from(high) << 64 | u128::from(low))
+}
+
+fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014; constants of Stafford's variant 13).
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

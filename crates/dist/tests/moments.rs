@@ -1,0 +1,197 @@
+//! What is drawn has the moments that are promised.
+
+use curtail_dist::{Distribution, Spec, seed};
+
+const MS: f64 = 1e6;
+const DRAWS: usize = 200_000;
+
+fn resolve(text: &str) -> Distribution {
+    text.parse::<Spec>().expect(text).resolve(MS).expect(text)
+}
+
+fn draw(text: &str, count: usize) -> Vec<f64> {
+    let distribution = resolve(text);
+    let mut rng = seed::rng(seed::stream(7, &[text.as_bytes()]));
+    (0..count).map(|_| distribution.sample(&mut rng)).collect()
+}
+
+fn average(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len() as f64;
+    values.sum::<f64>() / count
+}
+
+fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
+    let error = (actual - expected).abs();
+    assert!(error <= tolerance, "{what}: {actual} is not {expected} within {tolerance}");
+}
+
+/// The text, its mean in milliseconds and its squared coefficient of variation, worked out by hand.
+const MOMENTS: &[(&str, f64, f64)] = &[
+    ("exp:5ms", 5.0, 1.0),
+    ("exp:5", 5.0, 1.0),
+    ("det:3ms", 3.0, 0.0),
+    ("det:0", 0.0, 0.0),
+    ("lognormal:2ms:0.5", 2.0, 0.25),
+    ("lognormal:2ms:0", 2.0, 0.0),
+    ("gamma:2ms:0.5", 2.0, 0.25),
+    ("gamma:2ms:2", 2.0, 4.0),
+    ("gamma:2ms:0", 2.0, 0.0),
+    ("erlang:1:2ms", 2.0, 1.0),
+    ("erlang:4:2ms", 2.0, 0.25),
+    ("h2:1ms:1", 1.0, 1.0),
+    ("h2:1ms:3", 1.0, 9.0),
+    // alpha m/(alpha-1); 1/(alpha(alpha-2)).
+    ("pareto:5:4ms", 5.0, 1.0 / 15.0),
+    // alpha = 1, bounds 1 and e: mean 1/(1-1/e), second moment e.
+    ("pareto:1:1:2.718281828459045", 1.581_976_706_869_326, 0.086_161_269_630_487_5),
+    ("weibull:1:3ms", 3.0, 1.0),
+    // Shape 2 (Rayleigh): scale √π/2; 4/π - 1.
+    ("weibull:2:1ms", 0.886_226_925_452_758, 0.273_239_544_735_162_7),
+    ("bimodal:0.25:8ms", 2.0, 3.0),
+    ("bimodal:0:8ms", 0.0, 0.0),
+    ("bimodal:1:8ms", 8.0, 0.0),
+    ("uniform:1ms:3ms", 2.0, 1.0 / 12.0),
+    ("uniform:2:2", 2.0, 0.0),
+    // Means and variances of independent terms add up: 4 + 36 over 5².
+    ("exp:2ms+bimodal:0.2:15ms", 5.0, 40.0 / 25.0),
+];
+
+#[test]
+fn moments_are_those_worked_out_by_hand() {
+    for &(text, mean_ms, scv) in MOMENTS {
+        let distribution = resolve(text);
+        assert_close(distribution.mean() / MS, mean_ms, 1e-9, text);
+        assert_close(distribution.scv(), scv, 1e-9, text);
+        let variance = scv * (mean_ms * MS).powi(2);
+        assert_close(distribution.variance(), variance, 1e-8 * variance + 1e-9, text);
+    }
+}
+
+#[test]
+fn samples_have_the_moments_of_their_distribution() {
+    for &(text, ..) in MOMENTS {
+        let distribution = resolve(text);
+        let samples = draw(text, DRAWS);
+        let mean = average(samples.iter().copied());
+        let squares: Vec<f64> = samples.iter().map(|x| (x - mean).powi(2)).collect();
+        let variance = average(squares.iter().copied());
+        let spread_of_squares = average(squares.iter().map(|s| (s - variance).powi(2))).sqrt();
+
+        // Five standard errors; the seeds are fixed, so this never fails by chance.
+        let width = 5.0 / (DRAWS as f64).sqrt();
+        let rounding = 1e-9 * distribution.mean() + 1e-9;
+        let deviation = distribution.variance().sqrt();
+        assert_close(mean, distribution.mean(), width * deviation + rounding, text);
+        let band = width * spread_of_squares + rounding;
+        assert_close(variance, distribution.variance(), band, text);
+    }
+}
+
+#[test]
+fn heavy_tails_have_infinite_moments() {
+    assert!(resolve("pareto:1:1ms").mean().is_infinite());
+    assert!(resolve("pareto:2:1ms").mean().is_finite());
+    assert!(resolve("pareto:2:1ms").variance().is_infinite());
+    assert!(resolve("pareto:2:1ms").scv().is_infinite());
+    assert!(resolve("exp:1ms+pareto:0.5:1ms").mean().is_infinite());
+    assert!(resolve("pareto:0.5:1ms:9ms").variance().is_finite());
+}
+
+#[test]
+fn samples_stay_inside_their_support() {
+    let within = |text: &str, low: f64, high: f64| {
+        for x in draw(text, 10_000) {
+            assert!((low * MS..=high * MS).contains(&x), "{text} drew {x}");
+        }
+    };
+    within("uniform:1ms:3ms", 1.0, 3.0);
+    within("pareto:1.5:2ms", 2.0, f64::INFINITY);
+    within("pareto:0.3:2ms:50ms", 2.0, 50.0);
+    within("pareto:1e-6:2ms:50ms", 2.0, 50.0);
+    assert!(draw("bimodal:0.3:8ms", 1000).iter().all(|&x| x == 0.0 || x == 8.0 * MS));
+    // The heaviest tail that can be written is cut, so that a sample fits a clock.
+    within("pareto:1e-6:1ms", 0.0, curtail_dist::MAX_SAMPLE_NS / MS);
+}
+
+#[test]
+fn bounded_pareto_has_its_quantiles() {
+    // F(x) = (1 - (m/x)^a)/(1 - (m/M)^a) at the point where it is one half.
+    let (alpha, min, max) = (1.5_f64, 1.0_f64, 20.0_f64);
+    let mass = 1.0 - (min / max).powf(alpha);
+    let median = min * (1.0 - 0.5 * mass).powf(-1.0 / alpha) * MS;
+    let samples = draw("pareto:1.5:1:20", DRAWS);
+    let below = samples.iter().filter(|&&x| x < median).count() as f64 / DRAWS as f64;
+    assert_close(below, 0.5, 2.5 / (DRAWS as f64).sqrt(), "share below the median");
+}
+
+#[test]
+fn hyper_exponential_branches_have_balanced_means() {
+    // CV² = 9: p = (1 + √0.8)/2, and each branch contributes half of the mean, which makes the
+    // distribution function known.
+    let p = f64::midpoint(1.0, 0.8_f64.sqrt());
+    let at = 2.0;
+    let above = p * (-2.0 * p * at).exp() + (1.0 - p) * (-2.0 * (1.0 - p) * at).exp();
+    let samples = draw("h2:1ms:3", DRAWS);
+    let share = samples.iter().filter(|&&x| x > at * MS).count() as f64 / DRAWS as f64;
+    assert_close(share, above, 5.0 * (above / DRAWS as f64).sqrt(), "share above two means");
+}
+
+#[test]
+fn times_without_units_are_multiples_of_the_unit() {
+    let spec: Spec = "lognormal:2:0.5+bimodal:0.5:3".parse().expect("valid");
+    let one = spec.resolve(1.0).expect("valid");
+    let million = spec.resolve(MS).expect("valid");
+    assert_close(million.mean(), one.mean() * MS, 1e-3, "mean");
+    assert_close(million.scv(), one.scv(), 1e-12, "scv");
+    let sample = |d: &Distribution| d.sample(&mut seed::rng(3));
+    assert_close(sample(&million), sample(&one) * MS, 1.0, "sample");
+
+    let absolute: Spec = "exp:5ms".parse().expect("valid");
+    assert_eq!(absolute.resolve(1.0).expect("valid").mean(), 5.0 * MS);
+}
+
+#[test]
+fn what_cannot_be_resolved_says_why() {
+    let refuse = |text: &str, unit_ns: f64| {
+        text.parse::<Spec>().expect(text).resolve(unit_ns).expect_err(text).to_string()
+    };
+    for unit_ns in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(refuse("exp:1", unit_ns).contains("positive"), "{unit_ns}");
+    }
+    assert!(refuse("exp:1e18s", 1.0).contains("292 years"));
+    assert!(refuse("exp:1e-20", 1.0).contains("1e-6"));
+    assert!(refuse("exp:1+det:1e300", MS).contains("`1000000"));
+}
+
+#[test]
+fn draws_do_not_change() {
+    // Recorded experiments depend on these: a change of a library's algorithm must show here.
+    let first = |text: &str| resolve(text).sample(&mut seed::rng(1)).round();
+    let drawn: Vec<f64> = [
+        "exp:5ms",
+        "lognormal:5ms:1",
+        "gamma:5ms:2",
+        "erlang:4:5ms",
+        "h2:5ms:3",
+        "pareto:2:5ms",
+        "pareto:2:5ms:9ms",
+        "weibull:2:5ms",
+        "uniform:0ms:5ms",
+    ]
+    .into_iter()
+    .map(first)
+    .collect();
+    assert_eq!(drawn, GOLDEN_DRAWS_NS);
+}
+
+const GOLDEN_DRAWS_NS: [f64; 9] = [
+    1_031_936.0,
+    535_367.0,
+    252.0,
+    1_016_519.0,
+    4_549_622.0,
+    21_941_976.0,
+    5_092_241.0,
+    8_599_313.0,
+    259_632.0,
+];

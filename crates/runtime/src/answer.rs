@@ -1,0 +1,72 @@
+//! What a query ends with.
+
+use std::fmt;
+
+use curtail_kernel::{FailReason, Role, ServerId, ShedReason};
+
+/// An answer, and how it came about.
+#[derive(Clone, Debug)]
+pub struct Answer<R> {
+    /// What the server said.
+    pub response: R,
+    /// Which server.
+    pub server: ServerId,
+    /// Was it the first copy or a second one that won?
+    pub role: Role,
+    /// How long the query waited for its first copy, in ns.
+    pub queued_ns: u64,
+    /// How many copies were started.
+    pub copies: u32,
+}
+
+/// A query that ended without a good answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryError<R> {
+    /// The waiting queue is full.
+    QueueFull,
+    /// Its time was up before a server could take it.
+    Expired,
+    /// Its time was up while a server worked on it.
+    Timeout,
+    /// No server is up.
+    NoReplica,
+    /// Every copy failed, and it may not be sent again.
+    Failed {
+        /// What the last server said, where it said that it failed.
+        response: Option<R>,
+    },
+    /// The cell is gone.
+    Closed,
+}
+
+impl<R> QueryError<R> {
+    pub(crate) fn from_shed(why: ShedReason) -> Self {
+        match why {
+            ShedReason::QueueFull => Self::QueueFull,
+            ShedReason::Expired => Self::Expired,
+        }
+    }
+
+    pub(crate) fn from_fail(why: FailReason, response: Option<R>) -> Self {
+        match why {
+            FailReason::NoReplica => Self::NoReplica,
+            FailReason::CopyFailed => Self::Failed { response },
+            FailReason::Timeout => Self::Timeout,
+        }
+    }
+}
+
+impl<R> fmt::Display for QueryError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::QueueFull => "too many queries wait for this shard",
+            Self::Expired => "the query expired before a replica was free",
+            Self::Timeout => "no replica answered in time",
+            Self::NoReplica => "no replica of this shard is up",
+            Self::Failed { .. } => "the replicas failed",
+            Self::Closed => "the service is shutting down",
+        })
+    }
+}
+
+impl<R: fmt::Debug> std::error::Error for QueryError<R> {}

@@ -1,0 +1,76 @@
+//! The copies in flight, by the kernel's slot.
+
+use curtail_kernel::{CopyId, QueryId, Role, ServerId, Timestamp};
+use tokio::task::AbortHandle;
+
+pub(crate) struct Flight {
+    pub(crate) serial: u64,
+    /// Whose copy it was. The query may have ended: its ticket tells.
+    pub(crate) query: QueryId,
+    pub(crate) ticket: u64,
+    pub(crate) server: ServerId,
+    pub(crate) role: Role,
+    pub(crate) started: Timestamp,
+    pub(crate) won: bool,
+    /// Not there yet while the task is being started.
+    task: Option<AbortHandle>,
+    /// It is to be aborted as soon as there is a task.
+    doomed: bool,
+}
+
+impl Flight {
+    pub(crate) fn new(
+        copy: CopyId,
+        (query, ticket): (QueryId, u64),
+        (server, role): (ServerId, Role),
+        started: Timestamp,
+    ) -> Self {
+        let serial = copy.serial;
+        Self { serial, query, ticket, server, role, started, won: false, task: None, doomed: false }
+    }
+
+    pub(crate) fn abort(&mut self) {
+        match &self.task {
+            Some(task) => task.abort(),
+            None => self.doomed = true,
+        }
+    }
+
+    pub(crate) fn runs_as(&mut self, task: AbortHandle) {
+        if self.doomed {
+            task.abort();
+        }
+        self.task = Some(task);
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Copies {
+    flights: Vec<Option<Flight>>,
+}
+
+impl Copies {
+    pub(crate) fn add(&mut self, copy: CopyId, flight: Flight) {
+        let at = copy.slot as usize;
+        if self.flights.len() <= at {
+            self.flights.resize_with(at + 1, || None);
+        }
+        self.flights[at] = Some(flight);
+    }
+
+    pub(crate) fn get(&mut self, copy: CopyId) -> Option<&mut Flight> {
+        let flight = self.flights.get_mut(copy.slot as usize)?.as_mut()?;
+        (flight.serial == copy.serial).then_some(flight)
+    }
+
+    pub(crate) fn remove(&mut self, copy: CopyId) -> Option<Flight> {
+        self.get(copy)?;
+        self.flights[copy.slot as usize].take()
+    }
+
+    /// Takes the copies on a server.
+    pub(crate) fn take_on(&mut self, server: ServerId) -> Vec<Flight> {
+        let here = |flight: &mut Flight| flight.server == server;
+        self.flights.iter_mut().filter_map(|entry| entry.take_if(here)).collect()
+    }
+}

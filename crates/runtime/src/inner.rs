@@ -1,0 +1,354 @@
+//! What a cell's clones share: the kernel under its lock, and the tables that name its queries and
+//! copies.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use curtail_kernel::{
+    Action, Arrive, CopyId, Core, Event, FailReason, Outcome, QueryId, Scheduler, ServerId,
+    Timestamp,
+};
+use tokio::runtime::Handle;
+
+use crate::answer::{Answer, QueryError};
+use crate::cell::Query;
+use crate::clock::Clock;
+use crate::copies::{Copies, Flight};
+use crate::copy::{self, Launch};
+use crate::observe::{CopyEnd, Observer, QueryEnd};
+use crate::queries::{Queries, Sender};
+use crate::timers::{Due, Timers};
+use crate::transport::{Transport, Wanting};
+
+pub(crate) struct Inner<T: Transport> {
+    pub(crate) transport: T,
+    state: Mutex<State<T>>,
+    clock: Clock,
+    timers: Timers,
+    runtime: Handle,
+    observer: Box<dyn Observer>,
+    me: Weak<Self>,
+}
+
+struct State<T: Transport> {
+    kernel: Box<dyn Scheduler>,
+    queries: Queries<T>,
+    copies: Copies,
+    /// When the timers will wake us.
+    armed: Timestamp,
+}
+
+/// A copy that the event at hand is about.
+struct Ending<T: Transport> {
+    copy: CopyId,
+    /// Set once it has ended; before that it is in the table.
+    flight: Option<Flight>,
+    /// What it answered.
+    response: Option<T::Response>,
+}
+
+impl<T: Transport> Inner<T> {
+    pub(crate) fn new(
+        kernel: Box<dyn Scheduler>,
+        transport: T,
+        timers: Timers,
+        observer: Box<dyn Observer>,
+    ) -> Arc<Self> {
+        let state = State {
+            kernel,
+            queries: Queries::new(),
+            copies: Copies::default(),
+            armed: Timestamp::NEVER,
+        };
+        Arc::new_cyclic(|me| Self {
+            transport,
+            state: Mutex::new(state),
+            clock: Clock::new(),
+            timers,
+            runtime: Handle::current(),
+            observer,
+            me: Weak::clone(me),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // A panic under the lock is a bug of ours, in an observer or in the kernel; whatever it
+        // left behind, answering the others is better than failing all of them.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn arrive(&self, query: Query<T::Request>, reply: Sender<T>) -> (QueryId, u64) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        let Query { request, group, may_duplicate, may_retry, deadline } = query;
+        assert!(group.index() < state.kernel.core().group_count(), "{group:?} does not exist");
+        let (query, ticket) = state.queries.add(request, reply, group, now);
+        let deadline = deadline.map_or(Timestamp::NEVER, |at| self.clock.timestamp(at));
+        let arrive = Arrive { query, group, may_duplicate, may_retry, deadline };
+        self.handle(state, now, &Event::Arrive(arrive), None);
+        (query, ticket)
+    }
+
+    pub(crate) fn abandon(&self, query: QueryId, ticket: u64) {
+        let mut state = self.lock();
+        if state.queries.get(query).is_none_or(|pending| pending.ticket != ticket) {
+            return;
+        }
+        let now = self.clock.now();
+        if let Some(pending) = state.queries.remove(query) {
+            let took = now.since(pending.arrived);
+            self.observer.query_ended(pending.group, QueryEnd::Abandoned, took);
+        }
+        self.handle(state, now, &Event::Abandoned { query }, None);
+    }
+
+    /// Feeds an event that is not about a copy.
+    pub(crate) fn feed(&self, event: &Event) {
+        let state = self.lock();
+        let now = self.clock.now();
+        self.handle(state, now, event, None);
+    }
+
+    pub(crate) fn server_down(&self, server: ServerId) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        self.lose(&mut state, now, server);
+        self.handle(state, now, &Event::ServerDown { server }, None);
+    }
+
+    pub(crate) fn responded(&self, copy: CopyId, good: bool, response: T::Response) {
+        let mut state = self.lock();
+        if state.copies.get(copy).is_none() {
+            return;
+        }
+        let ending = Ending { copy, flight: None, response: Some(response) };
+        let ending = if good { Some(ending) } else { self.hold(&mut state, ending) };
+        let now = self.clock.now();
+        self.handle(state, now, &Event::Responded { copy, good }, ending);
+    }
+
+    pub(crate) fn finished(&self, copy: CopyId, outcome: Outcome, response: Option<T::Response>) {
+        let event = Event::Finished { copy, outcome };
+        self.ended(copy, &event, CopyEnd::Finished(outcome), response);
+    }
+
+    pub(crate) fn stopped(&self, copy: CopyId) {
+        self.ended(copy, &Event::Stopped { copy }, CopyEnd::Stopped, None);
+    }
+
+    fn ended(&self, copy: CopyId, event: &Event, end: CopyEnd, response: Option<T::Response>) {
+        let mut state = self.lock();
+        // A bad answer is kept while its copy is still known.
+        let mut ending = Some(Ending { copy, flight: None, response });
+        if end != CopyEnd::Finished(Outcome::Good) {
+            ending = self.hold(&mut state, ending.expect("just made"));
+        }
+        // The kernel may give the slot away while it handles the event.
+        let Some(flight) = state.copies.remove(copy) else { return };
+        let ending = ending.unwrap_or(Ending { copy, flight: None, response: None });
+        let now = self.clock.now();
+        self.handle_end(state, now, event, Ending { flight: Some(flight), ..ending }, end);
+    }
+
+    /// Keeps a bad answer in case no copy gives a good one.
+    fn hold(&self, state: &mut State<T>, ending: Ending<T>) -> Option<Ending<T>> {
+        let flight = state.copies.get(ending.copy)?;
+        let (query, ticket) = (flight.query, flight.ticket);
+        let pending = state.queries.get(query).filter(|pending| pending.ticket == ticket)?;
+        pending.held = ending.response.map(|response| (ending.copy, response));
+        None
+    }
+
+    fn handle_end(
+        &self,
+        mut state: MutexGuard<'_, State<T>>,
+        now: Timestamp,
+        event: &Event,
+        mut ending: Ending<T>,
+        end: CopyEnd,
+    ) {
+        let mut launches = Vec::new();
+        self.decide(&mut state, now, event, Some(&mut ending), &mut launches);
+        if let Some(flight) = ending.flight {
+            let ran = now.since(flight.started);
+            self.observer.copy_ended(flight.server, end, flight.won, ran);
+        }
+        drop(state);
+        self.launch(launches);
+    }
+
+    fn handle(
+        &self,
+        mut state: MutexGuard<'_, State<T>>,
+        now: Timestamp,
+        event: &Event,
+        mut ending: Option<Ending<T>>,
+    ) {
+        let mut launches = Vec::new();
+        self.decide(&mut state, now, event, ending.as_mut(), &mut launches);
+        drop(state);
+        // Answers that nobody took are dropped here, outside of the lock.
+        drop(ending);
+        self.launch(launches);
+    }
+
+    /// Feeds the kernel and does what it says, but for starting tasks.
+    fn decide(
+        &self,
+        state: &mut State<T>,
+        now: Timestamp,
+        event: &Event,
+        mut ending: Option<&mut Ending<T>>,
+        launches: &mut Vec<Launch<T::Request>>,
+    ) {
+        let State { kernel, queries, copies, .. } = state;
+        for action in kernel.handle(now, event) {
+            match *action {
+                Action::Start { copy, query, server, role, why } => {
+                    let Some(pending) = queries.get(query) else { continue };
+                    self.observer.copy_started(pending.group, server, role, why);
+                    if pending.started.is_none() {
+                        pending.started = Some(now);
+                        self.observer.query_started(pending.group, now.since(pending.arrived));
+                    }
+                    pending.copies += 1;
+                    let ticket = pending.ticket;
+                    let flight = Flight::new(copy, (query, ticket), (server, role), now);
+                    copies.add(copy, flight);
+                    launches.push(Launch { copy, server, request: pending.request.clone() });
+                }
+                Action::Stop { copy, why } => {
+                    if let Some(flight) = copies.get(copy) {
+                        self.observer.copy_told_to_stop(flight.server, why);
+                        flight.abort();
+                    }
+                }
+                Action::Answer { query, copy } => {
+                    let here = ending.as_deref_mut().filter(|ending| ending.copy == copy);
+                    self.answer(queries, copies, query, here, now);
+                }
+                Action::Fail { query, why, copy } => self.fail(queries, query, why, copy, now),
+                Action::Shed { query, why } => {
+                    if let Some(pending) = queries.remove(query) {
+                        let took = now.since(pending.arrived);
+                        self.observer.query_ended(pending.group, QueryEnd::Shed(why), took);
+                        let _ = pending.reply.send(Err(QueryError::from_shed(why)));
+                    }
+                }
+                Action::Eject { server, why } => {
+                    self.observer.ejected(server, why);
+                    self.lose_from(copies, now, server);
+                }
+            }
+        }
+        self.arm(state);
+    }
+
+    fn answer(
+        &self,
+        queries: &mut Queries<T>,
+        copies: &mut Copies,
+        query: QueryId,
+        ending: Option<&mut Ending<T>>,
+        now: Timestamp,
+    ) {
+        let Some(ending) = ending else { return };
+        let Some(pending) = queries.remove(query) else { return };
+        let flight = match &mut ending.flight {
+            Some(flight) => flight,
+            None => match copies.get(ending.copy) {
+                Some(flight) => flight,
+                None => return,
+            },
+        };
+        flight.won = true;
+        let Some(response) = ending.response.take() else { return };
+        let (server, role) = (flight.server, flight.role);
+        let took = now.since(pending.arrived);
+        self.observer.query_ended(pending.group, QueryEnd::Answered { server, role }, took);
+        let queued_ns = pending.started.map_or(0, |at| at.since(pending.arrived));
+        let copies = pending.copies;
+        // Where the asker has just left, the answer goes back to the transport unread.
+        let _ = pending.reply.send(Ok(Answer { response, server, role, queued_ns, copies }));
+    }
+
+    fn fail(
+        &self,
+        queries: &mut Queries<T>,
+        query: QueryId,
+        why: FailReason,
+        copy: Option<CopyId>,
+        now: Timestamp,
+    ) {
+        let Some(pending) = queries.remove(query) else { return };
+        let took = now.since(pending.arrived);
+        self.observer.query_ended(pending.group, QueryEnd::Failed(why), took);
+        let held = pending.held.filter(|(of, _)| Some(*of) == copy).map(|(_, response)| response);
+        let _ = pending.reply.send(Err(QueryError::from_fail(why, held)));
+    }
+
+    fn lose(&self, state: &mut State<T>, now: Timestamp, server: ServerId) {
+        self.lose_from(&mut state.copies, now, server);
+    }
+
+    /// A server went down: the kernel has ended its copies, so their tasks are of no use.
+    fn lose_from(&self, copies: &mut Copies, now: Timestamp, server: ServerId) {
+        for mut flight in copies.take_on(server) {
+            flight.abort();
+            let ran = now.since(flight.started);
+            self.observer.copy_ended(server, CopyEnd::Lost, flight.won, ran);
+        }
+        self.transport.server_down(server);
+    }
+
+    fn arm(&self, state: &mut State<T>) {
+        let next = state.kernel.next_deadline();
+        if next < state.armed
+            && let Some(at) = self.clock.instant(next)
+        {
+            state.armed = next;
+            self.timers.wake(at, Weak::clone(&self.me) as Weak<dyn Due>);
+        }
+    }
+
+    /// Starts the tasks of new copies. Outside of the lock, as a runtime that shuts down drops a
+    /// task at once, and its end is reported to us.
+    fn launch(&self, launches: Vec<Launch<T::Request>>) {
+        for launch in launches {
+            let Some(me) = self.me.upgrade() else { return };
+            let copy = launch.copy;
+            let task = self.runtime.spawn(copy::run(copy::Guard::new(me, copy), launch));
+            match self.lock().copies.get(copy) {
+                Some(flight) => flight.runs_as(task.abort_handle()),
+                // It has ended, or was lost with its server, in the meantime.
+                None => task.abort(),
+            }
+        }
+    }
+
+    pub(crate) fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
+        with(self.lock().kernel.core())
+    }
+
+    pub(crate) fn live_queries(&self) -> usize {
+        self.lock().queries.len()
+    }
+}
+
+impl<T: Transport> Due for Inner<T> {
+    fn due(&self) {
+        let mut state = self.lock();
+        state.armed = Timestamp::NEVER;
+        let now = self.clock.now();
+        if state.kernel.next_deadline() <= now {
+            self.handle(state, now, &Event::Tick, None);
+        } else {
+            self.arm(&mut state);
+        }
+    }
+}
+
+impl<T: Transport> Wanting for Inner<T> {
+    fn unwanted(&self, copy: CopyId) {
+        self.feed(&Event::Unwanted { copy });
+    }
+}

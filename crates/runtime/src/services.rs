@@ -1,0 +1,79 @@
+//! Replica groups of tower services.
+
+use std::task::{Context, Poll};
+
+use curtail_kernel::ServerId;
+use tower::{Service, ServiceExt as _};
+
+use crate::answer::{Answer, QueryError};
+use crate::cell::{Cell, Query, Reply};
+use crate::transport::{CopyHandle, Failure, Head, Transport};
+
+/// A transport that sends through one tower service per server.
+///
+/// A service that fails counts as a connection that broke. Its response is taken as the whole
+/// answer; one that streams is better served by a [`Transport`] of its own.
+#[derive(Clone, Debug)]
+pub struct Services<S, R> {
+    services: Vec<S>,
+    request: std::marker::PhantomData<fn(R)>,
+}
+
+impl<S, R> Services<S, R> {
+    /// One service per server of the topology, in its order.
+    pub fn new(services: impl IntoIterator<Item = S>) -> Self {
+        Self { services: services.into_iter().collect(), request: std::marker::PhantomData }
+    }
+}
+
+impl<S, R> Transport for Services<S, R>
+where
+    S: Service<R> + Clone + Send + Sync + 'static,
+    S::Response: Send + 'static,
+    S::Future: Send,
+    R: Clone + Send + 'static,
+{
+    type Request = R;
+    type Response = S::Response;
+
+    async fn send(
+        &self,
+        server: ServerId,
+        request: R,
+        _: CopyHandle,
+    ) -> Result<Head<S::Response>, Failure> {
+        let service = self.services.get(server.index()).ok_or(Failure::Refused)?.clone();
+        service.oneshot(request).await.map(Head::whole).map_err(|_| Failure::Reset)
+    }
+}
+
+/// A cell as a tower service.
+///
+/// Always ready: the kernel's queue is the back-pressure, and its bound sheds.
+pub struct ReplicaGroup<T: Transport>(pub Cell<T>);
+
+impl<T: Transport> Clone for ReplicaGroup<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Transport> std::fmt::Debug for ReplicaGroup<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReplicaGroup")
+    }
+}
+
+impl<T: Transport> Service<Query<T::Request>> for ReplicaGroup<T> {
+    type Response = Answer<T::Response>;
+    type Error = QueryError<T::Response>;
+    type Future = Reply<T>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, query: Query<T::Request>) -> Self::Future {
+        self.0.query(query)
+    }
+}

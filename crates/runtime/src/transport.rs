@@ -1,0 +1,108 @@
+//! How a copy of a query reaches a server.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Weak;
+
+use curtail_kernel::{CopyId, Outcome, ServerId};
+
+/// Why a server gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It could not be connected to.
+    Refused,
+    /// The connection ended before the answer did.
+    Reset,
+    /// It sent something that is no answer.
+    Malformed,
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused => Self::Refused,
+            Failure::Reset => Self::Reset,
+            Failure::Malformed => Self::Malformed,
+        }
+    }
+}
+
+/// The rest of an answer: ends when its server is done with it. `Err` when it broke off.
+pub type Tail = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
+/// What a server answered.
+pub struct Head<R> {
+    /// The answer, or its beginning.
+    pub response: R,
+    /// May the client have it? False for one that says that the server failed.
+    pub good: bool,
+    /// Its rest, where that is still to come. The server's slot stays taken until it has.
+    pub tail: Option<Tail>,
+}
+
+impl<R> Head<R> {
+    /// A whole, good answer.
+    pub fn whole(response: R) -> Self {
+        Self { response, good: true, tail: None }
+    }
+}
+
+impl<R: std::fmt::Debug> std::fmt::Debug for Head<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tail = self.tail.is_some();
+        f.debug_struct("Head")
+            .field("response", &self.response)
+            .field("good", &self.good)
+            .field("tail", &tail)
+            .finish()
+    }
+}
+
+/// Hears that nobody wants a copy.
+pub(crate) trait Wanting: Send + Sync {
+    fn unwanted(&self, copy: CopyId);
+}
+
+/// A copy, as its transport may refer to it.
+#[derive(Clone)]
+pub struct CopyHandle {
+    pub(crate) cell: Weak<dyn Wanting>,
+    pub(crate) copy: CopyId,
+}
+
+impl CopyHandle {
+    /// The client does not want the rest of the answer. The kernel may order the copy to stop.
+    pub fn unwanted(&self) {
+        if let Some(cell) = self.cell.upgrade() {
+            cell.unwanted(self.copy);
+        }
+    }
+}
+
+impl std::fmt::Debug for CopyHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CopyHandle({:?})", self.copy)
+    }
+}
+
+/// How a copy of a query reaches a server.
+///
+/// A copy that is ordered to stop has its future dropped: close the connection then, and never use
+/// it again. Time-outs are the kernel's business.
+pub trait Transport: Send + Sync + 'static {
+    /// What is sent. Cloned per copy, so make it cheap.
+    type Request: Clone + Send + 'static;
+    /// What comes back. Dropping it must not call back into the cell.
+    type Response: Send + 'static;
+
+    /// Sends a copy to a server and waits for the head of its answer.
+    fn send(
+        &self,
+        server: ServerId,
+        request: Self::Request,
+        copy: CopyHandle,
+    ) -> impl Future<Output = Result<Head<Self::Response>, Failure>> + Send;
+
+    /// A server went down: close what is open to it. Its copies are dropped by the cell.
+    fn server_down(&self, _server: ServerId) {}
+}

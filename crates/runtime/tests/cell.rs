@@ -1,0 +1,293 @@
+//! The driver against scripted servers, on paused time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use curtail_kernel::{Limits, Policy, Role, ServerId, Topology, rng};
+use curtail_runtime::{
+    Cell, CopyHandle, Failure, Head, Query, QueryError, ReplicaGroup, Timers, Transport,
+};
+use tokio::time::Instant;
+use tower::Service as _;
+
+const MS: u64 = 1_000_000;
+
+/// What a server does with the next query.
+#[derive(Clone, Copy)]
+enum Act {
+    Answer(u64),
+    /// The head now, the rest later.
+    Stream(u64),
+    Bad(u64),
+    Fail(Failure),
+    Hang,
+    Panic,
+}
+
+#[derive(Clone)]
+struct Scripted {
+    scripts: Arc<Vec<Mutex<VecDeque<Act>>>>,
+    sent: Arc<Mutex<Vec<u32>>>,
+    /// Copies whose future was dropped before it was done.
+    dropped: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Scripted {
+    fn new(scripts: &[&[Act]]) -> Self {
+        let scripts = scripts.iter().map(|acts| Mutex::new(acts.iter().copied().collect()));
+        let scripts = Arc::new(scripts.collect());
+        Self { scripts, sent: Arc::default(), dropped: Arc::default() }
+    }
+
+    fn sent(&self) -> Vec<u32> {
+        let mut sent = self.sent.lock().unwrap().clone();
+        sent.sort_unstable();
+        sent
+    }
+
+    fn dropped(&self) -> Vec<u32> {
+        self.dropped.lock().unwrap().clone()
+    }
+}
+
+struct OnDrop(Option<u32>, Arc<Mutex<Vec<u32>>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().extend(self.0);
+    }
+}
+
+async fn ms(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await; // tidy: real time (it is paused)
+}
+
+impl Transport for Scripted {
+    type Request = &'static str;
+    type Response = String;
+
+    async fn send(
+        &self,
+        server: ServerId,
+        request: &'static str,
+        _: CopyHandle,
+    ) -> Result<Head<String>, Failure> {
+        let act = self.scripts[server.index()].lock().unwrap().pop_front().unwrap_or(Act::Hang);
+        self.sent.lock().unwrap().push(server.0);
+        let mut on_drop = OnDrop(Some(server.0), Arc::clone(&self.dropped));
+        let response = format!("{} said {request}", server.0);
+        let head = match act {
+            Act::Answer(after) => {
+                ms(after).await;
+                Ok(Head::whole(response))
+            }
+            Act::Stream(after) => Ok(Head {
+                tail: Some(Box::pin(async move { Ok(ms(after).await) })),
+                ..Head::whole(response)
+            }),
+            Act::Bad(after) => {
+                ms(after).await;
+                Ok(Head { good: false, ..Head::whole(response) })
+            }
+            Act::Fail(failure) => Err(failure),
+            Act::Hang => std::future::pending().await,
+            Act::Panic => panic!("a bug in a transport"),
+        };
+        on_drop.0 = None;
+        head
+    }
+}
+
+fn cell(policy: &str, servers: &Scripted, limits: Limits) -> Cell<Scripted> {
+    let topology = Topology::replicated(servers.scripts.len() as u32, 1);
+    let kernel = Policy::parse(policy, None).unwrap().build(&topology, limits, rng(1)).unwrap();
+    Cell::new(kernel, servers.clone(), Timers::tokio())
+}
+
+fn busy(cell: &Cell<Scripted>) -> u32 {
+    cell.look(|core| {
+        (0..core.server_count()).map(|s| core.server(ServerId(s as u32)).outstanding).sum()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_of_two_copies_wins_and_the_loser_runs_on() {
+    let servers = Scripted::new(&[&[Act::Answer(50)], &[Act::Answer(5)]]);
+    let cell = cell("laedge", &servers, Limits::default());
+    let start = Instant::now();
+    let answer = cell.query(Query::new("hello")).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_millis(5));
+    assert_eq!((answer.response.as_str(), answer.copies), ("1 said hello", 2));
+    assert_eq!(servers.sent(), [0, 1]);
+    assert_eq!(busy(&cell), 1, "the loser keeps its slot");
+    ms(46).await;
+    assert_eq!(busy(&cell), 0);
+    assert_eq!(servers.dropped(), [], "nothing was cut off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cleanup_cancellation_drops_the_loser() {
+    let servers = Scripted::new(&[&[Act::Hang], &[Act::Answer(5)]]);
+    let limits = Limits { cancel: true, ..Limits::default() };
+    let cell = cell("laedge:cc", &servers, limits);
+    cell.query(Query::new("hello")).await.unwrap();
+    ms(1).await;
+    assert_eq!(servers.dropped(), [0]);
+    assert_eq!(busy(&cell), 0, "the slot is free once the copy has stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_hedge_starts_on_time() {
+    let servers = Scripted::new(&[&[Act::Hang, Act::Answer(1)], &[Act::Hang, Act::Answer(1)]]);
+    let cell = cell("delayed:20ms", &servers, Limits::default());
+    let first = cell.query(Query::new("one"));
+    ms(19).await;
+    assert_eq!(servers.sent().len(), 1);
+    ms(2).await;
+    assert_eq!(servers.sent(), [0, 1]);
+    drop(first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_retried_elsewhere_within_the_rules() {
+    for failure in [Failure::Refused, Failure::Reset, Failure::Malformed] {
+        let failing: &[Act] = &[Act::Fail(failure)];
+        let fine: &[Act] = &[Act::Answer(1), Act::Answer(1)];
+        // Which of two idle servers is first is up to chance: either the failing one is avoided
+        // at once or the retry avoids it.
+        let servers = Scripted::new(&[failing, fine]);
+        let cell_one = cell("psq", &servers, Limits::default());
+        let answer = cell_one.query(Query::new("x")).await.unwrap();
+        assert_eq!(answer.server, ServerId(1));
+
+        let servers = Scripted::new(&[failing, failing]);
+        let cell_two = cell("psq", &servers, Limits { retries: 1, ..Limits::default() });
+        let error = cell_two.query(Query::new("x")).await.unwrap_err();
+        assert_eq!(error, QueryError::Failed { response: None });
+        assert_eq!(servers.sent().len(), 2);
+
+        let mut query = Query::new("x");
+        query.may_retry = false;
+        let servers = Scripted::new(&[failing, failing]);
+        cell("psq", &servers, Limits::default()).query(query).await.unwrap_err();
+        assert_eq!(servers.sent().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_bad_answer_is_passed_on() {
+    let servers = Scripted::new(&[&[Act::Bad(1)], &[Act::Bad(1)]]);
+    let cell = cell("psq", &servers, Limits::default());
+    let QueryError::Failed { response: Some(response) } =
+        cell.query(Query::new("x")).await.unwrap_err()
+    else {
+        panic!("a bad answer was there")
+    };
+    assert!(response.ends_with("said x"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_black_hole_costs_one_attempt() {
+    let servers = Scripted::new(&[&[], &[Act::Answer(1), Act::Answer(1), Act::Answer(1)]]);
+    let limits =
+        Limits { attempt_timeout_ns: 100 * MS, drain_timeout_ns: 1_000 * MS, ..Limits::default() };
+    let cell = cell("psq", &servers, limits);
+    let start = Instant::now();
+    // Two at once: one of them meets the hole.
+    let (a, b) = tokio::join!(cell.query(Query::new("a")), cell.query(Query::new("b")));
+    assert!(a.is_ok() && b.is_ok());
+    assert!(start.elapsed() < Duration::from_millis(110));
+    assert_eq!(busy(&cell), 1, "a machine that went on working is not free");
+    ms(1_000).await;
+    assert_eq!(servers.dropped(), [0], "past the drain time-out its connection is closed");
+    assert!(!cell.look(|core| core.server(ServerId(0)).up), "and it is down");
+    cell.server_up(ServerId(0));
+    assert_eq!(busy(&cell), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_releases_what_it_held() {
+    let servers = Scripted::new(&[&[Act::Answer(50)]]);
+    let cell = cell("psq", &servers, Limits::default());
+    let running = cell.query(Query::new("running"));
+    let waiting = cell.query(Query::new("waiting"));
+    assert_eq!(cell.live_queries(), 2);
+    drop(waiting);
+    drop(running);
+    assert_eq!(cell.live_queries(), 0);
+    ms(51).await;
+    assert_eq!(busy(&cell), 0);
+    assert_eq!(servers.sent(), [0], "the one that waited was never sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_is_taken_until_the_tail_ends() {
+    let servers = Scripted::new(&[&[Act::Stream(30), Act::Answer(0)]]);
+    let cell = cell("psq", &servers, Limits::default());
+    let start = Instant::now();
+    cell.query(Query::new("head")).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let next = cell.query(Query::new("next")).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_millis(30));
+    assert_eq!(next.queued_ns, 30 * MS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_and_room_run_out() {
+    let servers = Scripted::new(&[&[]]);
+    let limits = Limits { timeout_ns: 40 * MS, queue: 1, ..Limits::default() };
+    let cell = cell("psq", &servers, limits);
+    let running = cell.query(Query::new("running"));
+    let waiting = cell.query(Query::new("waiting"));
+    assert_eq!(cell.query(Query::new("one too many")).await.unwrap_err(), QueryError::QueueFull);
+    assert_eq!(running.await.unwrap_err(), QueryError::Timeout);
+    assert_eq!(waiting.await.unwrap_err(), QueryError::Expired);
+    cell.server_down(ServerId(0));
+    assert_eq!(cell.query(Query::new("x")).await.unwrap_err(), QueryError::NoReplica);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_on_a_server_that_goes_down_are_sent_elsewhere() {
+    let servers = Scripted::new(&[&[Act::Hang], &[Act::Hang, Act::Answer(1)]]);
+    let cell = cell("psq", &servers, Limits::default());
+    let (a, b) = (cell.query(Query::new("a")), cell.query(Query::new("b")));
+    ms(1).await;
+    cell.server_down(ServerId(0));
+    ms(1).await;
+    assert_eq!(servers.dropped(), [0]);
+    // The lost one waits for the server that is left, which hangs on the other.
+    assert_eq!(cell.look(|core| core.waiting(curtail_kernel::GroupId(0))), 1);
+    cell.server_down(ServerId(1));
+    assert!(a.await.is_err() && b.await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_that_panics_is_a_server_that_failed() {
+    let servers = Scripted::new(&[&[Act::Panic], &[Act::Answer(1)]]);
+    let cell = cell("psq", &servers, Limits::default());
+    assert_eq!(cell.query(Query::new("x")).await.unwrap().server, ServerId(1));
+    assert_eq!(busy(&cell), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_a_tower_service() {
+    let servers = Scripted::new(&[&[Act::Answer(1)]]);
+    let mut service = ReplicaGroup(cell("psq", &servers, Limits::default()));
+    let answer = service.call(Query::new("x")).await.unwrap();
+    assert_eq!((answer.role, answer.response.as_str()), (Role::Primary, "0 said x"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn precise_timers_fire_and_never_early() {
+    let servers = Scripted::new(&[&[Act::Hang], &[Act::Hang]]);
+    let topology = Topology::replicated(2, 1);
+    let policy = Policy::parse("delayed:300us", None).unwrap();
+    let limits = Limits { timeout_ns: 2 * MS, ..Limits::default() };
+    let kernel = policy.build(&topology, limits, rng(1)).unwrap();
+    let cell = Cell::new(kernel, servers.clone(), Timers::precise());
+    let start = Instant::now();
+    assert_eq!(cell.query(Query::new("x")).await.unwrap_err(), QueryError::Timeout);
+    assert!(start.elapsed() >= Duration::from_millis(2));
+    assert_eq!(servers.sent(), [0, 1], "the hedge came before the time-out");
+}

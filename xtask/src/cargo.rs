@@ -1,0 +1,43 @@
+//! Running cargo as if it had been typed.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result};
+
+/// `cargo ARGS…` in the root of the repository.
+///
+/// Cargo tells a program that it runs which package the program is from. Handed on, these
+/// variables would make an inner cargo rebuild what depends on them, so they are removed.
+pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(root);
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name.as_ref());
+        }
+    }
+    command
+}
+
+/// Runs the command with its output shown; whether it succeeded.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    Ok(status.success())
+}
+
+/// Runs the command unseen and returns what it printed.
+///
+/// # Errors
+///
+/// If it cannot be run or fails; the error then repeats what it said.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?} failed: {}", said.trim());
+    String::from_utf8(output.stdout).with_context(|| format!("{command:?} printed no text"))
+}

@@ -1,0 +1,195 @@
+//! Documents say what is so: the map is complete, the commands are the two, the links lead on.
+
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+
+use super::{Finding, Tree};
+
+/// The commands that the README shows, and the only ones.
+const COMMANDS: [&str; 2] = ["cargo run --release -- demo", "cargo xtask test"];
+
+/// Every crate is on the map.
+pub(crate) fn architecture(tree: &Tree) -> Vec<Finding> {
+    const MAP: &str = "ARCHITECTURE.md";
+    let Some(map) = tree.file(MAP) else {
+        return vec![Finding::new(MAP, 1, "it is missing", "write the map of the crates")];
+    };
+    let is_word = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let mapped = |name: &str| map.text.split(|c| !is_word(c)).any(|word| word == name);
+    tree.crates()
+        .filter(|name| !mapped(name))
+        .map(|name| Finding::new(MAP, 1, format!("crates/{name} is missing"), "say what it is for"))
+        .collect()
+}
+
+/// The README shows how to try it and how to test it, and no other command.
+pub(crate) fn readme(tree: &Tree) -> Vec<Finding> {
+    const README: &str = "README.md";
+    let Some(readme) = tree.file(README) else {
+        return vec![Finding::new(README, 1, "it is missing", "say what the project is")];
+    };
+    let missing = COMMANDS
+        .into_iter()
+        .filter(|command| !readme.text.contains(command))
+        .map(|c| Finding::new(README, 1, format!("`{c}` is missing"), "show it in a fenced block"));
+    let other =
+        fenced_commands(&readme.text).into_iter().filter(|(_, c)| !COMMANDS.contains(&c.as_str()));
+    let other = other.map(|(line, command)| {
+        let mend = "keep to the two commands; details belong in docs";
+        Finding::new(README, line, format!("`{command}` is one command more"), mend)
+    });
+    missing.chain(other).collect()
+}
+
+/// Links inside the repository lead to something.
+pub(crate) fn links(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.with_extension("md") {
+        for (event, range) in Parser::new(&file.text).into_offset_iter() {
+            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
+            else {
+                continue;
+            };
+            if let Some(target) = local_target(&file.path, &dest_url)
+                && !tree.has(&target)
+            {
+                let what = format!("the link to `{dest_url}` leads nowhere");
+                let line = line_of(&file.text, &range);
+                findings.push(Finding::new(&file.path, line, what, "mend or remove it"));
+            }
+        }
+    }
+    findings
+}
+
+/// The path from the root that a link in `file` leads to; `None` if it leaves the repository's
+/// files: an address, or a heading of the same document.
+fn local_target(file: &str, link: &str) -> Option<String> {
+    let path = link.split(['#', '?']).next().unwrap_or_default();
+    let has_scheme = link.split('/').next().is_some_and(|start| start.contains(':'));
+    if path.is_empty() || has_scheme || link.starts_with("//") {
+        return None;
+    }
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    if path.starts_with('/') {
+        parts.clear();
+    }
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            // Above the root there is nothing: the name kept here is found nowhere.
+            ".." if parts.is_empty() => parts.push(".."),
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The command lines in fenced blocks, with their line numbers. In blocks marked as a shell's each
+/// line is one; in others, what starts like one of ours or with a prompt.
+fn fenced_commands(text: &str) -> Vec<(usize, String)> {
+    const SHELLS: [&str; 5] = ["sh", "bash", "shell", "console", "zsh"];
+    let mut commands = Vec::new();
+    let mut shell = None;
+    for (event, range) in Parser::new(text).into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
+                let language = language.split([',', ' ']).next().unwrap_or_default();
+                shell = Some(SHELLS.contains(&language));
+            }
+            Event::End(TagEnd::CodeBlock) => shell = None,
+            Event::Text(block) => {
+                let Some(shell) = shell else { continue };
+                let first = line_of(text, &range);
+                for (i, line) in block.lines().enumerate() {
+                    commands.extend(command(line, shell).map(|c| (first + i, c.to_owned())));
+                }
+            }
+            _ => {}
+        }
+    }
+    commands
+}
+
+/// The command in a line of a block, if it is one; a remark at its end is not part of it.
+fn command(line: &str, shell: bool) -> Option<&str> {
+    let line = line.trim();
+    let typed = line.strip_prefix("$ ");
+    let is_ours = ["cargo ", "curtail ", "./"].iter().any(|start| line.starts_with(start));
+    if typed.is_none() && !is_ours && !shell {
+        return None;
+    }
+    let command = typed.unwrap_or(line);
+    let command = command.split_once(" #").map_or(command, |(command, _)| command).trim();
+    (!command.is_empty() && !command.starts_with('#')).then_some(command)
+}
+
+/// The line, counted from 1, on which a part of the text starts.
+fn line_of(text: &str, range: &Range<usize>) -> usize {
+    text.as_bytes().iter().take(range.start).filter(|&&byte| byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "# It\n\n```sh\ncargo run --release -- demo  # a minute\n\
+                        $ cargo xtask test\n```\n\n```text\na -> b\n```\n";
+
+    fn shown(findings: &[Finding]) -> String {
+        findings.iter().map(|finding| format!("{finding}\n")).collect()
+    }
+
+    #[test]
+    fn every_crate_is_on_the_map() {
+        let crates = [("crates/kernel/Cargo.toml", ""), ("crates/http1/Cargo.toml", "")];
+        assert!(
+            shown(&architecture(&Tree::of(&crates)))
+                .starts_with("ARCHITECTURE.md:1: it is missing")
+        );
+        let map = ("ARCHITECTURE.md", "`crates/kernel/`; not http11 nor x-http1");
+        let findings = architecture(&Tree::of(&[crates[0], crates[1], map]));
+        assert_eq!(
+            shown(&findings),
+            "ARCHITECTURE.md:1: crates/http1 is missing; say what it is for\n"
+        );
+    }
+
+    #[test]
+    fn the_readme_shows_the_two_commands() {
+        assert!(readme(&Tree::of(&[("README.md", GOOD)])).is_empty());
+        let missing = shown(&readme(&Tree::of(&[("README.md", "# It\n")])));
+        assert_eq!(missing.matches("is missing").count(), COMMANDS.len(), "{missing}");
+        assert!(shown(&readme(&Tree::default())).contains("README.md:1: it is missing"));
+    }
+
+    #[test]
+    fn the_readme_shows_no_other_command() {
+        for (block, line) in [
+            ("```bash\n\nmake all\n```", 14),
+            ("```\nx\ncargo build\n```", 14),
+            ("~~~\n$ ls\n~~~", 13),
+        ] {
+            let findings = readme(&Tree::of(&[("README.md", &format!("{GOOD}\n{block}\n"))]));
+            let text = shown(&findings);
+            assert_eq!(findings.len(), 1, "{text}");
+            assert!(text.starts_with(&format!("README.md:{line}: ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        let good = "[a](b.md#part) [c](../README.md) ![d](/docs/) <https://example.com/x> [e](#f)\n\
+                    `[code](nowhere.md)` [m](mailto:a@example.com) [r]\n\n[r]: ./b.md\n";
+        let files = [("docs/a.md", good), ("docs/b.md", ""), ("README.md", "")];
+        assert_eq!(shown(&links(&Tree::of(&files))), "");
+
+        let bad = "one\n\n[a](gone.md) and [up](../../x.md)\n";
+        let findings = links(&Tree::of(&[("docs/a.md", bad), ("gone.md", "")]));
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(shown(&findings).starts_with("docs/a.md:3: the link to `gone.md` leads nowhere"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The files that the rules look at.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::cargo;
+
+/// Folders that hold nothing that people wrote; they matter only where git cannot tell.
+const GENERATED: [&str; 3] = [".git", "target", "out"];
+
+/// A text file.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceFile {
+    /// Relative to the root, with `/`.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// The text files of the repository, in the order of their paths.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) files: Vec<SourceFile>,
+    /// Every path, those of files that hold no text and of folders included.
+    paths: BTreeSet<String>,
+}
+
+impl Tree {
+    /// Reads what git tracks, or would track: new files count before they are committed. Without
+    /// git (a source archive), everything but generated folders.
+    pub(crate) fn load(root: &Path) -> Result<Self> {
+        let paths = git_files(root).or_else(|_| walk(root))?;
+        let mut tree = Self::default();
+        for path in paths {
+            let full = root.join(&path);
+            // Git lists what was deleted but not yet committed, too.
+            if !full.is_file() {
+                continue;
+            }
+            let bytes = std::fs::read(&full).with_context(|| format!("cannot read {path}"))?;
+            tree.add(path, String::from_utf8(bytes).ok());
+        }
+        Ok(tree)
+    }
+
+    fn add(&mut self, path: String, text: Option<String>) {
+        let folders = path.match_indices('/').map(|(end, _)| path[..end].to_owned());
+        self.paths.extend(folders);
+        self.paths.insert(path.clone());
+        if let Some(text) = text {
+            self.files.push(SourceFile { path, text });
+        }
+    }
+
+    /// The file with this path, if it is there and holds text.
+    pub(crate) fn file(&self, path: &str) -> Option<&SourceFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// Whether there is a file or a folder with this path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        path.is_empty() || self.paths.contains(path)
+    }
+
+    /// The files whose names end with `.EXTENSION`.
+    pub(crate) fn with_extension<'a>(
+        &'a self,
+        extension: &'a str,
+    ) -> impl Iterator<Item = &'a SourceFile> {
+        let matches = move |file: &&SourceFile| {
+            file.path.rsplit_once('.').is_some_and(|(_, end)| end == extension)
+        };
+        self.files.iter().filter(matches)
+    }
+
+    /// The names of the folders in `crates/`.
+    pub(crate) fn crates(&self) -> impl Iterator<Item = &str> {
+        self.paths
+            .iter()
+            .filter_map(|path| path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"))
+            .filter(|name| !name.contains('/'))
+    }
+
+    /// A tree of these files, for the tests of the rules.
+    #[cfg(test)]
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let mut tree = Self::default();
+        for (path, text) in files {
+            tree.add((*path).to_owned(), Some((*text).to_owned()));
+        }
+        tree
+    }
+}
+
+/// Whether the file holds nothing but tests: in a `tests` folder, or named `tests` or `…_tests`.
+pub(crate) fn is_test_code(path: &str) -> bool {
+    let stem = path.strip_suffix(".rs").unwrap_or(path);
+    stem.split('/').any(|part| part == "tests") || stem.ends_with("_tests")
+}
+
+fn git_files(root: &Path) -> Result<Vec<String>> {
+    let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let listing = cargo::output(Command::new("git").args(args).current_dir(root))?;
+    let mut paths: Vec<String> =
+        listing.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+    paths.sort_unstable();
+    // A file in conflict is listed once for each side.
+    paths.dedup();
+    Ok(paths)
+}
+
+fn walk(root: &Path) -> Result<Vec<String>> {
+    let mut paths = Vec::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(root.join(&folder))
+            .with_context(|| format!("cannot list `{folder}`"))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot list `{folder}`"))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            let kind = entry.file_type().with_context(|| format!("cannot look at {path}"))?;
+            if kind.is_file() {
+                paths.push(path);
+            } else if kind.is_dir() && !GENERATED.contains(&name.as_str()) {
+                folders.push(path);
+            }
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_git_the_folders_are_walked() {
+        let root = tempfile::tempdir().expect("a scratch folder");
+        for (path, bytes) in [
+            ("a.rs", &b"fn a() {}"[..]),
+            ("b/c.md", b"text"),
+            ("b/d.bin", b"\xff"),
+            ("target/x.rs", b""),
+        ] {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+            std::fs::write(path, bytes).expect("written");
+        }
+        assert_eq!(walk(root.path()).expect("walked"), ["a.rs", "b/c.md", "b/d.bin"]);
+    }
+
+    #[test]
+    fn this_repository_is_loaded() {
+        let tree = Tree::load(crate::repository().expect("inside a repository")).expect("readable");
+        assert!(tree.file("xtask/src/tidy/tree.rs").is_some());
+        assert!(tree.crates().any(|name| name == "kernel"));
+        assert!(tree.has("crates/kernel/src") && !tree.has("target"));
+    }
+
+    #[test]
+    fn test_code_is_told_by_its_path() {
+        for path in ["crates/a/tests/b.rs", "crates/a/src/tests.rs", "crates/a/src/b_tests.rs"] {
+            assert!(is_test_code(path), "{path}");
+        }
+        for path in ["crates/a/src/b.rs", "xtask/src/test.rs", "crates/contests/src/b.rs"] {
+            assert!(!is_test_code(path), "{path}");
+        }
+    }
+}
