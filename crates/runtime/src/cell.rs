@@ -134,9 +134,12 @@ impl<T: Transport> Cell<T> {
     }
 }
 
+/// What a query ends with.
+type Ended<T> = Result<Answer<<T as Transport>::Response>, QueryError<<T as Transport>::Response>>;
+
 /// The answer to come.
 pub struct Reply<T: Transport> {
-    receiver: oneshot::Receiver<Result<Answer<T::Response>, QueryError<T::Response>>>,
+    receiver: oneshot::Receiver<Ended<T>>,
     inner: Weak<Inner<T>>,
     query: QueryId,
     ticket: u64,
@@ -149,7 +152,7 @@ impl<T: Transport> std::fmt::Debug for Reply<T> {
 }
 
 impl<T: Transport> Future for Reply<T> {
-    type Output = Result<Answer<T::Response>, QueryError<T::Response>>;
+    type Output = Ended<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.receiver)

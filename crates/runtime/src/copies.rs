@@ -1,15 +1,16 @@
 //! The copies in flight, by the kernel's slot.
 
-use curtail_kernel::{CopyId, QueryId, Role, ServerId, Timestamp};
+use curtail_kernel::{CopyId, QueryId, ServerId, Timestamp};
 use tokio::task::AbortHandle;
+
+use crate::observe::CopyInfo;
 
 pub(crate) struct Flight {
     pub(crate) serial: u64,
     /// Whose copy it was. The query may have ended: its ticket tells.
     pub(crate) query: QueryId,
     pub(crate) ticket: u64,
-    pub(crate) server: ServerId,
-    pub(crate) role: Role,
+    pub(crate) info: CopyInfo,
     pub(crate) started: Timestamp,
     pub(crate) won: bool,
     /// Not there yet while the task is being started.
@@ -22,11 +23,11 @@ impl Flight {
     pub(crate) fn new(
         copy: CopyId,
         (query, ticket): (QueryId, u64),
-        (server, role): (ServerId, Role),
+        info: CopyInfo,
         started: Timestamp,
     ) -> Self {
         let serial = copy.serial;
-        Self { serial, query, ticket, server, role, started, won: false, task: None, doomed: false }
+        Self { serial, query, ticket, info, started, won: false, task: None, doomed: false }
     }
 
     pub(crate) fn abort(&mut self) {
@@ -70,7 +71,7 @@ impl Copies {
 
     /// Takes the copies on a server.
     pub(crate) fn take_on(&mut self, server: ServerId) -> Vec<Flight> {
-        let here = |flight: &mut Flight| flight.server == server;
+        let here = |flight: &mut Flight| flight.info.server == server;
         self.flights.iter_mut().filter_map(|entry| entry.take_if(here)).collect()
     }
 }

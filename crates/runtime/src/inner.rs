@@ -14,7 +14,7 @@ use crate::cell::Query;
 use crate::clock::Clock;
 use crate::copies::{Copies, Flight};
 use crate::copy::{self, Launch};
-use crate::observe::{CopyEnd, Observer, QueryEnd};
+use crate::observe::{CopyEnd, CopyInfo, Observer, QueryEnd};
 use crate::queries::{Queries, Sender};
 use crate::timers::{Due, Timers};
 use crate::transport::{Transport, Wanting};
@@ -170,7 +170,7 @@ impl<T: Transport> Inner<T> {
         self.decide(&mut state, now, event, Some(&mut ending), &mut launches);
         if let Some(flight) = ending.flight {
             let ran = now.since(flight.started);
-            self.observer.copy_ended(flight.server, end, flight.won, ran);
+            self.observer.copy_ended(flight.info, end, flight.won, ran);
         }
         drop(state);
         self.launch(launches);
@@ -205,20 +205,21 @@ impl<T: Transport> Inner<T> {
             match *action {
                 Action::Start { copy, query, server, role, why } => {
                     let Some(pending) = queries.get(query) else { continue };
-                    self.observer.copy_started(pending.group, server, role, why);
+                    let info = CopyInfo { group: pending.group, server, role };
+                    self.observer.copy_started(info, why);
                     if pending.started.is_none() {
                         pending.started = Some(now);
                         self.observer.query_started(pending.group, now.since(pending.arrived));
                     }
                     pending.copies += 1;
                     let ticket = pending.ticket;
-                    let flight = Flight::new(copy, (query, ticket), (server, role), now);
+                    let flight = Flight::new(copy, (query, ticket), info, now);
                     copies.add(copy, flight);
                     launches.push(Launch { copy, server, request: pending.request.clone() });
                 }
                 Action::Stop { copy, why } => {
                     if let Some(flight) = copies.get(copy) {
-                        self.observer.copy_told_to_stop(flight.server, why);
+                        self.observer.copy_told_to_stop(flight.info, why);
                         flight.abort();
                     }
                 }
@@ -262,7 +263,7 @@ impl<T: Transport> Inner<T> {
         };
         flight.won = true;
         let Some(response) = ending.response.take() else { return };
-        let (server, role) = (flight.server, flight.role);
+        let CopyInfo { server, role, .. } = flight.info;
         let took = now.since(pending.arrived);
         self.observer.query_ended(pending.group, QueryEnd::Answered { server, role }, took);
         let queued_ns = pending.started.map_or(0, |at| at.since(pending.arrived));
@@ -295,7 +296,7 @@ impl<T: Transport> Inner<T> {
         for mut flight in copies.take_on(server) {
             flight.abort();
             let ran = now.since(flight.started);
-            self.observer.copy_ended(server, CopyEnd::Lost, flight.won, ran);
+            self.observer.copy_ended(flight.info, CopyEnd::Lost, flight.won, ran);
         }
         self.transport.server_down(server);
     }

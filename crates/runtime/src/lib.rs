@@ -8,6 +8,7 @@
 //!
 //! - [`Transport`]: how a copy reaches a server. Implement it for a protocol, or use [`Services`],
 //!   which sends through one tower service per server.
+//! - [`http`]: the transport of the proxy, HTTP/1.1 over pooled connections.
 //! - [`Cell`]: the driver. [`Cell::server_up`] and its kin are for health checks.
 //! - [`Observer`]: what metrics want to know.
 //! - [`Timers`]: when the kernel is woken. [`Timers::precise`] is exact to about 100 µs, where
@@ -42,6 +43,7 @@ mod cell;
 mod clock;
 mod copies;
 mod copy;
+pub mod http;
 mod inner;
 mod observe;
 mod queries;
@@ -51,7 +53,7 @@ mod transport;
 
 pub use answer::{Answer, QueryError};
 pub use cell::{Cell, Query, Reply};
-pub use observe::{CopyEnd, NoObserver, Observer, QueryEnd};
+pub use observe::{CopyEnd, CopyInfo, NoObserver, Observer, QueryEnd};
 pub use services::{ReplicaGroup, Services};
 pub use timers::Timers;
 pub use transport::{CopyHandle, Failure, Head, Tail, Transport};

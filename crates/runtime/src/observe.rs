@@ -4,6 +4,17 @@ use curtail_kernel::{
     EjectReason, FailReason, GroupId, Outcome, Role, ServerId, ShedReason, StartReason, StopReason,
 };
 
+/// Which copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyInfo {
+    /// The group of its query.
+    pub group: GroupId,
+    /// Where it went.
+    pub server: ServerId,
+    /// First or second.
+    pub role: Role,
+}
+
 /// How a copy ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyEnd {
@@ -36,13 +47,13 @@ pub enum QueryEnd {
 /// Watches a cell. All spans in ns.
 pub trait Observer: Send + Sync + 'static {
     /// A copy started.
-    fn copy_started(&self, _group: GroupId, _server: ServerId, _role: Role, _why: StartReason) {}
+    fn copy_started(&self, _copy: CopyInfo, _why: StartReason) {}
 
     /// A copy was told to stop.
-    fn copy_told_to_stop(&self, _server: ServerId, _why: StopReason) {}
+    fn copy_told_to_stop(&self, _copy: CopyInfo, _why: StopReason) {}
 
     /// A copy ended, `ran_ns` after its start. `won`: its answer was the query's.
-    fn copy_ended(&self, _server: ServerId, _end: CopyEnd, _won: bool, _ran_ns: u64) {}
+    fn copy_ended(&self, _copy: CopyInfo, _end: CopyEnd, _won: bool, _ran_ns: u64) {}
 
     /// A query got its first copy.
     fn query_started(&self, _group: GroupId, _queued_ns: u64) {}

@@ -37,6 +37,15 @@ impl std::fmt::Debug for Timers {
     }
 }
 
+/// Someone who sleeps.
+struct Alarm(tokio::sync::Notify);
+
+impl Due for Alarm {
+    fn due(&self) {
+        self.0.notify_one();
+    }
+}
+
 struct Shared {
     wishes: Mutex<BinaryHeap<Reverse<Wish>>>,
     earlier: Condvar,
@@ -87,6 +96,23 @@ impl Timers {
     #[must_use]
     pub fn tokio() -> Self {
         Self(Kind::Tokio)
+    }
+
+    /// Waits until a time, as exactly as these timers are.
+    pub async fn sleep_until(&self, at: Instant) {
+        if matches!(self.0, Kind::Tokio) {
+            return tokio::time::sleep_until(at).await;
+        }
+        let alarm = Arc::new(Alarm(tokio::sync::Notify::new()));
+        let due: Arc<dyn Due> = Arc::clone(&alarm) as _;
+        self.wake(at, Arc::downgrade(&due));
+        // A wake-up may come early or for nothing.
+        while Instant::now() < at {
+            alarm.0.notified().await;
+            if Instant::now() < at {
+                self.wake(at, Arc::downgrade(&due));
+            }
+        }
     }
 
     /// Wakes `who` at that time.

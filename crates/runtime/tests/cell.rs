@@ -82,10 +82,13 @@ impl Transport for Scripted {
                 ms(after).await;
                 Ok(Head::whole(response))
             }
-            Act::Stream(after) => Ok(Head {
-                tail: Some(Box::pin(async move { Ok(ms(after).await) })),
-                ..Head::whole(response)
-            }),
+            Act::Stream(after) => {
+                let tail = async move {
+                    ms(after).await;
+                    Ok(())
+                };
+                Ok(Head { tail: Some(Box::pin(tail)), ..Head::whole(response) })
+            }
             Act::Bad(after) => {
                 ms(after).await;
                 Ok(Head { good: false, ..Head::whole(response) })
@@ -290,4 +293,20 @@ async fn precise_timers_fire_and_never_early() {
     assert_eq!(cell.query(Query::new("x")).await.unwrap_err(), QueryError::Timeout);
     assert!(start.elapsed() >= Duration::from_millis(2));
     assert_eq!(servers.sent(), [0, 1], "the hedge came before the time-out");
+}
+
+#[tokio::test]
+async fn a_precise_sleep_is_never_short() {
+    let timers = Timers::precise();
+    let start = Instant::now();
+    let sleeps = [700u64, 300, 500].map(|us| {
+        let (timers, at) = (timers.clone(), start + Duration::from_micros(us));
+        tokio::spawn(async move {
+            timers.sleep_until(at).await;
+            assert!(Instant::now() >= at);
+        })
+    });
+    for sleep in sleeps {
+        sleep.await.unwrap();
+    }
 }

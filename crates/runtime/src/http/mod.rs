@@ -1,0 +1,175 @@
+//! Copies as HTTP/1.1 requests over pooled connections.
+//!
+//! A whole answer of bounded length is read before it is reported, so that a server that stalls
+//! inside of a small answer is one that has not answered, and another replica can. A longer answer
+//! is passed on piece by piece through a bounded channel while its copy keeps its slot.
+
+mod message;
+mod pool;
+
+pub use message::{Body, Request, Response};
+pub use pool::Pool;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use curtail_http1::client::ClientError;
+use curtail_http1::{Framing, Limits};
+use curtail_kernel::ServerId;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::transport::{CopyHandle, Failure, Head, Tail, Transport};
+use pool::Stream;
+
+/// Bounds on the connections to servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// On what a server sends.
+    pub limits: Limits,
+    /// For opening a connection.
+    pub connect_timeout: Duration,
+    /// For the next piece of a body: a server that pauses longer has broken off.
+    pub piece_timeout: Duration,
+    /// Idle connections kept per server; further ones are closed.
+    pub idle: usize,
+    /// Answers up to this many bytes are read whole.
+    pub whole_bytes: u64,
+    /// Pieces of a longer answer that may wait for a slow client.
+    pub pieces: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            connect_timeout: Duration::from_secs(1),
+            piece_timeout: Duration::from_secs(10),
+            idle: 64,
+            whole_bytes: 64 * 1024,
+            pieces: 16,
+        }
+    }
+}
+
+/// A transport over HTTP/1.1.
+#[derive(Debug)]
+pub struct Http {
+    pools: Vec<Pool>,
+    settings: Settings,
+}
+
+impl Http {
+    /// For the servers of a topology, in its order.
+    #[must_use]
+    pub fn new(servers: impl IntoIterator<Item = SocketAddr>, settings: Settings) -> Self {
+        let pools = servers.into_iter().map(|address| Pool::new(address, settings)).collect();
+        Self { pools, settings }
+    }
+
+    /// The connections to a server.
+    #[must_use]
+    pub fn pool(&self, server: ServerId) -> &Pool {
+        &self.pools[server.index()]
+    }
+
+    /// Sends on a pooled connection. One that was used before may have been closed by the server
+    /// just now: then once more on a new one, where a repetition does no harm.
+    async fn exchange(
+        &self,
+        pool: &Pool,
+        request: &Request,
+    ) -> Result<(Stream, curtail_http1::ResponseHead), Failure> {
+        if let Some(mut stream) = pool.reuse() {
+            match stream.send(&request.wire, request.is_head).await {
+                Ok(head) => return Ok((stream, head)),
+                Err(ClientError::Closed) if request.may_repeat => {}
+                Err(error) => return Err(failure(&error)),
+            }
+        }
+        let mut stream = pool.connect().await?;
+        let head = stream.send(&request.wire, request.is_head).await;
+        head.map(|head| (stream, head)).map_err(|error| failure(&error))
+    }
+
+    fn is_small(&self, framing: Framing) -> bool {
+        match framing {
+            Framing::Empty => true,
+            Framing::Length(bytes) => bytes <= self.settings.whole_bytes,
+            Framing::Chunked | Framing::UntilClose => false,
+        }
+    }
+}
+
+impl Transport for Http {
+    type Request = Request;
+    type Response = Response;
+
+    async fn send(
+        &self,
+        server: ServerId,
+        request: Request,
+        copy: CopyHandle,
+    ) -> Result<Head<Response>, Failure> {
+        let pool = &self.pools[server.index()];
+        let (mut stream, head) = self.exchange(pool, &request).await?;
+        let good = head.status() < 500;
+        if self.is_small(head.framing()) {
+            let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
+            let body = stream.body_all(limit).await.map_err(|error| failure(&error))?;
+            pool.put_back(stream);
+            let response = Response { head, body: Body::Whole(body) };
+            return Ok(Head { response, good, tail: None });
+        }
+        let (sender, pieces) = mpsc::channel(self.settings.pieces);
+        let pass_on = pass_on(stream, pool.clone(), self.settings.piece_timeout, sender, copy);
+        let tail: Tail = Box::pin(pass_on);
+        Ok(Head { response: Response { head, body: Body::Pieces(pieces) }, good, tail: Some(tail) })
+    }
+
+    fn server_down(&self, server: ServerId) {
+        self.pools[server.index()].clear();
+    }
+}
+
+/// Reads the rest of an answer for a client that may be slow, or gone.
+async fn pass_on(
+    mut stream: Stream,
+    pool: Pool,
+    piece_timeout: Duration,
+    pieces: mpsc::Sender<Result<bytes::Bytes, Failure>>,
+    copy: CopyHandle,
+) -> Result<(), Failure> {
+    loop {
+        let piece = match timeout(piece_timeout, stream.body()).await {
+            Ok(Ok(piece)) => piece,
+            Ok(Err(error)) => {
+                // The client must not take half an answer for a whole one.
+                let failure = failure(&error);
+                let _ = pieces.send(Err(failure)).await;
+                return Err(failure);
+            }
+            Err(_) => {
+                let _ = pieces.send(Err(Failure::Reset)).await;
+                return Err(Failure::Reset);
+            }
+        };
+        let Some(piece) = piece else { break };
+        // Where nobody reads on, the server is still busy: the kernel decides whether to stop it.
+        if !pieces.is_closed() && pieces.send(Ok(piece)).await.is_err() {
+            copy.unwanted();
+        }
+    }
+    pool.put_back(stream);
+    Ok(())
+}
+
+fn failure(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Garbage(_) | ClientError::TooLarge { .. } => Failure::Malformed,
+        ClientError::Closed
+        | ClientError::HalfAnswer
+        | ClientError::Io(_)
+        | ClientError::NotReusable => Failure::Reset,
+    }
+}
