@@ -4,9 +4,11 @@
 //! inside of a small answer is one that has not answered, and another replica can. A longer answer
 //! is passed on piece by piece through a bounded channel while its copy keeps its slot.
 
+mod health;
 mod message;
 mod pool;
 
+pub use health::{Health, watch};
 pub use message::{Body, Request, Response};
 pub use pool::Pool;
 

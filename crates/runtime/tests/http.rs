@@ -1,0 +1,209 @@
+//! The HTTP transport against raw sockets: servers that answer well, badly, half, twice or never.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use curtail_kernel::{GroupId, Limits, Policy, ServerId, Topology, rng};
+use curtail_runtime::http::{Body, Health, Http, Request, Settings, watch};
+use curtail_runtime::{Cell, Query, QueryError, Timers};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+/// A server that reads a request and hands the connection to a script, which may go on with it.
+async fn server<F, Fut>(script: F) -> (SocketAddr, mpsc::Receiver<usize>)
+where
+    F: Fn(TcpStream, usize) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Option<TcpStream>> + Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (seen, requests) = mpsc::channel(64);
+    tokio::spawn(async move {
+        let script = std::sync::Arc::new(script);
+        for connection in 0.. {
+            let Ok((mut stream, _)) = listener.accept().await else { return };
+            let (seen, script) = (seen.clone(), script.clone());
+            tokio::spawn(async move {
+                while read_request(&mut stream).await {
+                    let _ = seen.try_send(connection);
+                    match script(stream, connection).await {
+                        Some(same) => stream = same,
+                        None => return,
+                    }
+                }
+            });
+        }
+    });
+    (address, requests)
+}
+
+async fn read_request(stream: &mut TcpStream) -> bool {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => request.push(byte),
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+async fn say(mut stream: TcpStream, text: &str) -> Option<TcpStream> {
+    stream.write_all(text.as_bytes()).await.ok()?;
+    Some(stream)
+}
+
+fn cell(addresses: &[SocketAddr], limits: Limits) -> Cell<Http> {
+    let topology = Topology::replicated(addresses.len() as u32, 1);
+    let kernel = Policy::PerShardQueue.build(&topology, limits, rng(1)).unwrap();
+    let transport = Http::new(addresses.iter().copied(), Settings::default());
+    Cell::new(kernel, transport, Timers::precise())
+}
+
+fn get() -> Query<Request> {
+    Query::new(Request::new("GET", "/", [("host", "x")], b"", true).unwrap())
+}
+
+async fn idle(cell: &Cell<Http>) {
+    while cell.look(|core| core.server(ServerId(0)).outstanding > 0) {
+        tokio::task::yield_now().await;
+    }
+}
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+
+#[tokio::test]
+async fn connections_are_kept_and_used_again() {
+    let (address, mut requests) = server(|stream, _| say(stream, HELLO)).await;
+    let cell = cell(&[address], Limits::default());
+    for _ in 0..3 {
+        let answer = cell.query(get()).await.unwrap();
+        assert_eq!(answer.response.head.status(), 200);
+        assert_eq!(answer.response.whole(100).await.unwrap(), "hello");
+        assert_eq!(requests.recv().await, Some(0), "all on the first connection");
+    }
+}
+
+#[tokio::test]
+async fn an_old_connection_that_was_closed_is_replaced() {
+    // Every connection serves one request and is then closed, without saying so.
+    let (address, mut requests) = server(|stream, _| async {
+        say(stream, HELLO).await;
+        None
+    })
+    .await;
+    let cell = cell(&[address], Limits { retries: 0, ..Limits::default() });
+    for connection in 0..3 {
+        cell.query(get()).await.unwrap();
+        assert_eq!(requests.recv().await, Some(connection));
+    }
+}
+
+#[tokio::test]
+async fn broken_answers_fail_and_free_the_slot() {
+    let broken = [
+        "",
+        "HTTP/1.1 2",
+        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf",
+        "garbage\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    ];
+    for text in broken {
+        let (address, _requests) = server(move |stream, _| async move {
+            say(stream, text).await;
+            None
+        })
+        .await;
+        let cell = cell(&[address], Limits::default());
+        let error = cell.query(get()).await.unwrap_err();
+        assert!(matches!(error, QueryError::Failed { response: None }), "{text:?}: {error:?}");
+        idle(&cell).await;
+    }
+}
+
+#[tokio::test]
+async fn a_second_answer_is_never_taken_for_the_next_one() {
+    let twice = format!("{HELLO}HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil");
+    let (address, mut requests) = server(move |stream, _| {
+        let twice = twice.clone();
+        async move { say(stream, &twice).await }
+    })
+    .await;
+    let cell = cell(&[address], Limits::default());
+    for connection in 0..3 {
+        let answer = cell.query(get()).await.unwrap();
+        assert_eq!(answer.response.whole(100).await.unwrap(), "hello");
+        assert_eq!(requests.recv().await, Some(connection), "a new connection each time");
+    }
+}
+
+#[tokio::test]
+async fn a_bad_status_is_handed_over_when_nothing_better_comes() {
+    let text = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops";
+    let (address, _requests) = server(move |stream, _| say(stream, text)).await;
+    let cell = cell(&[address], Limits::default());
+    let QueryError::Failed { response: Some(response) } = cell.query(get()).await.unwrap_err()
+    else {
+        panic!("the answer was there")
+    };
+    assert_eq!(response.head.status(), 500);
+    assert_eq!(response.whole(100).await.unwrap(), "oops");
+}
+
+#[tokio::test]
+async fn long_answers_stream_and_hold_the_slot() {
+    let (address, _requests) = server(|stream, _| async {
+        let stream =
+            say(stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n")
+                .await?;
+        say(stream, "3\r\ntwo\r\n0\r\n\r\n").await
+    })
+    .await;
+    let cell = cell(&[address], Limits::default());
+    let answer = cell.query(get()).await.unwrap();
+    assert!(matches!(answer.response.body, Body::Pieces(_)));
+    assert_eq!(answer.response.whole(100).await.unwrap(), "onetwo");
+    idle(&cell).await;
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let dead = listener.local_addr().unwrap();
+    drop(listener);
+    let (alive, _requests) = server(|stream, _| say(stream, HELLO)).await;
+    let cell = cell(&[dead, alive], Limits::default());
+    for _ in 0..10 {
+        cell.query(get()).await.unwrap();
+    }
+    let down = cell.look(|core| !core.server(ServerId(0)).up);
+    let lucky = cell.look(|core| core.waiting(GroupId(0)) == 0);
+    assert!(down && lucky, "the first refusal takes it down");
+}
+
+#[tokio::test]
+async fn probes_bring_a_server_back_and_take_it_down() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let cell = cell(&[address], Limits::default());
+    let health = Health { interval: Duration::from_millis(2), ..Health::default() };
+    let up = || cell.look(|core| core.server(ServerId(0)).up);
+    let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
+    while up() {
+        tokio::task::yield_now().await;
+    }
+    let listener = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            read_request(&mut stream).await;
+            let _ = stream.write_all(HELLO.as_bytes()).await;
+        }
+    });
+    while !up() {
+        tokio::task::yield_now().await;
+    }
+    watching.abort();
+}
