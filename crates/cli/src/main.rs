@@ -1,2 +1,34 @@
-//! The `curtail` binary.
-fn main() {}
+//! The `curtail` binary: argument types, and what people see. Everything else is in the crates.
+//!
+//! Exit codes: 0 done; 1 done, and the verdict is negative; 2 bad input; 3 the environment lacks
+//! something; 130 interrupted.
+
+mod exit;
+mod proxy;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Cut the tail latency of replicated services: measure, decide, act.
+#[derive(Parser)]
+#[command(name = "curtail", version, arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Put a proxy in front of a replicated service
+    Proxy(proxy::Args),
+}
+
+fn main() -> ExitCode {
+    // Clap exits with 2 on bad usage, as we do on bad input.
+    let done = match Args::parse().verb {
+        Verb::Proxy(args) => proxy::run(&args),
+    };
+    exit::code(done)
+}

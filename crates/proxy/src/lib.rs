@@ -1,1 +1,140 @@
-//! proxy
+//! `curtail proxy`: a reverse proxy in front of replicated, sharded services.
+//!
+//! Start reading at `serve/connection.rs`: a request's way through the proxy. [`config`] is the file
+//! as people write it, [`route`] finds the service and shard of a request, [`metrics`] is what the
+//! outside sees. The decisions are the kernel's.
+
+mod admin;
+pub mod config;
+pub mod metrics;
+mod observe;
+pub mod route;
+mod serve;
+mod state;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use curtail_kernel::ServerId;
+use curtail_runtime::http::{Health, watch as watch_server};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use config::Config;
+use state::Proxy;
+
+/// Why the proxy did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error(
+        "{key} = \"{address}\": cannot listen there: {error}; choose another address or stop what uses it"
+    )]
+    Listen {
+        /// The key of the configuration.
+        key: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The kernel refuses a service.
+    #[error(transparent)]
+    Kernel(#[from] curtail_kernel::ConfigError),
+}
+
+/// A proxy that listens.
+pub struct Server {
+    proxy: Arc<Proxy>,
+    clients: TcpListener,
+    admin: Option<TcpListener>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Server({:?})", self.clients)
+    }
+}
+
+impl Server {
+    /// Takes its ports. `seed` decides ties.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn bind(config: Config, seed: u64) -> Result<Self, StartError> {
+        let clients = listen("listen.http", config.listen.http).await?;
+        let admin = match config.listen.admin {
+            Some(address) => Some(listen("listen.admin", address).await?),
+            None => None,
+        };
+        Ok(Self { proxy: Arc::new(Proxy::new(config, seed)?), clients, admin })
+    }
+
+    /// Where clients connect.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.clients.local_addr()
+    }
+
+    /// Where operators connect.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn admin_address(&self) -> Option<std::io::Result<SocketAddr>> {
+        self.admin.as_ref().map(TcpListener::local_addr)
+    }
+
+    /// Serves until `shutdown` resolves, then drains: no new connections, every running request
+    /// gets its answer within `listen.drain`. Returns how many connections were cut off.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> usize {
+        let Self { proxy, clients, admin } = self;
+        let (drain, draining) = watch::channel(false);
+        // Dropping the set ends what watches and reports.
+        let mut background = JoinSet::new();
+        if let Some(admin) = admin {
+            background.spawn(admin::serve(Arc::clone(&proxy), admin, draining.clone()));
+        }
+        for service in &proxy.services {
+            let health = probes(&service.config);
+            for (cell, layout) in &service.cells {
+                for server in 0..layout.addresses.len() {
+                    let server = ServerId(server as u32);
+                    background.spawn(watch_server(cell.clone(), server, health.clone()));
+                }
+            }
+        }
+        let serving = serve::clients(proxy, clients, draining);
+        tokio::pin!(serving);
+        tokio::select! {
+            cut = &mut serving => return cut,
+            () = shutdown => {}
+        }
+        tracing::info!("draining");
+        // The receivers live as long as the server does.
+        let _ = drain.send(true);
+        serving.await
+    }
+}
+
+/// Without health checks of its own, a service's servers are only looked at when they are down.
+fn probes(service: &config::Service) -> Health {
+    match &service.health {
+        Some(health) => Health {
+            path: Some(health.path.clone()),
+            interval: health.interval,
+            timeout: health.timeout,
+        },
+        None => Health { path: None, ..Health::default() },
+    }
+}
+
+async fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+    let listening = TcpListener::bind(address).await;
+    listening.map_err(|error| StartError::Listen { key, address, error })
+}

@@ -1,0 +1,27 @@
+//! How verbs end.
+
+use std::process::ExitCode;
+
+/// Why a verb did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The input is wrong; the text names value and mend.
+    BadInput(String),
+    /// The environment lacks something; the text says what.
+    Lacking(String),
+}
+
+/// Says what went wrong, and turns it into an exit code.
+pub(crate) fn code(done: Result<ExitCode, Stop>) -> ExitCode {
+    match done {
+        Ok(code) => code,
+        Err(Stop::BadInput(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+        Err(Stop::Lacking(why)) => {
+            eprintln!("error: {why}");
+            ExitCode::from(3)
+        }
+    }
+}

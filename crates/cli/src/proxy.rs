@@ -1,0 +1,140 @@
+//! `curtail proxy`.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use curtail_proxy::Server;
+use curtail_proxy::config::{self, Config, LogFormat, LogLevel};
+use tokio::sync::oneshot;
+
+use crate::exit::Stop;
+use crate::signals::Termination;
+
+/// Put a proxy in front of a replicated service.
+///
+/// SIGTERM drains: no new connections, every running request gets its answer within `listen.drain`.
+/// A second one ends at once.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A configuration to start from:
+
+  [listen]
+  http = \"127.0.0.1:8080\"
+
+  [[service]]
+  name = \"search\"
+  policy = \"laedge\"      # or psq, least-outstanding, naive, delayed:20ms, ...
+  slots = 1              # queries that a replica serves at once
+
+  [[service.shard]]
+  name = \"0\"
+  replicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]
+
+Metrics, status and health are on http://127.0.0.1:9901 (listen.admin).")]
+pub(crate) struct Args {
+    /// The configuration, in TOML
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Check the configuration and exit: 0 when it is fine, 2 when it is not
+    #[arg(long)]
+    check: bool,
+    /// Seed of the generator that decides ties
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    seed: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let config = config::load(&args.config).map_err(|errors| Stop::BadInput(errors.to_string()))?;
+    if args.check {
+        report(&config);
+        println!("{}: fine, {}", args.config.display(), summary(&config));
+        return Ok(ExitCode::SUCCESS);
+    }
+    log(&config);
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Stop::Lacking(format!("no runtime: {error}")))?;
+    let done = runtime.block_on(serve(config, args.seed));
+    // Whatever still runs was given its time.
+    runtime.shutdown_background();
+    done
+}
+
+fn report(config: &Config) {
+    for warning in config.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    for note in config.notes() {
+        eprintln!("note: {note}");
+    }
+}
+
+fn summary(config: &Config) -> String {
+    let shards: usize = config.services.iter().map(|service| service.shards.len()).sum();
+    let servers: usize = config.services.iter().map(|service| service.servers.len()).sum();
+    format!("{} service(s), {shards} shard(s), {servers} server(s)", config.services.len())
+}
+
+async fn serve(config: Config, seed: u64) -> Result<ExitCode, Stop> {
+    let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
+    let mut signals = Termination::listen().map_err(lacking)?;
+    let said = summary(&config);
+    let server =
+        Server::bind(config, seed).await.map_err(|error| Stop::Lacking(error.to_string()))?;
+    let http = server.address().map_err(lacking)?;
+    match server.admin_address() {
+        Some(Ok(admin)) => tracing::info!(%http, %admin, "proxy for {said}"),
+        _ => tracing::info!(%http, "proxy for {said}"),
+    }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut stop = Some(stop);
+    let serving = server.run(async move {
+        let _ = stopped.await;
+    });
+    tokio::pin!(serving);
+    loop {
+        tokio::select! {
+            cut = &mut serving => return Ok(drained(cut)),
+            () = signals.next() => {
+                // Dropping the sender is the word to drain.
+                if stop.take().is_none() {
+                    tracing::warn!("second signal: ending at once");
+                    return Ok(ExitCode::from(1));
+                }
+            }
+        }
+    }
+}
+
+/// `cut`: connections that did not end in time.
+fn drained(cut: usize) -> ExitCode {
+    if cut > 0 {
+        tracing::warn!(connections = cut, "drain time is over, connections were cut off");
+        return ExitCode::from(1);
+    }
+    tracing::info!("drained");
+    ExitCode::SUCCESS
+}
+
+fn log(config: &Config) {
+    let level = match config.log.level {
+        LogLevel::Error => tracing::Level::ERROR,
+        LogLevel::Warn => tracing::Level::WARN,
+        LogLevel::Info => tracing::Level::INFO,
+        LogLevel::Debug => tracing::Level::DEBUG,
+        LogLevel::Trace => tracing::Level::TRACE,
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match config.log.format {
+        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => builder.init(),
+    }
+}

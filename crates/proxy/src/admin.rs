@@ -1,0 +1,142 @@
+//! The operator's side: `/metrics`, `/status` and `/health` on a listener of their own.
+
+use std::sync::Arc;
+
+use curtail_http1::server::{Connection, ServerError};
+use curtail_kernel::ServerId;
+use serde::Serialize;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use crate::metrics::CONTENT_TYPE;
+use crate::state::{Proxy, Service};
+
+/// Connections at once: one scraper, and a few people.
+const CONNECTIONS: usize = 64;
+
+/// `GET /status`.
+#[derive(Serialize)]
+struct Status<'a> {
+    draining: bool,
+    services: Vec<ServiceStatus<'a>>,
+}
+
+#[derive(Serialize)]
+struct ServiceStatus<'a> {
+    name: &'a str,
+    policy: String,
+    /// Queries that have not ended.
+    live: usize,
+    shards: Vec<ShardStatus<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShardStatus<'a> {
+    name: &'a str,
+    /// Queries that wait for a server.
+    queue: u32,
+    servers: Vec<ServerStatus>,
+}
+
+#[derive(Serialize)]
+struct ServerStatus {
+    address: String,
+    up: bool,
+    slots: u32,
+    /// Copies that it holds.
+    busy: u32,
+}
+
+pub(crate) async fn serve(
+    proxy: Arc<Proxy>,
+    listener: TcpListener,
+    draining: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
+        let (proxy, draining) = (Arc::clone(&proxy), draining.clone());
+        tokio::spawn(async move {
+            connection(&proxy, stream, &draining).await;
+            drop(place);
+        });
+    }
+}
+
+async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver<bool>) {
+    let mut client = Connection::new(stream, proxy.limits, proxy.timeouts);
+    loop {
+        let request = match client.next_request().await {
+            Ok(Some(request)) => request,
+            Ok(None) => break,
+            Err(ServerError::Reject(reject)) => {
+                let _ = client.reject(&reject).await;
+                break;
+            }
+            Err(_) => return,
+        };
+        let draining = *draining.borrow();
+        let path = request.head.path_and_query().split('?').next().unwrap_or("/");
+        let (status, kind, body) = answer(proxy, request.head.method(), path, draining);
+        let headers = [("content-type", kind), ("cache-control", "no-store")];
+        if client.respond(status, headers, body.as_bytes()).await.is_err() {
+            return;
+        }
+        if client.is_closing() {
+            break;
+        }
+    }
+    client.close().await;
+}
+
+fn answer(proxy: &Proxy, method: &str, path: &str, draining: bool) -> (u16, &'static str, String) {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    if method != "GET" && method != "HEAD" {
+        return (405, TEXT, "only GET is served here\n".into());
+    }
+    match path {
+        "/health" if draining => (503, TEXT, "draining\n".into()),
+        "/health" => (200, TEXT, "ok\n".into()),
+        "/metrics" => {
+            proxy.sample();
+            (200, CONTENT_TYPE, proxy.metrics.render())
+        }
+        "/status" => {
+            let status =
+                Status { draining, services: proxy.services.iter().map(service).collect() };
+            let body = serde_json::to_string_pretty(&status).unwrap_or_default();
+            (200, "application/json", body + "\n")
+        }
+        _ => (404, TEXT, "try /metrics, /status or /health\n".into()),
+    }
+}
+
+fn service(service: &Service) -> ServiceStatus<'_> {
+    let shard = |at: usize| {
+        let (cell, group) = service.shard(at);
+        let shard = &service.config.shards[at];
+        let (queue, views) = cell.look(|core| {
+            let servers = service.servers(at).iter();
+            let views: Vec<_> = servers.map(|&server| (server, core.server(server))).collect();
+            (core.waiting(group), views)
+        });
+        let address = |server: ServerId| cell.transport().pool(server).address().to_string();
+        let servers = views.into_iter().map(|(server, view)| ServerStatus {
+            address: address(server),
+            up: view.up,
+            slots: view.slots,
+            busy: view.outstanding,
+        });
+        ShardStatus { name: &shard.name, queue, servers: servers.collect() }
+    };
+    ServiceStatus {
+        name: &service.config.name,
+        policy: service.config.policy.to_string(),
+        live: service.cells.iter().map(|(cell, _)| cell.live_queries()).sum(),
+        shards: (0..service.config.shards.len()).map(shard).collect(),
+    }
+}

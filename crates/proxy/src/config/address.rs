@@ -1,0 +1,71 @@
+//! Addresses as people write them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Reads `IP:PORT` or `localhost:PORT`, which is 127.0.0.1. The error is a predicate and its mend.
+pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Some((_, rest)) = text.split_once("://") {
+        let rest = rest.split(['/', '?']).next().unwrap_or_default();
+        return Err(("is a URL", format!("write the address alone, like {rest:?}")));
+    }
+    if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        let like = SocketAddr::new(ip, 9001);
+        return Err(("has no port", format!("write IP:PORT, like \"{like}\"")));
+    }
+    let like = "write IP:PORT or localhost:PORT, like \"127.0.0.1:9001\"".to_string();
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Err(("has no port", like));
+    };
+    let Some(port) = port.parse::<u16>().ok().filter(|_| !port.starts_with('+')) else {
+        return Err(("has no port from 0 to 65535", like));
+    };
+    if host == "localhost" {
+        return Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
+    }
+    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if host.starts_with(|c: char| c.is_ascii_alphabetic()) && host.chars().all(name) {
+        return Err((
+            "is a host name, and those are not resolved yet",
+            format!("write its IP address, like \"10.0.0.1:{port}\", or localhost:{port}"),
+        ));
+    }
+    Err(("is no address", like))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        for (text, address) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("localhost:80", "127.0.0.1:80"),
+            ("[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(read(text).map(|read| read.to_string()), Ok(address.to_string()));
+        }
+    }
+
+    #[test]
+    fn wrong_ones_say_how_to_write_them() {
+        for (text, wrong, mend) in [
+            ("10.0.0.1", "no port", "10.0.0.1:9001"),
+            ("::1", "no port", "[::1]:9001"),
+            ("leaf", "no port", "IP:PORT"),
+            ("leaf:x", "no port from", "IP:PORT"),
+            ("10.0.0.1:70000", "no port from", "IP:PORT"),
+            ("leaf-1.example:80", "host name", "10.0.0.1:80"),
+            ("http://10.0.0.1:80/x", "URL", "\"10.0.0.1:80\""),
+            ("10.0.0.256:80", "no address", "IP:PORT"),
+            (":80", "no address", "IP:PORT"),
+            ("", "no port", "IP:PORT"),
+        ] {
+            let (said, how) = read(text).expect_err(text);
+            assert!(said.contains(wrong) && how.contains(mend), "{text}: {said}; {how}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Which shards of a service decide together.
+
+use std::net::SocketAddr;
+
+use curtail_kernel::{GroupId, Server, ServerId, Topology};
+
+use super::model::Service;
+
+/// A set of servers, and the shards that they serve: what one [`curtail_kernel::Cell`] runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The servers and groups for the kernel.
+    pub topology: Topology,
+    /// The shard of each [`GroupId`], as an index into [`Service::shards`].
+    pub shards: Vec<usize>,
+    /// The server of each [`ServerId`], as an index into [`Service::servers`].
+    pub servers: Vec<usize>,
+    /// The address of each [`ServerId`].
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// The cells of a service, and where each shard is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// The cells, ordered by their first shard.
+    pub cells: Vec<Cell>,
+    /// The cell (an index into `cells`) and the group of each shard.
+    pub shards: Vec<(usize, GroupId)>,
+}
+
+impl Service {
+    /// Partitions the shards into cells: shards that share a server, directly or through other
+    /// shards, share a cell. Where no server is listed twice, every shard is a cell of its own.
+    #[must_use]
+    pub fn cells(&self) -> Cells {
+        let parts = self.parts();
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut cell_of_part = vec![None; self.shards.len()];
+        let mut local = vec![None; self.servers.len()];
+        let mut shards = Vec::with_capacity(self.shards.len());
+        for (shard, &part) in parts.iter().enumerate() {
+            let at = *cell_of_part[part].get_or_insert_with(|| {
+                cells.push(Cell::empty());
+                cells.len() - 1
+            });
+            let cell = &mut cells[at];
+            let replicas = &self.shards[shard].replicas;
+            let group = replicas
+                .iter()
+                .map(|&server| *local[server].get_or_insert_with(|| cell.add(server, self)));
+            let group = group.collect();
+            shards.push((at, GroupId(dense(cell.shards.len()))));
+            cell.topology.groups.push(group);
+            cell.shards.push(shard);
+        }
+        Cells { cells, shards }
+    }
+
+    /// For each shard, the first shard that it is connected to.
+    fn parts(&self) -> Vec<usize> {
+        let mut parent: Vec<usize> = (0..self.shards.len()).collect();
+        let mut first_of_server = vec![None; self.servers.len()];
+        for (shard, spec) in self.shards.iter().enumerate() {
+            for &server in &spec.replicas {
+                let other = *first_of_server[server].get_or_insert(shard);
+                let (a, b) = (root(&parent, shard), root(&parent, other));
+                parent[a.max(b)] = a.min(b);
+            }
+        }
+        (0..parent.len()).map(|shard| root(&parent, shard)).collect()
+    }
+}
+
+/// Follows the parents up. A parent is never behind its child, so the first of a part is its root.
+fn root(parent: &[usize], mut at: usize) -> usize {
+    while parent[at] != at {
+        at = parent[at];
+    }
+    at
+}
+
+impl Cell {
+    fn empty() -> Self {
+        let topology = Topology { servers: Vec::new(), groups: Vec::new() };
+        Self { topology, shards: Vec::new(), servers: Vec::new(), addresses: Vec::new() }
+    }
+
+    fn add(&mut self, server: usize, service: &Service) -> ServerId {
+        let id = ServerId(dense(self.servers.len()));
+        self.topology.servers.push(Server { slots: service.slots });
+        self.servers.push(server);
+        self.addresses.push(service.servers[server]);
+        id
+    }
+}
+
+/// An index as an id. A file with four billion servers does not fit into memory.
+fn dense(index: usize) -> u32 {
+    u32::try_from(index).expect("fewer than 2^32 servers and shards")
+}

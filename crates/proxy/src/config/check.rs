@@ -1,0 +1,111 @@
+//! Checks of single values. Each gives the default where the value is missing or wrong, so that the
+//! rest of the file is checked too.
+
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use super::report::Report;
+use super::values::{Given, Size, Span};
+
+/// A duration that is more than zero.
+pub(super) fn duration(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<Span>>,
+    default: Duration,
+) -> Duration {
+    let Some(given) = given else { return default };
+    if given.get().0 == 0 {
+        report.error(&given.span(), &format!("{key} is zero"), "give it at least \"1ns\"");
+    }
+    Duration::from_nanos(given.get().0)
+}
+
+/// A number in a range.
+pub(super) fn count(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<u64>>,
+    range: RangeInclusive<u32>,
+    default: u32,
+) -> u32 {
+    let Some(given) = given else { return default };
+    match u32::try_from(*given.get()).ok().filter(|count| range.contains(count)) {
+        Some(count) => count,
+        None => {
+            let (least, most) = range.into_inner();
+            let wrong = format!("{key} is out of range");
+            report.error(&given.span(), &wrong, &format!("give it {least} to {most}"));
+            default
+        }
+    }
+}
+
+/// A size in a range, in bytes. `written` says the range in units.
+pub(super) fn size(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<Size>>,
+    (range, written): (RangeInclusive<usize>, &str),
+    default: usize,
+) -> usize {
+    let Some(given) = given else { return default };
+    match usize::try_from(given.get().0).ok().filter(|size| range.contains(size)) {
+        Some(size) => size,
+        None => {
+            let wrong = format!("{key} is out of range");
+            report.error(&given.span(), &wrong, &format!("give it {written}"));
+            default
+        }
+    }
+}
+
+/// The name of a service or shard. It is a label, a header value or a part of a URL.
+pub(super) fn name(
+    report: &mut Report<'_>,
+    what: &str,
+    given: Option<&Given<String>>,
+    table: &Range<usize>,
+) -> String {
+    let Some(given) = given else {
+        let mend = "add name = \"…\", the name in metrics and in the status";
+        report.missing(table, &format!("this {what} has no name"), mend);
+        return String::new();
+    };
+    if given.get().is_empty() || given.get().chars().any(char::is_control) {
+        let wrong = format!("the name of this {what} is empty or has control characters");
+        report.error(&given.span(), &wrong, "give it a name of visible characters");
+    }
+    given.get().clone()
+}
+
+/// The start of a request target: begins with a slash, and goes onto the wire as it is.
+pub(super) fn path(report: &mut Report<'_>, key: &str, given: &Given<String>, query: bool) {
+    let fine = |c: char| c.is_ascii_graphic() && c != '#' && (query || c != '?');
+    let text = given.get();
+    if !text.starts_with('/') {
+        let mend = format!("write it like \"/{}\"", text.trim_start_matches('/'));
+        report.error(&given.span(), &format!("{key} does not begin with a slash"), &mend);
+    } else if !text.chars().all(fine) {
+        let but = if query { "'#'" } else { "'?' and '#'" };
+        let wrong = format!("{key} has characters that a path cannot have");
+        let mend = format!("use visible ASCII without {but}, and percent-encode the rest");
+        report.error(&given.span(), &wrong, &mend);
+    }
+}
+
+/// A method; they are case-sensitive.
+pub(super) fn method(report: &mut Report<'_>, key: &str, given: &Given<String>) {
+    if !is_token(given.get()) || given.get().chars().any(|c| c.is_ascii_lowercase()) {
+        let wrong = format!("{key} is no method");
+        let upper = given.get().to_ascii_uppercase();
+        let like = if is_token(&upper) { upper } else { "GET".into() };
+        report.error(&given.span(), &wrong, &format!("write it in capitals, like {like:?}"));
+    }
+}
+
+/// Is it a token of HTTP (RFC 9110 §5.6.2): a method or a header name?
+pub(super) fn is_token(text: &str) -> bool {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    !text.is_empty() && text.chars().all(fine)
+}

@@ -1,0 +1,85 @@
+//! The configuration file.
+//!
+//! Two stages: [`raw`] is the file as serde sees it, the types re-exported here are what the program
+//! uses. Between them stands everything that can be wrong, said as
+//! `FILE:LINE: VALUE: what is wrong; the mend`, all of it at once. Only where the file is not even
+//! TOML is the first error the only one.
+//!
+//! ```
+//! let config = curtail_proxy::config::parse(
+//!     "curtail.toml",
+//!     r#"
+//!         [[service]]
+//!         name = "search"
+//!         policy = "laedge"
+//!         slots = 1
+//!
+//!         [[service.shard]]
+//!         name = "0"
+//!         replicas = ["127.0.0.1:9001", "127.0.0.1:9002"]
+//!     "#,
+//! )?;
+//! assert_eq!(config.services[0].cells().cells.len(), 1);
+//! # Ok::<(), curtail_proxy::config::ConfigErrors>(())
+//! ```
+
+mod address;
+mod cells;
+mod check;
+mod model;
+mod raw;
+mod report;
+mod resolve;
+mod service;
+mod shape;
+mod shards;
+mod values;
+
+use std::path::Path;
+
+pub use cells::{Cell, Cells};
+pub use model::{
+    Cancel, Config, Health, Key, Listen, Log, LogFormat, LogLevel, Route, Service, Shard, ShardBy,
+};
+pub use report::{ConfigError, ConfigErrors};
+
+/// Reads and checks a configuration file.
+///
+/// # Errors
+/// A file that cannot be read, and everything that [`parse`] finds.
+pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|why| ConfigErrors::unreadable(&name, &why))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => parse(&name, &text),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes());
+            // What comes before is valid, so the position is the same in both.
+            let at = valid..valid + char::REPLACEMENT_CHARACTER.len_utf8();
+            let mut report = report::Report::new(&name, &text);
+            report.misshapen(&at, "is not UTF-8; save the file as UTF-8");
+            Err(report.finish().expect_err("something was just reported"))
+        }
+    }
+}
+
+/// Checks the text of a configuration file; `name` is what errors call it.
+///
+/// # Errors
+/// Everything that is wrong, each with its line and the mend.
+pub fn parse(name: &str, text: &str) -> Result<Config, ConfigErrors> {
+    let mut report = report::Report::new(name, text);
+    let raw = shape::read(&mut report);
+    let resolved = raw.map(|raw| resolve::file(&raw, &mut report));
+    let warnings = report.finish()?;
+    // Where there is no file, something was reported.
+    let config = resolved.expect("a file without errors resolves");
+    Ok(Config { warnings, ..config })
+}
+
+/// The JSON schema of the file, for editors and for machines that write it.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(raw::File).to_value()
+}

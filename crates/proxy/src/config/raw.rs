@@ -1,0 +1,239 @@
+//! The first stage: the file as serde sees it. The texts here are those of the JSON schema.
+//!
+//! Everything is optional, so that what is missing is reported with everything else that is wrong.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::values::{Given, OneOrMany, OrFalse, Size, Span};
+
+type Maybe<T> = Option<Given<T>>;
+
+/// The configuration of `curtail proxy`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "the tables [listen], [log] and [[service]]")]
+#[schemars(rename = "CurtailProxy")]
+pub(super) struct File {
+    /// Where the proxy listens, and how long it bears with slow clients.
+    pub(super) listen: Option<Listen>,
+    /// What the proxy says about itself, on stderr.
+    pub(super) log: Option<Log>,
+    /// The services that it stands in front of.
+    pub(super) service: Maybe<OneOrMany<Service>>,
+}
+
+/// Where the proxy listens, and how long it bears with slow clients.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table [listen]")]
+pub(super) struct Listen {
+    /// Address for clients, as `IP:PORT` or `localhost:PORT`; port 0 takes any free one.
+    #[schemars(extend("default" = "127.0.0.1:8080"))]
+    pub(super) http: Maybe<String>,
+    /// Address for metrics, status and health; `false`: none.
+    #[schemars(extend("default" = "127.0.0.1:9901"))]
+    pub(super) admin: Maybe<OrFalse<String>>,
+    /// Client connections at once; more are turned away.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 10_000))]
+    pub(super) max_connections: Maybe<u64>,
+    /// From the first byte of a request to the end of its head.
+    #[schemars(extend("default" = "10s"))]
+    pub(super) header_timeout: Maybe<Span>,
+    /// From the end of a head to the end of its body.
+    #[schemars(extend("default" = "30s"))]
+    pub(super) body_timeout: Maybe<Span>,
+    /// Between two requests of a connection.
+    #[schemars(extend("default" = "60s"))]
+    pub(super) idle_timeout: Maybe<Span>,
+    /// For one write to a client that does not read.
+    #[schemars(extend("default" = "30s"))]
+    pub(super) write_timeout: Maybe<Span>,
+    /// Longest head of a request, request line included.
+    #[schemars(extend("default" = "16KiB"))]
+    pub(super) max_header_bytes: Maybe<Size>,
+    /// How long SIGTERM waits for running requests.
+    #[schemars(extend("default" = "30s"))]
+    pub(super) drain: Maybe<Span>,
+}
+
+/// What the proxy says about itself, on stderr.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table [log]")]
+pub(super) struct Log {
+    /// Lines for people, or one JSON object per line.
+    #[schemars(extend("default" = "text"))]
+    pub(super) format: Maybe<LogFormat>,
+    /// The least important message that is written.
+    #[schemars(extend("default" = "info"))]
+    pub(super) level: Maybe<LogLevel>,
+}
+
+/// Lines for people, or one JSON object per line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// How important a message must be to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum LogLevel {
+    /// Something does not work.
+    Error,
+    /// Something needs attention.
+    Warn,
+    /// What changed.
+    Info,
+    /// What it decides.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// The name, as `tracing` filters know it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// A replicated service, in one or more shards.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table [[service]]")]
+pub(super) struct Service {
+    /// What metrics, logs and the status call it. Required.
+    pub(super) name: Maybe<String>,
+    /// How it picks replicas and hedges, such as `laedge`, `bounded:2` or `delayed:5ms`. Required.
+    pub(super) policy: Maybe<String>,
+    /// Queries that a replica serves at once; required by the policies that pull.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub(super) slots: Maybe<u64>,
+    /// Queries that a replica may hold, for the policies that push.
+    #[schemars(range(min = 1, max = 65_535), extend("default" = 128))]
+    pub(super) max_outstanding: Maybe<u64>,
+    /// What a replica does with a query that is given up: goes on, or stops when its connection is
+    /// reset.
+    #[schemars(extend("default" = "none"))]
+    pub(super) cancel: Maybe<Cancel>,
+    /// The whole request, queueing included; expired queries are shed unserved.
+    #[schemars(extend("default" = "2s"))]
+    pub(super) timeout: Maybe<Span>,
+    /// One copy without an answer: it has failed, and is retried within the budget.
+    #[schemars(extend("default" = "500ms"))]
+    pub(super) attempt_timeout: Maybe<Span>,
+    /// An abandoned copy that stays silent for so long: connection closed, replica down.
+    #[schemars(extend("default" = "10s"))]
+    pub(super) drain_timeout: Maybe<Span>,
+    /// How replicas are probed; `false`: not at all.
+    pub(super) health: Maybe<OrFalse<Health>>,
+    /// Waiting queries per shard; beyond it they are shed.
+    #[schemars(extend("default" = 1024))]
+    pub(super) queue: Maybe<u64>,
+    /// The requests that go to this service; all of them if left out.
+    pub(super) route: Maybe<OneOrMany<Route>>,
+    /// How a request names its shard; required with more than one.
+    pub(super) shard_by: Maybe<ShardBy>,
+    /// Retries per query that arrives, as a fraction.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.1))]
+    pub(super) retry_budget: Maybe<f64>,
+    /// Methods whose requests may be retried and duplicated.
+    #[schemars(extend("default" = ["GET", "HEAD"]))]
+    pub(super) idempotent_methods: Option<Vec<Given<String>>>,
+    /// Do answers carry the server, the queue time and the number of copies?
+    #[schemars(extend("default" = false))]
+    pub(super) debug_headers: Maybe<bool>,
+    /// Longest request body. Bodies are held whole before dispatch, so that a slow client never
+    /// holds a replica's slot.
+    #[schemars(extend("default" = "1MB"))]
+    pub(super) max_request_body: Maybe<Size>,
+    /// The shards, each with its replicas. At least one.
+    pub(super) shard: Maybe<OneOrMany<Shard>>,
+}
+
+/// What a replica does with a query that is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Cancel {
+    /// It goes on working, and its slot stays taken until it is done.
+    None,
+    /// It stops when its connection is reset.
+    Reset,
+}
+
+/// How replicas are probed.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ path, interval, timeout } or false")]
+pub(super) struct Health {
+    /// Path that answers 2xx where all is well.
+    #[schemars(extend("default" = "/"))]
+    pub(super) path: Maybe<String>,
+    /// Between two probes of a replica.
+    #[schemars(extend("default" = "250ms"))]
+    pub(super) interval: Maybe<Span>,
+    /// A probe without an answer for so long has failed.
+    #[schemars(extend("default" = "500ms"))]
+    pub(super) timeout: Maybe<Span>,
+}
+
+/// Requests that go to a service.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ path_prefix, method, idempotent }")]
+pub(super) struct Route {
+    /// Whole segments at the start of the path: `/a` is `/a` and `/a/b`, not `/ab`.
+    #[schemars(extend("default" = "/"))]
+    pub(super) path_prefix: Maybe<String>,
+    /// Only this method; all methods if left out.
+    pub(super) method: Maybe<String>,
+    /// May its requests be retried and duplicated, whatever their method? If left out, the method
+    /// says.
+    pub(super) idempotent: Maybe<bool>,
+}
+
+/// How a request names its shard: exactly one of these.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ header | query | path_segment | hash = … }")]
+pub(super) struct ShardBy {
+    /// The value of this header is the name of the shard.
+    pub(super) header: Maybe<String>,
+    /// The value of this query parameter, percent-decoded, is the name of the shard.
+    pub(super) query: Maybe<String>,
+    /// This segment of the path, percent-decoded, is the name of the shard; 0 is the first.
+    pub(super) path_segment: Maybe<u64>,
+    /// The shard is computed from a key.
+    pub(super) hash: Maybe<HashKey>,
+}
+
+/// Where the key is that is hashed to a shard: exactly one of these.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ header | query | path_segment = … }")]
+pub(super) struct HashKey {
+    /// The value of this header.
+    pub(super) header: Maybe<String>,
+    /// The value of this query parameter, percent-decoded.
+    pub(super) query: Maybe<String>,
+    /// This segment of the path, percent-decoded; 0 is the first.
+    pub(super) path_segment: Maybe<u64>,
+}
+
+/// A part of the data, and the replicas that hold it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table [[service.shard]]")]
+pub(super) struct Shard {
+    /// What requests, metrics and the status call it. Required.
+    pub(super) name: Maybe<String>,
+    /// Addresses, as `IP:PORT` or `localhost:PORT`. At least one.
+    pub(super) replicas: Maybe<Vec<Given<String>>>,
+}

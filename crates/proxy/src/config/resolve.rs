@@ -1,0 +1,179 @@
+//! From [`raw::File`] to [`Config`]: what concerns the file as a whole.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
+use std::time::Duration;
+
+use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
+use super::report::Report;
+use super::values::{Given, OrFalse, each};
+use super::{address, check, raw, service};
+
+const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
+
+/// Resolves the file. What is wrong is in the report, and the result then of no use.
+pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
+    let listen = listen(raw.listen.as_ref().unwrap_or(&raw::Listen::default()), report);
+    let default = raw::Log::default();
+    let raw_log = raw.log.as_ref().unwrap_or(&default);
+    let log = Log {
+        format: raw_log.format.as_ref().map_or(LogFormat::Text, |given| *given.get()),
+        level: raw_log.level.as_ref().map_or(LogLevel::Info, |given| *given.get()),
+    };
+    let tables = each(raw.service.as_ref());
+    if tables.is_empty() {
+        let mend = "add a [[service]] with a name, a policy and a [[service.shard]]";
+        report.missing(&(0..0), "there is no service", mend);
+    }
+    let services: Vec<Service> =
+        tables.iter().map(|(raw, at)| service::resolve(raw, at, report)).collect();
+    names(&tables, report);
+    routes(&tables, &services, report);
+    addresses(&tables, &services, &listen, report);
+    let notes = services.iter().filter_map(owner).collect();
+    Config { listen, log, services, warnings: Vec::new(), notes }
+}
+
+type Tables<'r> = [(&'r raw::Service, Range<usize>)];
+
+fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
+    let secs = Duration::from_secs;
+    let http = raw.http.as_ref().map_or(HTTP, |given| listener(given, given.get(), report));
+    let admin = admin(raw, http, report);
+    let head_max = curtail_http1::HEAD_BYTES_MAX;
+    let head = (256..=head_max, "256B to 16MiB");
+    Listen {
+        http,
+        admin,
+        max_connections: check::count(
+            report,
+            "max_connections",
+            raw.max_connections.as_ref(),
+            1..=1_000_000,
+            10_000,
+        ) as usize,
+        header_timeout: check::duration(
+            report,
+            "header_timeout",
+            raw.header_timeout.as_ref(),
+            secs(10),
+        ),
+        body_timeout: check::duration(report, "body_timeout", raw.body_timeout.as_ref(), secs(30)),
+        idle_timeout: check::duration(report, "idle_timeout", raw.idle_timeout.as_ref(), secs(60)),
+        write_timeout: check::duration(
+            report,
+            "write_timeout",
+            raw.write_timeout.as_ref(),
+            secs(30),
+        ),
+        max_header_bytes: check::size(
+            report,
+            "max_header_bytes",
+            raw.max_header_bytes.as_ref(),
+            head,
+            16 << 10,
+        ),
+        // Zero is fine: SIGTERM then waits for nothing.
+        drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
+    }
+}
+
+fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option<SocketAddr> {
+    let Some(given) = &raw.admin else { return Some(ADMIN) };
+    let OrFalse::On(text) = given.get() else { return None };
+    let address = listener(given, text, report);
+    if address == http && address.port() != 0 {
+        let mend = "give them different ports, or write admin = false";
+        report.error(&given.span(), "http listens there already", mend);
+    }
+    if !address.ip().is_loopback() {
+        let wrong = "admin is not on loopback: whoever reaches it reads the status and the metrics";
+        report.warn(&given.span(), wrong, "write 127.0.0.1:PORT, or guard that address");
+    }
+    Some(address)
+}
+
+fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
+    address::read(text).unwrap_or_else(|(wrong, mend)| {
+        report.error(&given.span(), wrong, &mend);
+        // Port 0 is in nobody's way: no error follows from this one.
+        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
+    })
+}
+
+fn names(tables: &Tables<'_>, report: &mut Report<'_>) {
+    let mut seen = BTreeMap::new();
+    for (raw, _) in tables {
+        let Some(given) = &raw.name else { continue };
+        if seen.insert(given.get(), ()).is_some() {
+            let wrong = "an earlier service has the same name";
+            report.error(&given.span(), wrong, "give each service its own");
+        }
+    }
+}
+
+/// No two entries may take the same requests.
+fn routes(tables: &Tables<'_>, services: &[Service], report: &mut Report<'_>) {
+    let mut owner: BTreeMap<(&str, Option<&str>), &str> = BTreeMap::new();
+    for ((raw, at), service) in tables.iter().zip(services) {
+        let spans = each(raw.route.as_ref());
+        for (index, Route { path_prefix, method, .. }) in service.routes.iter().enumerate() {
+            let key = (path_prefix.as_str(), method.as_deref());
+            let Some(other) = owner.insert(key, &service.name) else { continue };
+            let at = spans.get(index).map_or(at, |(_, span)| span);
+            let methods = method.as_deref().unwrap_or("every method");
+            let wrong = format!(
+                "service {other:?} has the same route already (path_prefix {:?}, {methods})",
+                shown(path_prefix)
+            );
+            report.error(at, &wrong, "give each route its own path_prefix or method");
+        }
+    }
+}
+
+/// A prefix as it is written in the file.
+fn shown(prefix: &str) -> &str {
+    if prefix.is_empty() { "/" } else { prefix }
+}
+
+/// Servers that are the proxy itself, or belong to two services.
+fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report: &mut Report<'_>) {
+    let mut owner: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+    for (index, ((raw, at), service)) in tables.iter().zip(services).enumerate() {
+        for &server in &service.servers {
+            if server == listen.http || Some(server) == listen.admin {
+                let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
+                let mend = "name the address of a replica";
+                report.error(&at, "the proxy itself listens there", mend);
+            }
+            let other = *owner.entry(server).or_insert(index);
+            if other != index {
+                let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
+                let wrong = format!(
+                    "service {:?} has this replica too, and each counts its slots alone",
+                    services[other].name
+                );
+                report.warn(&at, &wrong, "put both into one service, or share out the slots");
+            }
+        }
+    }
+}
+
+/// Where a service names a server first.
+fn replica_span(raw: &raw::Service, server: SocketAddr) -> Option<Range<usize>> {
+    let shards = each(raw.shard.as_ref()).into_iter();
+    let mut replicas = shards.filter_map(|(shard, _)| shard.replicas.as_ref()).flat_map(Given::get);
+    replicas.find(|given| address::read(given.get()) == Ok(server)).map(Given::span)
+}
+
+/// A policy that pulls counts the slots, so it must know of all queries.
+fn owner(service: &Service) -> Option<String> {
+    service.policy.pulls().then(|| {
+        format!(
+            "service {:?}: policy {} counts the slots of its replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy that pushes",
+            service.name, service.policy
+        )
+    })
+}

@@ -1,0 +1,210 @@
+//! From [`raw::Service`] to [`Service`].
+
+use std::ops::Range;
+use std::time::Duration;
+
+use curtail_kernel::{Policy, Topology};
+
+use super::model::{Cancel, Health, Route, Service};
+use super::report::Report;
+use super::shape::closest;
+use super::values::{Given, OrFalse, each};
+use super::{check, raw, shards};
+
+/// Longest body that may be allowed, in bytes: bodies are held in memory whole.
+const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// Resolves one service; `at` is where its table begins.
+pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
+    let name = check::name(report, "service", raw.name.as_ref(), at);
+    let gates = 1..=Topology::MAX_GATE;
+    let slots = check::count(report, "slots", raw.slots.as_ref(), gates.clone(), 1);
+    let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
+    let policy = policy(raw, at, (slots, cancel), report);
+    let outstanding = raw.max_outstanding.as_ref();
+    let max_outstanding = check::count(report, "max_outstanding", outstanding, gates, 128);
+    let (timeout, attempt_timeout, drain_timeout) = timeouts(raw, policy, at, report);
+    let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
+    let max_request_body =
+        check::size(report, "max_request_body", raw.max_request_body.as_ref(), body, 1_000_000);
+    let (servers, shards) = shards::resolve(raw, at, report);
+    Service {
+        name,
+        policy,
+        slots,
+        max_outstanding,
+        cancel,
+        timeout,
+        attempt_timeout,
+        drain_timeout,
+        health: health(raw.health.as_ref(), report),
+        queue: check::count(report, "queue", raw.queue.as_ref(), 0..=1_000_000, 1024),
+        routes: routes(raw, report),
+        shard_by: shards::shard_by(raw, shards.len(), at, report),
+        retry_budget: retry_budget(raw.retry_budget.as_ref(), report),
+        idempotent_methods: idempotent_methods(raw, report),
+        debug_headers: raw.debug_headers.as_ref().is_some_and(|given| *given.get()),
+        max_request_body,
+        servers,
+        shards,
+    }
+}
+
+fn policy(
+    raw: &raw::Service,
+    at: &Range<usize>,
+    (slots, cancel): (u32, Cancel),
+    report: &mut Report<'_>,
+) -> Policy {
+    let fallback = Policy::LeastOutstanding;
+    let Some(given) = &raw.policy else {
+        let mend = format!("add policy = \"…\", one of {}", forms().join(", "));
+        report.missing(at, "this service has no policy", &mend);
+        return fallback;
+    };
+    let at = given.span();
+    let policy = match Policy::parse(given.get(), None) {
+        Ok(policy) => policy,
+        Err(why) => {
+            unknown_policy(given, &why.to_string(), report);
+            return fallback;
+        }
+    };
+    if policy == Policy::Idealized {
+        let mend = "use laedge here, and idealized in curtail sim";
+        report.error(&at, "policy needs to know the future, which only the simulator does", mend);
+        return fallback;
+    }
+    if policy.needs_cancellation() && cancel == Cancel::None {
+        let wrong = "policy stops queries, but with cancel = \"none\" the replicas go on";
+        let mend = "set cancel = \"reset\" if they stop when a connection is reset, or use a policy without :cc and +pc";
+        report.error(&at, wrong, mend);
+    }
+    if policy.pulls() && raw.slots.is_none() {
+        let mend = "add slots = N, the queries that a replica serves at once";
+        report.missing(&at, "policy pulls, so it must know the replicas' slots", mend);
+    }
+    if let Policy::Bounded(n) | Policy::LaedgeBounded(n) = policy
+        && n < slots
+    {
+        let wrong = format!("policy has a bound of {n}, below the replicas' {slots} slots");
+        report.error(&at, &wrong, &format!("use a bound of at least {slots}, or fewer slots"));
+    }
+    policy
+}
+
+/// The policies that a proxy can run.
+fn forms() -> Vec<&'static str> {
+    let known = Policy::FORMS.iter().copied();
+    known.filter(|&form| form != "idealized").collect()
+}
+
+fn unknown_policy(given: &Given<String>, said: &str, report: &mut Report<'_>) {
+    let forms = forms();
+    let at = given.span();
+    if let Some((_, mend)) =
+        said.split_once("; ").filter(|(wrong, _)| !wrong.starts_with("unknown"))
+    {
+        return report.error(&at, "policy has an argument that it cannot use", mend);
+    }
+    let mend = match closest(given.get(), &forms) {
+        Some(close) => format!("did you mean {close:?}?"),
+        None => format!("use one of {}", forms.join(", ")),
+    };
+    report.error(&at, "policy is unknown", &mend);
+}
+
+fn timeouts(
+    raw: &raw::Service,
+    policy: Policy,
+    at: &Range<usize>,
+    report: &mut Report<'_>,
+) -> (Duration, Duration, Duration) {
+    let whole = check::duration(report, "timeout", raw.timeout.as_ref(), Duration::from_secs(2));
+    let attempt = raw.attempt_timeout.as_ref();
+    let attempt = check::duration(report, "attempt_timeout", attempt, Duration::from_millis(500));
+    let drain = raw.drain_timeout.as_ref();
+    let drain = check::duration(report, "drain_timeout", drain, Duration::from_secs(10));
+    if whole < attempt {
+        let spans = [raw.attempt_timeout.as_ref(), raw.timeout.as_ref()];
+        let at = spans.into_iter().flatten().next().map_or(at.clone(), Given::span);
+        let wrong = format!(
+            "the request's timeout ({whole:?}) is shorter than attempt_timeout ({attempt:?}), so that a copy that hangs is never retried"
+        );
+        report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
+    }
+    if let Policy::Delayed { delay_ns, .. } = policy
+        && Duration::from_nanos(delay_ns) >= attempt
+        && let Some(given) = &raw.policy
+    {
+        let wrong =
+            format!("its delay is not below attempt_timeout ({attempt:?}): it never hedges");
+        report.warn(&given.span(), &wrong, "use a shorter delay");
+    }
+    (whole, attempt, drain)
+}
+
+fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) -> Option<Health> {
+    let default = raw::Health::default();
+    let raw = match given.map(Given::get) {
+        Some(OrFalse::Off) => return None,
+        Some(OrFalse::On(raw)) => raw,
+        None => &default,
+    };
+    if let Some(path) = &raw.path {
+        check::path(report, "health path", path, true);
+    }
+    let ms = Duration::from_millis;
+    Some(Health {
+        path: raw.path.as_ref().map_or_else(|| "/".into(), |given| given.get().clone()),
+        interval: check::duration(report, "health interval", raw.interval.as_ref(), ms(250)),
+        timeout: check::duration(report, "health timeout", raw.timeout.as_ref(), ms(500)),
+    })
+}
+
+fn routes(raw: &raw::Service, report: &mut Report<'_>) -> Vec<Route> {
+    let tables = each(raw.route.as_ref());
+    if tables.is_empty() {
+        return vec![Route { path_prefix: String::new(), method: None, idempotent: None }];
+    }
+    let route = |(raw, _): &(&raw::Route, _)| {
+        if let Some(prefix) = &raw.path_prefix {
+            check::path(report, "path_prefix", prefix, false);
+        }
+        if let Some(method) = &raw.method {
+            check::method(report, "method", method);
+        }
+        let prefix = raw.path_prefix.as_ref().map_or("", |given| given.get());
+        Route {
+            path_prefix: prefix.trim_end_matches('/').into(),
+            method: raw.method.as_ref().map(|given| given.get().clone()),
+            idempotent: raw.idempotent.as_ref().map(|given| *given.get()),
+        }
+    };
+    tables.iter().map(route).collect()
+}
+
+fn retry_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
+    let Some(given) = given else { return 0.1 };
+    if !(0.0..=1.0).contains(given.get()) {
+        let mend = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
+        report.error(&given.span(), "retry_budget is out of range", mend);
+        return 0.1;
+    }
+    *given.get()
+}
+
+fn idempotent_methods(raw: &raw::Service, report: &mut Report<'_>) -> Vec<String> {
+    let Some(given) = &raw.idempotent_methods else {
+        return vec!["GET".into(), "HEAD".into()];
+    };
+    for method in given {
+        check::method(report, "this entry of idempotent_methods", method);
+        if matches!(method.get().as_str(), "POST" | "PATCH") {
+            let wrong = "is not idempotent by HTTP, and may now run twice on every route";
+            let mend = "declare the routes where it is: { path_prefix, method, idempotent = true }";
+            report.warn(&method.span(), wrong, mend);
+        }
+    }
+    given.iter().map(|method| method.get().clone()).collect()
+}

@@ -1,0 +1,144 @@
+//! From text to [`raw::File`]: everything that serde objects to, not only the first.
+//!
+//! serde stops at the first thing that it does not like. So that thing is reported, cut out of the
+//! document, and serde starts again, until it likes the rest.
+
+use std::ops::Range;
+
+use serde::Deserialize as _;
+use toml::de::{DeArray, DeTable, DeValue, Deserializer};
+
+use super::raw;
+use super::report::Report;
+
+/// After so many errors the file is probably something else altogether.
+const ERRORS_MAX: usize = 50;
+
+/// Reads the file. `None` if there is nothing left to read; the report says why.
+pub(super) fn read(report: &mut Report<'_>) -> Option<raw::File> {
+    let mut table = match DeTable::parse(report.text()) {
+        Ok(table) => table,
+        Err(error) => {
+            // Only the first: after it the parser guesses.
+            let at = error.span().unwrap_or_default();
+            report.misshapen(&at, &syntax(error.message()));
+            return None;
+        }
+    };
+    while report.count() < ERRORS_MAX {
+        match raw::File::deserialize(Deserializer::from(table.clone())) {
+            Ok(file) => return Some(file),
+            Err(error) => {
+                let at = error.span().unwrap_or_default();
+                let key = cut(table.get_mut(), &at);
+                report.misshapen(&at, &explain(key.as_deref(), error.message()));
+                key?;
+            }
+        }
+    }
+    None
+}
+
+/// Takes the entry or the list element at `at` out of the document. Gives the key of the entry.
+fn cut(table: &mut DeTable<'_>, at: &Range<usize>) -> Option<String> {
+    for (key, value) in table.iter_mut() {
+        let found = match value.get_mut() {
+            DeValue::Table(inner) => cut(inner, at),
+            DeValue::Array(list) => cut_list(list, key.get_ref(), at),
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    let here = |span: Range<usize>| span == *at;
+    let (key, _) = table.iter().find(|(key, value)| here(key.span()) || here(value.span()))?;
+    let key = key.get_ref().to_string();
+    table.remove(key.as_str());
+    Some(key)
+}
+
+fn cut_list(list: &mut DeArray<'_>, key: &str, at: &Range<usize>) -> Option<String> {
+    for item in list.iter_mut() {
+        let found = match item.get_mut() {
+            DeValue::Table(inner) => cut(inner, at),
+            DeValue::Array(inner) => cut_list(inner, key, at),
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    let before = list.len();
+    let items = std::mem::replace(list, DeArray::new());
+    *list = items.into_iter().filter(|item| item.span() != *at).collect();
+    (list.len() < before).then(|| key.to_string())
+}
+
+/// A syntax error, with a mend for the usual ones.
+fn syntax(message: &str) -> String {
+    let (wrong, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    match (wrong, expected) {
+        ("duplicate key", _) => "is given twice; delete one of them".into(),
+        ("string values must be quoted", _) => {
+            "is no value of TOML; put text in quotes, like name = \"search\"".into()
+        }
+        (_, "") => format!("is not TOML ({wrong}); write KEY = VALUE or [TABLE]"),
+        _ => format!("is not TOML ({wrong}); here goes {expected}"),
+    }
+}
+
+/// Puts serde's words into ours.
+fn explain(key: Option<&str>, message: &str) -> String {
+    let key = key.unwrap_or("this");
+    if message.starts_with("unknown field ") {
+        let (wrong, known) = quoted(message);
+        return match closest(wrong, &known) {
+            Some(close) => format!("unknown key; did you mean {close}?"),
+            None => format!("unknown key; those known here are {}", known.join(", ")),
+        };
+    }
+    if message.starts_with("unknown variant ") {
+        let (_, known) = quoted(message);
+        let known: Vec<_> = known.iter().map(|name| format!("{name:?}")).collect();
+        return format!("{key} has no such choice; write {}", known.join(" or "));
+    }
+    let kind = message.strip_prefix("invalid type: ");
+    let kind = kind.or_else(|| message.strip_prefix("invalid value: "));
+    match kind.and_then(|rest| rest.split_once(", expected ")) {
+        Some((_, expected)) => {
+            let expected = match expected {
+                "u64" => "a whole number of at least 0, without quotes",
+                "f64" => "a number, without quotes",
+                "a string" => "text in quotes",
+                "a boolean" => "true or false, without quotes",
+                "a sequence" => "a list, like [\"…\"]",
+                other => other,
+            };
+            format!("{key} is of the wrong kind; write {expected}")
+        }
+        // Our own texts, see `values`.
+        None if message.contains("; ") => format!("{key} {message}"),
+        None => format!("{key} is wrong ({message}); write it as documented"),
+    }
+}
+
+/// The name that serde objects to, and those that it knows: all in backticks.
+fn quoted(message: &str) -> (&str, Vec<&str>) {
+    // A name from the file may hold backticks itself; those that serde knows do not.
+    let (wrong, known) = message.rsplit_once("`, expected ").unwrap_or((message, ""));
+    let wrong = wrong.split_once('`').map_or("", |(_, name)| name);
+    (wrong, known.split('`').skip(1).step_by(2).collect())
+}
+
+/// The name that was probably meant.
+pub(super) fn closest<'k>(wrong: &str, known: &[&'k str]) -> Option<&'k str> {
+    // A third of the letters may differ; a swap of neighbors counts once.
+    let near = |name: &str| {
+        let letters = wrong.chars().count().max(name.chars().count());
+        let off = strsim::damerau_levenshtein(wrong, name);
+        (off * 3 <= letters).then_some(off)
+    };
+    let candidates = known.iter().filter_map(|&name| Some((near(name)?, name)));
+    candidates.min_by_key(|&(off, _)| off).map(|(_, name)| name)
+}

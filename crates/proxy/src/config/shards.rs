@@ -1,0 +1,159 @@
+//! The shards of a service, their replicas, and how a request names its shard.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use super::model::{Key, Shard, ShardBy};
+use super::report::Report;
+use super::values::{Given, each};
+use super::{address, check, raw};
+
+/// Longest index of a path segment: what a request line can hold.
+const SEGMENT_MAX: u32 = 255;
+
+/// The distinct addresses of a service, and its shards.
+pub(super) fn resolve(
+    raw: &raw::Service,
+    at: &Range<usize>,
+    report: &mut Report<'_>,
+) -> (Vec<SocketAddr>, Vec<Shard>) {
+    let tables = each(raw.shard.as_ref());
+    if tables.is_empty() {
+        let mend = "add a [[service.shard]] with name = \"0\" and replicas = [\"IP:PORT\"]";
+        report.missing(at, "this service has no shard", mend);
+    }
+    let mut servers = Servers::default();
+    let mut names = BTreeMap::new();
+    let mut shards = Vec::new();
+    for (raw, at) in tables {
+        let name = check::name(report, "shard", raw.name.as_ref(), &at);
+        if let Some(given) = &raw.name
+            && names.insert(given.get().clone(), ()).is_some()
+        {
+            let wrong = "an earlier shard of this service has the same name";
+            report.error(&given.span(), wrong, "give each shard its own");
+        }
+        let replicas = replicas(raw, &at, &mut servers, report);
+        shards.push(Shard { name, replicas });
+    }
+    (servers.list, shards)
+}
+
+#[derive(Default)]
+struct Servers {
+    list: Vec<SocketAddr>,
+    index: BTreeMap<SocketAddr, usize>,
+}
+
+impl Servers {
+    fn add(&mut self, address: SocketAddr) -> usize {
+        *self.index.entry(address).or_insert_with(|| {
+            self.list.push(address);
+            self.list.len() - 1
+        })
+    }
+}
+
+fn replicas(
+    raw: &raw::Shard,
+    at: &Range<usize>,
+    servers: &mut Servers,
+    report: &mut Report<'_>,
+) -> Vec<usize> {
+    let mend = "add replicas = [\"IP:PORT\", \"IP:PORT\"]";
+    let Some(given) = &raw.replicas else {
+        report.missing(at, "this shard has no replicas", mend);
+        return Vec::new();
+    };
+    if given.get().is_empty() {
+        // A missing entry: the list may be empty because what it held was wrong.
+        report.missing(&given.span(), "this shard has no replicas", mend);
+    }
+    let mut indices = Vec::new();
+    for given in given.get() {
+        match address::read(given.get()) {
+            Err((wrong, mend)) => report.error(&given.span(), wrong, &mend),
+            Ok(address) if address.port() == 0 => {
+                report.error(&given.span(), "has port 0", "write the port that it listens on");
+            }
+            Ok(address) => {
+                let index = servers.add(address);
+                if indices.contains(&index) {
+                    let wrong = "is listed twice in this shard";
+                    report.error(&given.span(), wrong, "list each replica once");
+                } else {
+                    indices.push(index);
+                }
+            }
+        }
+    }
+    indices
+}
+
+/// How requests name their shard.
+pub(super) fn shard_by(
+    raw: &raw::Service,
+    shards: usize,
+    at: &Range<usize>,
+    report: &mut Report<'_>,
+) -> Option<ShardBy> {
+    let Some(given) = &raw.shard_by else {
+        if shards > 1 {
+            let wrong = format!("this service has {shards} shards, but nothing says which to ask");
+            let mend = "add shard_by = { header = \"x-shard\" }, or query, path_segment or hash";
+            report.missing(at, &wrong, mend);
+        }
+        return None;
+    };
+    let by = given.get();
+    let plain = (by.header.as_ref(), by.query.as_ref(), by.path_segment.as_ref());
+    let hash = by.hash.as_ref().map(|given| {
+        let by = given.get();
+        (given.span(), (by.header.as_ref(), by.query.as_ref(), by.path_segment.as_ref()))
+    });
+    match (count(plain), hash) {
+        (1, None) => key(plain, report).map(ShardBy::Name),
+        (0, Some((_, fields))) if count(fields) == 1 => key(fields, report).map(ShardBy::Hash),
+        (0, Some((at, _))) => {
+            let wrong = "hash needs exactly one key";
+            report.error(&at, wrong, "write { header = … }, { query = … } or { path_segment = … }");
+            None
+        }
+        (ways, hash) => {
+            let wrong = "shard_by needs exactly one way to name the shard";
+            let mend = "write one of header, query, path_segment and hash = { … }";
+            if ways == 0 && hash.is_none() {
+                report.missing(&given.span(), wrong, mend);
+            } else {
+                report.error(&given.span(), wrong, mend);
+            }
+            None
+        }
+    }
+}
+
+type Fields<'r> = (Option<&'r Given<String>>, Option<&'r Given<String>>, Option<&'r Given<u64>>);
+
+fn count((header, query, segment): Fields<'_>) -> usize {
+    usize::from(header.is_some()) + usize::from(query.is_some()) + usize::from(segment.is_some())
+}
+
+fn key((header, query, segment): Fields<'_>, report: &mut Report<'_>) -> Option<Key> {
+    if let Some(given) = header {
+        if !check::is_token(given.get()) {
+            let mend = "use letters, digits and hyphens, like \"x-shard\"";
+            report.error(&given.span(), "is no name of a header", mend);
+        }
+        return Some(Key::Header(given.get().to_ascii_lowercase()));
+    }
+    if let Some(given) = query {
+        if given.get().is_empty() {
+            let mend = "name the query parameter, like \"shard\"";
+            report.error(&given.span(), "is no name of a query parameter", mend);
+        }
+        return Some(Key::Query(given.get().clone()));
+    }
+    let index = check::count(report, "path_segment", segment, 0..=SEGMENT_MAX, 0);
+    segment.map(|_| Key::PathSegment(index as usize))
+}

@@ -1,0 +1,274 @@
+//! The kinds of values that the file knows, as serde sees them.
+//!
+//! Texts of errors are predicates (`has no unit; write "5ms"`): [`super::shape`] puts the key in
+//! front.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use curtail_kernel::time::parse_duration_ns;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
+
+/// A value and where it stands in the file.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Given<T>(Spanned<T>);
+
+impl<T> Given<T> {
+    pub(super) fn get(&self) -> &T {
+        self.0.get_ref()
+    }
+
+    pub(super) fn span(&self) -> Range<usize> {
+        self.0.span()
+    }
+}
+
+/// What decides how a number with a unit is written.
+pub(super) trait Unit {
+    /// For the JSON schema.
+    const PATTERN: &'static str;
+    /// For `expecting` texts.
+    const EXAMPLE: &'static str;
+    /// Reads it; the error is a predicate with the mend.
+    fn read(text: &str) -> Result<u64, String>;
+    /// How to write a number that came without a unit.
+    fn mend(bare: i64) -> String;
+}
+
+/// Time, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Time;
+
+/// Memory, in bytes.
+#[derive(Debug)]
+pub(super) struct Bytes;
+
+/// A number with a unit, in the smallest unit there is.
+#[derive(Debug)]
+pub(super) struct Quantity<U>(pub(super) u64, PhantomData<U>);
+
+/// A span of time, in nanoseconds.
+pub(super) type Span = Quantity<Time>;
+
+/// A size, in bytes.
+pub(super) type Size = Quantity<Bytes>;
+
+impl Unit for Time {
+    const PATTERN: &'static str = r"^[0-9_]*\.?[0-9_]*(ns|us|µs|ms|s|min|h)$";
+    const EXAMPLE: &'static str = "a duration in quotes, like \"500ms\"";
+
+    fn read(text: &str) -> Result<u64, String> {
+        // The value is printed in front of every error already.
+        let repeated = format!("duration {text:?} ");
+        parse_duration_ns(text).map_err(|said| said.replacen(&repeated, "", 1))
+    }
+
+    fn mend(bare: i64) -> String {
+        format!("write \"{bare}ms\" or \"{bare}s\", in quotes")
+    }
+}
+
+impl Unit for Bytes {
+    const PATTERN: &'static str = r"^[0-9_]*\.?[0-9_]*(B|[kK]B|MB|GB|KiB|MiB|GiB)$";
+    const EXAMPLE: &'static str = "a size in quotes, like \"10MB\"";
+
+    fn read(text: &str) -> Result<u64, String> {
+        // Longer suffixes come first.
+        const UNITS: [(&str, f64); 8] = [
+            ("KiB", 1024.0),
+            ("MiB", 1_048_576.0),
+            ("GiB", 1_073_741_824.0),
+            ("kB", 1e3),
+            ("KB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+            ("B", 1.0),
+        ];
+        const MEND: &str = "write it like 64KiB or 10MB";
+        let unit = UNITS.iter().find_map(|(name, size)| Some((text.strip_suffix(name)?, size)));
+        let Some((number, size)) = unit else { return Err(format!("has no unit; {MEND}")) };
+        let number = number.trim_end();
+        let plain = number.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '_');
+        let value = number.replace('_', "").parse::<f64>().ok().filter(|_| plain);
+        let Some(value) = value else {
+            return Err(format!("is not a number with a unit; {MEND}"));
+        };
+        let bytes = value * size;
+        // Doubles count single bytes up to here (8 PiB).
+        if bytes > 9_007_199_254_740_992.0 {
+            return Err(format!("is beyond any memory; {MEND}"));
+        }
+        Ok(bytes.round() as u64)
+    }
+
+    fn mend(bare: i64) -> String {
+        format!("write \"{bare}B\" or \"{bare}KiB\", in quotes")
+    }
+}
+
+impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<U>(PhantomData<U>);
+
+        impl<U: Unit> Visitor<'_> for Reader<U> {
+            type Value = Quantity<U>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(U::EXAMPLE)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                U::read(text).map(|value| Quantity(value, PhantomData)).map_err(E::custom)
+            }
+
+            fn visit_i64<E: Error>(self, bare: i64) -> Result<Self::Value, E> {
+                Err(E::custom(format_args!("has no unit; {}", U::mend(bare))))
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData))
+    }
+}
+
+/// One table, or a list of them.
+#[derive(Debug)]
+pub(super) enum OneOrMany<T> {
+    One(T),
+    Many(Vec<Given<T>>),
+}
+
+/// Each table and where it stands.
+pub(super) fn each<T>(list: Option<&Given<OneOrMany<T>>>) -> Vec<(&T, Range<usize>)> {
+    let Some(list) = list else { return Vec::new() };
+    match list.get() {
+        OneOrMany::One(table) => vec![(table, list.span())],
+        OneOrMany::Many(many) => many.iter().map(|item| (item.get(), item.span())).collect(),
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = OneOrMany<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table, or a list of tables")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(OneOrMany::One)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(OneOrMany::Many)
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData))
+    }
+}
+
+/// Something, or `false` for nothing.
+#[derive(Debug)]
+pub(super) enum OrFalse<T> {
+    Off,
+    On(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = OrFalse<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value of the documented form, or false")
+            }
+
+            fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
+                if on {
+                    return Err(E::custom("is true; leave it out for the default, or write false"));
+                }
+                Ok(OrFalse::Off)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                T::deserialize(StrDeserializer::new(text)).map(OrFalse::On)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(OrFalse::On)
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Given<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<U: Unit> JsonSchema for Quantity<U> {
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": U::PATTERN })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("OneOrMany{}", T::schema_name()).into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for OrFalse<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("OrFalse{}", T::schema_name()).into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let on = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [on, { "const": false }] })
+    }
+}

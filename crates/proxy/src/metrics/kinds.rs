@@ -1,0 +1,228 @@
+//! The label values that are known in advance.
+
+use curtail_kernel::{EjectReason, Outcome, Role, StartReason, StopReason};
+
+use crate::route::NoTarget;
+
+/// A label with a fixed set of values, each of which has its own counter.
+pub trait Kind: Copy + 'static {
+    /// All values, in the order of [`Kind::index`].
+    const ALL: &'static [Self];
+
+    /// The value of the label.
+    fn text(self) -> &'static str;
+
+    /// Its place in [`Kind::ALL`].
+    fn index(self) -> usize;
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestOutcome {
+    /// A replica's good answer went to the client.
+    Answered,
+    /// No good answer came.
+    Failed,
+    /// It was not served at all.
+    Shed,
+    /// The client went away.
+    Abandoned,
+}
+
+/// The class of an answer's status code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusClass {
+    /// 1xx, and what is no status code.
+    Informational,
+    /// 2xx
+    Success,
+    /// 3xx
+    Redirection,
+    /// 4xx
+    ClientError,
+    /// 5xx
+    ServerError,
+}
+
+impl StatusClass {
+    /// The class of a status code.
+    #[must_use]
+    pub fn of(status: u16) -> Self {
+        match status {
+            200..=299 => Self::Success,
+            300..=399 => Self::Redirection,
+            400..=499 => Self::ClientError,
+            500..=599 => Self::ServerError,
+            _ => Self::Informational,
+        }
+    }
+}
+
+/// How a copy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyOutcome {
+    /// A complete answer that the client may have.
+    Good,
+    /// A complete answer that says that the server failed.
+    Bad,
+    /// The connection ended before the answer did.
+    Reset,
+    /// The server could not be connected to.
+    Refused,
+    /// Something that is no answer.
+    Malformed,
+    /// It was told to stop, and did.
+    Stopped,
+    /// Its server went down.
+    Lost,
+    /// No answer within `attempt_timeout`.
+    Timeout,
+}
+
+impl From<Outcome> for CopyOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Good => Self::Good,
+            Outcome::Bad => Self::Bad,
+            Outcome::Reset => Self::Reset,
+            Outcome::Refused => Self::Refused,
+            Outcome::Malformed => Self::Malformed,
+        }
+    }
+}
+
+/// Why a client was turned away before its request reached a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// `max_connections` are open.
+    Connections,
+    /// The proxy is stopping.
+    Draining,
+    /// Not a request that the proxy understands.
+    Malformed,
+    /// The head is longer than `max_header_bytes`, or has too many fields.
+    HeadTooLarge,
+    /// The body is longer than `max_request_body`.
+    BodyTooLarge,
+    /// The head did not arrive within `header_timeout`.
+    HeadTimeout,
+    /// The body did not arrive within `body_timeout`.
+    BodyTimeout,
+    /// No service takes the path and method.
+    NoService,
+    /// The key of the shard is missing.
+    MissingKey,
+    /// No shard has that name.
+    UnknownShard,
+}
+
+impl From<NoTarget> for Rejection {
+    fn from(why: NoTarget) -> Self {
+        match why {
+            NoTarget::Service => Self::NoService,
+            NoTarget::MissingKey => Self::MissingKey,
+            NoTarget::UnknownShard => Self::UnknownShard,
+        }
+    }
+}
+
+impl From<&curtail_http1::Reject> for Rejection {
+    fn from(reject: &curtail_http1::Reject) -> Self {
+        match reject.status() {
+            408 if matches!(reject, curtail_http1::Reject::BodyTimeout { .. }) => Self::BodyTimeout,
+            408 => Self::HeadTimeout,
+            413 => Self::BodyTooLarge,
+            414 | 431 => Self::HeadTooLarge,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+/// Says the label's text of each variant, in the order of the enum's declaration.
+macro_rules! kinds {
+    ($($kind:ty { $($variant:ident => $text:literal),* $(,)? })*) => {$(
+        impl Kind for $kind {
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+
+kinds! {
+    RequestOutcome {
+        Answered => "answered",
+        Failed => "failed",
+        Shed => "shed",
+        Abandoned => "abandoned",
+    }
+    StatusClass {
+        Informational => "1xx",
+        Success => "2xx",
+        Redirection => "3xx",
+        ClientError => "4xx",
+        ServerError => "5xx",
+    }
+    CopyOutcome {
+        Good => "good",
+        Bad => "bad",
+        Reset => "reset",
+        Refused => "refused",
+        Malformed => "malformed",
+        Stopped => "stopped",
+        Lost => "lost",
+        Timeout => "timeout",
+    }
+    Rejection {
+        Connections => "connections",
+        Draining => "draining",
+        Malformed => "malformed",
+        HeadTooLarge => "head_too_large",
+        BodyTooLarge => "body_too_large",
+        HeadTimeout => "head_timeout",
+        BodyTimeout => "body_timeout",
+        NoService => "no_service",
+        MissingKey => "missing_key",
+        UnknownShard => "unknown_shard",
+    }
+    StartReason {
+        Arrival => "arrival",
+        Queue => "queue",
+        Retry => "retry",
+        Hedge => "hedge",
+        Delay => "delay",
+        Idle => "idle",
+    }
+    Role { Primary => "primary", Duplicate => "duplicate" }
+    StopReason { Cleanup => "cleanup", Preemption => "preemption" }
+    EjectReason { Refused => "refused", Failures => "failures", Silent => "silent" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ordered<K: Kind + PartialEq + std::fmt::Debug>() {
+        for (at, kind) in K::ALL.iter().enumerate() {
+            assert_eq!(kind.index(), at, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_has_its_own_place() {
+        ordered::<RequestOutcome>();
+        ordered::<StatusClass>();
+        ordered::<CopyOutcome>();
+        ordered::<Rejection>();
+        ordered::<StartReason>();
+        ordered::<Role>();
+        ordered::<StopReason>();
+        ordered::<EjectReason>();
+    }
+}

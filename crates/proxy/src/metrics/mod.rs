@@ -1,0 +1,210 @@
+//! What the proxy counts, in the text exposition of OpenMetrics, which Prometheus reads.
+//!
+//! [`Metrics::new`] makes every series of a configuration, so all of them are there from the start,
+//! at zero, and the data path only adds to atomics. The handles are cheap to clone and to keep. A server that is a replica of
+//! several shards has one [`ServerMetrics`], and one [`ReplicaMetrics`] in each of those shards.
+//!
+//! | metric | labels |
+//! |---|---|
+//! | `curtail_requests_total` | service, outcome |
+//! | `curtail_responses_total` | service, code (`2xx` …) |
+//! | `curtail_request_duration_seconds` | service |
+//! | `curtail_queue_length` | service, shard |
+//! | `curtail_queue_duration_seconds` | service, shard |
+//! | `curtail_copies_started_total` | service, shard, server, reason |
+//! | `curtail_copies_won_total` | service, shard, server, role |
+//! | `curtail_copies_ended_total` | service, shard, server, outcome |
+//! | `curtail_copy_duration_seconds` | service, shard, server |
+//! | `curtail_wasted_seconds_total` | service, shard, server |
+//! | `curtail_cancellations_total` | service, shard, server, reason |
+//! | `curtail_server_up`, `curtail_server_busy`, `curtail_server_slots` | service, server |
+//! | `curtail_ejections_total` | service, server, reason |
+//! | `curtail_connections`, `curtail_connections_accepted_total` | |
+//! | `curtail_rejected_total` | reason |
+
+mod build;
+mod kinds;
+mod series;
+
+use curtail_kernel::{EjectReason, Role, StartReason, StopReason};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+pub use kinds::{CopyOutcome, Kind, Rejection, RequestOutcome, StatusClass};
+pub use series::{Counters, Durations, Seconds};
+
+/// The `Content-Type` of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that is counted. Indices are those of the configuration that it was made from.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    clients: ClientMetrics,
+    services: Vec<ServiceParts>,
+}
+
+#[derive(Debug)]
+struct ServiceParts {
+    service: ServiceMetrics,
+    shards: Vec<ShardParts>,
+    servers: Vec<ServerMetrics>,
+}
+
+#[derive(Debug)]
+struct ShardParts {
+    shard: ShardMetrics,
+    /// By server index; `None` where the server is no replica of this shard.
+    replicas: Vec<Option<ReplicaMetrics>>,
+}
+
+/// What is counted about client connections.
+#[derive(Clone, Debug)]
+pub struct ClientMetrics {
+    /// Open now.
+    pub connections: Gauge,
+    /// Accepted so far.
+    pub accepted: Counter,
+    /// Turned away, as a connection or a request.
+    pub rejected: Counters<Rejection>,
+}
+
+/// What is counted about a service.
+#[derive(Clone, Debug)]
+pub struct ServiceMetrics {
+    /// Requests that ended.
+    pub requests: Counters<RequestOutcome>,
+    /// Answers to clients, those that the proxy made itself included: see [`StatusClass::of`].
+    pub responses: Counters<StatusClass>,
+    /// From the end of a request to the end of its answer.
+    pub request_duration: Durations,
+}
+
+impl ServiceMetrics {
+    /// Counts an answer to a client by the class of its status.
+    pub fn responded(&self, status: u16) {
+        self.responses.inc(StatusClass::of(status));
+    }
+}
+
+/// A client connection that is open.
+#[derive(Debug)]
+pub struct OpenConnection(Gauge);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What is counted about a shard.
+#[derive(Clone, Debug)]
+pub struct ShardMetrics {
+    /// Queries that wait now.
+    pub queue_length: Gauge,
+    /// From arrival to the start of the first copy.
+    pub queue_duration: Durations,
+}
+
+/// What is counted about the copies that a server runs for a shard.
+#[derive(Clone, Debug)]
+pub struct ReplicaMetrics {
+    /// Copies that started.
+    pub copies_started: Counters<StartReason>,
+    /// Copies whose answer the client got.
+    pub copies_won: Counters<Role>,
+    /// Copies that ended.
+    pub copies_ended: Counters<CopyOutcome>,
+    /// Copies that were told to stop.
+    pub cancellations: Counters<StopReason>,
+    /// From start to end of a copy.
+    pub copy_duration: Durations,
+    /// The run time of copies that did not win.
+    pub wasted: Seconds,
+}
+
+/// What is counted about a server, whatever shard it works for.
+#[derive(Clone, Debug)]
+pub struct ServerMetrics {
+    /// 1 if it may get queries, else 0.
+    pub up: Gauge,
+    /// Copies that it holds now.
+    pub busy: Gauge,
+    /// Copies that it may hold: the policy's gate.
+    pub slots: Gauge,
+    /// How often it was taken down.
+    pub ejections: Counters<EjectReason>,
+}
+
+impl Metrics {
+    /// What is counted about client connections.
+    #[must_use]
+    pub fn clients(&self) -> &ClientMetrics {
+        &self.clients
+    }
+
+    /// Counts a client connection as open until the guard is dropped.
+    #[must_use]
+    pub fn client_connected(&self) -> OpenConnection {
+        self.clients.accepted.inc();
+        self.clients.connections.inc();
+        OpenConnection(self.clients.connections.clone())
+    }
+
+    /// Counts a connection or request that is turned away.
+    pub fn rejected(&self, why: impl Into<Rejection>) {
+        self.clients.rejected.inc(why.into());
+    }
+
+    /// What is counted about a service.
+    ///
+    /// # Panics
+    /// If the configuration has no such service.
+    #[must_use]
+    pub fn service(&self, service: usize) -> &ServiceMetrics {
+        &self.services[service].service
+    }
+
+    /// What is counted about a shard of a service.
+    ///
+    /// # Panics
+    /// If the configuration has no such service or shard.
+    #[must_use]
+    pub fn shard(&self, service: usize, shard: usize) -> &ShardMetrics {
+        &self.services[service].shards[shard].shard
+    }
+
+    /// What is counted about a server of a service, by its place in
+    /// [`Service::servers`](crate::config::Service::servers).
+    ///
+    /// # Panics
+    /// If the configuration has no such service or server.
+    #[must_use]
+    pub fn server(&self, service: usize, server: usize) -> &ServerMetrics {
+        &self.services[service].servers[server]
+    }
+
+    /// What is counted about the copies that a server runs for a shard. `server` is the place in
+    /// [`Service::servers`](crate::config::Service::servers), not among the shard's replicas.
+    ///
+    /// # Panics
+    /// If the configuration has no such service or shard, or the server is no replica of the shard.
+    #[must_use]
+    pub fn replica(&self, service: usize, shard: usize, server: usize) -> &ReplicaMetrics {
+        let replica = &self.services[service].shards[shard].replicas[server];
+        replica.as_ref().expect("a copy runs on a replica of its shard")
+    }
+
+    /// Everything in the text exposition of OpenMetrics, see [`CONTENT_TYPE`].
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)
+            .expect("writing to a string does not fail");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests;

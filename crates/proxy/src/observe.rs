@@ -1,0 +1,101 @@
+//! What a cell reports, as metrics.
+
+use std::sync::Arc;
+
+use curtail_kernel::{EjectReason, GroupId, ServerId, StartReason, StopReason};
+use curtail_runtime::{CopyEnd, CopyInfo, Observer, QueryEnd};
+
+use crate::config::Cell;
+use crate::metrics::{CopyOutcome, Metrics, ReplicaMetrics, RequestOutcome};
+use crate::state::Proxy;
+
+/// Watches one cell of a service.
+pub(crate) struct Watcher {
+    metrics: Arc<Metrics>,
+    service: usize,
+    /// Shard of each group, server of each id, as the configuration counts them.
+    shards: Vec<usize>,
+    servers: Vec<usize>,
+}
+
+impl Watcher {
+    pub(crate) fn new(metrics: &Arc<Metrics>, service: usize, cell: &Cell) -> Self {
+        let metrics = Arc::clone(metrics);
+        Self { metrics, service, shards: cell.shards.clone(), servers: cell.servers.clone() }
+    }
+
+    fn replica(&self, copy: CopyInfo) -> &ReplicaMetrics {
+        let shard = self.shards[copy.group.index()];
+        self.metrics.replica(self.service, shard, self.servers[copy.server.index()])
+    }
+}
+
+impl Observer for Watcher {
+    fn copy_started(&self, copy: CopyInfo, why: StartReason) {
+        self.replica(copy).copies_started.inc(why);
+    }
+
+    fn copy_told_to_stop(&self, copy: CopyInfo, why: StopReason) {
+        self.replica(copy).cancellations.inc(why);
+    }
+
+    fn copy_ended(&self, copy: CopyInfo, end: CopyEnd, won: bool, ran_ns: u64) {
+        let replica = self.replica(copy);
+        replica.copies_ended.inc(match end {
+            CopyEnd::Finished(outcome) => outcome.into(),
+            CopyEnd::Stopped => CopyOutcome::Stopped,
+            CopyEnd::Lost => CopyOutcome::Lost,
+        });
+        replica.copy_duration.record_ns(ran_ns);
+        if won {
+            replica.copies_won.inc(copy.role);
+        } else {
+            replica.wasted.add_ns(ran_ns);
+        }
+    }
+
+    fn query_started(&self, group: GroupId, queued_ns: u64) {
+        let shard = self.metrics.shard(self.service, self.shards[group.index()]);
+        shard.queue_duration.record_ns(queued_ns);
+    }
+
+    fn query_ended(&self, _: GroupId, end: QueryEnd, took_ns: u64) {
+        let service = self.metrics.service(self.service);
+        service.requests.inc(match end {
+            QueryEnd::Answered { .. } => RequestOutcome::Answered,
+            QueryEnd::Failed(_) => RequestOutcome::Failed,
+            QueryEnd::Shed(_) => RequestOutcome::Shed,
+            QueryEnd::Abandoned => RequestOutcome::Abandoned,
+        });
+        service.request_duration.record_ns(took_ns);
+    }
+
+    fn ejected(&self, server: ServerId, why: EjectReason) {
+        let server = self.servers[server.index()];
+        self.metrics.server(self.service, server).ejections.inc(why);
+        tracing::warn!(service = self.service, server, ?why, "server taken down");
+    }
+}
+
+impl Proxy {
+    /// Brings the gauges up to date: before they are read, rather than on every event.
+    pub(crate) fn sample(&self) {
+        for (at, service) in self.services.iter().enumerate() {
+            for (cell, layout) in &service.cells {
+                cell.look(|core| {
+                    for (group, &shard) in layout.shards.iter().enumerate() {
+                        let waiting = core.waiting(GroupId(group as u32));
+                        self.metrics.shard(at, shard).queue_length.set(i64::from(waiting));
+                    }
+                    for (id, &server) in layout.servers.iter().enumerate() {
+                        let view = core.server(ServerId(id as u32));
+                        let metrics = self.metrics.server(at, server);
+                        metrics.up.set(i64::from(view.up));
+                        metrics.busy.set(i64::from(view.outstanding));
+                        metrics.slots.set(i64::from(view.limit));
+                    }
+                });
+            }
+        }
+    }
+}

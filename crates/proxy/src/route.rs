@@ -1,0 +1,293 @@
+//! Which service and shard a request goes to.
+//!
+//! # Service
+//!
+//! The longest `path_prefix` wins. A prefix is whole segments of the path: `/a` is the prefix of
+//! `/a`, `/a/b` and `/a?x`, not of `/ab`. Of two routes with the same prefix, the one that names the
+//! method wins; if no route of a prefix takes the method, the next shorter prefix has its turn.
+//! Paths are compared byte by byte as the client sent them: neither decoded nor normalized.
+//!
+//! # Shard
+//!
+//! The key is a header's value, a query parameter's value (the first of that name) or a segment of
+//! the path; the last two are percent-decoded, and `+` is a plus. It either is the name of the shard,
+//! or is hashed to one by *rendezvous hashing*: the shard with the largest weight, where
+//!
+//! ```text
+//! weight(shard, key) = XXH64(input: XXH64(input: key, seed: 0) as 8 bytes, little endian,
+//!                            seed:  XXH64(input: name of the shard, seed: 0))
+//! ```
+//!
+//! and the name that sorts first wins a tie. The order of the shards does not matter, and a shard
+//! that is added or removed moves its own keys only.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+use xxhash_rust::xxh64::xxh64;
+
+use crate::config::{Config, Key, Service, ShardBy};
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Index into [`Config::services`].
+    pub service: usize,
+    /// Index into [`Service::shards`].
+    pub shard: usize,
+    /// May it be sent again after a failure?
+    pub may_retry: bool,
+    /// May it run on two replicas at once?
+    pub may_duplicate: bool,
+}
+
+/// Why a request goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NoTarget {
+    /// No service takes this path and method: 404.
+    Service,
+    /// The key of the shard is missing or empty: 400.
+    MissingKey,
+    /// No shard has the name that the key gives: 404.
+    UnknownShard,
+}
+
+/// A request that goes nowhere, and what to tell the client. Cheap to make: the text is shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteError {
+    /// Why.
+    pub why: NoTarget,
+    /// The service, as an index into [`Config::services`], where one was found.
+    pub service: Option<usize>,
+    text: Arc<str>,
+}
+
+impl RouteError {
+    /// The status code to answer with.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self.why {
+            NoTarget::Service | NoTarget::UnknownShard => 404,
+            NoTarget::MissingKey => 400,
+        }
+    }
+
+    /// One line for the client, which names the key.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for RouteError {}
+
+/// The routes and shards of a configuration, prepared for lookups.
+#[derive(Debug)]
+pub struct Router {
+    /// By prefix, without the slash at the end.
+    routes: BTreeMap<Box<str>, Vec<Entry>>,
+    /// Most segments in a prefix.
+    depth: usize,
+    services: Vec<Chooser>,
+    nowhere: Arc<str>,
+}
+
+/// What takes the requests of a prefix.
+#[derive(Debug)]
+struct Entry {
+    method: Option<Box<str>>,
+    service: usize,
+    idempotent: Option<bool>,
+}
+
+/// What chooses the shard of a service.
+#[derive(Debug)]
+struct Chooser {
+    idempotent_methods: Vec<String>,
+    /// `None`: there is one shard, and nothing to choose by.
+    by: Option<By>,
+    missing: Arc<str>,
+    unknown: Arc<str>,
+}
+
+#[derive(Debug)]
+enum By {
+    /// The shards by name, sorted.
+    Name(Key, Vec<(Box<[u8]>, usize)>),
+    /// The hashes of the names, and the shards, sorted by name.
+    Hash(Key, Vec<(u64, usize)>),
+}
+
+impl Router {
+    /// Prepares the routes of a configuration.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let mut routes: BTreeMap<Box<str>, Vec<Entry>> = BTreeMap::new();
+        for (service, spec) in config.services.iter().enumerate() {
+            for route in &spec.routes {
+                let method = route.method.as_deref().map(Box::from);
+                let entry = Entry { method, service, idempotent: route.idempotent };
+                routes.entry(route.path_prefix.as_str().into()).or_default().push(entry);
+            }
+        }
+        for entries in routes.values_mut() {
+            // Those that name a method first.
+            entries.sort_by_key(|entry| entry.method.is_none());
+        }
+        let slashes = |prefix: &str| prefix.bytes().filter(|&byte| byte == b'/').count();
+        let depth = routes.keys().map(|prefix| slashes(prefix)).max().unwrap_or(0);
+        let services = config.services.iter().map(Chooser::new).collect();
+        Self { routes, depth, services, nowhere: "no service takes this path and method".into() }
+    }
+
+    /// Finds the target of a request. `path_and_query` begins with a slash, and `header` gives the
+    /// value of a header by its name in lower case (of several, the first).
+    ///
+    /// Allocates only to decode a key that is percent-encoded.
+    ///
+    /// # Errors
+    /// No service, no key or no such shard; the error has the status and the text of the answer.
+    pub fn route<'h>(
+        &self,
+        method: &str,
+        path_and_query: &str,
+        header: impl FnOnce(&str) -> Option<&'h [u8]>,
+    ) -> Result<Target, RouteError> {
+        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+        let Some(entry) = self.entry(method, path) else {
+            let text = Arc::clone(&self.nowhere);
+            return Err(RouteError { why: NoTarget::Service, service: None, text });
+        };
+        let chooser = &self.services[entry.service];
+        let shard = chooser.shard(path, query, header).map_err(|why| {
+            let text = match why {
+                NoTarget::MissingKey => &chooser.missing,
+                _ => &chooser.unknown,
+            };
+            RouteError { why, service: Some(entry.service), text: Arc::clone(text) }
+        })?;
+        let idempotent = entry.idempotent.unwrap_or_else(|| {
+            chooser.idempotent_methods.iter().any(|idempotent| idempotent == method)
+        });
+        Ok(Target {
+            service: entry.service,
+            shard,
+            may_retry: idempotent,
+            may_duplicate: idempotent,
+        })
+    }
+
+    fn entry(&self, method: &str, path: &str) -> Option<&Entry> {
+        if !path.starts_with('/') {
+            return None;
+        }
+        // Start with as many segments as the longest prefix has: a client cannot make this search
+        // long by sending many slashes.
+        let mut cuts = path.bytes().enumerate().filter(|&(_, byte)| byte == b'/').skip(1);
+        let deeper = self.depth.checked_sub(1).and_then(|more| cuts.nth(more));
+        let mut prefix = match deeper {
+            Some((end, _)) => &path[..end],
+            None if self.depth == 0 => "",
+            None => path,
+        };
+        loop {
+            let entries = self.routes.get(prefix).into_iter().flatten();
+            let mut taking = entries.filter(|entry| match &entry.method {
+                Some(only) => **only == *method,
+                None => true,
+            });
+            if let Some(entry) = taking.next() {
+                return Some(entry);
+            }
+            prefix = &prefix[..prefix.rfind('/')?];
+        }
+    }
+}
+
+impl Chooser {
+    fn new(service: &Service) -> Self {
+        let by = service.shard_by.as_ref();
+        let what =
+            by.map_or_else(String::new, |(ShardBy::Name(key) | ShardBy::Hash(key))| match key {
+                Key::Header(name) => format!("the header {name}"),
+                Key::Query(name) => format!("the query parameter {name}"),
+                Key::PathSegment(at) => format!("segment {at} of the path"),
+            });
+        let mut names: Vec<_> = service
+            .shards
+            .iter()
+            .enumerate()
+            .map(|(at, shard)| (shard.name.as_bytes(), at))
+            .collect();
+        names.sort_unstable();
+        let by = by.map(|by| match by {
+            ShardBy::Name(key) => {
+                let boxed = names.iter().map(|&(name, at)| (Box::from(name), at));
+                By::Name(key.clone(), boxed.collect())
+            }
+            ShardBy::Hash(key) => {
+                let hashed = names.iter().map(|&(name, at)| (xxh64(name, 0), at));
+                By::Hash(key.clone(), hashed.collect())
+            }
+        });
+        Self {
+            idempotent_methods: service.idempotent_methods.clone(),
+            by,
+            missing: format!("{what} is missing: it says which shard to ask").into(),
+            unknown: format!("{what} names a shard that does not exist").into(),
+        }
+    }
+
+    fn shard<'h>(
+        &self,
+        path: &str,
+        query: &str,
+        header: impl FnOnce(&str) -> Option<&'h [u8]>,
+    ) -> Result<usize, NoTarget> {
+        let Some(by) = &self.by else { return Ok(0) };
+        let (By::Name(key, _) | By::Hash(key, _)) = by;
+        let value: Option<Cow<'_, [u8]>> = match key {
+            Key::Header(name) => header(name).map(Cow::Borrowed),
+            Key::Query(name) => parameter(query, name),
+            Key::PathSegment(at) => path.split('/').skip(1).nth(*at).map(decode),
+        };
+        let value = value.filter(|value| !value.is_empty()).ok_or(NoTarget::MissingKey)?;
+        match by {
+            By::Name(_, shards) => shards
+                .binary_search_by(|(name, _)| (**name).cmp(&*value))
+                .map(|at| shards[at].1)
+                .map_err(|_| NoTarget::UnknownShard),
+            By::Hash(_, shards) => rendezvous(shards, &value).ok_or(NoTarget::UnknownShard),
+        }
+    }
+}
+
+fn decode(text: &str) -> Cow<'_, [u8]> {
+    percent_decode_str(text).into()
+}
+
+/// The value of a query parameter; names are decoded before they are compared.
+fn parameter<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
+    query.split('&').find_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        percent_decode_str(key).eq(name.bytes()).then(|| decode(value))
+    })
+}
+
+/// See the documentation of the module. `shards` is sorted by name.
+fn rendezvous(shards: &[(u64, usize)], key: &[u8]) -> Option<usize> {
+    // The key is hashed once, so that a long one costs no more with many shards.
+    let key = xxh64(key, 0).to_le_bytes();
+    let weighed = shards.iter().map(|&(name, shard)| (xxh64(&key, name), shard));
+    // Not `max_by_key`, which prefers the last.
+    weighed.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, shard)| shard)
+}

@@ -1,0 +1,139 @@
+//! What the client is told.
+
+use curtail_http1::server::ServerError;
+use curtail_http1::{BodyLength, Framing, ResponseHead};
+use curtail_runtime::http::{Body, Http, Response};
+use curtail_runtime::{Answer, Cell, Failure, QueryError};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::connection::Client;
+use crate::state::Service;
+
+/// For a client beyond the last place.
+pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\n\
+    content-type: text/plain\r\nretry-after: 1\r\nconnection: close\r\n\r\ntoo many connections\n";
+
+/// What an answer depends on besides the answer.
+pub(super) struct Told<'a> {
+    pub(super) service: &'a Service,
+    pub(super) cell: &'a Cell<Http>,
+    pub(super) is_head: bool,
+    /// When the whole answer must have been passed on.
+    pub(super) deadline: Instant,
+}
+
+/// Why an answer did not reach the client whole.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cut {
+    #[error(transparent)]
+    Client(#[from] ServerError),
+    #[error("the replica broke off")]
+    Replica,
+    #[error("the service's timeout passed inside of the answer")]
+    Timeout,
+}
+
+/// A line of text of our own.
+pub(super) async fn text(
+    client: &mut Client,
+    status: u16,
+    text: &str,
+    retry_after: Option<&str>,
+) -> Result<(), ServerError> {
+    let line = format!("{text}\n");
+    let headers = [("content-type", "text/plain; charset=utf-8")];
+    let retry = retry_after.map(|seconds| ("retry-after", seconds));
+    client.respond(status, headers.into_iter().chain(retry), line.as_bytes()).await
+}
+
+/// Passes on what became of a query; the status that was sent.
+pub(super) async fn outcome(
+    client: &mut Client,
+    told: &Told<'_>,
+    outcome: Result<Answer<Response>, QueryError<Response>>,
+) -> Result<u16, Cut> {
+    let error = match outcome {
+        Ok(answer) => {
+            let extra = debug_headers(told, &answer);
+            return pass_on(client, told, answer.response, &extra).await;
+        }
+        Err(QueryError::Failed { response: Some(response) }) => {
+            return pass_on(client, told, response, &[]).await;
+        }
+        Err(error) => error,
+    };
+    let (status, retry_after) = match error {
+        QueryError::QueueFull | QueryError::Expired => (503, Some("1")),
+        QueryError::NoReplica | QueryError::Closed => (503, None),
+        QueryError::Timeout => (504, None),
+        QueryError::Failed { .. } => (502, None),
+    };
+    text(client, status, &error.to_string(), retry_after).await?;
+    Ok(status)
+}
+
+/// Where the answer came from, for those who debug. One allocation each, so only on request.
+fn debug_headers(told: &Told<'_>, answer: &Answer<Response>) -> Vec<(&'static str, String)> {
+    if !told.service.config.debug_headers {
+        return Vec::new();
+    }
+    let server = told.cell.transport().pool(answer.server).address();
+    vec![
+        ("x-curtail-server", server.to_string()),
+        ("x-curtail-queued-us", (answer.queued_ns / 1_000).to_string()),
+        ("x-curtail-copies", answer.copies.to_string()),
+    ]
+}
+
+async fn pass_on(
+    client: &mut Client,
+    told: &Told<'_>,
+    response: Response,
+    extra: &[(&'static str, String)],
+) -> Result<u16, Cut> {
+    let Response { head, body } = response;
+    let status = head.status();
+    let headers = head
+        .end_to_end()
+        .chain(extra.iter().map(|(name, value)| (*name, value.as_bytes())))
+        .chain([("via", &b"1.1 curtail"[..])]);
+    match body {
+        Body::Whole(_) if told.is_head => {
+            client.start_response(status, headers, length(&head))?;
+            client.finish_body().await?;
+        }
+        Body::Whole(body) => client.respond(status, headers, &body).await?,
+        Body::Pieces(pieces) => {
+            client.start_response(status, headers, length(&head))?;
+            client.flush().await?;
+            let passing = pass_pieces(client, pieces);
+            timeout_at(told.deadline, passing).await.map_err(|_| Cut::Timeout)??;
+        }
+    }
+    Ok(status)
+}
+
+async fn pass_pieces(
+    client: &mut Client,
+    mut pieces: mpsc::Receiver<Result<bytes::Bytes, Failure>>,
+) -> Result<(), Cut> {
+    while let Some(piece) = pieces.recv().await {
+        // Dropping the connection inside of a body is how the client learns that it is not whole.
+        client.write_body(&piece.map_err(|_| Cut::Replica)?).await?;
+    }
+    client.finish_body().await?;
+    Ok(())
+}
+
+/// The length that the client is told. The answer to HEAD has the length that GET would have had.
+fn length(head: &ResponseHead) -> BodyLength {
+    match head.framing() {
+        Framing::Length(bytes) => BodyLength::Known(bytes),
+        Framing::Chunked | Framing::UntilClose => BodyLength::Chunked,
+        Framing::Empty => {
+            let said = head.header("content-length").and_then(|v| std::str::from_utf8(v).ok());
+            said.and_then(|v| v.parse().ok()).map_or(BodyLength::None, BodyLength::Known)
+        }
+    }
+}

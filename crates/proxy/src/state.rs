@@ -1,0 +1,100 @@
+//! What the proxy is made of while it runs.
+
+use std::sync::Arc;
+
+use curtail_http1::{Limits, Timeouts};
+use curtail_kernel::{GroupId, ServerId, rng};
+use curtail_runtime::http::{Http, Settings};
+use curtail_runtime::{Cell, Timers};
+
+use crate::config::{self, Config};
+use crate::metrics::Metrics;
+use crate::observe::Watcher;
+use crate::route::Router;
+
+/// The proxy while it runs.
+pub(crate) struct Proxy {
+    pub(crate) config: Config,
+    pub(crate) router: Router,
+    pub(crate) services: Vec<Service>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// On clients.
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+}
+
+/// A service while it runs.
+pub(crate) struct Service {
+    pub(crate) config: config::Service,
+    pub(crate) cells: Vec<(Cell<Http>, config::Cell)>,
+    /// By shard: its cell, and its group there.
+    shards: Vec<(usize, GroupId)>,
+    pub(crate) metrics: crate::metrics::ServiceMetrics,
+}
+
+impl Service {
+    pub(crate) fn shard(&self, shard: usize) -> (&Cell<Http>, GroupId) {
+        let (cell, group) = self.shards[shard];
+        (&self.cells[cell].0, group)
+    }
+
+    /// The servers of a shard, as its cell knows them.
+    pub(crate) fn servers(&self, shard: usize) -> &[ServerId] {
+        let (cell, group) = self.shards[shard];
+        &self.cells[cell].1.topology.groups[group.index()]
+    }
+}
+
+impl Proxy {
+    /// Makes the cells. Must be called inside of a tokio runtime.
+    pub(crate) fn new(config: Config, seed: u64) -> Result<Self, curtail_kernel::ConfigError> {
+        let metrics = Arc::new(Metrics::new(&config));
+        let timers = Timers::precise();
+        let mut services = Vec::with_capacity(config.services.len());
+        for (at, service) in config.services.iter().enumerate() {
+            services.push(start(at, service, &metrics, &timers, seed)?);
+        }
+        let listen = &config.listen;
+        let most_body = config.services.iter().map(|service| service.max_request_body).max();
+        let limits = Limits {
+            head_bytes: listen.max_header_bytes,
+            body_bytes: most_body.unwrap_or(0),
+            ..Limits::default()
+        };
+        let timeouts = Timeouts {
+            idle: listen.idle_timeout,
+            head: listen.header_timeout,
+            body: listen.body_timeout,
+            write: listen.write_timeout,
+            ..Timeouts::default()
+        };
+        let router = Router::new(&config);
+        Ok(Self { router, services, metrics, limits, timeouts, config })
+    }
+}
+
+fn start(
+    at: usize,
+    service: &config::Service,
+    metrics: &Arc<Metrics>,
+    timers: &Timers,
+    seed: u64,
+) -> Result<Service, curtail_kernel::ConfigError> {
+    let settings = Settings { piece_timeout: service.drain_timeout, ..Settings::default() };
+    let layout = service.cells();
+    let mut cells = Vec::with_capacity(layout.cells.len());
+    for (number, cell) in layout.cells.into_iter().enumerate() {
+        // Cells of their own seeds: ties must not fall alike everywhere.
+        let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
+        let kernel = service.policy.build(&cell.topology, service.limits(), rng)?;
+        let transport = Http::new(cell.addresses.iter().copied(), settings);
+        let watcher = Watcher::new(metrics, at, &cell);
+        cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
+    }
+    Ok(Service {
+        config: service.clone(),
+        cells,
+        shards: layout.shards,
+        metrics: metrics.service(at).clone(),
+    })
+}

@@ -1,0 +1,384 @@
+//! The configuration file: what it means, and what is said about one that is wrong.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use curtail_kernel::{GroupId, NEVER_NS, Policy, ServerId};
+use curtail_proxy::config::{self, Cancel, Config, Key, LogFormat, LogLevel, ShardBy};
+use proptest::prelude::*;
+
+/// The file of the interface document, as it stands there.
+const EXAMPLE: &str = include_str!("configs/good/interface.toml");
+
+/// The least that a service needs.
+const MINIMAL: &str = include_str!("configs/good/minimal.toml");
+
+fn parse(text: &str) -> Config {
+    config::parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn configs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configs")
+}
+
+/// What the comments of a file promise: `#!` errors or `#?` warnings on their line, as
+/// `VALUE: what is wrong; the mend`. A text that ends in `…` is the beginning.
+fn promised(text: &str, mark: &str) -> Vec<(usize, String)> {
+    let lines = text.lines().enumerate();
+    let said = lines.flat_map(|(at, line)| line.split(mark).skip(1).map(move |text| (at, text)));
+    said.map(|(at, text)| (at + 1, text.trim().to_string())).collect()
+}
+
+fn compare(name: &str, promised: &[(usize, String)], said: &[String]) {
+    assert_eq!(promised.len(), said.len(), "{name} says:\n{}", said.join("\n"));
+    for ((line, text), said) in promised.iter().zip(said) {
+        let whole = format!("{name}:{line}: {text}");
+        match whole.strip_suffix('…') {
+            Some(start) => assert!(said.starts_with(start), "{said}\nis not\n{whole}"),
+            None => assert_eq!(*said, whole),
+        }
+    }
+}
+
+#[test]
+fn every_wrong_file_is_told_all_that_is_wrong_with_line_value_and_mend() {
+    let mut files = 0;
+    for entry in std::fs::read_dir(configs()).expect("the table") {
+        let path = entry.expect("the table").path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        files += 1;
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        let text = std::fs::read_to_string(&path).expect("a file of the table");
+        let (errors, warnings) = (promised(&text, "#!"), promised(&text, "#?"));
+        assert!(!errors.is_empty() || !warnings.is_empty(), "{name} promises nothing");
+        match config::parse(name, &text) {
+            Ok(config) => {
+                compare(name, &errors, &[]);
+                compare(name, &warnings, config.warnings());
+            }
+            Err(said) => {
+                let lines: Vec<_> = said.errors().iter().map(config::ConfigError::line).collect();
+                assert_eq!(lines, errors.iter().map(|&(line, _)| Some(line)).collect::<Vec<_>>());
+                let said: Vec<_> = said.errors().iter().map(ToString::to_string).collect();
+                compare(name, &errors, &said);
+            }
+        }
+    }
+    assert!(files > 40, "only {files} files found");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let missing = config::load(&configs().join("there-is-none.toml")).expect_err("no file");
+    let said = missing.to_string();
+    assert!(said.contains("there-is-none.toml: cannot be read"), "{said}");
+    assert_eq!(missing.errors()[0].line(), None);
+
+    let latin1 = config::load(&configs().join("latin1.bytes")).expect_err("not UTF-8");
+    let said = latin1.to_string();
+    assert!(said.ends_with("latin1.bytes:2: \u{fffd}: is not UTF-8; save the file as UTF-8"));
+}
+
+#[test]
+fn the_example_of_the_interface_means_what_it_says() {
+    let config = config::load(&configs().join("good/interface.toml")).expect("it parses");
+    assert_eq!(config.warnings(), [""; 0]);
+    assert_eq!(config.listen.http.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.listen.admin.map(|at| at.to_string()).as_deref(), Some("127.0.0.1:9901"));
+    let [service] = &*config.services else { panic!("one service") };
+    assert_eq!(service.name, "search");
+    assert_eq!(service.policy.to_string(), "laedge");
+    assert_eq!((service.slots, service.max_outstanding, service.gate()), (1, 128, 1));
+    assert_eq!(service.cancel, Cancel::None);
+    assert_eq!(service.timeout, Duration::from_secs(2));
+    assert_eq!(service.attempt_timeout, Duration::from_millis(500));
+    assert_eq!(service.drain_timeout, Duration::from_secs(10));
+    let health = service.health.as_ref().expect("on");
+    assert_eq!(health.path, "/");
+    assert_eq!(health.interval, Duration::from_millis(250));
+    assert_eq!(health.timeout, Duration::from_millis(500));
+    assert_eq!(service.queue, 1024);
+    assert_eq!(service.routes.len(), 1);
+    assert_eq!(service.routes[0].path_prefix, "", "the slash is no segment");
+    assert_eq!(service.shard_by, Some(ShardBy::Name(Key::Header("x-shard".into()))));
+    assert!((service.retry_budget - 0.1).abs() < 1e-12);
+    assert_eq!(service.idempotent_methods, ["GET", "HEAD"]);
+    assert!(!service.debug_headers);
+    assert_eq!(service.shards[0].name, "0");
+    assert_eq!(service.shards[0].replicas, [0, 1]);
+    let servers: Vec<_> = service.servers.iter().map(ToString::to_string).collect();
+    assert_eq!(servers, ["127.0.0.1:9001", "127.0.0.1:9002"]);
+    // A policy that pulls wants to be alone, which is no warning.
+    assert!(config.notes()[0].contains("one proxy alone"), "{:?}", config.notes());
+}
+
+#[test]
+fn what_is_left_out_has_the_documented_default() {
+    let config = parse(MINIMAL);
+    let listen = &config.listen;
+    assert_eq!(listen.max_connections, 10_000);
+    assert_eq!(listen.header_timeout, Duration::from_secs(10));
+    assert_eq!(listen.body_timeout, Duration::from_secs(30));
+    assert_eq!(listen.idle_timeout, Duration::from_secs(60));
+    assert_eq!(listen.write_timeout, Duration::from_secs(30));
+    assert_eq!(listen.drain, Duration::from_secs(30));
+    assert_eq!(listen.max_header_bytes, 16 << 10);
+    assert_eq!((config.log.format, config.log.level), (LogFormat::Text, LogLevel::Info));
+    assert_eq!(config.services[0].max_request_body, 1_000_000);
+    assert_eq!(config.services[0].shard_by, None);
+
+    // The example spells most defaults out, and is otherwise the same service.
+    let example = parse(EXAMPLE);
+    assert_eq!(listen, &example.listen);
+    let mut same = example.services[0].clone();
+    same.shard_by = None;
+    assert_eq!(config.services[0], same);
+}
+
+#[test]
+fn the_defaults_of_the_schema_are_those_of_the_program() {
+    let schema = config::schema();
+    let defaults = |properties: &serde_json::Value| {
+        let properties = properties.as_object().expect("properties").iter();
+        let given = properties.filter_map(|(key, schema)| Some((key, schema.get("default")?)));
+        // JSON's strings, numbers, flags and lists are also TOML's.
+        given.map(|(key, value)| format!("{key} = {value}\n")).collect::<String>()
+    };
+    let part = |name: &str| defaults(&schema["$defs"][name]["properties"]);
+    let text = format!(
+        "[listen]\n{}\n[log]\n{}\n[[service]]\nname = \"search\"\npolicy = \"laedge\"\nslots = 1\n{}\n[service.health]\n{}\n[service.route]\n{}\n[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]\n",
+        part("Listen"),
+        part("Log"),
+        part("Service"),
+        part("Health"),
+        part("Route"),
+    );
+    assert!(text.contains("attempt_timeout") && text.contains("max_connections"), "{text}");
+    assert_eq!(parse(&text), parse(MINIMAL));
+}
+
+#[test]
+fn the_schema_documents_every_key() {
+    let schema = config::schema();
+    let tables = schema["$defs"].as_object().expect("tables");
+    assert!(tables.contains_key("Service") && tables.contains_key("Shard"));
+    for (name, table) in tables {
+        assert_eq!(table["additionalProperties"], false, "{name}");
+        for (key, property) in table["properties"].as_object().expect("properties") {
+            assert!(property["description"].is_string(), "{name}.{key}: {property}");
+        }
+    }
+}
+
+#[test]
+fn limits_are_those_of_the_file() {
+    let text = MINIMAL.replace(
+        "slots = 1",
+        "slots = 3\ncancel = \"reset\"\nqueue = 7\nmax_outstanding = 9\nretry_budget = 1",
+    );
+    let limits = parse(&text).services[0].limits();
+    assert!(limits.cancel && limits.check().is_ok());
+    assert_eq!((limits.queue, limits.max_outstanding), (7, 9));
+    assert_eq!((limits.timeout_ns, limits.attempt_timeout_ns), (2_000_000_000, 500_000_000));
+    assert!(limits.drain_timeout_ns < NEVER_NS);
+    assert!((limits.retry_budget - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_server_holds_what_the_policy_lets_it() {
+    for (policy, gate) in [("laedge", 2), ("bounded:5", 5), ("laedge+bounded:6", 6), ("random", 128)]
+    {
+        let text = MINIMAL.replace("\"laedge\"", &format!("{policy:?}"));
+        let config = parse(&text.replace("slots = 1", "slots = 2"));
+        assert_eq!(config.services[0].gate(), gate, "{policy}");
+    }
+}
+
+#[test]
+fn health_and_admin_can_be_switched_off() {
+    let text = format!("[listen]\nadmin = false\n{}", MINIMAL.replace("slots", "health = false\nslots"));
+    let config = parse(&text);
+    assert_eq!(config.listen.admin, None);
+    assert_eq!(config.services[0].health, None);
+}
+
+#[test]
+fn sizes_and_durations_have_all_units() {
+    for (text, bytes) in [("7B", 7), ("64KiB", 65_536), ("10MB", 10_000_000), ("0.5 MiB", 524_288)] {
+        let file = MINIMAL.replace("slots", &format!("max_request_body = {text:?}\nslots"));
+        assert_eq!(parse(&file).services[0].max_request_body, bytes, "{text}");
+    }
+    for (text, ns) in [("5us", 5_000), ("1.5s", 1_500_000_000), ("2min", 120_000_000_000)] {
+        let file = MINIMAL.replace("slots", &format!("timeout = {text:?}\nslots"));
+        assert_eq!(parse(&file).services[0].limits().timeout_ns, ns, "{text}");
+    }
+}
+
+#[test]
+fn services_shards_and_routes_may_be_single_tables() {
+    let text = MINIMAL.replace("[[service]]", "[service]").replace("[[service.shard]]", "[service.shard]");
+    assert_eq!(parse(&text), parse(MINIMAL));
+}
+
+#[test]
+fn shards_that_share_servers_share_a_cell() {
+    let config = config::load(&configs().join("good/cells.toml")).expect("it parses");
+    let service = &config.services[0];
+    let cells = service.cells();
+    // a-b and c-d share a server each, e is alone, and d meets a through the last one, f.
+    assert_eq!(cells.cells.len(), 2);
+    assert_eq!(cells.cells[0].shards, [0, 1, 2, 3, 5]);
+    assert_eq!(cells.cells[1].shards, [4]);
+    for (shard, &(cell, group)) in cells.shards.iter().enumerate() {
+        let cell = &cells.cells[cell];
+        assert_eq!(cell.shards[group.index()], shard);
+        let servers = cell.topology.groups[group.index()].iter();
+        let servers: Vec<_> = servers.map(|server| cell.servers[server.index()]).collect();
+        assert_eq!(servers, service.shards[shard].replicas);
+    }
+    for cell in &cells.cells {
+        assert_eq!(cell.topology.check(), Ok(()));
+        assert!(cell.topology.servers.iter().all(|server| server.slots == 2));
+        let addresses: Vec<_> = cell.servers.iter().map(|&at| service.servers[at]).collect();
+        assert_eq!(cell.addresses, addresses);
+        service.policy.build(&cell.topology, service.limits(), curtail_kernel::rng(1)).expect("builds");
+    }
+    let all: usize = cells.cells.iter().map(|cell| cell.servers.len()).sum();
+    assert_eq!(all, service.servers.len(), "every server is in one cell");
+    assert_eq!(cells.shards[4], (1, GroupId(0)));
+    assert_eq!(cells.cells[1].topology.groups[0], [ServerId(0), ServerId(1)]);
+}
+
+/// Is every group of shards that share a server in one cell, and no other shard with them?
+fn is_partition(shards: &[Vec<u16>]) -> Result<(), TestCaseError> {
+    let mut text = "[[service]]\nname = \"a\"\npolicy = \"random\"\nshard_by = { query = \"k\" }\n".to_string();
+    for (at, ports) in shards.iter().enumerate() {
+        let replicas: Vec<_> = ports.iter().map(|port| format!("\"10.0.0.1:{port}\"")).collect();
+        text += &format!("[[service.shard]]\nname = \"{at}\"\nreplicas = [{}]\n", replicas.join(", "));
+    }
+    let cells = parse(&text).services[0].cells();
+    // Spread labels until nothing changes: slow, and plainly right.
+    let mut label: Vec<usize> = (0..shards.len()).collect();
+    for _ in shards {
+        for a in 0..shards.len() {
+            for b in 0..shards.len() {
+                if shards[a].iter().any(|port| shards[b].contains(port)) {
+                    label[a] = label[a].min(label[b]);
+                }
+            }
+        }
+    }
+    for a in 0..shards.len() {
+        for b in 0..shards.len() {
+            prop_assert_eq!(cells.shards[a].0 == cells.shards[b].0, label[a] == label[b]);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cells_are_the_connected_components(
+        shards in prop::collection::vec(prop::collection::btree_set(1u16..12, 1..3), 1..8)
+    ) {
+        let shards: Vec<Vec<u16>> = shards.into_iter().map(|set| set.into_iter().collect()).collect();
+        is_partition(&shards)?;
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>()) {
+        let _ = config::parse("random", &text);
+    }
+
+    #[test]
+    fn no_tokens_make_it_panic(tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..40)) {
+        let _ = config::parse("tokens", &tokens.concat());
+    }
+
+    #[test]
+    fn no_mutation_makes_it_panic(
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, any::<char>()), 1..6)
+    ) {
+        let mut chars: Vec<char> = EXAMPLE.chars().collect();
+        for (at, length, with) in cuts {
+            let at = at.index(chars.len() + 1);
+            let end = (at + length).min(chars.len());
+            chars.splice(at..end, [with]);
+        }
+        let text: String = chars.into_iter().collect();
+        if let Err(errors) = config::parse("mutated", &text) {
+            let lines = text.matches('\n').count() + 1;
+            for error in errors.errors() {
+                prop_assert!(error.line().is_some_and(|line| (1..=lines).contains(&line)));
+                prop_assert!(error.to_string().contains("; "), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_taken_can_be_built(
+        policy in prop::sample::select(&["laedge", "psq", "bounded:2", "random", "delayed:5ms:cc"][..]),
+        cancel in prop::sample::select(&["none", "reset"][..]),
+        slots in 0u32..5,
+        outstanding in 0u32..3,
+        budget in -1.0f64..2.0,
+    ) {
+        let text = MINIMAL.replace("\"laedge\"", &format!("{policy:?}")).replace(
+            "slots = 1",
+            &format!("slots = {slots}\ncancel = {cancel:?}\nmax_outstanding = {outstanding}\nretry_budget = {budget:?}"),
+        );
+        // Whatever the file may say, the kernel has no reason left to refuse it.
+        if let Ok(config) = config::parse("random", &text) {
+            let service = &config.services[0];
+            prop_assert!(service.policy != Policy::Idealized);
+            let rng = curtail_kernel::rng(1);
+            let built = service.policy.build(&service.cells().cells[0].topology, service.limits(), rng);
+            prop_assert!(built.is_ok());
+        }
+    }
+}
+
+/// Pieces that make texts which are nearly configurations.
+const TOKENS: &[&str] = &[
+    "[[service]]\n",
+    "[[service.shard]]\n",
+    "[[service.route]]\n",
+    "[listen]\n",
+    "service = ",
+    "name = ",
+    "policy = ",
+    "replicas = ",
+    "health = ",
+    "route = ",
+    "shard_by = ",
+    "hash = ",
+    "header = ",
+    "path_segment = ",
+    "timeout = ",
+    "slots = ",
+    "http = ",
+    "x.y.z = ",
+    "\"a\"",
+    "\"laedge\"",
+    "\"5ms\"",
+    "\"127.0.0.1:1\"",
+    "5",
+    "-1",
+    "1e400",
+    "9999999999999999999999",
+    "1979-05-27",
+    "true",
+    "[",
+    "]",
+    "{ ",
+    " }",
+    ", ",
+    "\n",
+    "\n",
+    "\n",
+    "`é\u{0}",
+];
