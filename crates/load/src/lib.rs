@@ -1,1 +1,87 @@
-//! load
+//! An honest load generator for HTTP/1.1.
+//!
+//! # One invariant
+//!
+//! **When a request is sent depends on the plan alone, never on the answers to earlier ones; and a
+//! request's latency runs from the time it was meant to be sent.**
+//!
+//! A client that waits for an answer before it sends the next request stops asking just when the
+//! server is slow, and measures one bad request where its users would have had a hundred (coordinated
+//! omission). Here the times are fixed beforehand ([`Schedule`]), and whatever delays a request after
+//! its time (a stall of the server, a wait for a free connection, this machine) is in its latency.
+//!
+//! # Use
+//!
+//! Make a [`Plan`], [`run`] it in a runtime of tokio's with time and I/O enabled, read the
+//! [`Report`]:
+//!
+//! ```no_run
+//! use curtail_load::{Extent, Plan, run};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut plan = Plan::new("http://127.0.0.1:8080/search?q=tail".parse()?, 500.0);
+//! plan.extent = Extent::Duration { ns: 10_000_000_000 };
+//! let report = run(
+//!     &plan,
+//!     std::future::pending(), // resolves when the run is to be cut short
+//!     |snapshot| eprintln!("{} sent", snapshot.sent),
+//!     |answer| assert_eq!(answer.status, 200),
+//! )
+//! .await?;
+//! if let Some(warning) = report.warning() {
+//!     eprintln!("warning: {warning}");
+//! }
+//! println!("{:?}", report.latency_ns.p99);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is measured
+//!
+//! For request *i*, with its intended time from the schedule:
+//!
+//! - *schedule lag*: from the intended time to the moment a connection takes the request up. The
+//!   generator's own delay, and the wait for a connection when all are busy.
+//! - *uncorrected latency*: from there to the end of the answer's body. Opening a connection, where
+//!   one has to be opened, is part of it.
+//! - *latency*: the sum of both.
+//!
+//! Only whole answers with a status of 2xx have a latency. Everything else is counted by kind in
+//! [`Errors`]. A request has failed with a time-out once [`Plan::timeout_ns`] have passed since its
+//! *intended* time, even if it never got a connection. Nothing is ever sent twice.
+//!
+//! # When a report is valid
+//!
+//! See [`Invalid`]: the requests were sent on time, nearly all were answered at the rate they were
+//! sent at, and none was dropped.
+//!
+//! # Map
+//!
+//! A thread of its own keeps the time (`pacer`) and hands each request to the connection that was
+//! used last (`dispatch`); each connection is a task (`worker`); the future of [`run`] collects.
+#![forbid(unsafe_code)]
+
+mod dispatch;
+mod error;
+mod pacer;
+mod plan;
+mod queries;
+mod record;
+mod report;
+mod requests;
+mod run;
+mod schedule;
+mod target;
+mod verdict;
+mod worker;
+
+pub use error::{LoadError, PlanError, QueriesError, TargetError};
+pub use hdrhistogram::Histogram;
+pub use plan::{Arrivals, Extent, Plan, TIMEOUT_NS_MAX, parse_header};
+pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries};
+pub use record::Errors;
+pub use report::{Report, SAMPLES_ABOVE_MIN, Summary};
+pub use run::{Answer, Snapshot, run};
+pub use schedule::{Schedule, Slot};
+pub use target::Target;
+pub use verdict::Invalid;

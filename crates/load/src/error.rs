@@ -1,0 +1,134 @@
+//! What can go wrong before a run. During one, failures are counted.
+
+use std::io;
+use std::path::PathBuf;
+
+use curtail_http1::WriteError;
+
+/// Why a text is not a [`Target`](crate::Target). The message names the text and what to write
+/// instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// It does not begin with `http://`.
+    #[error("`{0}` does not begin with http://; write http://HOST:PORT/path")]
+    Scheme(String),
+    /// TLS is not spoken.
+    #[error("`{0}`: https is not supported; use http://, for instance behind a TLS terminator")]
+    Https(String),
+    /// No host.
+    #[error("`{0}` has no host; write http://HOST:PORT/path")]
+    NoHost(String),
+    /// The host has characters that no host has.
+    #[error(
+        "`{0}`: the host may have letters, digits, `.`, `-` and `_`, or be an IPv6 address in []"
+    )]
+    BadHost(String),
+    /// User information in front of the host.
+    #[error("`{0}`: a name or password before the host is not supported; use a header")]
+    UserInfo(String),
+    /// No port.
+    #[error("`{0}` has no port; write http://HOST:PORT/path, for instance with port 80")]
+    NoPort(String),
+    /// The port is not a number from 1 to 65535.
+    #[error("`{0}`: the port is not a number from 1 to 65535")]
+    BadPort(String),
+    /// A fragment, which is never sent.
+    #[error("`{0}`: a fragment (#) is never sent to a server; leave it out, or write %23")]
+    Fragment(String),
+    /// The path has bytes other than visible ASCII.
+    #[error("`{0}`: the path has a character that must be percent-encoded, such as a space")]
+    BadPath(String),
+}
+
+/// Why a [`Plan`](crate::Plan) cannot be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// The rate is not a usable number.
+    #[error("rate {0} is not above 0 and at most 1000000 requests per second")]
+    Rate(f64),
+    /// Nothing would be measured.
+    #[error("the duration, or the number of requests, is zero; nothing would be measured")]
+    Empty,
+    /// The number of connections is out of range.
+    #[error("{0} connections; use 1 to 65536")]
+    Connections(usize),
+    /// The time-out is out of range.
+    #[error("a time-out of {ns} ns; use more than zero and at most 60s")]
+    Timeout {
+        /// As given, in nanoseconds.
+        ns: u64,
+    },
+    /// A header is not `name: value`.
+    #[error("header `{0}` is not `name: value`")]
+    HeaderSyntax(String),
+    /// A header that the generator writes itself.
+    #[error("header `{0}` is written by the load generator itself; leave it out")]
+    HeaderOwned(String),
+    /// A header or a query that cannot be sent.
+    #[error("{what} cannot be sent: {source}")]
+    Unsendable {
+        /// The header or the query.
+        what: String,
+        /// What is wrong with it.
+        source: WriteError,
+    },
+    /// Neither `poisson` nor `constant`.
+    #[error("arrivals `{0}` are not known; use poisson or constant")]
+    Arrivals(String),
+}
+
+/// Why a file of queries cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum QueriesError {
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is longer than [`QUERIES_BYTES_MAX`](crate::QUERIES_BYTES_MAX).
+    #[error("{path}: longer than {limit} bytes; use a part of it")]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// A line is not a request target.
+    #[error("{path}:{line}: {what}; write one request target per line, such as /search?q=a%20b")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// There is no query in the file.
+    #[error("{path}: no query; write one request target per line")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Why a run did not take place.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The plan cannot be run.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The host has no address.
+    #[error("cannot resolve {host}: {source}")]
+    Resolve {
+        /// The host.
+        host: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The thread that keeps the time could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}

@@ -1,0 +1,195 @@
+use super::*;
+use crate::worker::{Failure, Outcome, Whole};
+
+use bytes::BytesMut;
+use curtail_http1::{Limits, ResponseHead, parse_response};
+use serde_json::{Value, json, to_value};
+
+use crate::schedule::Slot;
+
+const MS: u64 = 1_000_000;
+
+fn head(status: u16) -> ResponseHead {
+    let text = format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n");
+    let mut buffer = BytesMut::from(text.as_bytes());
+    parse_response(&mut buffer, &Limits::default(), false).unwrap().unwrap()
+}
+
+fn ended(at_ns: u64, lag_ns: u64, result: Result<u16, Failure>) -> Outcome {
+    let slot = Slot { index: 0, at_ns, query: 0, warmup: false };
+    let result = result.map(|status| Whole { head: head(status), body_bytes: 0 });
+    Outcome { slot, lag_ns, uncorrected_ns: 4 * MS, result }
+}
+
+/// Requests every 2 ms, each answered after 4 ms.
+fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
+    let mut record = Record::new();
+    for i in 0..requests {
+        assert!(record.add(&ended(i * 2 * MS, lag_ns(i), Ok(200))));
+    }
+    record
+}
+
+fn facts(requests: u64) -> Facts {
+    Facts {
+        rate: 500.0,
+        connections: 64,
+        backlog: 100,
+        waited: 0,
+        start_ns: 0,
+        end_ns: requests * 2 * MS,
+        cut_ns: None,
+    }
+}
+
+fn near(value: Option<u64>, expected: u64) {
+    let value = value.expect("there are enough samples");
+    assert!(value.abs_diff(expected) <= expected / 500, "{value} is not about {expected}");
+}
+
+#[test]
+fn a_steady_run_is_valid_and_has_the_documented_shape() {
+    let report = conclude(steady(1_000, |_| 0), &facts(1_000));
+    near(report.latency_ns.p99, 4 * MS);
+    assert!((report.achieved_rate - 500.0).abs() < 1.0, "{}", report.achieved_rate);
+    let json = to_value(&report).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let summary = ["max", "mean", "p50", "p90", "p95", "p99", "p999"];
+    assert_eq!(
+        keys(&json),
+        [
+            "achieved_rate",
+            "errors",
+            "latency_ns",
+            "offered_rate",
+            "requests",
+            "schedule_lag_ns",
+            "uncorrected_ns",
+            "valid"
+        ]
+    );
+    for name in ["latency_ns", "uncorrected_ns", "schedule_lag_ns"] {
+        assert_eq!(keys(&json[name]), summary);
+    }
+    assert_eq!(json["valid"], json!(true));
+    assert_eq!(json["offered_rate"], json!(500.0));
+    assert_eq!(json["requests"], json!(1_000));
+    assert!(json["latency_ns"]["p99"].is_u64());
+    let none = json!({"connect": 0, "timeout": 0, "reset": 0, "malformed": 0,
+        "status_5xx": 0, "status_other": 0, "dropped": 0});
+    assert_eq!(json["errors"], none);
+}
+
+#[test]
+fn a_percentile_with_fewer_than_ten_samples_above_it_is_null() {
+    let of = |requests| Summary::of(&steady(requests, |_| 0).latency);
+    assert_eq!(of(0), Summary::default());
+    assert_eq!((of(19).p50, of(20).p50.is_some()), (None, true));
+    assert_eq!((of(99).p90, of(100).p90.is_some()), (None, true));
+    assert_eq!((of(999).p99, of(1_000).p99.is_some()), (None, true));
+    assert_eq!((of(9_999).p999, of(10_000).p999.is_some()), (None, true));
+    near(of(1).max, 4 * MS);
+    near(of(1).mean, 4 * MS);
+    let json = to_value(of(19)).unwrap();
+    assert_eq!(json["p50"], Value::Null);
+}
+
+#[test]
+fn latency_is_the_lag_and_the_uncorrected_latency() {
+    let report = conclude(steady(1_000, |_| 6 * MS), &facts(1_000));
+    near(report.schedule_lag_ns.p50, 6 * MS);
+    near(report.uncorrected_ns.p50, 4 * MS);
+    near(report.latency_ns.p50, 10 * MS);
+}
+
+#[test]
+fn lag_beyond_the_limit_for_more_than_a_percent_is_falling_behind() {
+    let lagging = |late: u64, lag_ns: u64| {
+        conclude(steady(1_000, |i| if i < late { lag_ns } else { 0 }), &facts(1_000))
+    };
+    assert!(lagging(10, 2 * MS).valid, "one percent");
+    assert!(lagging(1_000, MS).valid, "a millisecond is fine");
+    let report = lagging(11, 2 * MS);
+    assert!(!report.valid);
+    assert!(matches!(report.invalid_because[..], [Invalid::FellBehind { late: 11, .. }]));
+    let warning = report.warning().unwrap();
+    assert!(warning.contains("fell behind: 11 of 1000 requests"), "{warning}");
+    assert!(warning.contains("less busy machine"), "{warning}");
+    let json = to_value(&report).unwrap();
+    assert!(json["invalid_because"][0].as_str().unwrap().starts_with("fell behind"));
+}
+
+#[test]
+fn the_lag_that_is_fine_grows_with_the_latency() {
+    let mut slow = crate::record::histogram();
+    slow.saturating_record(100 * MS);
+    let limit = lag_limit_ns(&slow);
+    assert!(limit.abs_diff(5 * MS) < MS / 10, "{limit}");
+}
+
+#[test]
+fn answers_that_come_after_the_time_do_not_count_as_achieved() {
+    // The server answers 400 requests per second of the 500: it lags behind more and more.
+    let mut record = Record::new();
+    for i in 0..1_000 {
+        record.add(&Outcome { uncorrected_ns: i * MS / 2 + MS, ..ended(i * 2 * MS, 0, Ok(200)) });
+    }
+    let report = conclude(record, &facts(1_000));
+    assert!((report.achieved_rate - 400.0).abs() < 4.0, "{}", report.achieved_rate);
+    assert!(matches!(report.invalid_because[..], [Invalid::FellShort { failed: 0, .. }]));
+}
+
+#[test]
+fn one_slow_last_answer_does_not_spoil_the_rate() {
+    let mut record = steady(999, |_| 0);
+    record.add(&Outcome { uncorrected_ns: 5_000 * MS, ..ended(1_998 * MS, 0, Ok(200)) });
+    assert!(conclude(record, &facts(1_000)).valid);
+}
+
+#[test]
+fn errors_are_kept_out_of_the_latencies() {
+    let mut record = steady(1_000, |_| 0);
+    for result in [Ok(503), Ok(404), Ok(304), Err(Failure::Timeout)] {
+        assert!(!record.add(&Outcome { uncorrected_ns: 900 * MS, ..ended(0, 0, result) }));
+    }
+    let report = conclude(record, &facts(1_000));
+    let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
+    assert_eq!((report.errors, report.errors.total()), (errors, 4));
+    assert_eq!((report.requests, report.histogram.len()), (1_004, 1_000));
+    near(report.latency_ns.max, 4 * MS);
+    assert_eq!(report.first_error.as_deref(), Some("status 503"));
+}
+
+#[test]
+fn too_many_failures_make_a_run_invalid() {
+    let mut record = steady(1_000, |_| 0);
+    for _ in 0..40 {
+        record.add(&ended(0, 0, Ok(500)));
+    }
+    let report = conclude(record, &facts(1_000));
+    assert!(matches!(report.invalid_because[..], [Invalid::FellShort { failed: 40, .. }]));
+}
+
+#[test]
+fn any_dropped_request_makes_a_run_invalid() {
+    let mut record = steady(1_000, |_| 0);
+    record.add_dropped(1);
+    let report = conclude(record, &facts(1_000));
+    assert_eq!(report.invalid_because, [Invalid::Dropped { count: 1, backlog: 100 }]);
+    assert_eq!((report.requests, report.errors.dropped), (1_001, 1));
+}
+
+#[test]
+fn a_run_without_a_good_answer_is_invalid() {
+    let report = conclude(Record::new(), &Facts { cut_ns: Some(0), ..facts(0) });
+    assert_eq!(report.invalid_because, [Invalid::NothingMeasured]);
+    assert_eq!((report.achieved_rate, report.partial), (0.0, true));
+    assert_eq!(to_value(&report).unwrap()["partial"], json!(true));
+}
+
+#[test]
+fn a_run_cut_short_is_judged_by_its_own_time() {
+    let report = conclude(steady(500, |_| 0), &Facts { cut_ns: Some(1_004 * MS), ..facts(502) });
+    assert!(report.valid, "{:?}", report.invalid_because);
+    assert!((report.achieved_rate - 500.0).abs() < 5.0, "{}", report.achieved_rate);
+}

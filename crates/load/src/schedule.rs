@@ -1,0 +1,150 @@
+//! When each request is meant to be sent, and which query it asks.
+//!
+//! Nothing here depends on what happens during a run. Times and queries are drawn from streams of
+//! their own, so that two runs with one seed ask the same queries, whatever their rates; and the
+//! gaps of a Poisson schedule are the same at any rate but for their scale.
+
+use curtail_dist::seed;
+use rand_distr::{Distribution as _, Exp1, Uniform};
+use rand_pcg::Pcg64Mcg;
+
+use crate::plan::{Arrivals, Extent};
+use crate::queries::QueryOrder;
+
+/// One request that is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Counts all requests of the schedule from 0, those of the warm-up included.
+    pub index: u64,
+    /// The intended time, in nanoseconds from the start of the run.
+    pub at_ns: u64,
+    /// Which query, counted from 0.
+    pub query: usize,
+    /// Sent, but not measured.
+    pub warmup: bool,
+}
+
+/// The requests of a run, in the order of their intended times: an iterator over [`Slot`]s.
+///
+/// The same arguments give the same slots on every machine.
+///
+/// Cost: one draw per slot, two with random queries; constant memory.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    clock: Clock,
+    picker: Picker,
+    /// The index of the next slot.
+    index: u64,
+    warmup_ns: u64,
+    /// Without an end if `None`.
+    extent: Option<Extent>,
+    /// Slots after the warm-up so far.
+    measured: u64,
+}
+
+impl Schedule {
+    /// An endless schedule of one query, at `rate` requests per second, which is above zero.
+    #[must_use]
+    pub fn new(rate: f64, arrivals: Arrivals, seed: u64) -> Schedule {
+        let gap_ns = 1e9 / rate;
+        let rng = |name: &[u8]| seed::rng(seed::stream(seed, &[b"load", name]));
+        let clock = match arrivals {
+            Arrivals::Constant => Clock::Constant { gap_ns },
+            Arrivals::Poisson => Clock::Poisson { gap_ns, at_ns: 0.0, rng: rng(b"arrivals") },
+        };
+        let picker = Picker { count: 1, draw: None, rng: rng(b"queries") };
+        Schedule { clock, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
+    }
+
+    /// Goes through `count` queries (none counts as one) in this order.
+    #[must_use]
+    pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
+        let count = count.max(1) as u64;
+        self.picker.count = count;
+        self.picker.draw = match order {
+            QueryOrder::InOrder => None,
+            // Fails for an empty range only.
+            QueryOrder::Random => Uniform::new(0, count).ok(),
+        };
+        self
+    }
+
+    /// Ends after a warm-up, in nanoseconds, and what `extent` says.
+    #[must_use]
+    pub fn with_extent(mut self, warmup_ns: u64, extent: Extent) -> Schedule {
+        self.warmup_ns = warmup_ns;
+        self.extent = Some(extent);
+        self
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        let at_ns = self.clock.next(self.index);
+        let warmup = at_ns < self.warmup_ns;
+        let over = match self.extent {
+            None => false,
+            Some(Extent::Duration { ns }) => at_ns >= self.warmup_ns.saturating_add(ns),
+            Some(Extent::Requests(count)) => !warmup && self.measured >= count,
+        };
+        if over {
+            return None;
+        }
+        let slot = Slot { index: self.index, at_ns, query: self.picker.next(self.index), warmup };
+        self.index += 1;
+        self.measured += u64::from(!warmup);
+        Some(slot)
+    }
+}
+
+/// Draws intended times.
+#[derive(Debug, Clone)]
+enum Clock {
+    Constant {
+        gap_ns: f64,
+    },
+    Poisson {
+        gap_ns: f64,
+        /// The time of the last slot. A double counts single nanoseconds for 104 days.
+        at_ns: f64,
+        rng: Pcg64Mcg,
+    },
+}
+
+impl Clock {
+    /// The time of slot `index`, in nanoseconds; called once for each, in order.
+    fn next(&mut self, index: u64) -> u64 {
+        let exact = match self {
+            // Not a sum: rounding errors would add up to a drift.
+            Clock::Constant { gap_ns } => index as f64 * *gap_ns,
+            Clock::Poisson { gap_ns, at_ns, rng } => {
+                let gap: f64 = Exp1.sample(rng);
+                *at_ns += gap * *gap_ns;
+                *at_ns
+            }
+        };
+        exact.round() as u64
+    }
+}
+
+/// Picks queries.
+#[derive(Debug, Clone)]
+struct Picker {
+    count: u64,
+    /// Over 64 bits on every machine, so that a seed draws the same everywhere.
+    draw: Option<Uniform<u64>>,
+    rng: Pcg64Mcg,
+}
+
+impl Picker {
+    fn next(&mut self, index: u64) -> usize {
+        let query = match &self.draw {
+            Some(draw) => draw.sample(&mut self.rng),
+            None => index % self.count,
+        };
+        // Below `count`, which was a usize.
+        query as usize
+    }
+}

@@ -1,0 +1,86 @@
+//! Failures are counted by kind and kept out of the latencies.
+
+mod common;
+
+use std::future::pending;
+
+use common::{MS, Server, answer, next_head, plan_for, say, target};
+use curtail_load::{Errors, run};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Does what the request's target says.
+async fn misbehave(mut stream: TcpStream) {
+    while let Some(head) = next_head(&mut stream).await {
+        match target(&head) {
+            "/ok" => answer(&mut stream, 200, "fine").await,
+            "/created" => answer(&mut stream, 201, "").await,
+            "/busy" => answer(&mut stream, 503, "").await,
+            "/gone" => answer(&mut stream, 404, "no").await,
+            "/moved" => answer(&mut stream, 302, "").await,
+            "/closed" => return,
+            "/reset" => {
+                let _ = stream.set_zero_linger();
+                return;
+            }
+            "/half" => {
+                return say(&mut stream, "HTTP/1.1 200 \r\ncontent-length: 9\r\n\r\nhal").await;
+            }
+            "/garbage" => return say(&mut stream, "SSH-2.0-Server\r\n").await,
+            "/lengths" => {
+                let lengths = "content-length: 0\r\ncontent-length: 1\r\n";
+                return say(&mut stream, &format!("HTTP/1.1 200 \r\n{lengths}\r\n")).await;
+            }
+            _ => pending().await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_failure_is_counted_as_what_it_is() {
+    let server = Server::start(misbehave).await;
+    let mut plan = server.plan(200.0, 44);
+    let queries = [
+        "/ok", "/created", "/busy", "/gone", "/moved", "/closed", "/reset", "/half", "/garbage",
+        "/lengths", "/silent",
+    ];
+    plan.queries = queries.map(str::to_owned).to_vec();
+    plan.timeout_ns = 1_000 * MS;
+    let mut statuses = Vec::new();
+    let report = run(
+        &plan,
+        pending(),
+        |_| {},
+        |answer| {
+            assert!(answer.query < 5, "{answer:?}");
+            statuses.push(answer.status);
+        },
+    )
+    .await
+    .unwrap();
+    let errors = Errors {
+        connect: 0,
+        timeout: 4,
+        reset: 12,
+        malformed: 8,
+        status_5xx: 4,
+        status_other: 8,
+        dropped: 0,
+    };
+    assert_eq!(report.errors, errors, "{report:?}");
+    assert_eq!((report.requests, report.histogram.len()), (44, 8));
+    // The time-outs took a second, the good answers did not.
+    assert!(report.latency_ns.max.unwrap() < 1_000 * MS);
+    assert!(!report.valid);
+    assert!(report.first_error.is_some());
+    statuses.sort_unstable();
+    assert_eq!(statuses, [[200; 4], [201; 4], [302; 4], [404; 4], [503; 4]].concat());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_counted() {
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let report = run(&plan_for(unused, 500.0, 10), pending(), |_| {}, |_| {}).await.unwrap();
+    assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
+    assert_eq!((report.latency_ns.max, report.valid), (None, false));
+    assert!(report.first_error.unwrap().contains("cannot connect"));
+}

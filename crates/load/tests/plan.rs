@@ -1,0 +1,134 @@
+//! Bad input is refused with a text that says what is wrong.
+
+use std::fs;
+
+use curtail_load::{
+    Arrivals, Extent, LoadError, Plan, PlanError, QueriesError, Target, TargetError, parse_header,
+    read_queries, run,
+};
+
+fn plan() -> Plan {
+    Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0)
+}
+
+#[test]
+fn targets_are_host_port_and_path() {
+    for (text, host, port, path) in [
+        ("http://127.0.0.1:8080/path", "127.0.0.1", 8080, "/path"),
+        ("http://localhost:80", "localhost", 80, "/"),
+        ("HTTP://a-b.example:1/x/y?q=1&r=%20", "a-b.example", 1, "/x/y?q=1&r=%20"),
+        ("http://h:65535?q=1", "h", 65535, "/?q=1"),
+        ("http://[::1]:9000/a:b", "::1", 9000, "/a:b"),
+    ] {
+        let target: Target = text.parse().unwrap();
+        assert_eq!((target.host(), target.port(), target.path()), (host, port, path), "{text}");
+        assert_eq!(target.to_string().parse(), Ok(target));
+    }
+}
+
+#[test]
+fn other_targets_are_refused() {
+    type Kind = fn(String) -> TargetError;
+    let cases: [(&str, Kind); 22] = [
+        ("", TargetError::Scheme),
+        ("127.0.0.1:8080/path", TargetError::Scheme),
+        ("ftp://h:1/", TargetError::Scheme),
+        ("https://h:443/", TargetError::Https),
+        ("http://", TargetError::NoHost),
+        ("http://:80/", TargetError::NoHost),
+        ("http:///path", TargetError::NoHost),
+        ("http://a b:80/", TargetError::BadHost),
+        ("http://ä:80/", TargetError::BadHost),
+        ("http://[::1:80/", TargetError::BadHost),
+        ("http://[::1]x:80/", TargetError::BadHost),
+        ("http://[name]:80/", TargetError::BadHost),
+        ("http://me:secret@h:80/", TargetError::UserInfo),
+        ("http://h/path", TargetError::NoPort),
+        ("http://h:/path", TargetError::NoPort),
+        ("http://h:0/", TargetError::BadPort),
+        ("http://h:65536/", TargetError::BadPort),
+        ("http://h:+80/", TargetError::BadPort),
+        ("http://::1:80/", TargetError::NoHost),
+        ("http://h:80/a#b", TargetError::Fragment),
+        ("http://h:80/a b", TargetError::BadPath),
+        ("http://h:80/\r\nx", TargetError::BadPath),
+    ];
+    for (text, kind) in cases {
+        let error = text.parse::<Target>().unwrap_err();
+        assert_eq!(error, kind(text.to_owned()));
+        assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    type Change = fn(&mut Plan);
+    let cases: [(Change, &str); 11] = [
+        (|plan| plan.rate = 0.0, "rate 0 "),
+        (|plan| plan.rate = f64::NAN, "rate NaN "),
+        (|plan| plan.rate = f64::INFINITY, "rate inf "),
+        (|plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
+        (|plan| plan.connections = 0, "0 connections"),
+        (|plan| plan.timeout_ns = 0, "a time-out of 0 ns"),
+        (|plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60000000001 ns"),
+        (|plan| plan.headers = vec![("Connection".into(), "close".into())], "`Connection`"),
+        (|plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
+        (|plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),
+        (|plan| plan.queries = vec!["/fine".into(), "/not fine".into()], "query `/not fine`"),
+    ];
+    for (change, text) in cases {
+        let mut plan = plan();
+        assert_eq!(plan.check(), Ok(()));
+        change(&mut plan);
+        let error = plan.check().unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_refuses_what_it_cannot_do() {
+    let mut bad = plan();
+    bad.connections = 0;
+    let error = run(&bad, std::future::pending(), |_| {}, |_| {}).await.unwrap_err();
+    assert!(matches!(error, LoadError::Plan(PlanError::Connections(0))));
+}
+
+#[test]
+fn headers_and_arrivals_are_read() {
+    let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+    assert_eq!(parse_header("k: v"), pair("k", "v"));
+    assert_eq!(parse_header("k:v:w"), pair("k", "v:w"));
+    assert_eq!(parse_header("k:"), pair("k", ""));
+    for text in ["", "k", ": v"] {
+        assert_eq!(parse_header(text), Err(PlanError::HeaderSyntax(text.to_owned())));
+    }
+    assert_eq!("poisson".parse(), Ok(Arrivals::Poisson));
+    assert_eq!("constant".parse(), Ok(Arrivals::Constant));
+    assert_eq!("bursty".parse::<Arrivals>(), Err(PlanError::Arrivals("bursty".to_owned())));
+}
+
+#[test]
+fn queries_are_read_from_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("queries");
+    fs::write(&file, "/a\r\n\n  /b?q=1  \n/c").unwrap();
+    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b?q=1", "/c"]);
+}
+
+#[test]
+fn bad_files_of_queries_are_refused_with_the_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("queries");
+    let error = |bytes: &[u8]| {
+        fs::write(&file, bytes).unwrap();
+        read_queries(&file).unwrap_err()
+    };
+    for (text, bad) in [("/a\n\nb\n", 3), ("/a\n/b c\n", 2), ("/ä", 1), ("/a#b", 1)] {
+        let error = error(text.as_bytes());
+        assert!(error.to_string().contains(&format!("queries:{bad}: ")), "{error}");
+    }
+    assert!(matches!(error(b"\n \n"), QueriesError::Empty { .. }));
+    assert!(matches!(error(b"/\xff"), QueriesError::Read { .. }));
+    let missing = read_queries(directory.path().join("missing")).unwrap_err();
+    assert!(matches!(missing, QueriesError::Read { .. }));
+}
