@@ -4,12 +4,15 @@
 //! something; 130 interrupted.
 
 mod exit;
+mod load;
+mod progress;
 mod proxy;
 mod signals;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use exit::Stop;
 
 /// Cut the tail latency of replicated services: measure, decide, act.
 #[derive(Parser)]
@@ -23,12 +26,27 @@ struct Args {
 enum Verb {
     /// Put a proxy in front of a replicated service
     Proxy(proxy::Args),
+    /// Send requests at a fixed rate and report honest latencies
+    Load(load::Args),
 }
 
 fn main() -> ExitCode {
     // Clap exits with 2 on bad usage, as we do on bad input.
     let done = match Args::parse().verb {
         Verb::Proxy(args) => proxy::run(&args),
+        Verb::Load(args) => load::run(&args),
     };
     exit::code(done)
+}
+
+/// A runtime on all cores.
+fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
+    let building = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))
+}
+
+/// A value as people and programs can read it.
+fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
+    serde_json::to_string_pretty(value)
+        .map_err(|error| Stop::Lacking(format!("cannot write JSON: {error}")))
 }

@@ -55,10 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Stop::Lacking(format!("no runtime: {error}")))?;
+    let runtime = crate::runtime()?;
     let done = runtime.block_on(serve(config, args.seed));
     // Whatever still runs was given its time.
     runtime.shutdown_background();

@@ -1,0 +1,167 @@
+//! `curtail load`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use curtail_load::{Arrivals, Extent, LoadError, Plan, QueryOrder, Report, Snapshot, Target};
+
+use crate::exit::Stop;
+use crate::progress;
+use crate::signals::Termination;
+
+/// Send requests at a fixed rate, whatever the answers do, and report honest latencies.
+///
+/// Open loop: every request has an intended time, and its latency counts from there, so a stall
+/// shows in all requests that it delays. The run is *invalid* (exit code 1) when the figures would
+/// not be of the load that was asked for.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail load http://127.0.0.1:8080/search?q=rust --rate 500 --duration 10s
+  curtail load http://127.0.0.1:8080 --rate 200 --queries targets.txt --json")]
+pub(crate) struct Args {
+    /// Where to: http://HOST:PORT/PATH
+    target: Target,
+    /// Requests per second
+    #[arg(long, value_name = "N")]
+    rate: f64,
+    /// Gaps between requests: poisson or constant
+    #[arg(long, default_value = "poisson")]
+    arrivals: Arrivals,
+    /// For how long
+    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, conflicts_with = "requests")]
+    duration: u64,
+    /// So many requests, rather than a duration
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Requests sent before the measured ones
+    #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span)]
+    warmup: u64,
+    /// Connections at most
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    connections: usize,
+    /// A request without an answer for so long has failed
+    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span)]
+    timeout: u64,
+    /// A header to send, like 'x-shard: 0'; may be repeated
+    #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
+    header: Vec<(String, String)>,
+    /// Request targets, one per line, sent in turn
+    #[arg(long, value_name = "FILE")]
+    queries: Option<PathBuf>,
+    /// Draw from the queries at random rather than in turn
+    #[arg(long, requires = "queries")]
+    shuffle: bool,
+    /// Same seed, same schedule and queries
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    seed: u64,
+    /// Print one JSON document on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn span(text: &str) -> Result<u64, String> {
+    curtail_dist::duration::parse(text).map_err(|error| error.to_string())
+}
+
+fn plan(args: &Args) -> Result<Plan, Stop> {
+    let extent = match args.requests {
+        Some(requests) => Extent::Requests(requests),
+        None => Extent::Duration { ns: args.duration },
+    };
+    let queries = match &args.queries {
+        Some(file) => {
+            curtail_load::read_queries(file).map_err(|error| Stop::BadInput(error.to_string()))?
+        }
+        None => Vec::new(),
+    };
+    let order = if args.shuffle { QueryOrder::Random } else { QueryOrder::InOrder };
+    let plan = Plan {
+        arrivals: args.arrivals,
+        extent,
+        connections: args.connections,
+        headers: args.header.clone(),
+        queries,
+        order,
+        timeout_ns: args.timeout,
+        warmup_ns: args.warmup,
+        seed: args.seed,
+        ..Plan::new(args.target.clone(), args.rate)
+    };
+    plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
+    Ok(plan)
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let plan = plan(args)?;
+    let runtime = crate::runtime()?;
+    let report = runtime.block_on(async {
+        let mut signals =
+            Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        let bar = progress::spinner();
+        let told = |at: &Snapshot| bar.set_message(line(at));
+        let report = curtail_load::run(&plan, signals.next(), told, |_| {}).await;
+        bar.finish_and_clear();
+        report.map_err(|error| match error {
+            LoadError::Thread(_) => Stop::Lacking(error.to_string()),
+            LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
+        })
+    })?;
+    if let Some(warning) = report.warning() {
+        eprintln!("warning: {warning}");
+    }
+    if args.json {
+        println!("{}", crate::json(&report)?);
+    } else {
+        print!("{}", table(&report));
+    }
+    Ok(match report {
+        Report { partial: true, .. } => ExitCode::from(130),
+        Report { valid: false, .. } => ExitCode::from(1),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// What goes on, in a line.
+fn line(at: &Snapshot) -> String {
+    let Snapshot { elapsed_ns, warming_up, sent, answered, errors, p99_ns } = *at;
+    let phase = if warming_up { "warming up" } else { "measuring" };
+    let p99 = p99_ns.map_or_else(|| "–".into(), ms);
+    let seconds = elapsed_ns as f64 / 1e9;
+    format!(
+        "{phase} {seconds:5.1} s   sent {sent}   answered {answered}   errors {errors}   p99 {p99}"
+    )
+}
+
+fn ms(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+fn table(report: &Report) -> String {
+    use std::fmt::Write as _;
+    let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
+    let mut text = format!(
+        "offered {:.1}/s, achieved {:.1}/s, {} requests, {} without a good answer\n\n",
+        report.offered_rate,
+        report.achieved_rate,
+        report.requests,
+        report.errors.total()
+    );
+    let rows = [
+        ("latency", &report.latency_ns),
+        ("uncorrected", &report.uncorrected_ns),
+        ("schedule lag", &report.schedule_lag_ns),
+    ];
+    let _ = writeln!(text, "{:<14}{:>14}{:>14}{:>14}{:>14}", "", "p50", "p99", "p99.9", "max");
+    for (name, of) in rows {
+        let [p50, p99, p999, max] = [of.p50, of.p99, of.p999, of.max].map(shown);
+        let _ = writeln!(text, "{name:<14}{p50:>14}{p99:>14}{p999:>14}{max:>14}");
+    }
+    if let Some(error) = &report.first_error {
+        let _ = writeln!(text, "\nfirst failure: {error}");
+    }
+    for reason in &report.invalid_because {
+        let _ = writeln!(text, "\ninvalid: {reason}");
+    }
+    text
+}
