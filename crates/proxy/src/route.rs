@@ -291,3 +291,199 @@ fn rendezvous(shards: &[(u64, usize)], key: &[u8]) -> Option<usize> {
     // Not `max_by_key`, which prefers the last.
     weighed.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, shard)| shard)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A router for services of two shards, `0` and `b c`, with these extra lines each.
+    fn router(services: &[&str]) -> Router {
+        let mut text = String::new();
+        for (at, lines) in services.iter().enumerate() {
+            text += &format!(
+                "[[service]]\nname = \"{at}\"\npolicy = \"random\"\n{lines}\n\
+                 [[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:90{at}1\"]\n\
+                 [[service.shard]]\nname = \"b c\"\nreplicas = [\"127.0.0.1:90{at}2\"]\n"
+            );
+        }
+        Router::new(&crate::config::parse("test", &text).expect("a configuration"))
+    }
+
+    fn none(_: &str) -> Option<&'static [u8]> {
+        None
+    }
+
+    #[test]
+    fn the_longest_prefix_of_whole_segments_wins() {
+        let by = "shard_by = { query = \"s\" }";
+        let router = router(&[
+            &format!("{by}\nroute = {{ path_prefix = \"/a\" }}"),
+            &format!("{by}\nroute = {{ path_prefix = \"/a/b/\" }}"),
+            &format!(
+                "{by}\nroute = [{{ path_prefix = \"/a\", method = \"POST\" }}, {{ path_prefix = \"/a/b/c\", method = \"PUT\" }}]"
+            ),
+            &format!("{by}\nroute = {{ path_prefix = \"/long/way/to/go\" }}"),
+        ]);
+        for (method, target, service) in [
+            ("GET", "/a?s=0", Some(0)),
+            ("GET", "/a/?s=0", Some(0)),
+            ("GET", "/a/x?s=0", Some(0)),
+            ("GET", "/a//b?s=0", Some(0)),
+            ("GET", "/a/b?s=0", Some(1)),
+            ("GET", "/a/b/c/d/e/f/g?s=0", Some(1)),
+            ("PUT", "/a/b/c?s=0", Some(2)),
+            ("POST", "/a/b/c?s=0", Some(1)),
+            ("POST", "/a/x?s=0", Some(2)),
+            ("GET", "/long/way/to/go?s=0", Some(3)),
+            ("GET", "/long/way/to/go/on/and/on?s=0", Some(3)),
+            ("GET", "/long/way/to?s=0", None),
+            ("GET", "/ab?s=0", None),
+            ("GET", "/a%2Fb?s=0", None),
+            ("GET", "/?s=0", None),
+            ("GET", "/b?s=/a", None),
+            ("OPTIONS", "*", None),
+            ("GET", "", None),
+        ] {
+            let found = router.route(method, target, none);
+            assert_eq!(found.as_ref().ok().map(|at| at.service), service, "{method} {target}");
+            if let Err(error) = found {
+                assert_eq!((error.status(), error.why), (404, NoTarget::Service));
+                assert_eq!(error.text(), "no service takes this path and method");
+            }
+        }
+    }
+
+    #[test]
+    fn everything_goes_to_a_service_without_routes() {
+        let router = router(&["shard_by = { path_segment = 0 }"]);
+        let target = router.route("GET", "/0/x/y/z", none).expect("the only service");
+        assert_eq!((target.service, target.shard), (0, 0));
+    }
+
+    #[test]
+    fn the_key_names_the_shard() {
+        let header = router(&["shard_by = { header = \"X-Shard\" }"]);
+        let query = router(&["shard_by = { query = \"k k\" }"]);
+        let segment = router(&["shard_by = { path_segment = 1 }"]);
+        for (router, target, value, shard) in [
+            (&header, "/", Some("0"), Ok(0)),
+            (&header, "/", Some("b c"), Ok(1)),
+            (&header, "/", Some("1"), Err(404)),
+            (&header, "/", Some(""), Err(400)),
+            (&header, "/", None, Err(400)),
+            (&query, "/?a=1&k%20k=b%20c&k%20k=0", None, Ok(1)),
+            (&query, "/?k k=0", None, Ok(0)),
+            (&query, "/?k%20k=b+c", None, Err(404)),
+            (&query, "/?k%20k=%ff%zz", None, Err(404)),
+            (&query, "/?k%20k", None, Err(400)),
+            (&query, "/?kk=0", None, Err(400)),
+            (&query, "/", None, Err(400)),
+            (&segment, "/0/b%20c?x", None, Ok(1)),
+            (&segment, "/x/0/y", None, Ok(0)),
+            (&segment, "/0", None, Err(400)),
+            (&segment, "/0/", None, Err(400)),
+            (&segment, "/0/0x", None, Err(404)),
+        ] {
+            let lookup = |name: &str| {
+                assert_eq!(name, "x-shard");
+                value.map(str::as_bytes)
+            };
+            let found = router.route("GET", target, lookup);
+            let found = found.map(|target| target.shard).map_err(|error| error.status());
+            assert_eq!(found, shard, "{target} {value:?}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_key_on_one_line() {
+        for (by, target, text) in [
+            ("{ header = \"X-Shard\" }", "/", "the header x-shard is missing"),
+            (
+                "{ query = \"s\" }",
+                "/?s=9",
+                "the query parameter s names a shard that does not exist",
+            ),
+            ("{ path_segment = 2 }", "/", "segment 2 of the path is missing"),
+            ("{ hash = { header = \"k\" } }", "/", "the header k is missing"),
+        ] {
+            let router = router(&[&format!("shard_by = {by}")]);
+            let error = router.route("GET", target, none).expect_err(by);
+            assert!(error.text().starts_with(text) && !error.text().contains('\n'), "{error}");
+            assert_eq!(error.service, Some(0));
+        }
+    }
+
+    #[test]
+    fn idempotent_methods_and_routes_may_be_repeated() {
+        let router =
+            router(&["shard_by = { query = \"s\" }\nidempotent_methods = [\"GET\"]\nroute = [\
+             { path_prefix = \"/\" }, { path_prefix = \"/yes\", idempotent = true }, \
+             { path_prefix = \"/no\", idempotent = false }, \
+             { path_prefix = \"/some\", method = \"POST\", idempotent = true }]"]);
+        for (method, target, may) in [
+            ("GET", "/?s=0", true),
+            ("HEAD", "/?s=0", false),
+            ("get", "/?s=0", false),
+            ("POST", "/x?s=0", false),
+            ("POST", "/yes?s=0", true),
+            ("GET", "/no?s=0", false),
+            ("POST", "/some?s=0", true),
+            ("PUT", "/some?s=0", false),
+        ] {
+            let found = router.route(method, target, none).expect(target);
+            assert_eq!((found.may_retry, found.may_duplicate), (may, may), "{method} {target}");
+        }
+    }
+
+    /// A router that hashes to shards of these names.
+    fn hashing(names: &[&str]) -> Router {
+        let mut text = String::from(
+            "[[service]]\nname = \"a\"\npolicy = \"random\"\nshard_by = { hash = { header = \"k\" } }\n",
+        );
+        for (at, name) in names.iter().enumerate() {
+            let replica = format!("\"127.0.0.1:{}\"", 9000 + at);
+            text += &format!("[[service.shard]]\nname = {name:?}\nreplicas = [{replica}]\n");
+        }
+        Router::new(&crate::config::parse("test", &text).expect("a configuration"))
+    }
+
+    fn places<'n>(names: &[&'n str]) -> Vec<&'n str> {
+        let router = hashing(names);
+        let keys = (0..4000).map(|key| key.to_string());
+        keys.map(|key| {
+            let found = router.route("GET", "/", |_| Some(key.as_bytes())).expect("a shard");
+            names[found.shard]
+        })
+        .collect()
+    }
+
+    #[test]
+    fn hashing_spreads_keys_and_moves_as_few_as_it_can() {
+        let before = places(&["a", "b", "c", "d"]);
+        for name in ["a", "b", "c", "d"] {
+            let share = before.iter().filter(|&&at| at == name).count();
+            assert!((850..1150).contains(&share), "{name} has {share} of 4000");
+        }
+        assert_eq!(before, places(&["c", "a", "d", "b"]), "the order does not matter");
+        for (before, after) in before.iter().zip(places(&["a", "b", "c", "d", "e"])) {
+            assert!(after == *before || after == "e", "only the new shard takes keys");
+        }
+        for (before, after) in before.iter().zip(places(&["a", "b", "d"])) {
+            assert!(after == *before || *before == "c", "only the lost shard gives keys");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_the_documented_one_and_stays() {
+        // The reference vector of XXH64, so that others can compute the shard of a key.
+        assert_eq!(xxh64(b"", 0), 0xef46_db37_51d8_e999);
+        let weight =
+            |name: &str, key: &[u8]| xxh64(&xxh64(key, 0).to_le_bytes(), xxh64(name.as_bytes(), 0));
+        let names = ["a", "b", "c", "d"];
+        for (key, place) in places(&names).into_iter().enumerate() {
+            let key = key.to_string();
+            let best = names.iter().max_by_key(|name| weight(name, key.as_bytes()));
+            assert_eq!(best, Some(&place), "{key}");
+        }
+    }
+}

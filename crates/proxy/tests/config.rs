@@ -162,6 +162,8 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
 #[test]
 fn the_schema_documents_every_key() {
     let schema = config::schema();
+    assert!(!schema.to_string().contains("null"), "TOML has no null");
+    assert_eq!(schema["required"], serde_json::json!(["service"]));
     let tables = schema["$defs"].as_object().expect("tables");
     assert!(tables.contains_key("Service") && tables.contains_key("Shard"));
     for (name, table) in tables {
@@ -188,7 +190,8 @@ fn limits_are_those_of_the_file() {
 
 #[test]
 fn a_server_holds_what_the_policy_lets_it() {
-    for (policy, gate) in [("laedge", 2), ("bounded:5", 5), ("laedge+bounded:6", 6), ("random", 128)]
+    for (policy, gate) in
+        [("laedge", 2), ("bounded:5", 5), ("laedge+bounded:6", 6), ("random", 128)]
     {
         let text = MINIMAL.replace("\"laedge\"", &format!("{policy:?}"));
         let config = parse(&text.replace("slots = 1", "slots = 2"));
@@ -198,7 +201,8 @@ fn a_server_holds_what_the_policy_lets_it() {
 
 #[test]
 fn health_and_admin_can_be_switched_off() {
-    let text = format!("[listen]\nadmin = false\n{}", MINIMAL.replace("slots", "health = false\nslots"));
+    let text =
+        format!("[listen]\nadmin = false\n{}", MINIMAL.replace("slots", "health = false\nslots"));
     let config = parse(&text);
     assert_eq!(config.listen.admin, None);
     assert_eq!(config.services[0].health, None);
@@ -206,7 +210,8 @@ fn health_and_admin_can_be_switched_off() {
 
 #[test]
 fn sizes_and_durations_have_all_units() {
-    for (text, bytes) in [("7B", 7), ("64KiB", 65_536), ("10MB", 10_000_000), ("0.5 MiB", 524_288)] {
+    for (text, bytes) in [("7B", 7), ("64KiB", 65_536), ("10MB", 10_000_000), ("0.5 MiB", 524_288)]
+    {
         let file = MINIMAL.replace("slots", &format!("max_request_body = {text:?}\nslots"));
         assert_eq!(parse(&file).services[0].max_request_body, bytes, "{text}");
     }
@@ -218,7 +223,8 @@ fn sizes_and_durations_have_all_units() {
 
 #[test]
 fn services_shards_and_routes_may_be_single_tables() {
-    let text = MINIMAL.replace("[[service]]", "[service]").replace("[[service.shard]]", "[service.shard]");
+    let text =
+        MINIMAL.replace("[[service]]", "[service]").replace("[[service.shard]]", "[service.shard]");
     assert_eq!(parse(&text), parse(MINIMAL));
 }
 
@@ -243,7 +249,10 @@ fn shards_that_share_servers_share_a_cell() {
         assert!(cell.topology.servers.iter().all(|server| server.slots == 2));
         let addresses: Vec<_> = cell.servers.iter().map(|&at| service.servers[at]).collect();
         assert_eq!(cell.addresses, addresses);
-        service.policy.build(&cell.topology, service.limits(), curtail_kernel::rng(1)).expect("builds");
+        service
+            .policy
+            .build(&cell.topology, service.limits(), curtail_kernel::rng(1))
+            .expect("builds");
     }
     let all: usize = cells.cells.iter().map(|cell| cell.servers.len()).sum();
     assert_eq!(all, service.servers.len(), "every server is in one cell");
@@ -253,10 +262,12 @@ fn shards_that_share_servers_share_a_cell() {
 
 /// Is every group of shards that share a server in one cell, and no other shard with them?
 fn is_partition(shards: &[Vec<u16>]) -> Result<(), TestCaseError> {
-    let mut text = "[[service]]\nname = \"a\"\npolicy = \"random\"\nshard_by = { query = \"k\" }\n".to_string();
+    let mut text = "[[service]]\nname = \"a\"\npolicy = \"random\"\nshard_by = { query = \"k\" }\n"
+        .to_string();
     for (at, ports) in shards.iter().enumerate() {
         let replicas: Vec<_> = ports.iter().map(|port| format!("\"10.0.0.1:{port}\"")).collect();
-        text += &format!("[[service.shard]]\nname = \"{at}\"\nreplicas = [{}]\n", replicas.join(", "));
+        text +=
+            &format!("[[service.shard]]\nname = \"{at}\"\nreplicas = [{}]\n", replicas.join(", "));
     }
     let cells = parse(&text).services[0].cells();
     // Spread labels until nothing changes: slow, and plainly right.

@@ -1,7 +1,7 @@
 //! The configuration file.
 //!
-//! Two stages: [`raw`] is the file as serde sees it, the types re-exported here are what the program
-//! uses. Between them stands everything that can be wrong, said as
+//! Two stages: the private module `raw` is the file as serde sees it, the types re-exported here are
+//! what the program uses. Between them stands everything that can be wrong, said as
 //! `FILE:LINE: VALUE: what is wrong; the mend`, all of it at once. Only where the file is not even
 //! TOML is the first error the only one.
 //!
@@ -36,6 +36,10 @@ mod shards;
 mod values;
 
 use std::path::Path;
+
+use schemars::Schema;
+use schemars::transform::RecursiveTransform;
+use serde_json::Value;
 
 pub use cells::{Cell, Cells};
 pub use model::{
@@ -80,6 +84,22 @@ pub fn parse(name: &str, text: &str) -> Result<Config, ConfigErrors> {
 
 /// The JSON schema of the file, for editors and for machines that write it.
 #[must_use]
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(raw::File).to_value()
+pub fn schema() -> Value {
+    let settings = schemars::generate::SchemaSettings::default();
+    let settings = settings.with_transform(RecursiveTransform(without_null));
+    settings.into_generator().into_root_schema_for::<raw::File>().to_value()
+}
+
+/// What may be left out may be null for serde, but TOML has no null.
+fn without_null(schema: &mut Schema) {
+    if let Some(Value::Array(kinds)) = schema.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [only] = &mut **kinds {
+            let only = only.take();
+            schema.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
+        choices.retain(|choice| choice["type"] != "null");
+    }
 }

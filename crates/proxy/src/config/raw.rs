@@ -12,7 +12,7 @@ type Maybe<T> = Option<Given<T>>;
 /// The configuration of `curtail proxy`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "the tables [listen], [log] and [[service]]")]
-#[schemars(rename = "CurtailProxy")]
+#[schemars(rename = "CurtailProxy", extend("required" = ["service"]))]
 pub(super) struct File {
     /// Where the proxy listens, and how long it bears with slow clients.
     pub(super) listen: Option<Listen>,
@@ -112,6 +112,7 @@ impl LogLevel {
 /// A replicated service, in one or more shards.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table [[service]]")]
+#[schemars(extend("required" = ["name", "policy", "shard"]))]
 pub(super) struct Service {
     /// What metrics, logs and the status call it. Required.
     pub(super) name: Maybe<String>,
@@ -231,6 +232,7 @@ pub(super) struct HashKey {
 /// A part of the data, and the replicas that hold it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table [[service.shard]]")]
+#[schemars(extend("required" = ["name", "replicas"]))]
 pub(super) struct Shard {
     /// What requests, metrics and the status call it. Required.
     pub(super) name: Maybe<String>,

@@ -137,7 +137,8 @@ impl<'t> Report<'t> {
     fn excerpt(&self, at: &Range<usize>, line: usize) -> String {
         let value = self.text.get(at.clone()).unwrap_or_default().trim();
         let value = if value.is_empty() && at.end > 0 {
-            self.text.lines().nth(line - 1).unwrap_or_default().trim()
+            let line = self.text.lines().nth(line - 1).unwrap_or_default();
+            line.split(" #").next().unwrap_or_default().trim()
         } else {
             value.lines().next().unwrap_or_default()
         };

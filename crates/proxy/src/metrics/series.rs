@@ -51,6 +51,11 @@ impl Series<Counter> {
 
 impl<M: EncodeMetric> EncodeMetric for Series<M> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        if let [(labels, metric)] = &*self.list
+            && labels.is_empty()
+        {
+            return metric.encode(encoder);
+        }
         for (labels, metric) in &self.list {
             metric.encode(encoder.encode_family(labels)?)?;
         }

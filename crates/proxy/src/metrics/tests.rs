@@ -1,1 +1,161 @@
+use super::*;
 
+const CONFIG: &str = r#"
+    [[service]]
+    name = "sea\"rch"
+    policy = "bounded:3"
+    slots = 2
+    shard_by = { header = "x" }
+
+    [[service.shard]]
+    name = "0"
+    replicas = ["127.0.0.1:9001", "127.0.0.1:9002"]
+
+    [[service.shard]]
+    name = "1"
+    replicas = ["127.0.0.1:9002", "127.0.0.1:9003"]
+"#;
+
+fn metrics() -> Metrics {
+    Metrics::new(&crate::config::parse("test", CONFIG).expect("a configuration"))
+}
+
+/// Does the text have this line?
+#[track_caller]
+fn has(text: &str, line: &str) {
+    assert!(text.lines().any(|at| at == line), "no line\n{line}\nin\n{text}");
+}
+
+#[test]
+fn every_series_is_there_from_the_start() {
+    let metrics = metrics();
+    let text = metrics.render();
+    has(&text, r#"curtail_requests_total{service="sea\"rch",outcome="abandoned"} 0"#);
+    has(&text, r#"curtail_responses_total{service="sea\"rch",code="2xx"} 0"#);
+    has(&text, r#"curtail_queue_length{service="sea\"rch",shard="1"} 0"#);
+    has(&text, "curtail_connections 0");
+    has(&text, r#"curtail_rejected_total{reason="unknown_shard"} 0"#);
+    // What a server may hold is known, and is the policy's gate.
+    has(&text, r#"curtail_server_slots{service="sea\"rch",server="127.0.0.1:9003"} 3"#);
+    // Each pair of shard and replica, and no other.
+    let starts = |line: &&str| line.starts_with("curtail_copies_started_total{");
+    assert_eq!(text.lines().filter(starts).count(), 4 * StartReason::ALL.len());
+    assert!(text.ends_with("# EOF\n"));
+    assert_eq!(text, metrics.render(), "the order does not change");
+}
+
+#[test]
+fn what_is_counted_is_written() {
+    let metrics = metrics();
+    let service = metrics.service(0);
+    service.requests.inc(RequestOutcome::Shed);
+    service.responded(503);
+    service.responded(200);
+    service.responded(204);
+    metrics.shard(0, 1).queue_length.set(7);
+    let server = metrics.server(0, 1);
+    server.up.set(1);
+    server.busy.inc();
+    server.ejections.inc(EjectReason::Silent);
+    let replica = metrics.replica(0, 1, 1);
+    replica.copies_started.inc(StartReason::Hedge);
+    replica.copies_won.inc(Role::Duplicate);
+    replica.copies_ended.inc(curtail_kernel::Outcome::Reset.into());
+    replica.copies_ended.inc(CopyOutcome::Timeout);
+    replica.cancellations.inc(StopReason::Preemption);
+    replica.wasted.add_ns(1_500_000_000);
+    replica.wasted.add_ns(250_000_000);
+
+    let text = metrics.render();
+    let labels = r#"service="sea\"rch",shard="1",server="127.0.0.1:9002""#;
+    has(&text, r#"curtail_requests_total{service="sea\"rch",outcome="shed"} 1"#);
+    has(&text, r#"curtail_responses_total{service="sea\"rch",code="5xx"} 1"#);
+    has(&text, r#"curtail_responses_total{service="sea\"rch",code="2xx"} 2"#);
+    has(&text, r#"curtail_queue_length{service="sea\"rch",shard="1"} 7"#);
+    has(&text, r#"curtail_server_up{service="sea\"rch",server="127.0.0.1:9002"} 1"#);
+    has(&text, r#"curtail_server_busy{service="sea\"rch",server="127.0.0.1:9002"} 1"#);
+    let ejected =
+        r#"curtail_ejections_total{service="sea\"rch",server="127.0.0.1:9002",reason="silent"} 1"#;
+    has(&text, ejected);
+    has(&text, &format!("curtail_copies_started_total{{{labels},reason=\"hedge\"}} 1"));
+    has(&text, &format!("curtail_copies_won_total{{{labels},role=\"duplicate\"}} 1"));
+    has(&text, &format!("curtail_copies_ended_total{{{labels},outcome=\"reset\"}} 1"));
+    has(&text, &format!("curtail_copies_ended_total{{{labels},outcome=\"timeout\"}} 1"));
+    has(&text, &format!("curtail_cancellations_total{{{labels},reason=\"preemption\"}} 1"));
+    has(&text, &format!("curtail_wasted_seconds_total{{{labels}}} 1.75"));
+    // The same server works for the other shard too, and that is counted apart.
+    has(
+        &text,
+        &format!(
+            "curtail_copies_started_total{{{},reason=\"hedge\"}} 0",
+            labels.replace("\"1\"", "\"0\"")
+        ),
+    );
+    assert_eq!(service.responses.total(), 3);
+    assert_eq!(replica.wasted.get_ns(), 1_750_000_000);
+}
+
+#[test]
+fn durations_fall_into_cumulative_buckets() {
+    let metrics = metrics();
+    let duration = &metrics.service(0).request_duration;
+    // Exactly a bound belongs to it; beyond all bounds there is +Inf.
+    for ns in [0, 50_000, 50_001, 5_000_000, 30_000_000_000, 31_000_000_000] {
+        duration.record_ns(ns);
+    }
+    let text = metrics.render();
+    let bucket = |le: &str, count: u64| {
+        let labels = r#"service="sea\"rch""#;
+        let name = "curtail_request_duration_seconds_bucket";
+        has(&text, &format!("{name}{{le=\"{le}\",{labels}}} {count}"));
+    };
+    bucket("0.00005", 2);
+    bucket("0.000075", 3);
+    bucket("0.0025", 3);
+    bucket("0.005", 4);
+    bucket("15.0", 4);
+    bucket("30.0", 5);
+    bucket("+Inf", 6);
+    has(&text, r#"curtail_request_duration_seconds_count{service="sea\"rch"} 6"#);
+    has(&text, r#"curtail_request_duration_seconds_sum{service="sea\"rch"} 61.005100001"#);
+    has(&text, "# TYPE curtail_request_duration_seconds histogram");
+    has(&text, "# UNIT curtail_request_duration_seconds seconds");
+    assert_eq!(duration.count(), 6);
+}
+
+#[test]
+fn connections_are_open_until_the_guard_goes() {
+    let metrics = metrics();
+    let first = metrics.client_connected();
+    let second = metrics.client_connected();
+    drop(first);
+    metrics.rejected(Rejection::Connections);
+    metrics.rejected(crate::route::NoTarget::MissingKey);
+    metrics.rejected(&curtail_http1::Reject::BodyTimeout { limit_ms: 5 });
+    let text = metrics.render();
+    has(&text, "curtail_connections 1");
+    has(&text, "curtail_connections_accepted_total 2");
+    for reason in ["connections", "missing_key", "body_timeout"] {
+        has(&text, &format!("curtail_rejected_total{{reason=\"{reason}\"}} 1"));
+    }
+    drop(second);
+    has(&metrics.render(), "curtail_connections 0");
+}
+
+#[test]
+fn counts_of_many_threads_add_up() {
+    let metrics = metrics();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let service = metrics.service(0).clone();
+            scope.spawn(move || {
+                for ns in 0..10_000 {
+                    service.requests.inc(RequestOutcome::Answered);
+                    service.request_duration.record_ns(ns * 1000);
+                }
+            });
+        }
+    });
+    assert_eq!(metrics.service(0).requests.get(RequestOutcome::Answered), 40_000);
+    assert_eq!(metrics.service(0).request_duration.count(), 40_000);
+}
