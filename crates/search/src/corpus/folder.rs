@@ -1,0 +1,99 @@
+//! Text files under a folder, in sections.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::sections::sections;
+use super::{CorpusError, Gather};
+
+/// Larger files are skipped: they are data more often than text.
+const MAX_FILE_BYTES: u64 = 8 << 20;
+
+/// Deeper folders are skipped.
+const MAX_DEPTH: usize = 64;
+
+/// Reads the text files under `root`, recursively and sorted by path, so that ids are stable.
+/// Hidden entries and symbolic links are left out. With `extensions`, only files with one of them.
+pub(super) fn read(
+    root: &Path,
+    extensions: Option<&[&str]>,
+    gather: &mut Gather,
+) -> Result<(), CorpusError> {
+    // Only the root itself must be readable; what lies below is counted if it is not.
+    fs::read_dir(root)
+        .map_err(|source| CorpusError::Read { path: root.to_owned(), source })
+        .map(drop)?;
+    let mut walk = Walk { root, extensions, gather };
+    let _stopped_at_a_limit = walk.folder(root, 0);
+    Ok(())
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    extensions: Option<&'a [&'a str]>,
+    gather: &'a mut Gather,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: &Path, depth: usize) -> ControlFlow<()> {
+        let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let Ok(mut entries) = entries else {
+            self.gather.unreadable += 1;
+            return ControlFlow::Continue(());
+        };
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => self.folder(&path, depth + 1)?,
+                Ok(kind) if kind.is_file() && self.wanted(&path) => self.file(&path)?,
+                Ok(_) => {}
+                Err(_) => self.gather.unreadable += 1,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn wanted(&self, path: &Path) -> bool {
+        self.extensions.is_none_or(|wanted| {
+            path.extension().is_some_and(|extension| wanted.iter().any(|w| extension == *w))
+        })
+    }
+
+    fn file(&mut self, path: &Path) -> ControlFlow<()> {
+        let Ok(bytes) = read_bounded(path) else {
+            self.gather.unreadable += 1;
+            return ControlFlow::Continue(());
+        };
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            self.gather.too_large += 1;
+            return ControlFlow::Continue(());
+        }
+        // A zero byte is valid UTF-8, but no text has it.
+        let Some(text) = std::str::from_utf8(&bytes).ok().filter(|text| !text.contains('\0'))
+        else {
+            self.gather.not_text += 1;
+            return ControlFlow::Continue(());
+        };
+        let name = path.strip_prefix(self.root).unwrap_or(path).display().to_string();
+        let mut sections = sections(text).enumerate().peekable();
+        while let Some((i, section)) = sections.next() {
+            let alone = i == 0 && sections.peek().is_none();
+            let title = if alone { name.clone() } else { format!("{name} section {}", i + 1) };
+            self.gather.push(&title, section)?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// At most one byte more than the bound, whatever the length that the file claims to have.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

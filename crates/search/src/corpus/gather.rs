@@ -1,0 +1,117 @@
+//! Collects documents up to the limits and remembers what was left out.
+
+use std::ops::ControlFlow;
+
+use super::{Corpus, CorpusError, Document, Limits};
+
+/// The longest body; the rest of a longer one is left out.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// The longest title.
+const MAX_TITLE_BYTES: usize = 512;
+
+/// A corpus in the making.
+#[derive(Debug)]
+pub(super) struct Gather {
+    limits: Limits,
+    documents: Vec<Document>,
+    bytes: u64,
+    cut: Option<&'static str>,
+    shortened: u64,
+    /// Files that are not UTF-8 text.
+    pub(super) not_text: u64,
+    /// Files that are too large, with the bound in bytes.
+    pub(super) too_large: u64,
+    /// Files and folders that the system would not let us read.
+    pub(super) unreadable: u64,
+}
+
+impl Gather {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            documents: Vec::new(),
+            bytes: 0,
+            cut: None,
+            shortened: 0,
+            not_text: 0,
+            too_large: 0,
+            unreadable: 0,
+        }
+    }
+
+    /// Adds a document. `Break` means that a limit is reached and the document was not taken.
+    pub(super) fn push(&mut self, title: &str, body: &str) -> ControlFlow<()> {
+        let (title, whole) = (head(title, MAX_TITLE_BYTES), body.len());
+        let body = head(body, MAX_BODY_BYTES);
+        let bytes = (title.len() + body.len()) as u64;
+        let id = self.documents.len() as u64;
+        if id >= self.limits.max_documents {
+            self.cut = Some("documents");
+        } else if self.bytes + bytes > self.limits.max_bytes {
+            self.cut = Some("bytes");
+        }
+        if self.cut.is_some() {
+            return ControlFlow::Break(());
+        }
+        self.shortened += u64::from(body.len() < whole);
+        self.bytes += bytes;
+        self.documents.push(Document { id, title: title.to_owned(), body: body.to_owned() });
+        ControlFlow::Continue(())
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.documents.len() as u64
+    }
+
+    /// The corpus; `describe` gets the number of documents as people write it.
+    pub(super) fn finish(self, describe: impl Fn(&str) -> String) -> Result<Corpus, CorpusError> {
+        let mut description = describe(&thousands(self.len()));
+        if self.documents.is_empty() {
+            return Err(CorpusError::Empty { source_description: description });
+        }
+        let mut remarks = Vec::new();
+        if let Some(bound) = self.cut {
+            description.push_str(" (cut)");
+            let limit =
+                if bound == "bytes" { self.limits.max_bytes } else { self.limits.max_documents };
+            remarks.push(format!(
+                "the corpus stops after {} documents because of the limit of {} {bound}; raise \
+                 the limit to take more",
+                thousands(self.len()),
+                thousands(limit),
+            ));
+        }
+        let counted = [
+            (self.shortened, format!("documents shortened to {} KiB", MAX_BODY_BYTES >> 10)),
+            (self.not_text, "files skipped that are not UTF-8 text".to_owned()),
+            (self.too_large, "files skipped that are larger than 8 MiB".to_owned()),
+            (self.unreadable, "files or folders skipped that cannot be read".to_owned()),
+        ];
+        let counted = counted.into_iter().filter(|(count, _)| *count > 0);
+        remarks.extend(counted.map(|(count, what)| format!("{} {what}", thousands(count))));
+        Ok(Corpus::new(self.documents, description, remarks))
+    }
+}
+
+/// The longest beginning of at most `max` bytes that does not cut a character.
+pub(crate) fn head(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// 63666 as 63,666.
+pub(super) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

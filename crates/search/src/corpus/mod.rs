@@ -1,0 +1,170 @@
+//! Where documents come from.
+//!
+//! By default the corpus is real text that the machine has anyway, so a demo downloads nothing:
+//! the descriptions of Debian packages, else the sources and documents of the crates that cargo
+//! has downloaded. With a path it is a folder of text files or a file of JSON lines.
+//!
+//! Every source is bounded by [`Limits`], and [`Corpus::remarks`] says what a bound cut.
+
+mod apt;
+mod error;
+mod folder;
+mod gather;
+mod json_lines;
+mod sections;
+
+use std::env;
+use std::path::PathBuf;
+
+pub use error::CorpusError;
+
+use crate::fnv::Fnv;
+pub(crate) use gather::head;
+use gather::{Gather, thousands};
+
+/// A text to be found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Its place in the corpus, from 0. The same source gives the same ids.
+    pub id: u64,
+    /// What an answer shows.
+    pub title: String,
+    /// What is searched besides the title.
+    pub body: String,
+}
+
+/// Where to take documents from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Source {
+    /// Whatever real text the machine has: [`Source::Debian`], else [`Source::Cargo`].
+    #[default]
+    Default,
+    /// The package descriptions of `apt-cache dumpavail`.
+    Debian,
+    /// The sources and documents of the crates that cargo has downloaded.
+    Cargo,
+    /// A folder of text files, or a file with one JSON object per line.
+    Path(PathBuf),
+}
+
+/// How much is taken at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Documents.
+    pub max_documents: u64,
+    /// Bytes of titles and bodies together: the memory that the corpus takes.
+    pub max_bytes: u64,
+}
+
+impl Default for Limits {
+    /// 100,000 documents and 64 MiB.
+    fn default() -> Self {
+        Self { max_documents: 100_000, max_bytes: 64 << 20 }
+    }
+}
+
+/// Documents with stable ids, and where they came from.
+#[derive(Debug, Clone)]
+pub struct Corpus {
+    documents: Vec<Document>,
+    description: String,
+    remarks: Vec<String>,
+    fingerprint: String,
+}
+
+impl Corpus {
+    /// Reads a corpus.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`CorpusError`] if the source cannot be read, is malformed or holds no document.
+    pub fn load(source: &Source, limits: Limits) -> Result<Self, CorpusError> {
+        match source {
+            Source::Default => Self::load_default(limits),
+            Source::Debian => apt::load(limits).map_err(|why| CorpusError::NoDebian { why }),
+            Source::Cargo => Self::load_cargo(limits),
+            Source::Path(path) if path.is_dir() => {
+                let mut gather = Gather::new(limits);
+                folder::read(path, None, &mut gather)?;
+                gather.finish(|n| format!("{n} sections of text files under {}", path.display()))
+            }
+            Source::Path(path) => {
+                let mut gather = Gather::new(limits);
+                json_lines::read(path, &mut gather)?;
+                gather.finish(|n| format!("{n} documents of {}", path.display()))
+            }
+        }
+    }
+
+    /// A corpus made of titles and bodies, for tests and for callers with a source of their own.
+    #[must_use]
+    pub fn from_texts<I, T, B>(texts: I, description: &str) -> Self
+    where
+        I: IntoIterator<Item = (T, B)>,
+        T: Into<String>,
+        B: Into<String>,
+    {
+        let documents = (0..)
+            .zip(texts)
+            .map(|(id, (title, body))| Document { id, title: title.into(), body: body.into() })
+            .collect();
+        Self::new(documents, description.to_owned(), Vec::new())
+    }
+
+    /// The documents; the one with id `i` is at place `i`.
+    #[must_use]
+    pub fn documents(&self) -> &[Document] {
+        &self.documents
+    }
+
+    /// What the corpus is, for people: `63,666 Debian package descriptions from apt-cache
+    /// dumpavail`.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What was left out and why, one sentence each: print them.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// A hash over all documents in order. Indexes remember it.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn new(documents: Vec<Document>, description: String, remarks: Vec<String>) -> Self {
+        let mut hash = Fnv::new();
+        for document in &documents {
+            hash.write_text(&document.title);
+            hash.write_text(&document.body);
+        }
+        Self { documents, description, remarks, fingerprint: hash.hex() }
+    }
+
+    fn load_default(limits: Limits) -> Result<Self, CorpusError> {
+        let debian = match apt::load(limits) {
+            Ok(corpus) => return Ok(corpus),
+            Err(why) => why,
+        };
+        match Self::load_cargo(limits) {
+            Ok(corpus) => Ok(corpus),
+            Err(cargo) => Err(CorpusError::NoDefault { debian, cargo: cargo.to_string() }),
+        }
+    }
+
+    fn load_cargo(limits: Limits) -> Result<Self, CorpusError> {
+        let home = env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        let home = home.or_else(|| env::home_dir().map(|home| home.join(".cargo")));
+        let sources = home.unwrap_or_default().join("registry").join("src");
+        let mut gather = Gather::new(limits);
+        folder::read(&sources, Some(&["rs", "md", "txt"]), &mut gather)?;
+        gather.finish(|n| format!("{n} sections of crates under {}", sources.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Finds the best documents of one segment for a query, document at a time.
+//!
+//! Why not tantivy's `BooleanQuery` with `TopDocs`:
+//!
+//! - It adds up the scores of clauses in an order that depends on the sizes of the posting lists,
+//!   and `f32` addition is not associative. Two shards would round differently from one index.
+//! - It skips blocks of documents by bounds that were computed at indexing time with the average
+//!   length in *that segment*. With the averages of the whole corpus those bounds need not hold, and
+//!   a document of the answer may be skipped.
+//!
+//! Words and phrases are still matched and scored by tantivy; only their sum is ours. Cost: every
+//! posting of a query without a required clause is looked at; with required clauses the rarest
+//! leads and the others skip.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use tantivy::query::Scorer;
+use tantivy::{DocId, TERMINATED};
+
+use crate::query::Demand;
+
+/// A clause: the cursors over its matches in title and body.
+pub(crate) struct Part {
+    demand: Demand,
+    scorers: Vec<Box<dyn Scorer>>,
+}
+
+impl Part {
+    pub(crate) fn new(demand: Demand, scorers: Vec<Box<dyn Scorer>>) -> Self {
+        Self { demand, scorers }
+    }
+
+    /// Moves to the first match at or after `target` and returns it.
+    fn seek(&mut self, target: DocId) -> DocId {
+        let mut first = TERMINATED;
+        for scorer in &mut self.scorers {
+            let mut doc = scorer.doc();
+            if doc < target {
+                // The next document is nearly always the one asked for; skipping costs more.
+                doc = scorer.advance();
+                if doc < target {
+                    doc = scorer.seek(target);
+                }
+            }
+            first = first.min(doc);
+        }
+        first
+    }
+
+    fn score(&mut self, doc: DocId) -> f32 {
+        let here = self.scorers.iter_mut().filter(|scorer| scorer.doc() == doc);
+        here.map(Scorer::score).sum()
+    }
+
+    fn cost(&self) -> u64 {
+        self.scorers.iter().map(|scorer| scorer.cost()).sum()
+    }
+}
+
+/// Calls `found` with every matching document, in order, and its score.
+pub(crate) fn for_each_match(parts: &mut [Part], mut found: impl FnMut(DocId, f32)) {
+    let mut required: Vec<usize> =
+        (0..parts.len()).filter(|&i| parts[i].demand == Demand::Required).collect();
+    required.sort_by_key(|&i| parts[i].cost());
+    let mut from = 0;
+    loop {
+        let doc = if required.is_empty() {
+            first_optional(parts, from)
+        } else {
+            first_in_all(parts, &required, from)
+        };
+        if doc == TERMINATED {
+            return;
+        }
+        from = doc + 1;
+        if let Some(score) = score(parts, doc) {
+            found(doc, score);
+        }
+    }
+}
+
+fn first_optional(parts: &mut [Part], from: DocId) -> DocId {
+    let optional = parts.iter_mut().filter(|part| part.demand == Demand::Optional);
+    optional.map(|part| part.seek(from)).min().unwrap_or(TERMINATED)
+}
+
+fn first_in_all(parts: &mut [Part], required: &[usize], from: DocId) -> DocId {
+    let mut target = from;
+    'again: while target < TERMINATED {
+        for &i in required {
+            let doc = parts[i].seek(target);
+            if doc > target {
+                target = doc;
+                continue 'again;
+            }
+        }
+        return target;
+    }
+    TERMINATED
+}
+
+/// The score of a candidate, or `None` if an excluded clause matches it. The sum goes in the order
+/// of the clauses in the query, so it is rounded the same way in every shard.
+fn score(parts: &mut [Part], doc: DocId) -> Option<f32> {
+    let mut sum = 0.0;
+    for part in parts {
+        let matches = part.seek(doc) == doc;
+        if matches && part.demand == Demand::Excluded {
+            return None;
+        }
+        if matches {
+            sum += part.score(doc);
+        }
+    }
+    Some(sum)
+}
+
+/// A document that may be in the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    pub(crate) score: f32,
+    pub(crate) id: u64,
+    pub(crate) segment: u32,
+    pub(crate) doc: DocId,
+}
+
+/// Greater is better: the same order as [`crate::Hit::order`].
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then(other.id.cmp(&self.id))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate {}
+
+/// The best `k` candidates so far.
+pub(crate) struct Best {
+    k: usize,
+    heap: BinaryHeap<Reverse<Candidate>>,
+}
+
+impl Best {
+    pub(crate) fn new(k: usize) -> Self {
+        Self { k, heap: BinaryHeap::new() }
+    }
+
+    /// Whether a document with this score could still get in. Equal scores can: the id decides.
+    pub(crate) fn admits(&self, score: f32) -> bool {
+        let worst = self.heap.peek().map(|Reverse(worst)| worst.score);
+        self.heap.len() < self.k || worst.is_some_and(|worst| score >= worst)
+    }
+
+    pub(crate) fn offer(&mut self, candidate: Candidate) {
+        self.heap.push(Reverse(candidate));
+        if self.heap.len() > self.k {
+            self.heap.pop();
+        }
+    }
+
+    /// Best first.
+    pub(crate) fn into_sorted(self) -> Vec<Candidate> {
+        self.heap.into_sorted_vec().into_iter().map(|Reverse(candidate)| candidate).collect()
+    }
+}

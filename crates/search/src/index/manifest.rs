@@ -1,0 +1,186 @@
+//! The manifest: what an index is and what its files must look like.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::IndexError;
+use crate::fnv::hash_file;
+
+/// The version of the layout, of the schema and of how text becomes words. Raise it when one of
+/// them changes: an old index is then rebuilt.
+pub(super) const FORMAT: u32 = 1;
+
+/// The manifest's name.
+pub(super) const MANIFEST: &str = "manifest.json";
+
+/// Name of the file of document frequencies.
+pub(super) const TERMS: &str = "terms.fst";
+
+/// A larger manifest is not ours: one of [`super::MAX_SHARDS`] shards has about 2 MiB.
+const MAX_MANIFEST_BYTES: u64 = 16 << 20;
+
+/// A file of the index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Its name in its folder.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its FNV-1a hash in hexadecimal.
+    pub hash: String,
+}
+
+/// A shard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    /// How many documents it has.
+    pub documents: u64,
+    /// Its files, sorted by name.
+    pub files: Vec<FileRecord>,
+}
+
+/// What an index is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the layout.
+    pub format: u32,
+    /// [`crate::Corpus::fingerprint`] of the corpus.
+    pub fingerprint: String,
+    /// [`crate::Corpus::description`] of the corpus.
+    pub source: String,
+    /// Documents in all shards.
+    pub documents: u64,
+    /// Words in the titles of all shards.
+    pub title_tokens: u64,
+    /// Words in the bodies of all shards.
+    pub body_tokens: u64,
+    /// Different words, counted per field.
+    pub terms: u64,
+    /// The document frequencies of all words.
+    pub terms_file: FileRecord,
+    /// The shards.
+    pub shards: Vec<ShardRecord>,
+}
+
+impl Manifest {
+    /// How many shards there are.
+    #[must_use]
+    pub fn shard_count(&self) -> u32 {
+        self.shards.len() as u32 // `check` bounds it
+    }
+
+    /// Reads the manifest of an index and checks that it makes sense.
+    ///
+    /// # Errors
+    ///
+    /// Returns an [`IndexError`] if there is none, or it is of another version or damaged.
+    pub fn read(directory: &Path) -> Result<Self, IndexError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let path = directory.join(MANIFEST);
+        let damaged = |reason: String| IndexError::Manifest { path: path.clone(), reason };
+        let bytes = match fs::metadata(&path).map(|metadata| metadata.len()) {
+            Ok(0..=MAX_MANIFEST_BYTES) => fs::read(&path),
+            Ok(bytes) => return Err(damaged(format!("{bytes} bytes are too many"))),
+            Err(error) => Err(error),
+        };
+        let bytes = bytes.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => IndexError::NotAnIndex { directory: directory.to_owned() },
+            _ => IndexError::Io { path: path.clone(), source },
+        })?;
+        // The version first: another version may have other members.
+        let version: Version =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if version.format != FORMAT {
+            return Err(IndexError::Format { path, found: version.format });
+        }
+        let manifest: Self =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        manifest.check().map_err(damaged)?;
+        Ok(manifest)
+    }
+
+    /// Writes the manifest and waits until the disk has it.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), IndexError> {
+        let path = directory.join(MANIFEST);
+        let mut json = serde_json::to_vec_pretty(self).map_err(IndexError::engine(&path))?;
+        json.push(b'\n');
+        File::create(&path)
+            .and_then(|mut file| file.write_all(&json).and_then(|()| file.sync_all()))
+            .map_err(IndexError::io(&path))
+    }
+
+    /// Checks the file of document frequencies.
+    pub(crate) fn verify_terms(&self, directory: &Path) -> Result<PathBuf, IndexError> {
+        self.terms_file.verify(directory)
+    }
+
+    /// Checks that a shard exists and that its files are the ones that were written.
+    pub(crate) fn verify_shard(&self, directory: &Path, shard: u32) -> Result<PathBuf, IndexError> {
+        let record = self.shards.get(shard as usize);
+        let record = record.ok_or(IndexError::NoSuchShard { shard, shards: self.shard_count() })?;
+        let folder = shard_folder(directory, shard);
+        for file in &record.files {
+            file.verify(&folder)?;
+        }
+        Ok(folder)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let shards = self.shards.len();
+        if shards == 0 || shards > super::MAX_SHARDS as usize {
+            return Err(format!("{shards} shards"));
+        }
+        let expected = |shard: u64| (self.documents + shards as u64 - 1 - shard) / shards as u64;
+        for (number, shard) in (0..).zip(&self.shards) {
+            if shard.documents == 0 || shard.documents != expected(number) {
+                let (has, all) = (shard.documents, self.documents);
+                return Err(format!("shard {number} has {has} of {all} documents"));
+            }
+        }
+        let files = self.shards.iter().flat_map(|shard| &shard.files);
+        for file in files.chain([&self.terms_file]) {
+            // A name with a folder in it would let a forged manifest point anywhere.
+            let name = Path::new(&file.name);
+            if name.file_name() != Some(name.as_os_str()) {
+                return Err(format!("the file name {:?}", file.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FileRecord {
+    pub(super) fn of(folder: &Path, name: &str) -> Result<Self, IndexError> {
+        let path = folder.join(name);
+        let (bytes, hash) = hash_file(&path).map_err(IndexError::io(&path))?;
+        Ok(Self { name: name.to_owned(), bytes, hash })
+    }
+
+    fn verify(&self, folder: &Path) -> Result<PathBuf, IndexError> {
+        let path = folder.join(&self.name);
+        let (bytes, hash) = match hash_file(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(IndexError::Missing { path });
+            }
+            Err(source) => return Err(IndexError::Io { path, source }),
+        };
+        if (bytes, &hash) == (self.bytes, &self.hash) {
+            return Ok(path);
+        }
+        let found = format!("{bytes} bytes, hash {hash}");
+        let expected = format!("{} bytes, hash {}", self.bytes, self.hash);
+        Err(IndexError::Damaged { path, found, expected })
+    }
+}
+
+/// The folder of a shard.
+pub(super) fn shard_folder(directory: &Path, shard: u32) -> PathBuf {
+    directory.join(format!("shard-{shard}"))
+}

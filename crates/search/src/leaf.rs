@@ -1,0 +1,180 @@
+//! A leaf: the engine that answers queries from one shard.
+
+use std::path::Path;
+
+use tantivy::columnar::Column;
+use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery, Weight};
+use tantivy::schema::{Field, IndexRecordOption, TantivyDocument, Term, Value};
+use tantivy::{DocAddress, Index, ReloadPolicy, Searcher};
+
+use crate::evaluate::{Best, Candidate, Part, for_each_match};
+use crate::hit::{Hit, SearchAnswer};
+use crate::index::{GlobalStatistics, IndexError, Manifest};
+use crate::query::{Clause, Query};
+use crate::schema::{self, Fields};
+
+/// The most hits that a leaf returns at once.
+pub const MAX_HITS: usize = 1000;
+
+/// Why a query has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// Too many hits are wanted.
+    #[error("{k} hits are too many; ask for at most {MAX_HITS}")]
+    TooManyHits {
+        /// How many were asked for.
+        k: usize,
+    },
+    /// The shard cannot be read, though it was good when it was opened.
+    #[error("shard {shard}: {reason}; restart the leaf, which checks the index")]
+    Engine {
+        /// The shard.
+        shard: u32,
+        /// What the search engine says.
+        reason: String,
+    },
+}
+
+/// The engine of one shard. Searching takes `&self` and blocks on nothing but page faults, so
+/// threads share a leaf freely.
+pub struct Leaf {
+    shard: u32,
+    documents: u64,
+    fields: Fields,
+    searcher: Searcher,
+    ids: Vec<Column<u64>>,
+    statistics: GlobalStatistics,
+}
+
+impl std::fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (shard, documents) = (&self.shard, &self.documents);
+        f.debug_struct("Leaf").field("shard", shard).field("documents", documents).finish()
+    }
+}
+
+impl Leaf {
+    /// Opens one shard of an index, after checking its files. The other shards need not be there.
+    ///
+    /// Memory: the shard is mapped, not read; the statistics of the corpus are read, about 10
+    /// bytes per different word.
+    ///
+    /// # Errors
+    ///
+    /// Returns an [`IndexError`] if the index is half built or of another version, has no such
+    /// shard, or the shard is damaged.
+    pub fn open(directory: &Path, shard: u32) -> Result<Self, IndexError> {
+        let manifest = Manifest::read(directory)?;
+        let folder = manifest.verify_shard(directory, shard)?;
+        let statistics = GlobalStatistics::open(directory, &manifest)?;
+        let (searcher, ids) = open_shard(&folder).map_err(IndexError::engine(&folder))?;
+        let (documents, expected) =
+            (searcher.num_docs(), manifest.shards[shard as usize].documents);
+        if documents != expected {
+            let reason = format!("it has {documents} documents, not {expected}");
+            return Err(IndexError::Engine { path: folder, reason });
+        }
+        let fields = Fields::schema().1;
+        Ok(Self { shard, documents, fields, searcher, ids, statistics })
+    }
+
+    /// Which shard this is.
+    #[must_use]
+    pub fn shard(&self) -> u32 {
+        self.shard
+    }
+
+    /// How many documents it has.
+    #[must_use]
+    pub fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// The `k` best documents of the shard, in [`Hit::order`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Leaf::answer`].
+    pub fn search(&self, query: &Query, k: usize) -> Result<Vec<Hit>, SearchError> {
+        self.answer(query, k).map(|answer| answer.hits)
+    }
+
+    /// The `k` best documents of the shard and how many match.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`SearchError`] if `k` is above [`MAX_HITS`] or the shard cannot be read.
+    pub fn answer(&self, query: &Query, k: usize) -> Result<SearchAnswer, SearchError> {
+        if k > MAX_HITS {
+            return Err(SearchError::TooManyHits { k });
+        }
+        self.evaluate(query, k)
+            .map_err(|error| SearchError::Engine { shard: self.shard, reason: error.to_string() })
+    }
+
+    fn evaluate(&self, query: &Query, k: usize) -> tantivy::Result<SearchAnswer> {
+        let weights = query.clauses().iter().map(|clause| self.weights(clause));
+        let weights = weights.collect::<tantivy::Result<Vec<_>>>()?;
+        let mut matched = 0;
+        let mut best = Best::new(k);
+        for (segment, reader) in (0..).zip(self.searcher.segment_readers()) {
+            let mut parts = Vec::with_capacity(weights.len());
+            for (clause, weights) in query.clauses().iter().zip(&weights) {
+                let scorers = weights.iter().map(|weight| weight.scorer(reader, 1.0));
+                parts.push(Part::new(clause.demand, scorers.collect::<tantivy::Result<_>>()?));
+            }
+            let ids = &self.ids[segment as usize];
+            for_each_match(&mut parts, |doc, score| {
+                matched += 1;
+                // The id is looked up only for documents that may get in.
+                if best.admits(score)
+                    && let Some(id) = ids.first(doc)
+                {
+                    best.offer(Candidate { score, id, segment, doc });
+                }
+            });
+        }
+        let hits = best.into_sorted().into_iter().map(|candidate| self.hit(candidate));
+        let hits = hits.collect::<tantivy::Result<_>>()?;
+        Ok(SearchAnswer { shard: self.shard, matched, hits })
+    }
+
+    /// How a clause is matched and scored in each field, with the statistics of the whole corpus.
+    fn weights(&self, clause: &Clause) -> tantivy::Result<Vec<Box<dyn Weight>>> {
+        let scoring =
+            EnableScoring::enabled_from_statistics_provider(&self.statistics, &self.searcher);
+        let weight = |field| match clause.words.as_slice() {
+            [(_, word)] => {
+                let term = Term::from_field_text(field, word);
+                TermQuery::new(term, IndexRecordOption::WithFreqs).weight(scoring)
+            }
+            words => PhraseQuery::new_with_offset(terms(field, words)).weight(scoring),
+        };
+        self.fields.searched().into_iter().map(weight).collect()
+    }
+
+    fn hit(&self, candidate: Candidate) -> tantivy::Result<Hit> {
+        let address = DocAddress::new(candidate.segment, candidate.doc);
+        let document: TantivyDocument = self.searcher.doc(address)?;
+        let title = document.get_first(self.fields.title).and_then(|value| value.as_str());
+        let title = title.unwrap_or_default().to_owned();
+        Ok(Hit { id: candidate.id, score: candidate.score, title })
+    }
+}
+
+fn open_shard(folder: &Path) -> tantivy::Result<(Searcher, Vec<Column<u64>>)> {
+    let mut index = Index::open_in_dir(folder)?;
+    index.set_tokenizers(schema::tokenizers());
+    // A shard never changes while it is open: no thread that watches for changes.
+    let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+    let searcher = reader.searcher();
+    let ids =
+        searcher.segment_readers().iter().map(|segment| segment.fast_fields().u64(schema::ID));
+    let ids = ids.collect::<tantivy::Result<_>>()?;
+    Ok((searcher, ids))
+}
+
+fn terms(field: Field, words: &[(usize, String)]) -> Vec<(usize, Term)> {
+    words.iter().map(|(offset, word)| (*offset, Term::from_field_text(field, word))).collect()
+}

@@ -1,0 +1,136 @@
+//! A leaf as a server: one shard's engine behind HTTP.
+//!
+//! - `GET /search?q=QUERY&k=N` answers the shard's [`SearchAnswer`](crate::SearchAnswer) in JSON.
+//!   `k` is 1 to 1000, 10 if absent.
+//! - `GET /health` answers 200 at once, however long the queue is.
+//! - `GET /stats` answers [`LeafStats`] in JSON.
+//!
+//! # Service
+//!
+//! Queries are served first come, first served, in [`LeafConfig::slots`] slots; at most
+//! [`LeafConfig::queue`] wait, and beyond it a query gets 503. A query holds its slot from the start
+//! of its service to the end.
+//!
+//! # Stretched time
+//!
+//! A leaf always runs the real query. It may then *wait*, never spin, until `P + J` has passed since
+//! the start of service:
+//!
+//! - `P`, the query's own part, is drawn from [`LeafConfig::service_time`] by seed, shard and query
+//!   key alone, so it is the same on every replica, for every repetition, under every policy.
+//!   Without a distribution, `P` is the real time.
+//! - `J`, the hiccup, is drawn from [`LeafConfig::hiccup`] by the replica as well.
+//!
+//! The query key is the header `x-curtail-query`, else path and query of the request target. (Not a
+//! host in it: that would tell replicas apart.)
+//!
+//! # Answers say what was done
+//!
+//! `server-timing: queue;dur=…, real;dur=…, stretch;dur=…` (ms: waiting for a slot, the real query,
+//! the wait that stretched it), followed by `own;dur=…` and `hiccup;dur=…` where `P` and `J` were
+//! drawn; `x-curtail-leaf: SHARD.REPLICA`; and `x-curtail-stretched: 1` if the time was stretched.
+//!
+//! ```no_run
+//! use curtail_search::leaf_server::{Cancel, LeafConfig, LeafServer};
+//!
+//! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = LeafConfig {
+//!     listen: "127.0.0.1:0".parse()?,
+//!     index: "index".into(),
+//!     shard: 0,
+//!     replica: 1,
+//!     slots: 1,
+//!     service_time: Some("exp:5ms".parse::<curtail_dist::Spec>()?.resolve(1e6)?),
+//!     hiccup: Some("0.003:75ms".parse()?),
+//!     cancel: Cancel::Honor,
+//!     queue: 1024,
+//!     seed: 42,
+//! };
+//! let leaf = LeafServer::bind(config).await?;
+//! eprintln!("{}", leaf.announcement());
+//! leaf.serve(std::future::pending()).await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod config;
+mod draw;
+mod service;
+mod slots;
+mod stats;
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+pub use config::{Cancel, Hiccup, HiccupError, LeafConfig, LeafServerError};
+pub use stats::LeafStats;
+
+use crate::leaf::Leaf;
+use crate::serve;
+use service::LeafService;
+
+/// A leaf that has its index open and its address bound, and serves once [`LeafServer::serve`] is
+/// called. Clients may connect already.
+#[derive(Debug)]
+pub struct LeafServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    announcement: String,
+    service: LeafService,
+}
+
+impl LeafServer {
+    /// Opens the shard and binds the address.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`LeafServerError`] if the configuration is impossible, the index cannot be used or
+    /// the address cannot be bound.
+    pub async fn bind(config: LeafConfig) -> Result<Self, LeafServerError> {
+        config.check()?;
+        let (index, shard) = (config.index.clone(), config.shard);
+        // Every file of the shard is read to be checked: not on a thread that serves others.
+        let leaf = tokio::task::spawn_blocking(move || Leaf::open(&index, shard));
+        let leaf = leaf.await.map_err(|_| LeafServerError::Stopped)??;
+        let bound = serve::bind(config.listen).await;
+        let (listener, address) =
+            bound.map_err(|source| LeafServerError::Bind { address: config.listen, source })?;
+        let announcement = config.announce(address, leaf.documents());
+        let service = LeafService::new(&config, leaf);
+        Ok(Self { listener, address, announcement, service })
+    }
+
+    /// The bound address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// One line that says what about this leaf is real and what is stretched.
+    #[must_use]
+    pub fn announcement(&self) -> &str {
+        &self.announcement
+    }
+
+    /// Serves until `shutdown` resolves; running queries may then finish, within 10 s.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        serve::serve(self.listener, self.service, shutdown).await;
+    }
+}
+
+/// Binds, announces by `tracing`, and serves until `shutdown` resolves.
+///
+/// # Errors
+///
+/// As [`LeafServer::bind`].
+pub async fn run(
+    config: LeafConfig,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), LeafServerError> {
+    let server = LeafServer::bind(config).await?;
+    tracing::info!("{}", server.announcement());
+    server.serve(shutdown).await;
+    Ok(())
+}

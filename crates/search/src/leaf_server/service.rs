@@ -1,0 +1,194 @@
+//! One query through a leaf: queue, real search, stretch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curtail_http1::server::Request;
+use curtail_runtime::Timers;
+use tokio::time::Instant;
+
+use super::config::{Cancel, LeafConfig};
+use super::draw::{Drawn, Draws};
+use super::slots::{Slot, Slots};
+use super::stats::{Counters, LeafStats};
+use crate::leaf::{Leaf, SearchError};
+use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split};
+
+/// A leaf's answers.
+#[derive(Debug)]
+pub(super) struct LeafService {
+    shared: Arc<Shared>,
+    cancel: Cancel,
+}
+
+#[derive(Debug)]
+struct Shared {
+    leaf: Arc<Leaf>,
+    /// `SHARD.REPLICA`.
+    name: String,
+    replica: u32,
+    draws: Draws,
+    slots: Slots,
+    counters: Counters,
+    timers: Timers,
+}
+
+/// Why there is no answer.
+enum Failed {
+    Search(SearchError),
+    Broken,
+}
+
+/// Where the time went.
+struct Times {
+    queue: Duration,
+    real: Duration,
+    stretch: Duration,
+}
+
+impl LeafService {
+    pub(super) fn new(config: &LeafConfig, leaf: Leaf) -> Self {
+        let shared = Shared {
+            leaf: Arc::new(leaf),
+            name: format!("{}.{}", config.shard, config.replica),
+            replica: config.replica,
+            draws: Draws::new(config),
+            slots: Slots::new(config.slots, config.queue),
+            counters: Counters::default(),
+            // Tokio's own turn in milliseconds, and a service time may be a fraction of one.
+            timers: Timers::precise(),
+        };
+        Self { shared: Arc::new(shared), cancel: config.cancel }
+    }
+
+    async fn search(&self, request: &Request, parameters: &str) -> Reply {
+        let ask = match Ask::parse(parameters) {
+            Ok(ask) => ask,
+            Err(error) => return Reply::error(400, &error.to_string()),
+        };
+        let key = request.head.header(QUERY_KEY);
+        let key = key.unwrap_or(request.head.path_and_query().as_bytes());
+        let drawn = self.shared.draws.draw(key);
+        let work = Arc::clone(&self.shared).serve(ask, drawn);
+        match self.cancel {
+            Cancel::Honor => work.await,
+            // In a task of its own, it goes on when nobody awaits it. The slots and the queue bound
+            // how many such tasks there are.
+            Cancel::Ignore => {
+                let broken = |_| Reply::error(500, "the query was cut off; send it again");
+                tokio::spawn(work).await.unwrap_or_else(broken)
+            }
+        }
+    }
+}
+
+impl Service for LeafService {
+    async fn answer(&self, request: &Request) -> Reply {
+        if let Err(refusal) = check_method(request) {
+            return refusal;
+        }
+        match split(request) {
+            ("/search", parameters) => self.search(request, parameters).await,
+            ("/health", _) => Reply::healthy(),
+            ("/stats", _) => Reply::json(200, &self.shared.stats()),
+            (path, _) => {
+                let text = format!("no such path: {path}; there are /search, /health and /stats");
+                Reply::error(404, &text)
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn stats(&self) -> LeafStats {
+        let place = (self.leaf.shard(), self.replica);
+        self.counters.read(place, &self.slots, self.draws.stretches())
+    }
+
+    /// Serves a query. Dropping the future gives it up.
+    async fn serve(self: Arc<Self>, ask: Ask, drawn: Drawn) -> Reply {
+        let pending = self.counters.arrived();
+        let arrived = Instant::now();
+        let Ok(slot) = self.slots.take().await else {
+            pending.refused();
+            return self.refusal();
+        };
+        let started = Instant::now();
+        if !drawn.hiccup.is_zero() {
+            self.counters.hiccup();
+        }
+        let (slot, body) = match self.execute(slot, ask).await {
+            Ok(done) => done,
+            Err(failed) => {
+                pending.failed();
+                let text = match failed {
+                    Failed::Search(error) => error.to_string(),
+                    Failed::Broken => "the search engine failed; send another query".to_owned(),
+                };
+                return Reply::error(500, &text);
+            }
+        };
+        let done = Instant::now();
+        let real = done - started;
+        let service = drawn.own.unwrap_or(real).saturating_add(drawn.hiccup);
+        let stretched = service > real;
+        if stretched {
+            self.wait_until(started, service).await;
+        }
+        let stretch = if stretched { done.elapsed() } else { Duration::ZERO };
+        pending.served(real, stretch);
+        drop(slot);
+        let times = Times { queue: started - arrived, real, stretch };
+        let reply = Reply::json_bytes(200, body)
+            .with("server-timing", server_timing(&times, drawn))
+            .with("x-curtail-leaf", self.name.as_str());
+        if stretched { reply.with("x-curtail-stretched", "1") } else { reply }
+    }
+
+    fn refusal(&self) -> Reply {
+        let text = format!("leaf {}: too many queries wait; try again later", self.name);
+        Reply::error(503, &text).with("retry-after", "1").with("x-curtail-leaf", self.name.as_str())
+    }
+
+    /// The real search, on a thread that may block: most queries take some 100 µs, but one over a
+    /// common phrase or from a cold disk takes much longer, and would hold up every connection and
+    /// timer of its thread.
+    ///
+    /// The slot goes along. A search cannot be stopped, so where the client leaves meanwhile, the
+    /// slot is free when the search ends and no earlier: searches never outnumber the slots.
+    async fn execute(&self, slot: Slot, ask: Ask) -> Result<(Slot, Vec<u8>), Failed> {
+        let leaf = Arc::clone(&self.leaf);
+        let search = move || {
+            let answer = leaf.answer(&ask.query, ask.k).map_err(Failed::Search)?;
+            let body = serde_json::to_vec(&answer).map_err(|_| Failed::Broken)?;
+            Ok((slot, body))
+        };
+        tokio::task::spawn_blocking(search).await.unwrap_or(Err(Failed::Broken))
+    }
+
+    async fn wait_until(&self, started: Instant, service: Duration) {
+        match started.checked_add(service) {
+            Some(end) => self.timers.sleep_until(end).await,
+            // Beyond what the clock can tell, centuries from now.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The times of a query in milliseconds, in the form of the W3C's Server Timing.
+fn server_timing(times: &Times, drawn: Drawn) -> String {
+    let ms = |time: Duration| time.as_nanos() as f64 / 1e6;
+    let mut text = format!(
+        "queue;dur={}, real;dur={}, stretch;dur={}",
+        ms(times.queue),
+        ms(times.real),
+        ms(times.stretch)
+    );
+    if let Some(own) = drawn.own {
+        text.push_str(&format!(", own;dur={}", ms(own)));
+    }
+    if !drawn.hiccup.is_zero() {
+        text.push_str(&format!(", hiccup;dur={}", ms(drawn.hiccup)));
+    }
+    text
+}

@@ -1,0 +1,218 @@
+//! The query language: words, `+required`, `-excluded`, `"a phrase"`.
+//!
+//! Why not tantivy's own parser: it also takes ranges, wildcards, nested groups and boosts, whose
+//! cost has no bound that a small limit on the text would give, and its errors do not say where.
+//!
+//! Documents that match at least one plain word or phrase match; with a `+` clause, they must
+//! match all of those and the plain ones only add to the score. A clause looks into title and
+//! body. Punctuation inside a word makes it a phrase, so `real-time` means `"real time"`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::schema;
+
+/// The longest query, in bytes.
+pub const MAX_QUERY_BYTES: usize = 1024;
+
+/// The most clauses in a query.
+pub const MAX_CLAUSES: usize = 32;
+
+/// The most words in a phrase.
+pub const MAX_PHRASE_WORDS: usize = 32;
+
+/// Why a query was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The text is too long.
+    #[error("the query has {bytes} bytes, more than {MAX_QUERY_BYTES}; shorten it")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The text has too many clauses.
+    #[error(
+        "column {column}: the query has more than {MAX_CLAUSES} clauses; leave out the words that \
+         matter least"
+    )]
+    TooManyClauses {
+        /// Where the first clause too many starts, in characters from 1.
+        column: usize,
+    },
+    /// A phrase has too many words.
+    #[error("column {column}: the phrase has {words} words, more than {MAX_PHRASE_WORDS}; cut it")]
+    PhraseTooLong {
+        /// Where the phrase starts, in characters from 1.
+        column: usize,
+        /// How many words it has.
+        words: usize,
+    },
+    /// A phrase does not end.
+    #[error("column {column}: this quotation mark is never closed; add a second one")]
+    UnclosedQuote {
+        /// Where the mark is, in characters from 1.
+        column: usize,
+    },
+    /// A required clause has no word that could be found.
+    #[error(
+        "column {column}: {clause:?} is required but has no word that is indexed (letters and \
+         digits, at most 40 bytes); leave it out"
+    )]
+    NothingRequired {
+        /// Where the clause starts, in characters from 1.
+        column: usize,
+        /// The clause as written.
+        clause: String,
+    },
+    /// No clause says what to find.
+    #[error(
+        "the query {text:?} has nothing to look for; give at least one word that is not excluded"
+    )]
+    Empty {
+        /// The query as written.
+        text: String,
+    },
+}
+
+/// What a clause demands of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// Adds to the score.
+    Optional,
+    /// Must match.
+    Required,
+    /// Must not match.
+    Excluded,
+}
+
+/// A word or a phrase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Clause {
+    pub(crate) demand: Demand,
+    /// Never empty. Offsets start at 0 and have gaps where a word was too long to be indexed.
+    pub(crate) words: Vec<(usize, String)>,
+}
+
+/// A parsed query. It does not depend on an index, so a root can parse it once for all leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    text: String,
+    clauses: Vec<Clause>,
+}
+
+impl Query {
+    /// Parses a query.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`QueryError`] that says what is wrong and at which column.
+    pub fn parse(text: &str) -> Result<Self, QueryError> {
+        if text.len() > MAX_QUERY_BYTES {
+            return Err(QueryError::TooLong { bytes: text.len() });
+        }
+        let mut parser = Parser { text, at: 0 };
+        let mut analyzer = schema::analyzer();
+        let mut clauses = Vec::new();
+        while let Some(raw) = parser.next_clause()? {
+            let column = parser.column(raw.start);
+            let mut words = schema::words(&mut analyzer, raw.words);
+            let Some(&(first, _)) = words.first() else {
+                if raw.demand == Demand::Required {
+                    let clause = text[raw.start..parser.at].to_owned();
+                    return Err(QueryError::NothingRequired { column, clause });
+                }
+                continue; // a dash, a smiley: there is nothing to look for
+            };
+            if words.len() > MAX_PHRASE_WORDS {
+                return Err(QueryError::PhraseTooLong { column, words: words.len() });
+            }
+            if clauses.len() == MAX_CLAUSES {
+                return Err(QueryError::TooManyClauses { column });
+            }
+            words.iter_mut().for_each(|(offset, _)| *offset -= first);
+            clauses.push(Clause { demand: raw.demand, words });
+        }
+        if clauses.iter().all(|clause| clause.demand == Demand::Excluded) {
+            return Err(QueryError::Empty { text: text.to_owned() });
+        }
+        Ok(Self { text: text.to_owned(), clauses })
+    }
+
+    /// The query as written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn clauses(&self) -> &[Clause] {
+        &self.clauses
+    }
+}
+
+impl FromStr for Query {
+    type Err = QueryError;
+
+    fn from_str(text: &str) -> Result<Self, QueryError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A clause before it is split into words.
+struct RawClause<'a> {
+    start: usize,
+    demand: Demand,
+    words: &'a str,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn next_clause(&mut self) -> Result<Option<RawClause<'a>>, QueryError> {
+        let rest = &self.text[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        let mut rest = &self.text[start..];
+        let demand = match rest.as_bytes().first() {
+            None => return Ok(None),
+            Some(b'+') => Demand::Required,
+            Some(b'-') => Demand::Excluded,
+            Some(_) => Demand::Optional,
+        };
+        if demand != Demand::Optional {
+            rest = &rest[1..];
+            if rest.chars().next().is_none_or(char::is_whitespace) {
+                // A sign that stands alone is punctuation: `curtail - the proxy`.
+                self.at = start + 1;
+                return Ok(Some(RawClause { start, demand: Demand::Optional, words: "" }));
+            }
+        }
+        let from = self.text.len() - rest.len();
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let Some(end) = quoted.find('"') else {
+                return Err(QueryError::UnclosedQuote { column: self.column(from) });
+            };
+            self.at = from + 1 + end + 1;
+            return Ok(Some(RawClause { start, demand, words: &quoted[..end] }));
+        }
+        let end = rest.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(rest.len());
+        self.at = from + end;
+        Ok(Some(RawClause { start, demand, words: &rest[..end] }))
+    }
+
+    fn column(&self, byte: usize) -> usize {
+        self.text[..byte].chars().count() + 1
+    }
+}
+
+#[cfg(test)]
+#[path = "query_tests.rs"]
+mod tests;

@@ -1,0 +1,154 @@
+//! The root as a server: it asks one replica of every shard, or two, and merges their answers.
+//!
+//! - `GET /search?q=QUERY&k=N` answers [`RootAnswer`] in JSON. `k` is 1 to 1000, 10 if absent.
+//!   Either all shards answered or the client gets 503 with [`ShardError`]: nothing is served in
+//!   part.
+//! - `GET /health` answers 200 at once.
+//! - `GET /status` answers the shards with their servers, in the words of the proxy's `/status`.
+//!
+//! The root holds one [`Cell`] per shard, so the kernel decides which replica gets a query, when a
+//! second one does, and what waits: there is no proxy between root and leaves. Path, query string
+//! and the header `x-curtail-query` of a request go to the leaves as they came.
+//!
+//! Answers carry `x-curtail-copies`, the copies started for all shards together, and
+//! `x-curtail-queued-us`, how long the shard that waited longest waited for its first copy, in µs.
+//!
+//! A client that goes away abandons its queries. Every leaf is probed on `/health`: every 250 ms,
+//! with 500 ms to answer; one refused connection or two failures in a row take it down, and one
+//! success brings it back.
+
+mod config;
+mod fan_out;
+mod service;
+mod status;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use curtail_kernel::{Core, ServerId, Topology, rng};
+use curtail_runtime::http::{Health, Http, Settings, watch};
+use curtail_runtime::{Cell, Timers};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+pub use config::{RootConfig, RootServerError};
+pub use fan_out::{RootAnswer, ShardError};
+
+use crate::serve;
+use service::RootService;
+
+/// Answers up to so many bytes are read whole before they count, so that a leaf that stalls inside
+/// of one has not answered. Few are a tenth as long.
+const WHOLE_BYTES: u64 = 1 << 20;
+
+/// A root that has its address bound, and serves once [`RootServer::serve`] is called. Clients may
+/// connect already.
+#[derive(Debug)]
+pub struct RootServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    announcement: String,
+    cells: Vec<Cell<Http>>,
+    service: RootService,
+}
+
+impl RootServer {
+    /// Makes the cells and binds the address. The leaves need not be there yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`RootServerError`] if the configuration is impossible or the address cannot be
+    /// bound.
+    pub async fn bind(config: RootConfig) -> Result<Self, RootServerError> {
+        if config.shards.is_empty() {
+            return Err(RootServerError::NoShards);
+        }
+        let timers = Timers::precise();
+        let cells = (0..).zip(&config.shards);
+        let cells = cells.map(|(shard, replicas)| cell(&config, shard, replicas, &timers));
+        let cells = cells.collect::<Result<Vec<_>, _>>()?;
+        let bound = serve::bind(config.listen).await;
+        let (listener, address) =
+            bound.map_err(|source| RootServerError::Bind { address: config.listen, source })?;
+        let announcement = config.announce(address);
+        let service = RootService::new(&config, cells.clone());
+        Ok(Self { listener, address, announcement, cells, service })
+    }
+
+    /// The bound address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// One line that says what this root does.
+    #[must_use]
+    pub fn announcement(&self) -> &str {
+        &self.announcement
+    }
+
+    /// Serves until `shutdown` resolves; running requests may then finish, within 10 s.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let probers = probe(&self.cells);
+        serve::serve(self.listener, self.service, shutdown).await;
+        // Dropping the set ends the probers, which must live as long as queries run.
+        drop(probers);
+    }
+}
+
+/// Binds, announces by `tracing`, and serves until `shutdown` resolves.
+///
+/// # Errors
+///
+/// As [`RootServer::bind`].
+pub async fn run(
+    config: RootConfig,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), RootServerError> {
+    let server = RootServer::bind(config).await?;
+    tracing::info!("{}", server.announcement());
+    server.serve(shutdown).await;
+    Ok(())
+}
+
+fn cell(
+    config: &RootConfig,
+    shard: u32,
+    replicas: &[SocketAddr],
+    timers: &Timers,
+) -> Result<Cell<Http>, RootServerError> {
+    let count = u32::try_from(replicas.len()).unwrap_or(u32::MAX);
+    let topology = Topology::replicated(count, config.slots);
+    // Shards decide their ties independently of each other.
+    let seed = curtail_dist::seed::stream(config.seed, &[b"root", &shard.to_le_bytes()]);
+    let kernel = config
+        .policy
+        .build(&topology, config.limits, rng(seed))
+        .map_err(|source| RootServerError::Shard { shard, source })?;
+    let settings = Settings { whole_bytes: WHOLE_BYTES, ..Settings::default() };
+    Ok(Cell::new(kernel, Http::new(replicas.iter().copied(), settings), timers.clone()))
+}
+
+/// Starts a prober per leaf.
+fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
+    let health = Health { path: Some("/health".to_owned()), ..Health::default() };
+    let servers = cells.iter().flat_map(|cell| {
+        let count = cell.look(Core::server_count);
+        (0..).take(count).map(move |server| (cell.clone(), ServerId(server)))
+    });
+    let servers: Vec<_> = servers.collect();
+    let count = u32::try_from(servers.len()).unwrap_or(u32::MAX).max(1);
+    let step = health.interval / count;
+    let mut probers = JoinSet::new();
+    for (at, (cell, server)) in (0..).zip(servers) {
+        let (health, offset): (_, Duration) = (health.clone(), step * at);
+        probers.spawn(async move {
+            // One after the other: all at once, they would be a hiccup of our own making.
+            sleep(offset).await;
+            watch(cell, server, health).await;
+        });
+    }
+    probers
+}

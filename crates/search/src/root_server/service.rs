@@ -1,0 +1,69 @@
+//! Requests to the root.
+
+use curtail_http1::server::Request;
+use curtail_runtime::Cell;
+use curtail_runtime::http::{self, Http};
+
+use super::config::RootConfig;
+use super::fan_out;
+use super::status::Status;
+use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split};
+
+/// A root's answers.
+#[derive(Debug)]
+pub(super) struct RootService {
+    policy: String,
+    cells: Vec<Cell<Http>>,
+}
+
+impl RootService {
+    pub(super) fn new(config: &RootConfig, cells: Vec<Cell<Http>>) -> Self {
+        Self { policy: config.policy.to_string(), cells }
+    }
+
+    async fn search(&self, request: &Request, parameters: &str) -> Reply {
+        // Refused here, a bad query costs no leaf anything.
+        let k = match Ask::parse(parameters) {
+            Ok(ask) => ask.k,
+            Err(error) => return Reply::error(400, &error.to_string()),
+        };
+        let forward = match forward(request) {
+            Ok(forward) => forward,
+            Err(error) => {
+                return Reply::error(400, &format!("the request cannot be passed on: {error}"));
+            }
+        };
+        match fan_out::ask(&self.cells, &forward, k).await {
+            Ok(merged) => Reply::json(200, &merged.answer)
+                .with("x-curtail-copies", merged.copies.to_string())
+                .with("x-curtail-queued-us", (merged.queued_ns / 1000).to_string()),
+            Err(error) => Reply::json(503, &error).with("retry-after", "1"),
+        }
+    }
+}
+
+impl Service for RootService {
+    async fn answer(&self, request: &Request) -> Reply {
+        if let Err(refusal) = check_method(request) {
+            return refusal;
+        }
+        match split(request) {
+            ("/search", parameters) => self.search(request, parameters).await,
+            ("/health", _) => Reply::healthy(),
+            ("/status", _) => Reply::json(200, &Status::of(&self.policy, &self.cells)),
+            (path, _) => {
+                let text = format!("no such path: {path}; there are /search, /health and /status");
+                Reply::error(404, &text)
+            }
+        }
+    }
+}
+
+/// The request to the leaves, rendered once for all of them. The target stays as it is, because the
+/// leaves draw service times from it where the request has no key.
+fn forward(request: &Request) -> Result<http::Request, curtail_http1::WriteError> {
+    let key = request.head.header(QUERY_KEY).map(|key| (QUERY_KEY, key));
+    let host: (&str, &[u8]) = ("host", b"leaf");
+    let headers = [host].into_iter().chain(key);
+    http::Request::new("GET", request.head.path_and_query(), headers, &[], true)
+}

@@ -1,0 +1,160 @@
+//! Realistic queries drawn from the corpus itself: the query load of the demo and of the tests.
+
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+use tantivy::tokenizer::TextAnalyzer;
+
+use crate::corpus::Document;
+use crate::schema;
+
+/// How many documents are tried for one query before a simpler kind is taken.
+const ATTEMPTS: usize = 32;
+
+/// Only this much of a body is looked at: enough to find words in, and a bound on the cost.
+const LOOK_BYTES: usize = 4096;
+
+/// Words that people leave out of queries.
+const STOP_WORDS: [&str; 36] = [
+    "all", "and", "any", "are", "but", "can", "for", "from", "has", "have", "into", "its", "let",
+    "may", "more", "not", "one", "only", "other", "our", "such", "than", "that", "the", "their",
+    "then", "there", "these", "they", "this", "use", "used", "was", "which", "with", "you",
+];
+
+/// What people type.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Term,
+    Terms,
+    Phrase,
+    Boolean,
+}
+
+/// Draws `n` queries from documents: words of one random document each, so popular words are
+/// popular in queries too, and a query nearly always finds something.
+///
+/// Of 20 queries, 8 are one word, 6 two to four words, 3 a phrase, and 3 have `+required` and
+/// perhaps `-excluded` words.
+/// The same documents, `n` and `seed` give the same queries. Empty if no document has a word worth
+/// asking for.
+#[must_use]
+pub fn sample_queries(documents: &[Document], n: usize, seed: u64) -> Vec<String> {
+    if documents.is_empty() {
+        return Vec::new();
+    }
+    let mut sampler =
+        Sampler { documents, rng: Pcg32::seed_from_u64(seed), analyzer: schema::analyzer() };
+    (0..n).map_while(|_| sampler.query()).collect()
+}
+
+struct Sampler<'a> {
+    documents: &'a [Document],
+    rng: Pcg32,
+    analyzer: TextAnalyzer,
+}
+
+impl Sampler<'_> {
+    fn query(&mut self) -> Option<String> {
+        let kind = match self.below(20) {
+            0..8 => Kind::Term,
+            8..14 => Kind::Terms,
+            14..17 => Kind::Phrase,
+            _ => Kind::Boolean,
+        };
+        for _ in 0..ATTEMPTS {
+            let words = self.words_of_a_document();
+            if let Some(query) = self.compose(kind, &words) {
+                return Some(query);
+            }
+        }
+        // The corpus is poor: any word of any document, from a random one on.
+        let from = self.below(self.documents.len());
+        for i in 0..self.documents.len() {
+            let words = self.words_of((from + i) % self.documents.len());
+            if let Some(query) = self.compose(Kind::Term, &words) {
+                return Some(query);
+            }
+        }
+        None
+    }
+
+    fn compose(&mut self, kind: Kind, words: &[(usize, String)]) -> Option<String> {
+        let good: Vec<&str> =
+            words.iter().map(|(_, word)| word.as_str()).filter(|word| worth_asking(word)).collect();
+        match kind {
+            Kind::Term => Some(self.distinct(&good, 1)?.remove(0).to_owned()),
+            Kind::Terms => {
+                let count = 2 + self.below(3);
+                Some(self.distinct(&good, count)?.join(" "))
+            }
+            Kind::Phrase => self.phrase(words),
+            Kind::Boolean => {
+                let picked = self.distinct(&good, 3)?;
+                let (a, b, c) = (picked[0], picked[1], picked[2]);
+                Some(match self.below(4) {
+                    0 => format!("+{a} {b}"),
+                    1 => format!("+{a} +{b}"),
+                    2 => format!("+{a} {b} {c}"),
+                    _ => format!("+{a} {b} -{}", self.stranger(words)?),
+                })
+            }
+        }
+    }
+
+    /// A word of another document that this one lacks, so excluding it does not exclude this one.
+    fn stranger(&mut self, words: &[(usize, String)]) -> Option<String> {
+        let others = self.words_of_a_document();
+        let lacking = |word: &String| worth_asking(word) && words.iter().all(|(_, w)| w != word);
+        others.into_iter().map(|(_, word)| word).find(lacking)
+    }
+
+    /// Two or three words that follow each other and neither start nor end with a stop word.
+    fn phrase(&mut self, words: &[(usize, String)]) -> Option<String> {
+        let length = 2 + self.below(2);
+        let windows: Vec<&[(usize, String)]> = words
+            .windows(length)
+            .filter(|window| {
+                let (first, last) = (&window[0], &window[length - 1]);
+                last.0 - first.0 == length - 1 && worth_asking(&first.1) && worth_asking(&last.1)
+            })
+            .collect();
+        let window = windows.get(self.below(windows.len().max(1)))?;
+        let text: Vec<&str> = window.iter().map(|(_, word)| word.as_str()).collect();
+        Some(format!("\"{}\"", text.join(" ")))
+    }
+
+    /// `count` different words, or `None` if a few draws do not find them.
+    fn distinct<'w>(&mut self, words: &[&'w str], count: usize) -> Option<Vec<&'w str>> {
+        let mut picked: Vec<&str> = Vec::with_capacity(count);
+        for _ in 0..4 * count {
+            let word = *words.get(self.below(words.len().max(1)))?;
+            if !picked.contains(&word) {
+                picked.push(word);
+            }
+            if picked.len() == count {
+                return Some(picked);
+            }
+        }
+        None
+    }
+
+    fn words_of_a_document(&mut self) -> Vec<(usize, String)> {
+        let at = self.below(self.documents.len());
+        self.words_of(at)
+    }
+
+    fn words_of(&mut self, at: usize) -> Vec<(usize, String)> {
+        let body = &self.documents[at].body;
+        schema::words(&mut self.analyzer, crate::corpus::head(body, LOOK_BYTES))
+    }
+
+    /// A uniform number below `n` (a bias of n / 2^32 does not matter here); 0 if `n` is 0.
+    fn below(&mut self, n: usize) -> usize {
+        ((u64::from(self.rng.next_u32()) * n as u64) >> 32) as usize
+    }
+}
+
+fn worth_asking(word: &str) -> bool {
+    word.chars().count() > 2
+        && word.chars().any(char::is_alphabetic)
+        && STOP_WORDS.binary_search(&word).is_err()
+}
