@@ -3,10 +3,14 @@
 //! Exit codes: 0 done; 1 done, and the verdict is negative; 2 bad input; 3 the environment lacks
 //! something; 130 interrupted.
 
+mod child;
+mod demo;
 mod exit;
+mod leaf;
 mod load;
 mod progress;
 mod proxy;
+mod root;
 mod signals;
 
 use std::process::ExitCode;
@@ -24,10 +28,16 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Watch a real search service lose its tail, policy by policy
+    Demo(demo::Args),
     /// Put a proxy in front of a replicated service
     Proxy(proxy::Args),
     /// Send requests at a fixed rate and report honest latencies
     Load(load::Args),
+    #[command(hide = true)]
+    Leaf(leaf::Args),
+    #[command(hide = true)]
+    Root(root::Args),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +45,9 @@ fn main() -> ExitCode {
     let done = match Args::parse().verb {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
+        Verb::Demo(args) => demo::run(&args),
+        Verb::Leaf(args) => leaf::run(&args),
+        Verb::Root(args) => root::run(&args),
     };
     exit::code(done)
 }
@@ -42,6 +55,12 @@ fn main() -> ExitCode {
 /// A runtime on all cores.
 fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
     let building = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))
+}
+
+/// A runtime for one of many processes on a machine.
+fn small_runtime() -> Result<tokio::runtime::Runtime, Stop> {
+    let building = tokio::runtime::Builder::new_current_thread().enable_all().build();
     building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))
 }
 

@@ -1,0 +1,116 @@
+//! Processes of our own: how a child says that it is there and when it ends, and how a parent
+//! starts it and is sure to end it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::exit::Stop;
+use crate::signals::Termination;
+
+/// What a child's first line on stdout begins with.
+const LISTENING: &str = "listening on ";
+
+/// A child that has not said where it listens by then will not.
+const START: Duration = Duration::from_secs(20);
+
+/// Lines of a child's stderr that are kept, to explain its end.
+const TAIL: usize = 20;
+
+/// In the child: says where it listens, and what it is.
+pub(crate) fn announce(address: SocketAddr, what: &str) {
+    println!("{LISTENING}{address}");
+    eprintln!("{what}");
+}
+
+/// In the child: resolves on a signal, and when stdin closes if the child is tied to that. A parent
+/// that dies, however it dies, takes the child along.
+pub(crate) fn ended(tied_to_stdin: bool) -> Result<impl Future<Output = ()>, Stop> {
+    let signals = Termination::listen();
+    let mut signals = signals.map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+    Ok(async move {
+        let closed = async {
+            if !tied_to_stdin {
+                return std::future::pending().await;
+            }
+            let mut stdin = tokio::io::stdin();
+            while stdin.read(&mut [0; 64]).await.is_ok_and(|bytes| bytes > 0) {}
+        };
+        tokio::select! {
+            () = signals.next() => {}
+            () = closed => {}
+        }
+    })
+}
+
+/// In the parent: a process that is killed when this is dropped.
+pub(crate) struct Process {
+    pub(crate) address: SocketAddr,
+    child: Child,
+}
+
+impl Process {
+    /// Starts this program with other arguments, and waits until it listens.
+    pub(crate) async fn start(name: &str, args: &[String]) -> Result<Self, Stop> {
+        let lacking =
+            |error: std::io::Error| Stop::Lacking(format!("{name} does not start: {error}"));
+        let program = std::env::current_exe().map_err(lacking)?;
+        let mut command = Command::new(program);
+        command.args(args).arg("--tied-to-stdin").kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(lacking)?;
+        let said = listen_to(&mut child);
+        let address = match tokio::time::timeout(START, address(&mut child)).await {
+            Ok(Some(address)) => address,
+            Ok(None) | Err(_) => {
+                let _ = child.kill().await;
+                let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                let said: Vec<&str> = said.iter().map(String::as_str).collect();
+                let why = if said.is_empty() { "it says nothing" } else { "it says:" };
+                return Err(Stop::Lacking(format!(
+                    "{name} does not listen; {why} {}",
+                    said.join("\n")
+                )));
+            }
+        };
+        Ok(Self { address, child })
+    }
+
+    /// Ends it in good order.
+    pub(crate) async fn end(mut self) {
+        drop(self.child.stdin.take());
+        if tokio::time::timeout(Duration::from_secs(2), self.child.wait()).await.is_err() {
+            let _ = self.child.kill().await;
+        }
+    }
+}
+
+async fn address(child: &mut Child) -> Option<SocketAddr> {
+    let mut lines = BufReader::new(child.stdout.as_mut()?).lines();
+    let first = lines.next_line().await.ok()??;
+    first.strip_prefix(LISTENING)?.parse().ok()
+}
+
+/// Reads a child's stderr, so that it never blocks, and keeps the last lines.
+fn listen_to(child: &mut Child) -> Arc<Mutex<VecDeque<String>>> {
+    let said: Arc<Mutex<VecDeque<String>>> = Arc::default();
+    if let Some(stderr) = child.stderr.take() {
+        let said = Arc::clone(&said);
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(stderr).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                if said.len() == TAIL {
+                    said.pop_front();
+                }
+                said.push_back(line);
+            }
+        });
+    }
+    said
+}

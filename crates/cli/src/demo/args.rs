@@ -1,0 +1,185 @@
+//! What a person may ask of the demo, and what is run.
+
+use std::path::PathBuf;
+
+use curtail_dist::{Spec, duration};
+use curtail_kernel::Policy;
+use curtail_search::leaf_server::Hiccup;
+
+use crate::exit::Stop;
+
+/// Watch a real sharded search service lose its tail, policy by policy.
+///
+/// Builds an index over real text, starts five shards of two leaf processes each and a root, and
+/// walks a ladder of utilizations with the same requests for every policy. Leaves stretch their true
+/// answers to drawn service times by waiting, so that ten of them fit on a small machine.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Three loads and three policies, in about a minute
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON document on stdout
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Where the report, the figures and the index go
+    #[arg(long, default_value = "out/demo", value_name = "DIR")]
+    out: PathBuf,
+    /// The text to search: a folder, or a file of JSON lines; by default what the machine has
+    #[arg(long, value_name = "PATH")]
+    corpus: Option<PathBuf>,
+    /// Utilizations, λ P̄ / (r c)
+    #[arg(long, value_delimiter = ',', value_name = "U,…")]
+    loads: Vec<f64>,
+    /// Policies; the first is the baseline that gains are over
+    #[arg(long, value_delimiter = ',', value_name = "POLICY,…")]
+    policies: Vec<String>,
+    /// Measured requests per load and policy
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Shards of the index
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]
+    shards: u32,
+    /// Leaves per shard
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    replicas: u32,
+    /// Queries that a leaf serves at once
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    slots: u32,
+    /// A query's own service time P
+    #[arg(long, default_value = "exp:3ms", value_name = "DIST")]
+    service_time: Spec,
+    /// A hiccup J: how likely, and how long; by default 15 × the mean service time
+    #[arg(long, value_name = "PROBABILITY:SPAN")]
+    hiccup: Option<String>,
+    /// Decides all draws
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    seed: u64,
+}
+
+/// What is run.
+pub(super) struct Plan {
+    pub(super) out: PathBuf,
+    pub(super) corpus: Option<PathBuf>,
+    pub(super) loads: Vec<f64>,
+    pub(super) policies: Vec<(String, Policy)>,
+    pub(super) requests: u64,
+    pub(super) shards: u32,
+    pub(super) replicas: u32,
+    pub(super) slots: u32,
+    pub(super) service_time: Spec,
+    pub(super) service_mean_ns: f64,
+    pub(super) hiccup: String,
+    pub(super) seed: u64,
+    quick: bool,
+}
+
+impl Args {
+    pub(super) fn plan(&self) -> Result<Plan, Stop> {
+        let bad = |text: String| Err(Stop::BadInput(text));
+        let service = self
+            .service_time
+            .resolve(1e6)
+            .map_err(|error| Stop::BadInput(format!("--service-time: {error}")))?;
+        let mean = service.mean();
+        if !(1e4..=1e9).contains(&mean) {
+            return bad(format!(
+                "--service-time {}: its mean is {mean} ns; give one from 10us to 1s",
+                self.service_time
+            ));
+        }
+        let hiccup = match &self.hiccup {
+            Some(hiccup) => hiccup.clone(),
+            None => format!("0.003:{}", duration::format((15.0 * mean) as u64)),
+        };
+        if let Err(error) = hiccup.parse::<Hiccup>() {
+            return bad(format!("--hiccup: {error}"));
+        }
+        let loads = match (&self.loads[..], self.quick) {
+            ([], false) => vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
+            ([], true) => vec![0.2, 0.4, 0.6],
+            (given, _) => given.to_vec(),
+        };
+        if let Some(load) = loads.iter().find(|load| !(0.01..1.0).contains(*load)) {
+            return bad(format!("--loads {load}: give utilizations from 0.01 to below 1"));
+        }
+        let delay = duration::format((5.0 * mean) as u64);
+        let names = match (&self.policies[..], self.quick) {
+            // 5 P̄ is the delay that served the thesis best (document 000 §4.6).
+            ([], false) => ["psq", "random", "naive", &format!("delayed:{delay}"), "laedge"]
+                .map(String::from)
+                .to_vec(),
+            ([], true) => ["psq", "naive", "laedge"].map(String::from).to_vec(),
+            (given, _) => given.to_vec(),
+        };
+        let policies = names.into_iter().map(|name| {
+            let policy = Policy::parse(&name, None)
+                .map_err(|error| Stop::BadInput(format!("--policies: {error}")))?;
+            if policy == Policy::Idealized {
+                let text =
+                    "--policies idealized: it knows the future, so only the simulator has it";
+                return Err(Stop::BadInput(text.into()));
+            }
+            Ok((name, policy))
+        });
+        Ok(Plan {
+            out: self.out.clone(),
+            corpus: self.corpus.clone(),
+            loads,
+            policies: policies.collect::<Result<_, _>>()?,
+            // A 99th percentile needs ten samples above it.
+            requests: self.requests.unwrap_or(1_050).max(1),
+            shards: self.shards,
+            replicas: self.replicas,
+            slots: self.slots,
+            service_time: self.service_time.clone(),
+            service_mean_ns: mean,
+            hiccup,
+            seed: self.seed,
+            quick: self.quick,
+        })
+    }
+}
+
+impl Plan {
+    /// Requests per second at a utilization, by the thesis' definition: λ = ρ r c / P̄.
+    pub(super) fn rate(&self, load: f64) -> f64 {
+        load * f64::from(self.replicas * self.slots) / (self.service_mean_ns / 1e9)
+    }
+
+    pub(super) fn honesty(&self) -> String {
+        format!(
+            "Real: the text, the index, the scoring, {} leaf processes, a root process and every \
+             socket between them. Stretched: a leaf waits until its true answer has taken a drawn \
+             service time ({} per query, the same on every replica and for every policy; hiccups \
+             {} per query and replica).",
+            self.shards * self.replicas,
+            self.service_time,
+            self.hiccup
+        )
+    }
+
+    pub(super) fn command(&self) -> String {
+        use std::fmt::Write as _;
+        let mut text = String::from("curtail demo");
+        if self.quick {
+            text += " --quick";
+        }
+        let loads: Vec<String> = self.loads.iter().map(f64::to_string).collect();
+        let names: Vec<&str> = self.policies.iter().map(|(name, _)| name.as_str()).collect();
+        let _ = write!(
+            text,
+            " --loads {} --policies {} --requests {} --shards {} --replicas {} --slots {} \
+             --service-time {} --hiccup {} --seed {}",
+            loads.join(","),
+            names.join(","),
+            self.requests,
+            self.shards,
+            self.replicas,
+            self.slots,
+            self.service_time,
+            self.hiccup,
+            self.seed
+        );
+        text
+    }
+}

@@ -1,0 +1,148 @@
+//! One cell after the other: a policy at a load, always with the same requests.
+
+use curtail_load::{Answer, Extent, Plan as LoadPlan, Report, Snapshot};
+use indicatif::ProgressBar;
+
+use super::args::Plan;
+use super::cluster::Cluster;
+use super::results::{Cell, Results};
+use crate::exit::Stop;
+use crate::progress;
+
+/// Requests before the measured ones: connections open, caches warm.
+const WARMUP_NS: u64 = 300_000_000;
+
+/// Points of a distribution that are kept for plots.
+const POINTS: usize = 60;
+
+/// Measures every policy at every load. The policies of one load run one after the other, so that
+/// whatever else the machine does meets them alike.
+pub(super) async fn all(
+    plan: &Plan,
+    queries: &[String],
+    cluster: &Cluster,
+    results: &mut Results,
+) -> Result<(), Stop> {
+    let seconds = |load: f64| plan.requests as f64 / plan.rate(load) + WARMUP_NS as f64 / 1e9;
+    let total: f64 = plan.loads.iter().map(|&load| seconds(load)).sum();
+    let total = total * plan.policies.len() as f64;
+    let bar = progress::bar("measuring");
+    bar.set_length((total * 10.0) as u64);
+    let mut done = 0.0;
+    for (number, &load) in plan.loads.iter().enumerate() {
+        let targets = targets(plan, queries, number);
+        for (name, _) in &plan.policies {
+            let root = cluster.root(plan, name).await?;
+            let told = Told { bar: &bar, name, load, done };
+            let cell = one(plan, &targets, load, root.address, &told).await?;
+            root.end().await;
+            bar.println(line(name, &cell));
+            results.policies.entry(name.clone()).or_default().push(cell);
+            done += seconds(load);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The requests of a load. A number of its own makes every request a query of its own, with its own
+/// service time and hiccups, and the same for every policy.
+fn targets(plan: &Plan, queries: &[String], load: usize) -> Vec<String> {
+    let count = plan.requests as usize + 1_000;
+    let target = |(at, query): (usize, &String)| {
+        let query =
+            percent_encoding::utf8_percent_encode(query, percent_encoding::NON_ALPHANUMERIC);
+        format!("/search?q={query}&k=10&n={load}-{at}")
+    };
+    queries.iter().cycle().take(count).enumerate().map(target).collect()
+}
+
+struct Told<'a> {
+    bar: &'a ProgressBar,
+    name: &'a str,
+    load: f64,
+    /// Seconds of the whole that came before.
+    done: f64,
+}
+
+async fn one(
+    plan: &Plan,
+    targets: &[String],
+    load: f64,
+    root: std::net::SocketAddr,
+    told: &Told<'_>,
+) -> Result<Cell, Stop> {
+    let target = format!("http://{root}/search").parse();
+    let target = target.map_err(|error| Stop::Lacking(format!("the root's address: {error}")))?;
+    let load_plan = LoadPlan {
+        extent: Extent::Requests(plan.requests),
+        connections: 512,
+        queries: targets.to_vec(),
+        warmup_ns: WARMUP_NS,
+        seed: plan.seed,
+        ..LoadPlan::new(target, plan.rate(load))
+    };
+    let (mut copies, mut answers) = (0, 0);
+    let on_answer = |answer: &Answer| {
+        let said = answer.head.header("x-curtail-copies");
+        let said = said.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
+        if let Some(said) = said {
+            copies += said;
+            answers += 1;
+        }
+    };
+    let progress = |at: &Snapshot| {
+        let p99 = at.p99_ns.map_or_else(|| "–".into(), |ns| format!("{:.1} ms", ns as f64 / 1e6));
+        let (name, percent) = (told.name, told.load * 100.0);
+        told.bar.set_position(((told.done + at.elapsed_ns as f64 / 1e9) * 10.0) as u64);
+        told.bar.set_message(format!("{name} at {percent:.0} %   p99 so far {p99}"));
+    };
+    let running = curtail_load::run(&load_plan, std::future::pending(), progress, on_answer);
+    let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
+    let queries = answers * u64::from(plan.shards);
+    let copies_per_query = if queries == 0 { 0.0 } else { copies as f64 / queries as f64 };
+    Ok(cell(load, &report, copies_per_query))
+}
+
+fn cell(load: f64, report: &Report, copies_per_query: f64) -> Cell {
+    let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
+    Cell {
+        load,
+        p50_ms: ms(report.latency_ns.p50),
+        p99_ms: ms(report.latency_ns.p99),
+        p999_ms: ms(report.latency_ns.p999),
+        copies_per_query,
+        offered_rate: report.offered_rate,
+        achieved_rate: report.achieved_rate,
+        requests: report.requests,
+        errors: report.errors.total(),
+        valid: report.valid,
+        invalid_because: report.invalid_because.iter().map(ToString::to_string).collect(),
+        ccdf: ccdf(report),
+    }
+}
+
+/// The share of requests above a latency, at shares that are evenly spaced on a log scale down to
+/// ten samples.
+fn ccdf(report: &Report) -> Vec<(f64, f64)> {
+    let samples = report.histogram.len();
+    if samples < 20 {
+        return Vec::new();
+    }
+    let least = 10.0 / samples as f64;
+    let share = |at: usize| least.powf(at as f64 / (POINTS - 1) as f64);
+    let point = |share: f64| (report.histogram.value_at_quantile(1.0 - share) as f64 / 1e6, share);
+    (0..POINTS).map(|at| point(share(at))).collect()
+}
+
+fn line(name: &str, cell: &Cell) -> String {
+    let ms = |ms: Option<f64>| ms.map_or_else(|| "–".into(), |ms| format!("{ms:.1} ms"));
+    let mark = if cell.valid { "" } else { "  (invalid)" };
+    format!(
+        "{:>4.0} %  {name:<16} p50 {:>9}  p99 {:>9}  copies {:.2}{mark}",
+        cell.load * 100.0,
+        ms(cell.p50_ms),
+        ms(cell.p99_ms),
+        cell.copies_per_query
+    )
+}

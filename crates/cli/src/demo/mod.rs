@@ -1,0 +1,93 @@
+//! `curtail demo`: the main job on a real service, in one command.
+
+mod args;
+mod cluster;
+mod findings;
+mod index;
+mod measure;
+mod report;
+mod results;
+mod table;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub(crate) use args::Args;
+use cluster::Cluster;
+use results::{Results, Setup};
+
+use crate::exit::Stop;
+use crate::progress;
+use crate::signals::Termination;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let plan = args.plan()?;
+    let runtime = crate::runtime()?;
+    let start = Instant::now();
+    let built = index::build(&plan)?;
+    let mut results = Results {
+        loads: plan.loads.clone(),
+        policies: Default::default(),
+        order: plan.policies.iter().map(|(name, _)| name.clone()).collect(),
+        setup: Setup {
+            shards: plan.shards,
+            replicas: plan.replicas,
+            slots: plan.slots,
+            corpus: built.corpus.clone(),
+            documents: built.documents,
+            service_time: plan.service_time.to_string(),
+            hiccup: plan.hiccup.clone(),
+            service_mean_ms: plan.service_mean_ns / 1e6,
+            seed: plan.seed,
+            requests: plan.requests,
+            honesty: plan.honesty(),
+            command: plan.command(),
+            elapsed_s: 0.0,
+        },
+        partial: false,
+        report: None,
+    };
+    let measured = runtime.block_on(async {
+        let mut signals =
+            Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        let work = async {
+            let cluster = Cluster::start(&plan).await?;
+            measure::all(&plan, &built.queries, &cluster, &mut results).await
+        };
+        // Dropping the work kills every process that it started.
+        tokio::select! {
+            done = work => done.map(|()| true),
+            () = signals.next() => Ok(false),
+        }
+    })?;
+    results.partial = !measured;
+    results.setup.elapsed_s = start.elapsed().as_secs_f64();
+    finish(args, &plan.out, results)
+}
+
+/// Writes what there is, and says what it means.
+fn finish(args: &Args, out: &Path, mut results: Results) -> Result<ExitCode, Stop> {
+    let page = out.join("report.html");
+    results.report = Some(page.display().to_string());
+    write(&page, &report::render(&results))?;
+    let json = crate::json(&results)?;
+    write(&out.join("results.json"), &json)?;
+    if args.json {
+        println!("{json}");
+    } else {
+        let color = std::io::stdout().is_terminal();
+        print!("{}", table::render(&results, progress::width(), color));
+        println!("\nreport: {}", page.display());
+    }
+    Ok(if results.partial { ExitCode::from(130) } else { ExitCode::SUCCESS })
+}
+
+fn write(path: &PathBuf, text: &str) -> Result<(), Stop> {
+    let lacking = |error| Stop::Lacking(format!("{}: cannot be written: {error}", path.display()));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(lacking)?;
+    }
+    std::fs::write(path, text).map_err(lacking)
+}

@@ -1,0 +1,63 @@
+//! The report of the demo: one HTML file that needs nothing else, on a screen, a phone, or paper.
+//!
+//! It has no script: plots are inline SVG, tips are their titles, and what depends on the width is
+//! there twice and chosen by the style sheet.
+
+mod axes;
+mod ccdf;
+mod figures;
+pub(crate) mod format;
+mod lines;
+mod method;
+mod palette;
+mod plots;
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod tests;
+
+use self::format::escape;
+use super::findings::{View, headline};
+use super::results::Results;
+
+/// Renders the report.
+pub(crate) fn render(results: &Results) -> String {
+    let view = View::of(results);
+    let headline = headline(results);
+    // Not to be broken at its hyphen.
+    let whole = r#"<span class="whole">per-shard</span>"#;
+    let finding = escape(&headline.finding).replace("per-shard", whole);
+    let but = match &headline.but[..] {
+        "" => String::new(),
+        but => format!(r#"<p class="but">{}</p>"#, escape(but)),
+    };
+    format!(
+        include_str!("report/page.html"),
+        style = include_str!("report/style.css"),
+        finding = finding,
+        but = but,
+        partial = partial(view),
+        summary = method::summary(view),
+        main = plots::main_figure(view),
+        small = plots::small_multiples(view),
+        tails = plots::tails(view),
+        table = figures::table(view),
+        setup = method::setup(view),
+        policies = method::policies(view),
+    )
+}
+
+/// The warning on a run that was stopped.
+fn partial(view: View<'_>) -> String {
+    let (planned, measured) = view.cells();
+    if !view.results.partial && measured == planned {
+        return String::new();
+    }
+    let why = match view.results.partial {
+        true => "This run was stopped before its end",
+        false => "Not everything was measured",
+    };
+    format!(
+        r#"<p class="partial" role="note"><strong>Partial.</strong> {why}: {measured} of {planned} cells are there.</p>"#
+    )
+}

@@ -1,0 +1,241 @@
+//! The figures in a terminal.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+
+use super::findings::{View, copies_per_query, headline};
+use super::report::format::{NONE, policy, three_or_none, utilization, whole_percent};
+use super::results::{Cell, Results};
+
+/// Narrower than this the minor columns are left out.
+const WIDTH_FULL: usize = 72;
+
+/// Text is not set narrower or wider than this, whatever the terminal.
+const TEXT_WIDTH: std::ops::RangeInclusive<usize> = 24..=100;
+
+/// A column of figures.
+struct Column {
+    name: &'static str,
+    unit: String,
+    minor: bool,
+    of: fn(View<'_>, &str, &Cell) -> String,
+}
+
+fn columns(view: View<'_>, width: usize) -> Vec<Column> {
+    let baseline = view.baseline.map_or(String::new(), |name| policy(name).short);
+    let column = |name, unit: &str, minor, of| Column { name, unit: unit.to_owned(), minor, of };
+    let all: [Column; 5] = [
+        column("p50", "ms", true, |_, _, cell| three_or_none(cell.p50_ms)),
+        column("p99", "ms", false, |_, _, cell| three_or_none(cell.p99_ms)),
+        column("p99.9", "ms", true, |_, _, cell| three_or_none(cell.p999_ms)),
+        column("copies", "per query", false, |_, _, cell| three_or_none(copies_per_query(cell))),
+        column("gain", &format!("over {baseline}"), false, gain),
+    ];
+    all.into_iter().filter(|column| width >= WIDTH_FULL || !column.minor).collect()
+}
+
+fn gain(view: View<'_>, name: &str, cell: &Cell) -> String {
+    if view.baseline == Some(name) {
+        return "·".to_owned();
+    }
+    view.gain(name, cell.load).map_or(NONE.to_owned(), whole_percent)
+}
+
+/// A text in a place of the table, and whether it stands out.
+struct Field {
+    text: String,
+    style: Style,
+}
+
+/// Renders the table, after the finding, for a terminal of that many columns.
+pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
+    let view = View::of(results);
+    let styles = Styles::new(color);
+    let headline = headline(results);
+    let text_width = width.clamp(*TEXT_WIDTH.start(), *TEXT_WIDTH.end());
+    let mut text = String::new();
+    for line in wrap(&headline.finding, text_width) {
+        let _ = writeln!(text, "{}{line}{:#}", styles.bold, styles.bold);
+    }
+    if !headline.but.is_empty() {
+        text += &lines(&headline.but, text_width);
+    }
+    let (planned, measured) = view.cells();
+    if results.partial || measured < planned {
+        text += &lines(&format!("Partial: {measured} of {planned} cells."), text_width);
+    }
+    text.push('\n');
+    let mut notes = Vec::new();
+    text += &grid(view, width, &styles, &mut notes);
+    if !notes.is_empty() {
+        text.push('\n');
+        for note in notes {
+            text += &lines(&note, text_width);
+        }
+    }
+    // Ordinary spaces: people copy from terminals, and search in logs.
+    text.replace('\u{a0}', " ")
+}
+
+/// What may stand out, or nothing without color.
+struct Styles {
+    bold: Style,
+    best: Style,
+    dim: Style,
+}
+
+impl Styles {
+    fn new(color: bool) -> Styles {
+        if !color {
+            return Styles { bold: Style::new(), best: Style::new(), dim: Style::new() };
+        }
+        let best = Style::new().bold().fg_color(Some(AnsiColor::Green.into()));
+        Styles { bold: Style::new().bold(), best, dim: Style::new().dimmed() }
+    }
+}
+
+/// The table itself: a group of rows for each load, a row for each policy.
+fn grid(view: View<'_>, width: usize, styles: &Styles, notes: &mut Vec<String>) -> String {
+    let columns = columns(view, width);
+    let plain = |text: &str| Field { text: text.to_owned(), style: Style::new() };
+    let dim = |text: &str| Field { text: text.to_owned(), style: styles.dim };
+    let bold = |text: &str| Field { text: text.to_owned(), style: styles.bold };
+    let mut head = vec![bold("load"), bold("policy")];
+    head.extend(columns.iter().map(|column| bold(column.name)));
+    let mut units = vec![plain(""), plain("")];
+    units.extend(columns.iter().map(|column| dim(&column.unit)));
+
+    let mut groups = Vec::new();
+    for load in &view.results.loads {
+        let best = view.best(*load);
+        let mut rows = Vec::new();
+        for (i, name) in view.policies().enumerate() {
+            let at = if i == 0 { utilization(*load) } else { String::new() };
+            let mut row = vec![bold(&at), plain(&policy(name).short)];
+            let Some(cell) = view.cell(name, *load) else {
+                row.extend(columns.iter().map(|_| dim(NONE)));
+                rows.push(row);
+                continue;
+            };
+            if !cell.valid {
+                let reasons = cell.invalid_because.join("; ");
+                let mark = notes.len() + 1;
+                let _ = write!(row[1].text, " [{mark}]");
+                let note = format!("[{mark}] not sound at {}: {reasons}", utilization(*load));
+                notes.push(note);
+            }
+            for column in &columns {
+                let style = match (cell.valid, best == Some(name) && column.name == "p99") {
+                    (false, _) => styles.dim,
+                    (true, true) => styles.best,
+                    (true, false) => Style::new(),
+                };
+                row.push(Field { text: (column.of)(view, name, cell), style });
+            }
+            rows.push(row);
+        }
+        groups.push(rows);
+    }
+    lay_out(&[head, units], &groups, styles)
+}
+
+/// Sets fields in columns: the first two to the left, the others to the right.
+fn lay_out(head: &[Vec<Field>], groups: &[Vec<Vec<Field>>], styles: &Styles) -> String {
+    let rows = || head.iter().chain(groups.iter().flatten());
+    let count = head.first().map_or(0, Vec::len);
+    let width = |i: usize| rows().map(|row| row[i].text.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let total = widths.iter().sum::<usize>() + 2 * count.saturating_sub(1);
+    let line = |row: &Vec<Field>| {
+        let mut text = String::new();
+        for (i, (field, width)) in row.iter().zip(&widths).enumerate() {
+            let gap = if i == 0 { "" } else { "  " };
+            let pad = " ".repeat(width - field.text.chars().count());
+            let (before, after) = if i < 2 { ("", &pad[..]) } else { (&pad[..], "") };
+            let style = field.style;
+            let _ = write!(text, "{gap}{before}{style}{}{style:#}{after}", field.text);
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let rule = format!("{}{}{:#}\n", styles.dim, "─".repeat(total), styles.dim);
+    let mut text: String = head.iter().map(line).collect();
+    for group in groups {
+        text += &rule;
+        text.extend(group.iter().map(line));
+    }
+    text
+}
+
+fn lines(text: &str, width: usize) -> String {
+    wrap(text, width).into_iter().map(|line| line + "\n").collect()
+}
+
+/// Breaks text at its spaces. A word that is longer than a line gets one of its own.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::report::sample;
+
+    #[test]
+    fn it_fits_in_80_columns_and_narrower() {
+        for width in [80, 60, 40] {
+            let text = render(&sample::results(), width, false);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width.max(45)), "{longest:?} in {width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn color_highlights_the_best_and_nothing_without_it() {
+        let plain = render(&sample::results(), 80, false);
+        assert!(!plain.contains('\u{1b}'));
+        let colored = render(&sample::results(), 80, true);
+        let green = Style::new().bold().fg_color(Some(AnsiColor::Green.into()));
+        assert_eq!(colored.matches(&green.to_string()).count(), 7, "one per load");
+        assert!(colored.contains(&format!("{green}50.4{green:#}")));
+    }
+
+    #[test]
+    fn it_says_the_finding_and_the_figures() {
+        let text = render(&sample::results(), 80, false);
+        assert!(text.starts_with("LÆDGE’s 99th percentile is 35 % below"), "{text}");
+        let row = text.lines().find(|line| line.trim_start().starts_with("LÆDGE  ")).unwrap_or("");
+        let fields: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(fields, ["LÆDGE", "22.6", "50.4", "81.9", "1.83", "48", "%"]);
+    }
+
+    #[test]
+    fn what_is_missing_is_a_dash_and_what_is_unsound_has_its_reason() {
+        let mut results = sample::results();
+        results.loads.truncate(1);
+        results.partial = true;
+        results.policies.remove("random");
+        let cell = &mut results.policies.get_mut("laedge").expect("in the sample")[0];
+        cell.p999_ms = None;
+        cell.valid = false;
+        cell.invalid_because = vec!["fell behind".to_owned()];
+        let text = render(&results, 80, false);
+        assert!(text.contains("Partial: 4 of 5 cells."), "{text}");
+        assert!(text.contains("[1] not sound at 10 %: fell behind"), "{text}");
+        let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap_or("");
+        assert_eq!(row("Random").matches(NONE).count(), 5, "{text}");
+        assert_eq!(row("LÆDGE [1]").matches(NONE).count(), 2, "{text}");
+    }
+}

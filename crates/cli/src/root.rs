@@ -1,0 +1,85 @@
+//! `curtail root`: the root of the search service. Hidden: the demo and the tests start it.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use curtail_kernel::{Limits, Policy};
+use curtail_search::root_server::{RootConfig, RootServer, RootServerError};
+
+use crate::child;
+use crate::exit::Stop;
+use crate::load::span;
+
+/// Ask all shards of a search service, through the library.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The replicas of a shard, with commas between them; once per shard
+    #[arg(long, value_name = "ADDRESS,…", required = true)]
+    shard: Vec<String>,
+    /// How replicas are chosen and queries hedged
+    #[arg(long, value_parser = policy)]
+    policy: Policy,
+    /// Where to listen; port 0 takes a free one, and the first line on stdout says which
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Queries that a leaf serves at once
+    #[arg(long, default_value_t = 1)]
+    slots: u32,
+    /// The leaves stop a query when its connection closes
+    #[arg(long)]
+    cancel: bool,
+    /// For a whole request
+    #[arg(long, default_value = "10s", value_parser = span)]
+    timeout: u64,
+    /// For one copy without an answer
+    #[arg(long, default_value = "10s", value_parser = span)]
+    attempt_timeout: u64,
+    /// For a copy that was given up
+    #[arg(long, default_value = "10s", value_parser = span)]
+    drain_timeout: u64,
+    /// Decides ties
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// End when stdin closes, so that nothing outlives who started it
+    #[arg(long)]
+    tied_to_stdin: bool,
+}
+
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
+    Policy::parse(text, None).map_err(|error| error.to_string())
+}
+
+fn replicas(text: &String) -> Result<Vec<SocketAddr>, Stop> {
+    let address = |part: &str| {
+        let wrong = |_| Stop::BadInput(format!("--shard {text}: {part:?} is no IP:PORT"));
+        part.trim().parse().map_err(wrong)
+    };
+    text.split(',').map(address).collect()
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let limits = Limits {
+        timeout_ns: args.timeout,
+        attempt_timeout_ns: args.attempt_timeout,
+        drain_timeout_ns: args.drain_timeout,
+        cancel: args.cancel,
+        ..Limits::default()
+    };
+    let config = RootConfig {
+        listen: args.listen,
+        shards: args.shard.iter().map(replicas).collect::<Result<_, _>>()?,
+        policy: args.policy,
+        limits,
+        slots: args.slots,
+        seed: args.seed,
+    };
+    crate::small_runtime()?.block_on(async {
+        let root = RootServer::bind(config).await.map_err(|error| match error {
+            RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),
+            _ => Stop::BadInput(error.to_string()),
+        })?;
+        child::announce(root.address(), root.announcement());
+        root.serve(child::ended(args.tied_to_stdin)?).await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
