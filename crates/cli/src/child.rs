@@ -23,34 +23,47 @@ const START: Duration = Duration::from_secs(20);
 const TAIL: usize = 20;
 
 /// In the child: says where it listens, and what it is.
-pub(crate) fn announce(address: SocketAddr, what: &str) {
-    println!("{LISTENING}{address}");
+pub(crate) fn announce(addresses: &[SocketAddr], what: &str) {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    println!("{LISTENING}{}", addresses.join(" "));
     eprintln!("{what}");
 }
 
-/// In the child: resolves on a signal, and when stdin closes if the child is tied to that. A parent
-/// that dies, however it dies, takes the child along.
-pub(crate) fn ended(tied_to_stdin: bool) -> Result<impl Future<Output = ()>, Stop> {
-    let signals = Termination::listen();
-    let mut signals = signals.map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
-    Ok(async move {
+/// In the child: the reasons to end.
+pub(crate) struct Endings {
+    signals: Termination,
+    /// None where it does not matter, or is closed already.
+    stdin: Option<tokio::io::Stdin>,
+}
+
+impl Endings {
+    /// Listens to signals, and to the end of stdin if the child is tied to that: a parent that
+    /// dies, however it dies, takes the child along.
+    pub(crate) fn listen(tied_to_stdin: bool) -> Result<Self, Stop> {
+        let signals = Termination::listen();
+        let signals = signals.map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        Ok(Self { signals, stdin: tied_to_stdin.then(tokio::io::stdin) })
+    }
+
+    /// Waits for the next reason.
+    pub(crate) async fn next(&mut self) {
         let closed = async {
-            if !tied_to_stdin {
-                return std::future::pending().await;
-            }
-            let mut stdin = tokio::io::stdin();
+            let Some(stdin) = &mut self.stdin else { return std::future::pending().await };
             while stdin.read(&mut [0; 64]).await.is_ok_and(|bytes| bytes > 0) {}
         };
         tokio::select! {
-            () = signals.next() => {}
+            () = self.signals.next() => return,
             () = closed => {}
         }
-    })
+        self.stdin = None;
+    }
 }
 
 /// In the parent: a process that is killed when this is dropped.
 pub(crate) struct Process {
     pub(crate) address: SocketAddr,
+    /// Where it listens, too.
+    pub(crate) second_address: Option<SocketAddr>,
     child: Child,
 }
 
@@ -65,8 +78,8 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(lacking)?;
         let said = listen_to(&mut child);
-        let address = match tokio::time::timeout(START, address(&mut child)).await {
-            Ok(Some(address)) => address,
+        let addresses = match tokio::time::timeout(START, addresses(&mut child)).await {
+            Ok(Some(addresses)) => addresses,
             Ok(None) | Err(_) => {
                 let _ = child.kill().await;
                 let said = said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +91,13 @@ impl Process {
                 )));
             }
         };
-        Ok(Self { address, child })
+        let (address, second_address) = addresses;
+        Ok(Self { address, second_address, child })
+    }
+
+    /// Its process id, while it lives.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// Ends it in good order.
@@ -90,10 +109,11 @@ impl Process {
     }
 }
 
-async fn address(child: &mut Child) -> Option<SocketAddr> {
+async fn addresses(child: &mut Child) -> Option<(SocketAddr, Option<SocketAddr>)> {
     let mut lines = BufReader::new(child.stdout.as_mut()?).lines();
     let first = lines.next_line().await.ok()??;
-    first.strip_prefix(LISTENING)?.parse().ok()
+    let mut addresses = first.strip_prefix(LISTENING)?.split(' ').map(str::parse);
+    Some((addresses.next()?.ok()?, addresses.next().and_then(Result::ok)))
 }
 
 /// Reads a child's stderr, so that it never blocks, and keeps the last lines.

@@ -71,8 +71,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             LeafServerError::Bind { .. } => Stop::Lacking(error.to_string()),
             _ => Stop::BadInput(error.to_string()),
         })?;
-        child::announce(leaf.address(), leaf.announcement());
-        leaf.serve(child::ended(args.tied_to_stdin)?).await;
+        child::announce(&[leaf.address()], leaf.announcement());
+        let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+        leaf.serve(async move { endings.next().await }).await;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -12,6 +12,7 @@ mod progress;
 mod proxy;
 mod root;
 mod signals;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,8 @@ enum Verb {
     Leaf(leaf::Args),
     #[command(hide = true)]
     Root(root::Args),
+    #[command(hide = true)]
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
         Verb::Root(args) => root::run(&args),
+        Verb::Soak(args) => soak::run(&args),
     };
     exit::code(done)
 }

@@ -8,8 +8,8 @@ use curtail_proxy::Server;
 use curtail_proxy::config::{self, Config, LogFormat, LogLevel};
 use tokio::sync::oneshot;
 
+use crate::child;
 use crate::exit::Stop;
-use crate::signals::Termination;
 
 /// Put a proxy in front of a replicated service.
 ///
@@ -39,6 +39,12 @@ pub(crate) struct Args {
     /// Check the configuration and exit: 0 when it is fine, 2 when it is not
     #[arg(long)]
     check: bool,
+    /// Say on stdout where it listens: for clients, and for operators
+    #[arg(long, hide = true)]
+    announce: bool,
+    /// End when stdin closes, so that nothing outlives who started it
+    #[arg(long, hide = true)]
+    tied_to_stdin: bool,
     /// Seed of the generator that decides ties
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
@@ -56,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         tracing::warn!("{warning}");
     }
     let runtime = crate::runtime()?;
-    let done = runtime.block_on(serve(config, args.seed));
+    let done = runtime.block_on(serve(config, args));
     // Whatever still runs was given its time.
     runtime.shutdown_background();
     done
@@ -77,17 +83,22 @@ fn summary(config: &Config) -> String {
     format!("{} service(s), {shards} shard(s), {servers} server(s)", config.services.len())
 }
 
-async fn serve(config: Config, seed: u64) -> Result<ExitCode, Stop> {
+async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
-    let mut signals = Termination::listen().map_err(lacking)?;
     let said = summary(&config);
     let server =
-        Server::bind(config, seed).await.map_err(|error| Stop::Lacking(error.to_string()))?;
+        Server::bind(config, args.seed).await.map_err(|error| Stop::Lacking(error.to_string()))?;
     let http = server.address().map_err(lacking)?;
-    match server.admin_address() {
-        Some(Ok(admin)) => tracing::info!(%http, %admin, "proxy for {said}"),
-        _ => tracing::info!(%http, "proxy for {said}"),
+    let admin = server.admin_address().and_then(Result::ok);
+    match admin {
+        Some(admin) => tracing::info!(%http, %admin, "proxy for {said}"),
+        None => tracing::info!(%http, "proxy for {said}"),
     }
+    if args.announce {
+        let addresses: Vec<_> = std::iter::once(http).chain(admin).collect();
+        child::announce(&addresses, "");
+    }
+    let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
     let serving = server.run(async move {
@@ -97,7 +108,7 @@ async fn serve(config: Config, seed: u64) -> Result<ExitCode, Stop> {
     loop {
         tokio::select! {
             cut = &mut serving => return Ok(drained(cut)),
-            () = signals.next() => {
+            () = endings.next() => {
                 // Dropping the sender is the word to drain.
                 if stop.take().is_none() {
                     tracing::warn!("second signal: ending at once");

@@ -78,8 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),
             _ => Stop::BadInput(error.to_string()),
         })?;
-        child::announce(root.address(), root.announcement());
-        root.serve(child::ended(args.tied_to_stdin)?).await;
+        child::announce(&[root.address()], root.announcement());
+        let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+        root.serve(async move { endings.next().await }).await;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -1,7 +1,18 @@
-//! What a decision costs: feeds a cell arrivals and ends of copies, and prints nanoseconds per
-//! query. `cargo xtask bench kernel` runs it under callgrind as well, to count instructions.
+//! What a decision costs: feeds a cell arrivals and ends of copies, one pair after the other, and
+//! prints what it did and how long that took, as `name=value` on one line.
 //!
-//! `pair POLICY REPLICAS WAITING QUERIES`: WAITING queries stand in the queue throughout.
+//! `pair POLICY REPLICAS WAITING QUERIES`: WAITING queries stand in the queue throughout; where
+//! that is 0, half of the servers are idle instead. With `DEADLINE=1` in the environment every
+//! query has a deadline, as in a proxy.
+//!
+//! To count instructions, run it under callgrind and collect inside of the kernel only:
+//!
+//! ```text
+//! valgrind --tool=callgrind --toggle-collect='*Scheduler*handle*' pair psq 2 0 20000
+//! ```
+//!
+//! What 20000 queries cost more than 10000, divided by 10000, is the cost of a query: the
+//! difference is free of what it costs to fill the cell.
 // A benchmark is about real time.
 #![allow(clippy::disallowed_methods)]
 
@@ -9,30 +20,39 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use curtail_kernel::{
-    Action, Arrive, Event, GroupId, Limits, Outcome, Policy, QueryId, Scheduler, Timestamp,
-    Topology, rng,
+    Action, Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId, Scheduler,
+    Timestamp, Topology, rng,
 };
 
 struct Driver {
     cell: Box<dyn Scheduler>,
-    running: VecDeque<curtail_kernel::CopyId>,
+    running: VecDeque<CopyId>,
+    stopping: Vec<CopyId>,
     free: Vec<QueryId>,
     now: Timestamp,
     answers: u64,
+    events: u64,
 }
 
 impl Driver {
     fn feed(&mut self, event: Event) {
         self.now = self.now.after(1_000);
+        self.events += 1;
         for &action in self.cell.handle(self.now, &event) {
             match action {
                 Action::Start { copy, .. } => self.running.push_back(copy),
+                Action::Stop { copy, .. } => self.stopping.push(copy),
                 Action::Answer { query, .. } => {
                     self.answers += 1;
                     self.free.push(query);
                 }
                 other => panic!("not in this world: {other:?}"),
             }
+        }
+        // A copy that is told to stop does so at once.
+        while let Some(copy) = self.stopping.pop() {
+            self.running.retain(|&other| other != copy);
+            self.feed(Event::Stopped { copy });
         }
     }
 
@@ -49,26 +69,27 @@ impl Driver {
             self.feed(Event::Finished { copy, outcome: Outcome::Good });
         }
     }
+
+    fn waiting(&self) -> u32 {
+        self.cell.core().waiting(GroupId(0))
+    }
 }
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [policy, replicas, waiting, queries] = &args[..] else {
+    let [name, replicas, waiting, queries] = &args[..] else {
         eprintln!("usage: pair POLICY REPLICAS WAITING QUERIES");
         std::process::exit(2);
     };
     let number = |text: &String| text.parse::<u32>().expect("a number");
     let (replicas, waiting, queries) = (number(replicas), number(waiting), number(queries));
-    let policy = Policy::parse(policy, None).expect("a policy");
-    // As in the proxy: every query has a deadline.
+    let policy = Policy::parse(name, None).expect("a policy");
+    let deadline = std::env::var("DEADLINE").is_ok_and(|text| text == "1");
     let limits = Limits {
         queue: waiting + 10,
         cancel: true,
-        timeout_ns: if std::env::var("DEADLINE").is_ok() {
-            2_000_000_000_000
-        } else {
-            curtail_kernel::NEVER_NS
-        },
+        // Long enough that none passes.
+        timeout_ns: if deadline { 2_000_000_000_000 } else { NEVER_NS },
         ..Limits::default()
     };
     let topology = Topology::replicated(replicas, 1);
@@ -77,17 +98,28 @@ fn main() {
     let mut driver = Driver {
         cell,
         running: VecDeque::new(),
+        stopping: Vec::new(),
         free: (0..ids).rev().map(QueryId).collect(),
         now: Timestamp(0),
         answers: 0,
+        events: 0,
     };
-    // Half of the servers are busy where nothing waits, all of them where something does.
-    let busy = if waiting == 0 { replicas / 2 } else { replicas + waiting };
-    (0..busy).for_each(|_| driver.arrive());
+    if waiting == 0 {
+        (0..replicas / 2).for_each(|_| driver.arrive());
+    }
+    while driver.waiting() < waiting {
+        driver.arrive();
+    }
+    driver.events = 0;
     let start = Instant::now();
     for _ in 0..queries {
         driver.arrive();
         driver.answer();
     }
-    println!("{:.1}", start.elapsed().as_nanos() as f64 / f64::from(queries));
+    let ns = start.elapsed().as_nanos() as f64 / f64::from(queries);
+    let events = driver.events;
+    println!(
+        "policy={name} replicas={replicas} waiting={waiting} deadline={deadline} \
+         queries={queries} events={events} ns_per_query={ns:.1}"
+    );
 }

@@ -44,7 +44,9 @@ pub enum Outcome {
 }
 
 /// One thing that happened.
+// With a tag of its own: one hidden in a field of `Arrive` would have to be decoded every time.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub enum Event {
     /// A query arrives.
     Arrive(Arrive),

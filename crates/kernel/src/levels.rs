@@ -10,6 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::Rng;
+use crate::cell::{GroupState, ServerState};
 use crate::id::{NONE, ServerId};
 use rand_core::Rng as _;
 
@@ -102,22 +103,63 @@ impl Order {
         let end = self.ends[self.level[first as usize] as usize] as usize;
         Some((&self.order[from..end], end))
     }
+
+    /// A least loaded of the group's servers, ties at random; or [`NONE`].
+    #[inline(never)]
+    fn least(&self, servers: &[ServerId], rng: &mut Rng, avoid: Avoid) -> u32 {
+        let mut from = 0;
+        while let Some((members, end)) = self.level_at(from) {
+            let found = draw(servers, members, rng, avoid);
+            if found != NONE {
+                return found;
+            }
+            from = end;
+        }
+        NONE
+    }
+}
+
+/// One of some members of the group of these servers at random, without those to avoid; or
+/// [`NONE`], as long as it is handed on: an `Option` would be packed and unpacked at every step.
+fn draw(servers: &[ServerId], members: &[u32], rng: &mut Rng, avoid: Avoid) -> u32 {
+    let of = |at: u32| servers[members[at as usize] as usize];
+    let count = members.len() as u32;
+    if avoid == Avoid::NOBODY && count > 0 {
+        return of(below(rng, count)).0;
+    }
+    // Two are avoided at most, so three draws without replacement find one that is not: draw, and
+    // on a miss draw again among those before and behind it.
+    let mut missed = [NONE; 2];
+    for round in 0..count.min(3) {
+        let mut at = below(rng, count - round);
+        for skip in missed {
+            at += u32::from(at >= skip);
+        }
+        let server = of(at);
+        if !avoid.contains(server) {
+            return server.0;
+        }
+        if let Some(miss) = missed.get_mut(round as usize) {
+            *miss = at;
+        }
+        missed.sort_unstable();
+    }
+    NONE
 }
 
 /// The servers of a group as a pick sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels<'a> {
-    pub(crate) servers: &'a [ServerId],
-    /// Of every server of the cell: its level, or [`FULL`].
-    pub(crate) level: &'a [u32],
-    pub(crate) order: Option<&'a Order>,
+    pub(crate) group: &'a GroupState,
+    /// Of every server of the cell.
+    pub(crate) states: &'a [ServerState],
 }
 
 impl Levels<'_> {
     /// All servers of the group, in the order of the topology.
     #[must_use]
     pub fn servers(&self) -> &[ServerId] {
-        self.servers
+        &self.group.servers
     }
 
     /// Can the server take a copy?
@@ -132,14 +174,15 @@ impl Levels<'_> {
     #[inline(always)]
     #[must_use]
     pub fn level(&self, server: ServerId) -> u32 {
-        self.level[server.index()]
+        self.states[server.index()].level
     }
 
     /// The servers that can take a copy.
     pub fn available(&self) -> impl Iterator<Item = ServerId> + '_ {
-        let scan = if self.order.is_some() { &[] } else { self.servers };
-        let sorted = self.order.map_or(&[][..], Order::available);
-        let sorted = sorted.iter().map(|&member| self.servers[member as usize]);
+        let GroupState { servers, order, .. } = self.group;
+        let scan = if order.is_some() { &[] } else { &servers[..] };
+        let sorted = order.as_deref().map_or(&[][..], Order::available);
+        let sorted = sorted.iter().map(|&member| servers[member as usize]);
         scan.iter().copied().filter(|&server| self.is_available(server)).chain(sorted)
     }
 
@@ -147,12 +190,12 @@ impl Levels<'_> {
     #[inline(always)]
     #[must_use]
     pub fn uniform(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
-        match self.order {
-            None => self.scan(rng, |server| {
-                (self.is_available(server) && !avoid.contains(server)).then_some(0)
-            }),
-            Some(order) => self.draw(order.available(), rng, avoid),
-        }
+        let Self { group, states } = *self;
+        let found = match &group.order {
+            None => scan(group, states, rng, avoid, |level| if level == FULL { FULL } else { 0 }),
+            Some(order) => draw(&group.servers, order.available(), rng, avoid),
+        };
+        (found != NONE).then_some(ServerId(found))
     }
 
     /// A least loaded server that can take a copy, ties at random. O(1) in large groups, and
@@ -160,66 +203,69 @@ impl Levels<'_> {
     #[inline(always)]
     #[must_use]
     pub fn least(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
-        let Some(order) = self.order else {
-            return self
-                .scan(rng, |server| (!avoid.contains(server)).then_some(self.level(server)));
+        let Self { group, states } = *self;
+        let found = match &group.order {
+            None => scan(group, states, rng, avoid, |level| level),
+            Some(order) => order.least(&group.servers, rng, avoid),
         };
-        let mut from = 0;
-        while let Some((members, end)) = order.level_at(from) {
-            if let Some(server) = self.draw(members, rng, avoid) {
-                return Some(server);
-            }
-            from = end;
-        }
-        None
+        (found != NONE).then_some(ServerId(found))
     }
+}
 
-    /// The server with the least key below [`FULL`], ties at random.
-    #[inline(always)]
-    fn scan(&self, rng: &mut Rng, key: impl Fn(ServerId) -> Option<u32>) -> Option<ServerId> {
-        let mut least = FULL;
-        let mut best = None;
-        let mut ties = 1;
-        for &server in self.servers {
-            let Some(key) = key(server) else { continue };
-            if key < least {
-                (least, best, ties) = (key, Some(server), 1);
-            } else if key == least && key != FULL {
-                // The k-th of equals takes the place of the one held with probability 1/k.
-                ties += 1;
-                if below(rng, ties) == 0 {
-                    best = Some(server);
-                }
-            }
+/// The server with the least key, ties at random; or [`NONE`]. The key is made of the level, and
+/// must be [`FULL`] for that of a full server.
+#[inline(always)]
+fn scan(
+    group: &GroupState,
+    states: &[ServerState],
+    rng: &mut Rng,
+    avoid: Avoid,
+    key: impl Fn(u32) -> u32,
+) -> u32 {
+    // Nobody who is open has this key, and those who are full have a larger one.
+    let mut least = FULL - 1;
+    let mut best = NONE;
+    for &server in &group.servers {
+        if avoid.contains(server) {
+            continue;
         }
-        best
+        let its_key = key(states[server.index()].level);
+        if its_key == least {
+            return toss(group, states, rng, avoid, key);
+        }
+        if its_key < least {
+            (least, best) = (its_key, server.0);
+        }
     }
+    best
+}
 
-    /// One of the members at random, without those to avoid.
-    fn draw(&self, members: &[u32], rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
-        let of = |member: u32| self.servers[member as usize];
-        if avoid == Avoid::NOBODY {
-            let count = members.len() as u32;
-            return (count > 0).then(|| of(members[below(rng, count) as usize]));
-        }
-        // Two are avoided at most, so three draws without replacement find one that is not: draw,
-        // and on a miss draw again among those before and behind it.
-        let mut missed = [NONE; 2];
-        for round in 0..3 {
-            let count = (members.len() as u32).checked_sub(round).filter(|&count| count > 0)?;
-            let mut at = below(rng, count);
-            for skip in missed {
-                at += u32::from(at >= skip);
+/// What [`scan`] finds where some of the keys are equal. Apart from it, because the generator
+/// would take registers from the loop.
+#[inline(never)]
+fn toss(
+    group: &GroupState,
+    states: &[ServerState],
+    rng: &mut Rng,
+    avoid: Avoid,
+    key: impl Fn(u32) -> u32,
+) -> u32 {
+    let mut least = FULL - 1;
+    let mut best = NONE;
+    let mut ties = 1;
+    for &server in group.servers.iter().filter(|&&server| !avoid.contains(server)) {
+        let its_key = key(states[server.index()].level);
+        if its_key < least {
+            (least, best, ties) = (its_key, server.0, 1);
+        } else if its_key == least {
+            // The k-th of equals takes the place of the one held with probability 1/k.
+            ties += 1;
+            if below(rng, ties) == 0 {
+                best = server.0;
             }
-            let server = of(members[at as usize]);
-            if !avoid.contains(server) {
-                return Some(server);
-            }
-            *missed.get_mut(round as usize)? = at;
-            missed.sort_unstable();
         }
-        None
     }
+    best
 }
 
 #[cfg(test)]
@@ -230,19 +276,19 @@ mod tests {
     fn check(count: u32) {
         let mut rng = crate::rng(3);
         let servers: Vec<ServerId> = (0..count).map(|i| ServerId(i + 10)).collect();
-        let mut level = vec![0; 10 + count as usize];
-        let mut order = Order::new(servers.len(), 4);
+        let mut states = vec![ServerState::new(1, 1, 0); 10 + count as usize];
+        let mut group = GroupState::new(&servers, 4);
         for _ in 0..3_000 {
             let member = below(&mut rng, count);
             let new = [0, 1, 2, 3, FULL][below(&mut rng, 5) as usize];
-            level[servers[member as usize].index()] = new;
-            if let Some(order) = &mut order {
+            states[servers[member as usize].index()].level = new;
+            if let Some(order) = &mut group.order {
                 order.set(member, new);
             }
-            let levels = Levels { servers: &servers, level: &level, order: order.as_ref() };
+            let levels = Levels { group: &group, states: &states };
             let mut available: Vec<_> = levels.available().collect();
             available.sort_unstable();
-            let open = |s: &ServerId| level[s.index()] != FULL;
+            let open = |s: &ServerId| states[s.index()].level != FULL;
             assert_eq!(available, servers.iter().copied().filter(open).collect::<Vec<_>>());
 
             let avoid = Avoid([Some(ServerId(10)), Some(ServerId(12))]);
@@ -266,12 +312,12 @@ mod tests {
         for count in [6, 20] {
             let mut rng = crate::rng(5);
             let servers: Vec<ServerId> = (0..count).map(ServerId).collect();
-            let level = vec![1; count as usize];
-            let mut order = Order::new(servers.len(), 2);
+            let states = vec![ServerState::new(1, 2, 1); count as usize];
+            let mut group = GroupState::new(&servers, 2);
             for member in 0..count {
-                order.iter_mut().for_each(|order| order.set(member, 1));
+                group.order.iter_mut().for_each(|order| order.set(member, 1));
             }
-            let levels = Levels { servers: &servers, level: &level, order: order.as_ref() };
+            let levels = Levels { group: &group, states: &states };
             let avoid = Avoid([Some(ServerId(1)), None]);
             let mut hits = vec![[0; 2]; count as usize];
             for _ in 0..1_000 * count {

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::event::Arrive;
 use crate::id::{CopyId, GroupId, NONE, ServerId};
 use crate::time::Timestamp;
 
@@ -14,9 +15,10 @@ pub(crate) struct CopyState {
     /// When somebody forecast that it ends; [`Timestamp::NEVER`] when nobody did.
     pub(crate) ends: Timestamp,
     pub(crate) server: ServerId,
-    /// Whose answer it may still give; [`NONE`] when it only holds a slot.
+    /// Whose answer it may still give; [`NONE`] when it only holds a slot. In a free entry, the
+    /// next free entry.
     pub(crate) query: u32,
-    /// The query's next copy, or the next free entry.
+    /// The query's next copy.
     pub(crate) next: u32,
     /// It was told to stop.
     pub(crate) stopping: bool,
@@ -30,7 +32,7 @@ pub(crate) struct CopyState {
 #[derive(Clone, Debug)]
 pub(crate) struct Copies {
     slab: Vec<CopyState>,
-    /// The first free entry; [`CopyState::next`] leads to the others.
+    /// The first free entry; [`CopyState::query`] leads to the others.
     free: u32,
     next_serial: u64,
 }
@@ -38,11 +40,26 @@ pub(crate) struct Copies {
 /// Marks a free entry of the slab.
 const ENDED: u64 = u64::MAX;
 
+impl CopyState {
+    const ENDED: Self = Self {
+        serial: ENDED,
+        started: Timestamp::NEVER,
+        ends: Timestamp::NEVER,
+        server: ServerId(NONE),
+        query: NONE,
+        next: NONE,
+        stopping: false,
+        given_up: false,
+        timed: false,
+    };
+}
+
 impl Copies {
     pub(crate) fn new() -> Self {
         Self { slab: Vec::new(), free: NONE, next_serial: 0 }
     }
 
+    /// Adds a copy, if there is a free entry.
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
@@ -50,10 +67,13 @@ impl Copies {
         next: u32,
         server: ServerId,
         started: Timestamp,
-    ) -> CopyId {
+    ) -> Option<CopyId> {
+        let slot = self.free;
+        let entry = self.slab.get_mut(slot as usize)?;
+        self.free = entry.query;
         let serial = self.next_serial;
         self.next_serial += 1;
-        let state = CopyState {
+        *entry = CopyState {
             serial,
             started,
             ends: Timestamp::NEVER,
@@ -64,14 +84,15 @@ impl Copies {
             given_up: false,
             timed: false,
         };
-        let slot = self.free;
-        if let Some(entry) = self.slab.get_mut(slot as usize) {
-            self.free = entry.next;
-            *entry = state;
-            return CopyId { serial, slot };
-        }
-        self.slab.push(state);
-        CopyId { serial, slot: self.slab.len() as u32 - 1 }
+        Some(CopyId { serial, slot })
+    }
+
+    /// Adds a free entry.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn grow(&mut self) {
+        self.free = self.slab.len() as u32;
+        self.slab.push(CopyState::ENDED);
     }
 
     /// A copy that has not ended.
@@ -97,11 +118,17 @@ impl Copies {
         CopyId { serial: self.get(slot).serial, slot }
     }
 
-    #[inline(always)]
+    /// Ends the copy in a slot.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let entry = &mut self.slab[slot as usize];
-        entry.serial = ENDED;
-        entry.next = core::mem::replace(&mut self.free, slot);
+        Live { entry: &mut self.slab[slot as usize], free: &mut self.free, slot }.end();
+    }
+
+    /// A copy that has not ended, to end it.
+    #[inline(always)]
+    pub(crate) fn live(&mut self, copy: CopyId) -> Option<Live<'_>> {
+        let CopyId { serial, slot } = copy;
+        let entry = self.slab.get_mut(slot as usize).filter(|entry| entry.serial == serial)?;
+        Some(Live { entry, free: &mut self.free, slot })
     }
 
     /// The copies on a server, newest first. For the rare case that it goes down.
@@ -110,6 +137,27 @@ impl Copies {
         let mut found: Vec<u32> = (0..self.slab.len() as u32).filter(live).collect();
         found.sort_by_key(|&slot| core::cmp::Reverse(self.get(slot).serial));
         found
+    }
+}
+
+/// A copy that has not ended: found once, to look at it and to end it.
+pub(crate) struct Live<'a> {
+    entry: &'a mut CopyState,
+    free: &'a mut u32,
+    slot: u32,
+}
+
+impl Live<'_> {
+    #[inline(always)]
+    pub(crate) fn state(&self) -> &CopyState {
+        self.entry
+    }
+
+    /// The copy has ended.
+    #[inline(always)]
+    pub(crate) fn end(self) {
+        self.entry.serial = ENDED;
+        self.entry.query = core::mem::replace(self.free, self.slot);
     }
 }
 
@@ -131,10 +179,11 @@ pub(crate) struct QueryState {
     pub(crate) seq: u64,
     pub(crate) deadline: Timestamp,
     pub(crate) group: GroupId,
-    pub(crate) stage: Stage,
     pub(crate) may_duplicate: bool,
     pub(crate) may_retry: bool,
+    /// How often it was sent again.
     pub(crate) retries: u8,
+    pub(crate) stage: Stage,
     /// How many copies may still answer it.
     pub(crate) copies: u8,
     /// The first of them.
@@ -142,12 +191,8 @@ pub(crate) struct QueryState {
     /// Its neighbors in the queue.
     pub(crate) before: u32,
     pub(crate) behind: u32,
-    /// The server that failed it last.
-    pub(crate) avoid: Option<ServerId>,
-    /// The copy that failed last.
-    pub(crate) failed: Option<CopyId>,
-    /// It has an entry in [`super::Core::deadlines`].
-    pub(crate) timed: bool,
+    /// The copy that failed last, and its server.
+    pub(crate) failed: Option<(CopyId, ServerId)>,
 }
 
 impl QueryState {
@@ -163,8 +208,51 @@ impl QueryState {
         first: NONE,
         before: NONE,
         behind: NONE,
-        avoid: None,
         failed: None,
-        timed: false,
     };
+
+    /// A query that arrives.
+    #[inline(always)]
+    pub(crate) fn new(arrive: &Arrive, deadline: Timestamp, seq: u64) -> Self {
+        Self {
+            seq,
+            deadline,
+            group: arrive.group,
+            stage: Stage::Running,
+            may_duplicate: arrive.may_duplicate,
+            may_retry: arrive.may_retry,
+            retries: 0,
+            copies: 0,
+            first: NONE,
+            before: NONE,
+            behind: NONE,
+            failed: None,
+        }
+    }
+
+    /// Has it an entry in [`super::Core::deadlines`]?
+    #[inline(always)]
+    pub(crate) fn timed(&self) -> bool {
+        self.deadline != Timestamp::NEVER
+    }
+
+    /// It has a further copy.
+    #[inline(always)]
+    pub(crate) fn attach(&mut self, slot: u32) {
+        self.first = slot;
+        self.copies += 1;
+    }
+
+    /// It has ended, and has no copies any more.
+    #[inline(always)]
+    pub(crate) fn end(&mut self) {
+        self.stage = Stage::Ended;
+        self.first = NONE;
+        self.copies = 0;
+    }
+
+    /// The server that failed it last.
+    pub(crate) fn avoid(&self) -> Option<ServerId> {
+        self.failed.map(|(_, server)| server)
+    }
 }

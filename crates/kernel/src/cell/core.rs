@@ -5,10 +5,9 @@ use alloc::vec::Vec;
 use super::copies::{Copies, QueryState, Stage};
 use super::servers::{GroupState, Health, ServerState, ServerView};
 use crate::Rng;
-use crate::action::{Action, Role, StartReason, StopReason};
+use crate::action::{Action, Role, ShedReason, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::config::{Limits, Topology};
-use crate::event::Arrive;
 use crate::heap::Heaps;
 use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
 use crate::levels::Avoid;
@@ -21,12 +20,12 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) rng: Rng,
     pub(crate) servers: Vec<ServerState>,
-    /// By server: its level, for the picks.
-    pub(crate) level: Vec<u32>,
     pub(crate) groups: Vec<GroupState>,
     /// By server: its groups, and which member of the group it is.
     pub(crate) memberships: Vec<(GroupId, u32)>,
     pub(crate) queries: Vec<QueryState>,
+    /// How many of them wait, in whatever group.
+    pub(crate) waiting: u32,
     pub(crate) copies: Copies,
     /// Of queries: when they expire.
     pub(crate) deadlines: Heaps<Timestamp>,
@@ -41,6 +40,8 @@ pub struct Core {
     pub(crate) reserve: f64,
     /// The actions of the event at hand.
     pub(crate) out: Vec<Action>,
+    /// The only action of an event that brings no more.
+    pub(crate) only: Action,
     /// Servers that may have room for more.
     pub(crate) freed: Vec<ServerId>,
     /// Queries whose last copy failed, youngest first.
@@ -84,26 +85,19 @@ impl Core {
                 let member = members.iter().position(|m| m.index() == at);
                 memberships.extend(member.map(|m| (GroupId(group as u32), m as u32)));
             }
-            servers.push(ServerState {
-                health: Health::Up,
-                slots: server.slots,
-                limit: gates[at],
-                outstanding: 0,
-                head_start: most - server.slots,
-                ordered: false,
-                failures: 0,
-                groups: (from, memberships.len() as u32),
-            });
+            let mut state = ServerState::new(server.slots, gates[at], most - server.slots);
+            state.groups = (from, memberships.len() as u32);
+            servers.push(state);
         }
         let mut core = Self {
             now: Timestamp::default(),
             limits,
             rng,
-            level: alloc::vec![0; servers.len()],
             servers,
             groups: topology.groups.iter().map(|m| GroupState::new(m, full)).collect(),
             memberships,
             queries: Vec::new(),
+            waiting: 0,
             copies: Copies::new(),
             deadlines: Heaps::new(1),
             delays: Heaps::new(1),
@@ -112,6 +106,7 @@ impl Core {
             budget: f64::from(limits.retry_reserve),
             reserve: f64::from(limits.retry_reserve),
             out: Vec::new(),
+            only: Action::Shed { query: QueryId(NONE), why: ShedReason::Expired },
             freed: Vec::new(),
             orphans: Vec::new(),
             started: Vec::new(),
@@ -159,7 +154,7 @@ impl Core {
             up: state.health == Health::Up,
             slots: state.slots,
             limit: state.limit,
-            outstanding: state.outstanding,
+            outstanding: state.outstanding(),
         }
     }
 
@@ -229,7 +224,7 @@ impl Core {
     #[must_use]
     pub fn avoid(&self, query: QueryId) -> Avoid {
         let holds = self.copies_of(query).next().map(|copy| copy.server);
-        Avoid([holds, self.queries[query.index()].avoid])
+        Avoid([holds, self.queries[query.index()].avoid()])
     }
 
     /// Asks the balance for a server for a copy.
@@ -240,7 +235,7 @@ impl Core {
         group: GroupId,
         avoid: Avoid,
     ) -> Option<ServerId> {
-        let levels = self.groups[group.index()].levels(&self.level);
+        let levels = self.groups[group.index()].levels(&self.servers);
         pick.pick(group, levels, avoid, &mut self.rng)
     }
 
@@ -261,10 +256,18 @@ impl Core {
         debug_assert!(self.has_room(server), "a start needs room");
         debug_assert!(self.copies_of(query).all(|c| c.server != server), "copies on one server");
         let state = &mut self.queries[query.index()];
-        let copy = self.copies.add(query.0, state.first, server, self.now);
-        state.first = copy.slot;
-        state.copies += 1;
-        self.hold(server, 1);
+        let copy = loop {
+            match self.copies.add(query.0, state.first, server, self.now) {
+                Some(copy) => break copy,
+                None => self.copies.grow(),
+            }
+        };
+        state.attach(copy.slot);
+        let holder = &mut self.servers[server.index()];
+        holder.gain();
+        if holder.ordered {
+            self.sort(server);
+        }
         if self.limits.attempt_timeout_ns != NEVER_NS {
             self.set_patience(copy.slot, self.limits.attempt_timeout_ns);
         }
@@ -291,6 +294,26 @@ impl Core {
         }
     }
 
+    /// What the event at hand comes to.
+    #[inline(always)]
+    pub(crate) fn actions(&self) -> &[Action] {
+        &self.out
+    }
+
+    /// What the event at hand comes to, where that is one action.
+    #[inline(always)]
+    pub(crate) fn only(&self) -> &[Action] {
+        core::slice::from_ref(&self.only)
+    }
+
+    /// Starts the time-out of a new query, if it has one.
+    pub(crate) fn set_deadline(&mut self, query: QueryId) {
+        let state = &self.queries[query.index()];
+        if state.timed() {
+            self.deadlines.insert(0, state.deadline, query.0);
+        }
+    }
+
     /// Starts the time-out of a copy anew.
     pub(crate) fn set_patience(&mut self, slot: u32, ns: u64) {
         self.end_patience(slot);
@@ -306,33 +329,5 @@ impl Core {
         if core::mem::take(&mut self.copies.get_mut(slot).timed) {
             self.patience.remove(0, slot);
         }
-    }
-
-    /// Takes a new query in.
-    #[inline(always)]
-    pub(crate) fn admit(&mut self, arrive: &Arrive) {
-        let at = arrive.query.index();
-        if self.queries.len() <= at {
-            self.queries.resize(at + 1, QueryState::ENDED);
-        }
-        let state = &mut self.queries[at];
-        assert!(state.stage == Stage::Ended, "query {at} has not ended");
-        let deadline = arrive.deadline.min(self.now.after(self.limits.timeout_ns));
-        let timed = deadline != Timestamp::NEVER;
-        *state = QueryState {
-            seq: self.next_seq,
-            deadline,
-            group: arrive.group,
-            stage: Stage::Running,
-            may_duplicate: arrive.may_duplicate,
-            may_retry: arrive.may_retry,
-            timed,
-            ..QueryState::ENDED
-        };
-        self.next_seq += 1;
-        if timed {
-            self.deadlines.insert(0, deadline, arrive.query.0);
-        }
-        self.budget = (self.budget + self.limits.retry_budget).min(self.reserve);
     }
 }

@@ -1,34 +1,14 @@
-//! How queries get their copies: on arrival, from the queue, and after a failure.
+//! How queries get their copies: from the queue and after a failure. On arrival: see `hot.rs`.
 
 use super::Cell;
 use super::copies::Stage;
 use super::servers::Health;
 use crate::action::{Action, FailReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
-use crate::event::Arrive;
 use crate::hedge::Hedge;
 use crate::id::{QueryId, ServerId};
-use crate::levels::Avoid;
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
-    #[inline(always)]
-    pub(super) fn arrive(&mut self, arrive: &Arrive) {
-        let query = arrive.query;
-        self.core.admit(arrive);
-        if self.core.groups[arrive.group.index()].up == 0 {
-            return self.fail(query, FailReason::NoReplica);
-        }
-        if self.core.queries[query.index()].deadline <= self.core.now {
-            return self.shed(query, ShedReason::Expired);
-        }
-        // Where a server has room, nothing waits that it could serve: settling saw to that. So a
-        // new query that finds room overtakes nobody.
-        match self.core.pick(&mut self.pick, arrive.group, Avoid::NOBODY) {
-            Some(server) => self.start_primary(query, server, StartReason::Arrival),
-            None => self.wait(query),
-        }
-    }
-
     #[inline(always)]
     fn start_primary(&mut self, query: QueryId, server: ServerId, why: StartReason) {
         self.core.start(query, server, Role::Primary, why);
@@ -38,7 +18,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    fn wait(&mut self, query: QueryId) {
+    #[inline(never)]
+    pub(super) fn wait(&mut self, query: QueryId) {
         if self.core.enqueue(query) {
             if self.hedge.preempts() {
                 self.core.crowded.push(self.core.queries[query.index()].group);
@@ -51,15 +32,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// Restores the promises after an event, in this order: queries whose copies failed are sent
     /// again, waiting queries get what room there is, and only then does the hedge see what is
     /// left: no duplicate takes a slot from a query that waits.
-    #[inline(always)]
-    pub(super) fn settle(&mut self) {
+    #[inline(never)]
+    pub(super) fn settle(&mut self) -> &[Action] {
         loop {
             if let Some(query) = self.core.orphans.pop() {
                 self.retry(query);
             } else if let Some(server) = self.core.freed.pop() {
                 self.fill(server);
             } else if !H::HEDGES || !self.settle_hedge() {
-                return;
+                return self.core.actions();
             }
         }
     }
@@ -83,23 +64,21 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// A server may have room: for whom?
-    #[inline(always)]
-    fn fill(&mut self, server: ServerId) {
-        while let Some(query) = self.core.next_waiting(server) {
-            if !self.core.has_room(server) {
-                break;
-            }
+    pub(super) fn fill(&mut self, server: ServerId) {
+        while self.core.has_room(server)
+            && let Some(query) = self.core.next_waiting(server)
+        {
             self.core.dequeue(query);
             let state = &self.core.queries[query.index()];
             if state.deadline <= self.core.now {
                 self.shed(query, ShedReason::Expired);
                 continue;
             }
-            let (retried, group) = (state.retries > 0, state.group);
-            let why = if retried { StartReason::Retry } else { StartReason::Queue };
+            let (retries, group) = (state.retries, state.group);
+            let why = if retries > 0 { StartReason::Retry } else { StartReason::Queue };
             self.start_primary(query, server, why);
             if H::HEDGES {
-                self.core.fewer_wait(group);
+                self.core.look_for_spare(group);
             }
         }
         if H::HEDGES {
@@ -126,7 +105,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         let group = state.group;
         let usable = |server: ServerId| core.servers[server.index()].health == Health::Up;
-        let failed_here = state.avoid.is_some_and(usable);
+        let failed_here = state.avoid().is_some_and(usable);
         let others = core.groups[group.index()].up - u32::from(failed_here);
         let allowed = state.may_retry && state.retries < core.limits.retries;
         if !allowed || others == 0 || core.budget < 1.0 || state.deadline <= core.now {
@@ -141,13 +120,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             }
         } else {
             // Others wait, perhaps for longer: stand in line, then see who may go where.
-            core.freed.extend(core.groups[group.index()].levels(&core.level).available());
+            core.freed.extend(core.groups[group.index()].levels(&core.servers).available());
             self.wait(query);
         }
     }
 
     pub(super) fn fail(&mut self, query: QueryId, why: FailReason) {
-        let copy = self.core.queries[query.index()].failed;
+        let copy = self.core.queries[query.index()].failed.map(|(copy, _)| copy);
         self.core.out.push(Action::Fail { query, why, copy });
         self.close(query, None);
     }

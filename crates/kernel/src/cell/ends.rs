@@ -1,4 +1,4 @@
-//! How copies and queries end, and what happens to servers.
+//! How copies and queries end, and what happens to servers. Most ends: see `hot.rs`.
 
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
@@ -6,7 +6,6 @@ use super::servers::Health;
 use crate::action::{Action, EjectReason, FailReason, ShedReason, StopReason};
 use crate::balance::Pick;
 use crate::config::Limits;
-use crate::event::Outcome;
 use crate::hedge::Hedge;
 use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
 use crate::time::Timestamp;
@@ -28,34 +27,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn finished(&mut self, copy: CopyId, outcome: Outcome) {
-        let Some(&mut state) = self.core.copies.find(copy) else { return };
-        if outcome == Outcome::Good {
-            if state.query != NONE {
-                self.answer(QueryId(state.query), copy);
-            }
-            self.release(copy.slot);
-            self.core.servers[state.server.index()].failures = 0;
-        } else {
-            self.finished_badly(copy.slot, outcome);
-        }
-    }
-
-    fn finished_badly(&mut self, slot: u32, outcome: Outcome) {
-        let CopyState { server, query, stopping, .. } = *self.core.copies.get(slot);
-        if query != NONE {
-            self.copy_failed(slot);
-        }
-        self.release(slot);
-        match outcome {
-            Outcome::Refused => self.eject(server, EjectReason::Refused),
-            // A copy that we cut off looks like a reset: that is not the server's failure.
-            Outcome::Reset if stopping => {}
-            _ => self.count_failure(server),
-        }
-    }
-
     pub(super) fn stopped(&mut self, copy: CopyId) {
         let Some(state) = self.core.copies.find(copy) else { return };
         let query = state.query;
@@ -63,6 +34,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.detach(copy.slot);
             self.hedge.recount(&self.core, QueryId(query));
             self.check_orphan(QueryId(query));
+            if H::HEDGES {
+                // It may have a second copy again, and another server than this one may idle.
+                let group = self.core.group_of(QueryId(query));
+                self.core.look_for_spare(group);
+            }
         }
         self.release(copy.slot);
     }
@@ -80,28 +56,24 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// The query has its answer.
-    #[inline(always)]
-    fn answer(&mut self, query: QueryId, copy: CopyId) {
+    pub(super) fn answer(&mut self, query: QueryId, copy: CopyId) {
         self.core.out.push(Action::Answer { query, copy });
         self.close(query, Some(copy.slot));
     }
 
     /// Ends a query: its copies only hold their slots from here on. What becomes of the winner's
     /// time-out is the caller's business.
-    #[inline(always)]
     pub(super) fn close(&mut self, query: QueryId, winner: Option<u32>) {
         let state = &mut self.core.queries[query.index()];
         let QueryState { first, stage, group, .. } = *state;
-        let timed = core::mem::take(&mut state.timed);
-        state.first = NONE;
-        state.copies = 0;
+        let timed = state.timed();
         if stage == Stage::Waiting {
             self.core.dequeue(query);
             if H::HEDGES {
-                self.core.fewer_wait(group);
+                self.core.look_for_spare(group);
             }
         }
-        self.core.queries[query.index()].stage = Stage::Ended;
+        self.core.queries[query.index()].end();
         // A loser runs to its end where the policy says so; nobody needs the copies of a query
         // that ended without an answer.
         let stop = winner.is_none() || self.hedge.cleans_up();
@@ -143,15 +115,18 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// A copy will not answer its query, though it may hold its slot for longer.
-    fn copy_failed(&mut self, slot: u32) {
+    pub(super) fn copy_failed(&mut self, slot: u32) {
         let copy = self.core.copies.get(slot);
         let (query, server) = (QueryId(copy.query), copy.server);
         self.detach(slot);
         let failed = self.core.copies.id(slot);
         let state = &mut self.core.queries[query.index()];
-        state.avoid = Some(server);
-        state.failed = Some(failed);
+        state.failed = Some((failed, server));
         state.may_duplicate = false;
+        if state.copies > 0 {
+            // The other copy is the retry: where both fail, two servers have failed the query.
+            state.retries = state.retries.saturating_add(1);
+        }
         self.hedge.recount(&self.core, query);
         self.check_orphan(query);
     }
@@ -186,7 +161,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     /// A detached copy has ended: its slot is free.
     #[inline(always)]
-    fn release(&mut self, slot: u32) {
+    pub(super) fn release(&mut self, slot: u32) {
         let CopyState { query, server, stopping, timed, .. } = *self.core.copies.get(slot);
         debug_assert!(query == NONE, "detached before released");
         if timed {
@@ -196,11 +171,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.core.reclaim(server, -1);
         }
         self.core.copies.remove(slot);
-        self.core.hold(server, -1);
+        let holder = &mut self.core.servers[server.index()];
+        holder.lose();
+        if holder.ordered {
+            self.core.sort(server);
+        }
         self.core.freed.push(server);
     }
 
-    fn count_failure(&mut self, server: ServerId) {
+    pub(super) fn count_failure(&mut self, server: ServerId) {
         let state = &mut self.core.servers[server.index()];
         state.failures += 1;
         let many = self.core.limits.eject_after;
@@ -214,7 +193,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    fn eject(&mut self, server: ServerId, why: EjectReason) {
+    pub(super) fn eject(&mut self, server: ServerId, why: EjectReason) {
         if self.core.servers[server.index()].health != Health::Down {
             self.core.out.push(Action::Eject { server, why });
             self.server_down(server);

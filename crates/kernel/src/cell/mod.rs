@@ -4,10 +4,12 @@ mod copies;
 mod core;
 mod dispatch;
 mod ends;
+mod hot;
 mod servers;
 
 pub use self::core::{CopyView, Core};
 pub use servers::ServerView;
+pub(crate) use servers::{GroupState, ServerState};
 
 use crate::Rng;
 use crate::action::Action;
@@ -74,12 +76,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         &self.hedge
     }
 
-    #[inline(always)]
-    fn apply(&mut self, event: &Event) {
+    /// Any event but the two that every query brings.
+    #[inline(never)]
+    fn other(&mut self, event: &Event) -> &[Action] {
         match *event {
-            Event::Arrive(ref arrive) => self.arrive(arrive),
+            Event::Arrive(_) | Event::Finished { .. } => unreachable!("handled at once"),
             Event::Responded { copy, good } => self.responded(copy, good),
-            Event::Finished { copy, outcome } => self.finished(copy, outcome),
             Event::Stopped { copy } => self.stopped(copy),
             Event::Unwanted { copy } => self.unwanted(copy),
             Event::Abandoned { query } => self.abandoned(query),
@@ -90,6 +92,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             Event::Configure(ref limits) => self.configure(limits),
             Event::Tick => self.tick(),
         }
+        self.settle()
     }
 }
 
@@ -97,9 +100,11 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
     fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
         self.core.now = self.core.now.max(now);
         self.core.out.clear();
-        self.apply(event);
-        self.settle();
-        &self.core.out
+        match *event {
+            Event::Arrive(ref arrive) => self.arrive(arrive),
+            Event::Finished { copy, outcome } => self.finished(copy, outcome),
+            _ => self.other(event),
+        }
     }
 
     fn next_deadline(&self) -> Timestamp {

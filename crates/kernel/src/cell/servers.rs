@@ -1,5 +1,6 @@
 //! The servers and groups of a cell: gates, states, and the queue of each group.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::copies::QueryState;
@@ -21,18 +22,70 @@ pub(crate) struct ServerState {
     pub(crate) slots: u32,
     /// Its gate: how many copies it may hold.
     pub(crate) limit: u32,
-    /// How many it holds.
-    pub(crate) outstanding: u32,
-    /// How many slots fewer it has than the server with the most. Added to what it holds, so that
-    /// among unequal servers the one with the most idle slots, or the shortest queue, is least
-    /// loaded.
-    pub(crate) head_start: u32,
+    /// How many slots fewer it has than the server with the most.
+    head_start: u32,
+    /// How many copies it holds, and its head start: so that among unequal servers the one with
+    /// the most idle slots, or the shortest queue, is least loaded.
+    load: u32,
+    /// The load at which it gets no more copies: that of its gate, or 0 where it is not up.
+    full_at: u32,
+    /// For the picks: its load, or [`FULL`].
+    pub(crate) level: u32,
     /// Is one of its groups large?
     pub(crate) ordered: bool,
     /// Failures in a row.
     pub(crate) failures: u32,
     /// Its stretch of [`Core::memberships`].
     pub(crate) groups: (u32, u32),
+}
+
+impl ServerState {
+    /// An idle server in no group.
+    pub(crate) fn new(slots: u32, limit: u32, head_start: u32) -> Self {
+        Self {
+            health: Health::Up,
+            slots,
+            limit,
+            head_start,
+            load: head_start,
+            full_at: head_start + limit,
+            level: head_start,
+            ordered: false,
+            failures: 0,
+            groups: (0, 0),
+        }
+    }
+
+    /// How many copies it holds.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.load - self.head_start
+    }
+
+    /// May it start a primary copy?
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.load < self.full_at
+    }
+
+    /// It holds one copy more.
+    #[inline(always)]
+    pub(crate) fn gain(&mut self) {
+        debug_assert!(self.has_room(), "a start needs room");
+        self.carry(self.load + 1);
+    }
+
+    /// It holds one copy less.
+    #[inline(always)]
+    pub(crate) fn lose(&mut self) {
+        debug_assert!(self.load > self.head_start, "every slot is freed once");
+        self.carry(self.load - 1);
+    }
+
+    #[inline(always)]
+    fn carry(&mut self, load: u32) {
+        self.load = load;
+        self.level = if self.has_room() { load } else { FULL };
+    }
 }
 
 /// A server as a driver or a test may see it.
@@ -52,7 +105,7 @@ pub struct ServerView {
 pub(crate) struct GroupState {
     pub(crate) servers: Vec<ServerId>,
     /// For large groups.
-    pub(crate) order: Option<Order>,
+    pub(crate) order: Option<Box<Order>>,
     /// Servers that are up.
     pub(crate) up: u32,
     /// Waiting queries, oldest first: a list through [`QueryState::behind`].
@@ -67,7 +120,7 @@ impl GroupState {
     pub(crate) fn new(servers: &[ServerId], full: u32) -> Self {
         Self {
             servers: servers.to_vec(),
-            order: Order::new(servers.len(), full),
+            order: Order::new(servers.len(), full).map(Box::new),
             up: servers.len() as u32,
             head: NONE,
             tail: NONE,
@@ -77,8 +130,8 @@ impl GroupState {
     }
 
     #[inline(always)]
-    pub(crate) fn levels<'a>(&'a self, level: &'a [u32]) -> Levels<'a> {
-        Levels { servers: &self.servers, level, order: self.order.as_ref() }
+    pub(crate) fn levels<'a>(&'a self, states: &'a [ServerState]) -> Levels<'a> {
+        Levels { group: self, states }
     }
 }
 
@@ -97,42 +150,20 @@ impl Core {
     #[inline(always)]
     #[must_use]
     pub fn has_room(&self, server: ServerId) -> bool {
-        let state = &self.servers[server.index()];
-        state.health == Health::Up && state.outstanding < state.limit
+        self.servers[server.index()].has_room()
     }
 
     /// Would the server start a copy at once, rather than queue it?
     #[must_use]
     pub fn has_idle_slot(&self, server: ServerId) -> bool {
         let state = &self.servers[server.index()];
-        self.has_room(server) && state.outstanding < state.slots
+        state.has_room() && state.outstanding() < state.slots
     }
 
-    /// Changes how many copies a server holds, and sorts it anew in its groups.
-    #[inline(always)]
-    pub(crate) fn hold(&mut self, server: ServerId, change: i32) {
-        let state = &mut self.servers[server.index()];
-        state.outstanding = state.outstanding.wrapping_add_signed(change);
-        debug_assert!(
-            state.outstanding <= state.limit,
-            "the gate holds, and every slot is freed once"
-        );
-        self.sort(server);
-    }
-
-    #[inline(always)]
+    /// Sorts a server anew in its large groups.
+    #[inline(never)]
     pub(crate) fn sort(&mut self, server: ServerId) {
-        let state = &self.servers[server.index()];
-        let open = state.health == Health::Up && state.outstanding < state.limit;
-        let level = if open { state.head_start + state.outstanding } else { FULL };
-        self.level[server.index()] = level;
-        if state.ordered {
-            self.sort_groups(server, level);
-        }
-    }
-
-    fn sort_groups(&mut self, server: ServerId, level: u32) {
-        let (from, to) = self.servers[server.index()].groups;
+        let ServerState { level, groups: (from, to), .. } = self.servers[server.index()];
         for &(group, member) in &self.memberships[from as usize..to as usize] {
             if let Some(order) = &mut self.groups[group.index()].order {
                 order.set(member, level);
@@ -148,6 +179,8 @@ impl Core {
             return false;
         }
         state.health = health;
+        state.full_at = if health == Health::Up { state.head_start + state.limit } else { 0 };
+        state.carry(state.load);
         state.failures = 0;
         let (from, to) = state.groups;
         for at in from..to {
@@ -170,6 +203,7 @@ impl Core {
             return false;
         }
         state.waiting += 1;
+        self.waiting += 1;
         // A new query is the youngest. One that is sent again goes before the younger ones: few
         // wait longer than it, as it has waited before.
         let mut before = state.tail;
@@ -200,6 +234,7 @@ impl Core {
         let QueryState { group, before, behind, .. } = self.queries[query.index()];
         let state = &mut self.groups[group.index()];
         state.waiting -= 1;
+        self.waiting -= 1;
         match before {
             NONE => state.head = behind,
             before => self.queries[before as usize].behind = behind,
@@ -213,12 +248,12 @@ impl Core {
         entry.stage = super::copies::Stage::Running;
     }
 
-    /// A query of the group no longer waits. Where it was the last, servers may idle that held back
-    /// from duplicates for its sake.
-    pub(crate) fn fewer_wait(&mut self, group: GroupId) {
+    /// Where no query of the group waits, its servers that have room may take duplicates: those
+    /// were held back for the sake of one that waited, or a query needs a second copy again.
+    pub(crate) fn look_for_spare(&mut self, group: GroupId) {
         let group = &self.groups[group.index()];
         if group.waiting == 0 {
-            self.spare.extend(group.levels(&self.level).available());
+            self.spare.extend(group.levels(&self.servers).available());
         }
     }
 
@@ -234,7 +269,7 @@ impl Core {
             let mut at = group.head;
             while at != NONE {
                 let query = &self.queries[at as usize];
-                if query.avoid != Some(server) || group.up == 1 {
+                if query.avoid() != Some(server) || group.up == 1 {
                     if oldest.is_none_or(|(seq, _)| query.seq < seq) {
                         oldest = Some((query.seq, at));
                     }

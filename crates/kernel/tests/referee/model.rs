@@ -290,14 +290,14 @@ impl Model {
         }
     }
 
-    fn fail(&mut self, query: QueryId, why: FailReason, _copy: Option<CopyId>) {
+    fn fail(&mut self, query: QueryId, why: FailReason, copy: Option<CopyId>) {
         let state = &self.queries[&query];
         let group = &self.topology.groups[state.group.index()];
         match why {
             FailReason::NoReplica => assert!(!group.iter().any(|&s| self.is_up(s))),
             FailReason::CopyFailed => {
                 assert!(self.waits(query), "it had another copy");
-                assert!(state.avoid.is_some(), "no copy failed");
+                assert_eq!(state.avoid.is_some(), copy.is_some(), "which copy failed");
             }
             FailReason::Timeout => {
                 assert!(state.deadline <= self.now);

@@ -1,0 +1,157 @@
+//! The proxy and the leaves behind it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use curtail_kernel::Policy;
+use curtail_search::{Corpus, ShardedIndex, sample_queries};
+use tokio::time::{Instant, sleep};
+
+use crate::child::Process;
+use crate::exit::Stop;
+
+const SHARDS: u32 = 3;
+const REPLICAS: u32 = 2;
+
+/// How long the proxy may take to come to rest: its drain time-out, and some probes.
+const REST: Duration = Duration::from_secs(20);
+
+pub(super) struct Scene {
+    /// Holds the index and the configuration.
+    folder: tempfile::TempDir,
+    pub(super) leaves: Vec<Leaf>,
+    proxy: Process,
+    admin: SocketAddr,
+    pub(super) queries: Vec<String>,
+}
+
+pub(super) struct Leaf {
+    pub(super) shard: u32,
+    pub(super) replica: u32,
+    pub(super) address: SocketAddr,
+    /// None while it is dead.
+    pub(super) process: Option<Process>,
+}
+
+fn lacking(what: &str, error: impl std::fmt::Display) -> Stop {
+    Stop::Lacking(format!("{what}: {error}"))
+}
+
+impl Scene {
+    pub(super) async fn start(policy: Policy, seed: u64) -> Result<Self, Stop> {
+        let folder = tempfile::tempdir().map_err(|error| lacking("no temporary folder", error))?;
+        let text = |n: u32| (format!("document {n}"), format!("common word{} rare{n}", n % 40));
+        let corpus = Corpus::from_texts((0..2_000).map(text), "made-up documents");
+        ShardedIndex::build(&folder.path().join("index"), &corpus, SHARDS, &mut |_, _| {})
+            .map_err(|error| lacking("no index", error))?;
+        let mut leaves = Vec::new();
+        for shard in 0..SHARDS {
+            for replica in 0..REPLICAS {
+                let address = "127.0.0.1:0".parse().expect("an address");
+                let mut leaf = Leaf { shard, replica, address, process: None };
+                leaf.revive(folder.path()).await?;
+                leaves.push(leaf);
+            }
+        }
+        let config = folder.path().join("proxy.toml");
+        std::fs::write(&config, configuration(policy, &leaves))
+            .map_err(|error| lacking("no configuration", error))?;
+        let config = config.display().to_string();
+        let args = ["proxy", "--config", &config, "--seed", &seed.to_string(), "--announce"];
+        let proxy = Process::start("proxy", &args.map(String::from)).await?;
+        let admin = proxy.second_address.ok_or_else(|| lacking("proxy", "no admin address"))?;
+        let queries = sample_queries(corpus.documents(), 200, seed);
+        Ok(Self { folder, leaves, proxy, admin, queries })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.proxy.address
+    }
+
+    pub(super) fn proxy_process(&self) -> Option<u32> {
+        self.proxy.id()
+    }
+
+    /// Starts a dead leaf again, where it was.
+    pub(super) async fn revive(&mut self, leaf: usize) -> Result<(), Stop> {
+        self.leaves[leaf].revive(self.folder.path()).await
+    }
+
+    /// Waits until the proxy is at rest; what is not, if it does not come to rest.
+    pub(super) async fn settle(&self) -> Option<String> {
+        let start = Instant::now();
+        loop {
+            let busy = match status(self.admin).await {
+                Ok(status) => restless(&status)?,
+                Err(why) => why,
+            };
+            if start.elapsed() > REST {
+                return Some(busy);
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Leaf {
+    async fn revive(&mut self, folder: &std::path::Path) -> Result<(), Stop> {
+        let Self { shard, replica, address, .. } = self;
+        let name = format!("leaf {shard}.{replica}");
+        let index = folder.join("index").display().to_string();
+        let mut args = vec!["leaf".to_owned(), "--index".to_owned(), index];
+        let pairs = [("--shard", *shard), ("--replica", *replica), ("--slots", 1)];
+        args.extend(pairs.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]));
+        let times = ["--service-time", "exp:2ms", "--hiccup", "0.01:30ms", "--listen"];
+        args.extend(times.map(String::from));
+        args.push(address.to_string());
+        let process = Process::start(&name, &args).await?;
+        self.address = process.address;
+        self.process = Some(process);
+        Ok(())
+    }
+}
+
+fn configuration(policy: Policy, leaves: &[Leaf]) -> String {
+    use std::fmt::Write as _;
+    let cancel = if policy.needs_cancellation() { "reset" } else { "none" };
+    let mut text = format!(
+        "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[log]\nlevel = \"error\"\n\
+         [[service]]\nname = \"search\"\npolicy = \"{policy}\"\nslots = 1\ncancel = \"{cancel}\"\n\
+         timeout = \"3s\"\nattempt_timeout = \"500ms\"\ndrain_timeout = \"2s\"\n\
+         health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n\
+         shard_by = {{ header = \"x-shard\" }}\nretry_budget = 0.5\n"
+    );
+    for shard in 0..SHARDS {
+        let mine = leaves.iter().filter(|leaf| leaf.shard == shard);
+        let replicas: Vec<String> = mine.map(|leaf| format!("\"{}\"", leaf.address)).collect();
+        let replicas = replicas.join(", ");
+        let _ = write!(text, "[[service.shard]]\nname = \"{shard}\"\nreplicas = [{replicas}]\n");
+    }
+    text
+}
+
+async fn status(admin: SocketAddr) -> Result<serde_json::Value, String> {
+    let body = super::clients::get(admin, "/status").await?;
+    serde_json::from_slice(&body).map_err(|error| error.to_string())
+}
+
+/// What in a status is not idle; none when all is.
+fn restless(status: &serde_json::Value) -> Option<String> {
+    let mut found = Vec::new();
+    for service in status["services"].as_array()? {
+        if service["live"] != 0 {
+            found.push(format!("{} live queries", service["live"]));
+        }
+        for shard in service["shards"].as_array()? {
+            if shard["queue"] != 0 {
+                found.push(format!("{} wait in shard {}", shard["queue"], shard["name"]));
+            }
+            for server in shard["servers"].as_array()? {
+                if server["busy"] != 0 || server["up"] != true {
+                    found.push(server.to_string());
+                }
+            }
+        }
+    }
+    (!found.is_empty()).then(|| found.join("; "))
+}

@@ -1,0 +1,195 @@
+//! The two events that every query brings, an arrival and the end of a copy, as they mostly are: a
+//! server has room, and the copy brings the answer of a query that has no other.
+//!
+//! Simulations and proxies spend their time in the kernel here, so this is written for few
+//! instructions: each entry of a table is looked up once, an event that brings one action needs
+//! no list of actions, and whatever is not always needed is in functions of its own, called last,
+//! so that the registers they need are not saved for nothing. `examples/pair.rs` counts.
+
+use super::Cell;
+use super::copies::{CopyState, QueryState, Stage};
+use crate::action::{Action, EjectReason, FailReason, Role, ShedReason, StartReason};
+use crate::balance::Pick;
+use crate::event::{Arrive, Outcome};
+use crate::hedge::Hedge;
+use crate::id::{CopyId, NONE, QueryId, ServerId};
+use crate::levels::Avoid;
+use crate::time::NEVER_NS;
+
+impl<P: Pick, H: Hedge> Cell<P, H> {
+    #[inline(never)]
+    pub(super) fn arrive(&mut self, arrive: &Arrive) -> &[Action] {
+        let core = &mut self.core;
+        let Some(query) = core.queries.get_mut(arrive.query.index()) else {
+            return self.arrive_with_new_id(arrive);
+        };
+        if query.stage != Stage::Ended {
+            still_lives(arrive.query);
+        }
+        let deadline = arrive.deadline.min(core.now.after(core.limits.timeout_ns));
+        *query = QueryState::new(arrive, deadline, core.next_seq);
+        core.next_seq += 1;
+        let saved = core.budget + core.limits.retry_budget;
+        // `f64::min` would look for a NaN as well.
+        core.budget = if saved < core.reserve { saved } else { core.reserve };
+        if deadline <= core.now {
+            return self.not_started(arrive.query);
+        }
+        // Where a server has room, nothing waits that it could serve: settling saw to that. So a
+        // new query that finds room overtakes nobody.
+        let levels = core.groups[arrive.group.index()].levels(&core.servers);
+        let pick = self.pick.pick(arrive.group, levels, Avoid::NOBODY, &mut core.rng);
+        let Some(server) = pick else { return self.not_started(arrive.query) };
+        self.start_at_once(arrive.query, server)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn arrive_with_new_id(&mut self, arrive: &Arrive) -> &[Action] {
+        self.core.queries.resize(arrive.query.index() + 1, QueryState::ENDED);
+        self.arrive(arrive)
+    }
+
+    #[inline(never)]
+    fn start_at_once(&mut self, query: QueryId, server: ServerId) -> &[Action] {
+        let core = &mut self.core;
+        let state = &mut core.queries[query.index()];
+        let Some(copy) = core.copies.add(query.0, NONE, server, core.now) else {
+            return self.start_in_new_entry(query, server);
+        };
+        let (role, why) = (Role::Primary, StartReason::Arrival);
+        core.only = Action::Start { copy, query, server, role, why };
+        state.attach(copy.slot);
+        let holder = &mut core.servers[server.index()];
+        holder.gain();
+        let more = holder.ordered || state.timed() || core.limits.attempt_timeout_ns != NEVER_NS;
+        if H::HEDGES || more {
+            return self.started(query, server, copy.slot);
+        }
+        self.core.only()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_in_new_entry(&mut self, query: QueryId, server: ServerId) -> &[Action] {
+        self.core.copies.grow();
+        self.start_at_once(query, server)
+    }
+
+    /// The rest of an arrival that found a server: the books that only some cells keep.
+    #[inline(never)]
+    fn started(&mut self, query: QueryId, server: ServerId, slot: u32) -> &[Action] {
+        let core = &mut self.core;
+        core.out.push(core.only);
+        core.set_deadline(query);
+        if core.servers[server.index()].ordered {
+            core.sort(server);
+        }
+        if core.limits.attempt_timeout_ns != NEVER_NS {
+            core.set_patience(slot, core.limits.attempt_timeout_ns);
+        }
+        if H::HEDGES {
+            self.hedge.recount(core, query);
+            core.started.push(query);
+            return self.settle();
+        }
+        self.core.actions()
+    }
+
+    /// The rest of an arrival that found no server, or came too late.
+    #[inline(never)]
+    fn not_started(&mut self, query: QueryId) -> &[Action] {
+        let core = &mut self.core;
+        core.set_deadline(query);
+        let QueryState { group, deadline, .. } = core.queries[query.index()];
+        if core.groups[group.index()].up == 0 {
+            self.fail(query, FailReason::NoReplica);
+        } else if deadline <= core.now {
+            self.shed(query, ShedReason::Expired);
+        } else {
+            self.wait(query);
+        }
+        if H::HEDGES {
+            return self.settle();
+        }
+        self.core.actions()
+    }
+
+    #[inline(never)]
+    pub(super) fn finished(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
+        let core = &mut self.core;
+        let Some(live) = core.copies.live(copy) else { return self.core.actions() };
+        let CopyState { server, query: id, stopping, timed, .. } = *live.state();
+        // `NONE` is no query's id, so this asks whether the copy has a query as well.
+        let Some(query) = core.queries.get_mut(id as usize) else {
+            return self.finished_otherwise(copy, outcome);
+        };
+        if outcome != Outcome::Good || query.copies > 1 || stopping {
+            return self.finished_otherwise(copy, outcome);
+        }
+        core.only = Action::Answer { query: QueryId(id), copy };
+        query.end();
+        live.end();
+        let holder = &mut core.servers[server.index()];
+        holder.lose();
+        holder.failures = 0;
+        let more = timed || query.timed() || holder.ordered || core.waiting > 0;
+        if H::HEDGES || more {
+            return self.answered(QueryId(id), server, copy.slot);
+        }
+        self.core.only()
+    }
+
+    /// The rest of an end that answered a query: the books that only some cells keep, and who
+    /// waits for the server.
+    #[inline(never)]
+    fn answered(&mut self, query: QueryId, server: ServerId, slot: u32) -> &[Action] {
+        let core = &mut self.core;
+        core.out.push(core.only);
+        core.deadlines.remove(0, query.0);
+        core.patience.remove(0, slot);
+        if core.servers[server.index()].ordered {
+            core.sort(server);
+        }
+        if H::HEDGES {
+            core.delays.remove(0, query.0);
+            self.hedge.recount(core, query);
+        }
+        // No query has lost its last copy: this server is what settling would begin with.
+        if H::HEDGES || self.core.waiting > 0 {
+            self.fill(server);
+        }
+        if H::HEDGES {
+            return self.settle();
+        }
+        self.core.actions()
+    }
+
+    /// The end of a copy that failed, that nobody waits for, that others still run beside, or that
+    /// was told to stop.
+    #[inline(never)]
+    fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
+        let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };
+        let CopyState { server, query, stopping, .. } = *state;
+        if query != NONE && outcome == Outcome::Good {
+            self.answer(QueryId(query), copy);
+        } else if query != NONE {
+            self.copy_failed(copy.slot);
+        }
+        self.release(copy.slot);
+        match outcome {
+            Outcome::Good => self.core.servers[server.index()].failures = 0,
+            Outcome::Refused => self.eject(server, EjectReason::Refused),
+            // A copy that we cut off looks like a reset: that is not the server's failure.
+            Outcome::Reset if stopping => {}
+            _ => self.count_failure(server),
+        }
+        self.settle()
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn still_lives(query: QueryId) -> ! {
+    panic!("query {} has not ended", query.0)
+}

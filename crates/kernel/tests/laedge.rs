@@ -1,0 +1,188 @@
+//! LÆDGE and Idealized Hedge, step by step: the state machines of document 001, Figure 3, and
+//! document 000, Algorithms 1 to 3.
+
+mod referee;
+
+use curtail_kernel::hedge::Cancellation::{Cleanup, Plain, Preemptive};
+use curtail_kernel::{
+    Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Role, ServerId,
+    StopReason, Timestamp, Topology,
+};
+use referee::World;
+
+fn world(policy: Policy, replicas: u32) -> World {
+    let limits = Limits { cancel: policy.needs_cancellation(), ..Limits::default() };
+    World::new(policy, &Topology::replicated(replicas, 1), limits, 1)
+}
+
+/// The queries that each server works on, by arrival; `None` for an idle one.
+fn works_on(world: &World) -> Vec<Option<u32>> {
+    let of = |server| world.on(server).first().and_then(|c| world.model.copies[c].query);
+    let servers = 0..world.model.up.len() as u32;
+    servers.map(|server| of(server).map(|query| query.0)).collect()
+}
+
+fn copy_of(world: &World, query: QueryId, role: Role) -> CopyId {
+    let mut copies = world.model.copies.iter();
+    let mine = copies.find(|(_, c)| c.query == Some(query) && c.role == role);
+    *mine.expect("such a copy runs").0
+}
+
+fn stops(world: &World) -> Vec<(CopyId, StopReason)> {
+    let stop = |action: &Action| match *action {
+        Action::Stop { copy, why } => Some((copy, why)),
+        _ => None,
+    };
+    world.actions.iter().filter_map(stop).collect()
+}
+
+#[test]
+fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
+    let mut w = world(Policy::Laedge(Plain), 2);
+    let a = w.arrive(0, 0);
+    assert_eq!(works_on(&w), [Some(a.0), Some(a.0)]);
+    let b = w.arrive(1, 0);
+    let c = w.arrive(2, 0);
+    let winner = copy_of(&w, a, Role::Primary);
+    w.finish(3, winner, Outcome::Good);
+    assert!(stops(&w).is_empty(), "plain LÆDGE stops nothing");
+    // The freed server takes b alone: c still waits, so b gets no duplicate.
+    assert!(works_on(&w).contains(&Some(b.0)) && works_on(&w).contains(&None));
+    let loser = w.model.copies.iter().find(|(_, copy)| copy.query.is_none());
+    let loser = *loser.expect("the loser holds its server").0;
+    w.finish(4, loser, Outcome::Good);
+    assert_eq!(w.model.attached(c).count(), 1, "then c is served, before any duplicate");
+    w.drain(5);
+}
+
+#[test]
+fn a_freed_server_duplicates_the_oldest_query() {
+    let mut w = world(Policy::Laedge(Plain), 3);
+    let a = w.arrive(0, 0); // two of three servers
+    let b = w.arrive(1, 0); // the third, alone
+    let duplicate = copy_of(&w, a, Role::Duplicate);
+    w.finish(2, duplicate, Outcome::Good);
+    assert_eq!(w.model.attached(b).count(), 2, "b is the oldest with one copy");
+    w.drain(3);
+}
+
+#[test]
+fn cleanup_stops_the_loser_and_fills_both_servers() {
+    let mut w = world(Policy::Laedge(Cleanup), 2);
+    let a = w.arrive(0, 0);
+    let (b, c) = (w.arrive(1, 0), w.arrive(2, 0));
+    let winner = copy_of(&w, a, Role::Primary);
+    w.finish(3, winner, Outcome::Good);
+    let [(loser, StopReason::Cleanup)] = stops(&w)[..] else { panic!("the loser is stopped") };
+    w.feed(3, Event::Stopped { copy: loser });
+    let mut works: Vec<_> = works_on(&w);
+    works.sort_unstable();
+    assert_eq!(works, [Some(b.0), Some(c.0)], "Algorithm 2, queuing mode");
+    w.drain(4);
+}
+
+#[test]
+fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
+    let mut w = world(Policy::Laedge(Preemptive), 2);
+    let a = w.arrive(0, 0);
+    let b = w.arrive(5, 0); // S1 → S2: either copy of a, by a coin
+    let [(victim, StopReason::Preemption)] = stops(&w)[..] else { panic!("one copy makes room") };
+    w.feed(5, Event::Stopped { copy: victim });
+    assert_eq!((w.model.attached(a).count(), w.model.attached(b).count()), (1, 1));
+    let only = copy_of_any(&w, a);
+    w.finish(9, only, Outcome::Good); // S2 → S4: b is duplicated
+    assert_eq!(w.model.attached(b).count(), 2);
+    let c = w.arrive(10, 0); // S4 → S2: the copy that started last makes room
+    let newer = copy_of(&w, b, Role::Duplicate);
+    assert_eq!(stops(&w), [(newer, StopReason::Preemption)]);
+    w.feed(10, Event::Stopped { copy: newer });
+    assert_eq!(w.model.attached(c).count(), 1);
+    w.drain(11);
+}
+
+fn copy_of_any(world: &World, query: QueryId) -> CopyId {
+    *world.model.attached(query).next().expect("it runs").0
+}
+
+#[test]
+fn one_slot_is_cleared_per_waiting_query() {
+    let mut w = world(Policy::Laedge(Preemptive), 4);
+    let (_a, _b) = (w.arrive(0, 0), w.arrive(0, 0)); // two pairs
+    w.arrive(1, 0);
+    assert_eq!(stops(&w).len(), 1);
+    w.arrive(2, 0);
+    assert_eq!(stops(&w).len(), 1, "the first stop is under way, the second query needs another");
+    w.arrive(3, 0);
+    assert_eq!(stops(&w).len(), 0, "no pair is left");
+    w.drain(4);
+}
+
+#[test]
+fn idealized_gives_up_the_copy_that_would_end_later() {
+    let mut w = world(Policy::Idealized, 2);
+    let a = w.arrive(0, 0);
+    let (older, newer) = (copy_of(&w, a, Role::Primary), copy_of(&w, a, Role::Duplicate));
+    w.feed(0, Event::Forecast { copy: older, ends: Timestamp(900) });
+    w.feed(0, Event::Forecast { copy: newer, ends: Timestamp(100) });
+    w.arrive(5, 0);
+    assert_eq!(stops(&w), [(older, StopReason::Preemption)], "though it is the older one");
+    w.drain(6);
+}
+
+#[test]
+fn idealized_breaks_the_pair_that_saves_most() {
+    let mut w = world(Policy::Idealized, 4);
+    let (a, b) = (w.arrive(0, 0), w.arrive(0, 0));
+    for (query, ends) in [(a, [50, 60]), (b, [50, 500])] {
+        for (role, ends) in [Role::Primary, Role::Duplicate].into_iter().zip(ends) {
+            let copy = copy_of(&w, query, role);
+            w.feed(0, Event::Forecast { copy, ends: Timestamp(ends) });
+        }
+    }
+    w.arrive(1, 0);
+    assert_eq!(stops(&w), [(copy_of(&w, b, Role::Duplicate), StopReason::Preemption)]);
+    w.drain(2);
+}
+
+#[test]
+fn over_a_bounded_queue_duplicates_start_in_idle_slots_only() {
+    let mut w = world(Policy::LaedgeBounded(2), 2);
+    let a = w.arrive(0, 0);
+    assert_eq!(w.model.attached(a).count(), 2);
+    let b = w.arrive(1, 0); // queued at a server, behind a
+    assert_eq!(w.model.attached(b).count(), 1);
+    w.drain(2);
+}
+
+#[test]
+fn what_may_not_run_twice_does_not() {
+    let mut w = world(Policy::Laedge(Plain), 2);
+    let query = w.fresh();
+    let arrive = Arrive { may_duplicate: false, ..Arrive::new(query, GroupId(0)) };
+    w.feed(0, Event::Arrive(arrive));
+    assert_eq!(w.model.attached(query).count(), 1);
+    w.drain(1);
+}
+
+#[test]
+fn where_both_copies_fail_there_is_no_third_server_to_trouble() {
+    let mut w = world(Policy::Laedge(Plain), 3);
+    let a = w.arrive(0, 0);
+    let (first, second) = (copy_of(&w, a, Role::Primary), copy_of(&w, a, Role::Duplicate));
+    w.finish(1, first, Outcome::Bad);
+    assert!(w.actions.is_empty(), "the other copy is the retry");
+    let failed = w.finish(2, second, Outcome::Bad);
+    assert!(matches!(failed, [Action::Fail { query, .. }] if *query == a), "{failed:?}");
+    w.drain(3);
+}
+
+#[test]
+fn a_server_that_returns_is_used_at_once() {
+    let mut w = world(Policy::Laedge(Plain), 2);
+    w.feed(0, Event::ServerDown { server: ServerId(1) });
+    let a = w.arrive(1, 0);
+    assert_eq!(w.model.attached(a).count(), 1);
+    w.feed(2, Event::ServerUp { server: ServerId(1) });
+    assert_eq!(w.model.attached(a).count(), 2);
+    w.drain(3);
+}
