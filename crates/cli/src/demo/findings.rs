@@ -4,8 +4,8 @@
 use super::report::format::{and, copies, policy, utilization, whole_percent};
 use super::results::{Cell, Results};
 
-/// Differences of the p99 below this are not told as a gain or a loss: two runs of one policy
-/// differ by about as much.
+/// Smaller differences of the p99 are told neither as a gain nor as a loss: one run each is not
+/// enough to rest them on.
 const SAME: f64 = 0.05;
 
 /// Loads are given in fractions and copied around, never computed with.

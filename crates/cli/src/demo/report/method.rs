@@ -10,7 +10,7 @@ use crate::demo::results::Setup;
 pub(super) fn summary(view: View<'_>) -> String {
     let Setup { shards, replicas, slots, requests, elapsed_s, seed, .. } = view.results.setup;
     format!(
-        "{} policies at {} loads on {} × {} × {}. {} measured requests for each, seed {seed}, {}.",
+        "{} policies at {} loads on {} × {} × {}. {} measured requests for each, seed {seed}; took {}.",
         view.results.order.len(),
         view.results.loads.len(),
         plural(shards, "shard"),

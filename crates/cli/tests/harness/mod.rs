@@ -1,0 +1,178 @@
+//! Real processes of the real binary, for tests.
+#![allow(dead_code, unreachable_pub)] // shared by several test binaries, each using a part
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use curtail_search::{Corpus, ShardedIndex, sample_queries};
+use rustix::process::{Pid, Signal, kill_process};
+
+pub const CURTAIL: &str = env!("CARGO_BIN_EXE_curtail");
+
+/// A process that listens, and that is killed when this is dropped.
+pub struct Process {
+    pub address: SocketAddr,
+    pub admin: Option<SocketAddr>,
+    child: Child,
+}
+
+impl Process {
+    pub fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(CURTAIL);
+        command.args(args).arg("--tied-to-stdin");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the binary starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("stdout is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it says something");
+        let said = line.trim().strip_prefix("listening on ");
+        let said = said.unwrap_or_else(|| panic!("{args:?} says {line:?}"));
+        let mut addresses = said.split(' ').map(|address| address.parse().expect("an address"));
+        let address = addresses.next().expect("an address");
+        Self { address, admin: addresses.next(), child }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the process is ours");
+    }
+
+    /// Its exit code, within ten seconds.
+    pub fn wait(mut self) -> Option<i32> {
+        wait(&mut self.child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn wait(child: &mut Child) -> Option<i32> {
+    let mut code = None;
+    until("the process ends", || {
+        code = child.try_wait().expect("a child of ours");
+        code.is_some()
+    });
+    code?.code()
+}
+
+/// Waits for a condition, for ten seconds at most.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(10), "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5)); // tidy: real time
+    }
+}
+
+/// A shard with two leaves, and a proxy.
+pub struct Service {
+    pub leaves: [Option<Process>; 2],
+    addresses: [SocketAddr; 2],
+    pub proxy: Process,
+    pub targets: Vec<String>,
+    folder: tempfile::TempDir,
+}
+
+impl Service {
+    /// `extra`: lines for the service's table.
+    pub fn start(policy: &str, extra: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text = |n: u32| (format!("document {n}"), format!("common word{} rare{n}", n % 20));
+        let corpus = Corpus::from_texts((0..200).map(text), "made-up documents");
+        let index = folder.path().join("index");
+        ShardedIndex::build(&index, &corpus, 1, &mut |_, _| {}).expect("an index");
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let leaves = [0, 1].map(|replica| leaf(folder.path(), replica, any));
+        let addresses = [leaves[0].address, leaves[1].address];
+        let config = folder.path().join("proxy.toml");
+        let text = format!(
+            "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[[service]]\n\
+             name = \"search\"\npolicy = \"{policy}\"\nslots = 1\ntimeout = \"3s\"\n\
+             attempt_timeout = \"300ms\"\ndrain_timeout = \"1s\"\n\
+             health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n{extra}\n\
+             [[service.shard]]\nname = \"0\"\nreplicas = [\"{}\", \"{}\"]\n",
+            addresses[0], addresses[1]
+        );
+        std::fs::write(&config, text).expect("a configuration");
+        let config = config.display().to_string();
+        let proxy = Process::start(&["proxy", "--config", &config, "--announce"]);
+        let queries = sample_queries(corpus.documents(), 50, 1);
+        let target = |(n, q): (usize, &String)| format!("/search?q={}&n={n}", q.replace(' ', "+"));
+        let words = queries.iter().filter(|query| !query.contains(['"', '+', '-']));
+        let targets = words.cycle().take(2_000).enumerate().map(target).collect();
+        Self { leaves: leaves.map(Some), addresses, proxy, targets, folder }
+    }
+
+    /// Kills a leaf in the way that nobody can prepare for.
+    pub fn kill(&mut self, leaf: usize) {
+        drop(self.leaves[leaf].take());
+    }
+
+    /// Starts a killed leaf where it was.
+    pub fn revive(&mut self, replica: usize) {
+        let address = self.addresses[replica];
+        self.leaves[replica] = Some(leaf(self.folder.path(), replica, address));
+    }
+
+    pub fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&get(self.proxy.admin.expect("an admin port"), "/status"))
+            .expect("JSON")
+    }
+
+    pub fn servers(&self) -> Vec<serde_json::Value> {
+        let status = self.status();
+        status["services"][0]["shards"][0]["servers"].as_array().expect("servers").clone()
+    }
+
+    /// Waits until nothing runs and every server is up.
+    pub fn comes_to_rest(&self) {
+        until("the proxy comes to rest", || {
+            let idle = self.servers().iter().all(|s| s["busy"] == 0 && s["up"] == true);
+            idle && self.status()["services"][0]["live"] == 0
+        });
+    }
+
+    /// How many queries a leaf has served since it started.
+    pub fn served(&self, leaf: usize) -> u64 {
+        let stats: serde_json::Value =
+            serde_json::from_str(&get(self.addresses[leaf], "/stats")).expect("JSON");
+        stats["served"].as_u64().expect("a number")
+    }
+}
+
+fn leaf(folder: &Path, replica: usize, listen: SocketAddr) -> Process {
+    let index = folder.join("index").display().to_string();
+    let (replica, listen) = (replica.to_string(), listen.to_string());
+    Process::start(&[
+        "leaf",
+        "--index",
+        &index,
+        "--shard",
+        "0",
+        "--replica",
+        &replica,
+        "--listen",
+        &listen,
+        "--service-time",
+        "exp:3ms",
+    ])
+}
+
+/// The body of a GET that is answered with 200.
+pub fn get(address: SocketAddr, target: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let request = format!("GET {target} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200"), "{target}: {head}");
+    body.to_owned()
+}
