@@ -41,3 +41,18 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     anyhow::ensure!(output.status.success(), "{command:?} failed: {}", said.trim());
     String::from_utf8(output.stdout).with_context(|| format!("{command:?} printed no text"))
 }
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder(root: &Path) -> Result<std::path::PathBuf> {
+    let args = ["metadata", "--format-version", "1", "--no-deps"];
+    let metadata: serde_json::Value = serde_json::from_str(&output(&mut command(root, &args))?)?;
+    let folder = metadata["target_directory"].as_str().context("cargo names no target folder")?;
+    Ok(folder.into())
+}
+
+/// Builds the `curtail` binary, optimized, and says where it is.
+pub(crate) fn curtail(root: &Path) -> Result<std::path::PathBuf> {
+    let args = ["build", "--release", "--quiet", "-p", "curtail-cli"];
+    anyhow::ensure!(succeeds(&mut command(root, &args))?, "curtail does not build");
+    Ok(target_folder(root)?.join("release/curtail"))
+}

@@ -1,9 +1,11 @@
 //! Recipes of the repository: what a person runs is what continuous integration runs.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cargo;
 mod ci;
 mod purity;
+mod soak;
 mod test;
 mod tidy;
 
@@ -21,7 +23,7 @@ struct Args {
     recipe: Recipe,
 }
 
-#[derive(Clone, Copy, Subcommand)]
+#[derive(Clone, Subcommand)]
 enum Recipe {
     /// Run all tests, documentation included; the last line counts them
     Test,
@@ -31,6 +33,24 @@ enum Recipe {
     Purity,
     /// Check the repository's own rules: sizes, leftovers, documents
     Tidy,
+    /// Measure what things cost
+    Bench {
+        #[command(subcommand)]
+        what: bench::Bench,
+    },
+    /// Kill, pause and black-hole leaves behind the proxy, and see that nothing is lost
+    Soak {
+        /// For how long in all
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+        /// Policies, each for its share of the time
+        #[arg(
+            long,
+            value_delimiter = ',',
+            default_value = "laedge,psq,laedge:cc+pc,least-outstanding"
+        )]
+        policies: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -53,6 +73,8 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Ci => ci::run(root),
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
+        Recipe::Bench { what } => bench::run(what, root),
+        Recipe::Soak { minutes, policies } => soak::run(root, minutes, &policies),
     }
 }
 

@@ -1,0 +1,21 @@
+//! `cargo xtask soak`: the proxy under faults.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::cargo;
+
+/// Soaks under every policy in turn, for `minutes` in all; false if one of them fails.
+pub(crate) fn run(root: &Path, minutes: f64, policies: &[String]) -> Result<bool> {
+    let curtail = cargo::curtail(root)?;
+    let each = (minutes / policies.len() as f64).to_string();
+    let mut passed = true;
+    for policy in policies {
+        let mut command = Command::new(&curtail);
+        command.args(["soak", "--minutes", &each, "--policy", policy]);
+        passed &= cargo::succeeds(&mut command)?;
+    }
+    Ok(passed)
+}
