@@ -67,12 +67,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         seed: args.seed,
     };
     crate::small_runtime()?.block_on(async {
+        // Before anybody is told where we listen: a signal must not find us unprepared.
+        let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let leaf = LeafServer::bind(config).await.map_err(|error| match error {
             LeafServerError::Bind { .. } => Stop::Lacking(error.to_string()),
             _ => Stop::BadInput(error.to_string()),
         })?;
         child::announce(&[leaf.address()], leaf.announcement());
-        let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         leaf.serve(async move { endings.next().await }).await;
         Ok(ExitCode::SUCCESS)
     })

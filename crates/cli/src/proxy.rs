@@ -85,6 +85,8 @@ fn summary(config: &Config) -> String {
 
 async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
+    // Before anybody is told where we listen: a signal must not find us unprepared.
+    let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     let said = summary(&config);
     let server =
         Server::bind(config, args.seed).await.map_err(|error| Stop::Lacking(error.to_string()))?;
@@ -98,7 +100,6 @@ async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
         let addresses: Vec<_> = std::iter::once(http).chain(admin).collect();
         child::announce(&addresses, "");
     }
-    let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
     let serving = server.run(async move {

@@ -74,12 +74,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         seed: args.seed,
     };
     crate::small_runtime()?.block_on(async {
+        // Before anybody is told where we listen: a signal must not find us unprepared.
+        let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let root = RootServer::bind(config).await.map_err(|error| match error {
             RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),
             _ => Stop::BadInput(error.to_string()),
         })?;
         child::announce(&[root.address()], root.announcement());
-        let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         root.serve(async move { endings.next().await }).await;
         Ok(ExitCode::SUCCESS)
     })

@@ -75,6 +75,12 @@ pub enum Event {
         /// The copy.
         copy: CopyId,
     },
+    /// A copy that was given up is still at work: its server sent something. It is not silent, so
+    /// its drain time-out starts anew.
+    Progress {
+        /// The copy.
+        copy: CopyId,
+    },
     /// The client of a query went away.
     Abandoned {
         /// The query.

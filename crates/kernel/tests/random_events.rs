@@ -184,7 +184,9 @@ fn copy_event(
     match below(rng, 8) {
         0 => return Event::Responded { copy, good: trouble == 0 || below(rng, 4) > 0 },
         1 => return Event::Forecast { copy, ends: Timestamp(u64::from(rng.next_u32() % 10_000)) },
-        2 if state.query.is_none() => return Event::Unwanted { copy },
+        2 if state.query.is_none() => {
+            return pick(rng, &[Event::Unwanted { copy }, Event::Progress { copy }]);
+        }
         _ => {}
     }
     ended.push(copy);

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use curtail_http1::Limits;
 use curtail_http1::server::{Connection, ServerError};
 use curtail_kernel::ServerId;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
 use crate::metrics::CONTENT_TYPE;
 use crate::state::{Proxy, Service};
@@ -53,14 +55,17 @@ pub(crate) async fn serve(
     draining: watch::Receiver<bool>,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    // They end with the listener.
+    let mut connections = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             continue;
         };
         let (proxy, draining) = (Arc::clone(&proxy), draining.clone());
-        tokio::spawn(async move {
+        connections.spawn(async move {
             connection(&proxy, stream, &draining).await;
             drop(place);
         });
@@ -68,7 +73,9 @@ pub(crate) async fn serve(
 }
 
 async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver<bool>) {
-    let mut client = Connection::new(stream, proxy.limits, proxy.timeouts);
+    // Nothing here takes a body; one that is short is read so that its sender hears why.
+    let limits = Limits { body_bytes: 4 << 10, ..proxy.limits };
+    let mut client = Connection::new(stream, limits, proxy.timeouts);
     loop {
         let request = match client.next_request().await {
             Ok(Some(request)) => request,
@@ -82,7 +89,10 @@ async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver
         let draining = *draining.borrow();
         let path = request.head.path_and_query().split('?').next().unwrap_or("/");
         let (status, kind, body) = answer(proxy, request.head.method(), path, draining);
+        // RFC 9110 §15.5.6.
+        let allow = (status == 405).then_some(("allow", "GET, HEAD"));
         let headers = [("content-type", kind), ("cache-control", "no-store")];
+        let headers = headers.into_iter().chain(allow);
         if client.respond(status, headers, body.as_bytes()).await.is_err() {
             return;
         }

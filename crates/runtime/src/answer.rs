@@ -26,7 +26,8 @@ pub enum QueryError<R> {
     QueueFull,
     /// Its time was up before a server could take it.
     Expired,
-    /// Its time was up while a server worked on it.
+    /// Its time was up while a server worked on it, or the last server that it may be sent to kept
+    /// silent for too long.
     Timeout,
     /// No server is up.
     NoReplica,

@@ -13,6 +13,8 @@ pub(crate) struct Flight {
     pub(crate) info: CopyInfo,
     pub(crate) started: Timestamp,
     pub(crate) won: bool,
+    /// Its query took its answer, or keeps it in case no better one comes.
+    pub(crate) heard: bool,
     /// Not there yet while the task is being started.
     task: Option<AbortHandle>,
     /// It is to be aborted as soon as there is a task.
@@ -27,7 +29,17 @@ impl Flight {
         started: Timestamp,
     ) -> Self {
         let serial = copy.serial;
-        Self { serial, query, ticket, info, started, won: false, task: None, doomed: false }
+        Self {
+            serial,
+            query,
+            ticket,
+            info,
+            started,
+            won: false,
+            heard: false,
+            task: None,
+            doomed: false,
+        }
     }
 
     pub(crate) fn abort(&mut self) {

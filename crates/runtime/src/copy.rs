@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use curtail_kernel::{CopyId, Outcome, ServerId};
 
 use crate::inner::Inner;
-use crate::transport::{CopyHandle, Head, Transport, Wanting};
+use crate::transport::{CopyHandle, Head, Listener, Transport};
 
 /// A copy to be started.
 pub(crate) struct Launch<R> {
@@ -48,7 +48,7 @@ impl<T: Transport> Drop for Guard<T> {
 /// Sends the copy and reports what becomes of it.
 pub(crate) async fn run<T: Transport>(guard: Guard<T>, launch: Launch<T::Request>) {
     let Launch { copy, server, request } = launch;
-    let cell = Arc::downgrade(&guard.inner) as Weak<dyn Wanting>;
+    let cell = Arc::downgrade(&guard.inner) as Weak<dyn Listener>;
     let sent = guard.inner.transport.send(server, request, CopyHandle { cell, copy }).await;
     let verdict = |good| if good { Outcome::Good } else { Outcome::Bad };
     match sent {

@@ -17,7 +17,7 @@ use crate::copy::{self, Launch};
 use crate::observe::{CopyEnd, CopyInfo, Observer, QueryEnd};
 use crate::queries::{Queries, Sender};
 use crate::timers::{Due, Timers};
-use crate::transport::{Transport, Wanting};
+use crate::transport::{Listener, Transport};
 
 pub(crate) struct Inner<T: Transport> {
     pub(crate) transport: T,
@@ -154,6 +154,7 @@ impl<T: Transport> Inner<T> {
         let flight = state.copies.get(ending.copy)?;
         let (query, ticket) = (flight.query, flight.ticket);
         let pending = state.queries.get(query).filter(|pending| pending.ticket == ticket)?;
+        flight.heard = true;
         pending.held = ending.response.map(|response| (ending.copy, response));
         None
     }
@@ -227,7 +228,11 @@ impl<T: Transport> Inner<T> {
                     let here = ending.as_deref_mut().filter(|ending| ending.copy == copy);
                     self.answer(queries, copies, query, here, now);
                 }
-                Action::Fail { query, why, copy } => self.fail(queries, query, why, copy, now),
+                Action::Fail { query, why, copy } => {
+                    // A copy that failed and still runs has only been silent for too long.
+                    let silent = copy.is_some_and(|copy| copies.get(copy).is_some());
+                    self.fail(queries, query, why, copy.map(|copy| (copy, silent)), now);
+                }
                 Action::Shed { query, why } => {
                     if let Some(pending) = queries.remove(query) {
                         let took = now.since(pending.arrived);
@@ -261,7 +266,7 @@ impl<T: Transport> Inner<T> {
                 None => return,
             },
         };
-        flight.won = true;
+        (flight.won, flight.heard) = (true, true);
         let Some(response) = ending.response.take() else { return };
         let CopyInfo { server, role, .. } = flight.info;
         let took = now.since(pending.arrived);
@@ -277,13 +282,16 @@ impl<T: Transport> Inner<T> {
         queries: &mut Queries<T>,
         query: QueryId,
         why: FailReason,
-        copy: Option<CopyId>,
+        copy: Option<(CopyId, bool)>,
         now: Timestamp,
     ) {
         let Some(pending) = queries.remove(query) else { return };
         let took = now.since(pending.arrived);
         self.observer.query_ended(pending.group, QueryEnd::Failed(why), took);
-        let held = pending.held.filter(|(of, _)| Some(*of) == copy).map(|(_, response)| response);
+        let last = |of: &CopyId| copy.is_some_and(|(copy, _)| copy == *of);
+        let held = pending.held.filter(|(of, _)| last(of)).map(|(_, response)| response);
+        let silent = held.is_none() && copy.is_some_and(|(_, silent)| silent);
+        let why = if silent && why == FailReason::CopyFailed { FailReason::Timeout } else { why };
         let _ = pending.reply.send(Err(QueryError::from_fail(why, held)));
     }
 
@@ -348,8 +356,17 @@ impl<T: Transport> Due for Inner<T> {
     }
 }
 
-impl<T: Transport> Wanting for Inner<T> {
+impl<T: Transport> Listener for Inner<T> {
     fn unwanted(&self, copy: CopyId) {
-        self.feed(&Event::Unwanted { copy });
+        let mut state = self.lock();
+        // The answer of a loser goes unread from the start: that it may run on is the policy's wish.
+        if state.copies.get(copy).is_some_and(|flight| flight.heard) {
+            let now = self.clock.now();
+            self.handle(state, now, &Event::Unwanted { copy }, None);
+        }
+    }
+
+    fn progress(&self, copy: CopyId) {
+        self.feed(&Event::Progress { copy });
     }
 }

@@ -58,15 +58,16 @@ impl<R: std::fmt::Debug> std::fmt::Debug for Head<R> {
     }
 }
 
-/// Hears that nobody wants a copy.
-pub(crate) trait Wanting: Send + Sync {
+/// Hears of a copy from its transport.
+pub(crate) trait Listener: Send + Sync {
     fn unwanted(&self, copy: CopyId);
+    fn progress(&self, copy: CopyId);
 }
 
 /// A copy, as its transport may refer to it.
 #[derive(Clone)]
 pub struct CopyHandle {
-    pub(crate) cell: Weak<dyn Wanting>,
+    pub(crate) cell: Weak<dyn Listener>,
     pub(crate) copy: CopyId,
 }
 
@@ -75,6 +76,14 @@ impl CopyHandle {
     pub fn unwanted(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.unwanted(self.copy);
+        }
+    }
+
+    /// The server sent something, though nobody may want it: it is not silent. Say so now and then,
+    /// well within the drain time-out.
+    pub fn progress(&self) {
+        if let Some(cell) = self.cell.upgrade() {
+            cell.progress(self.copy);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use curtail_kernel::{GroupId, Limits, Policy, ServerId, Topology, rng};
 use curtail_runtime::http::{Body, Health, Http, Request, Settings, watch};
-use curtail_runtime::{Cell, Query, QueryError, Timers};
+use curtail_runtime::{Cell, Failure, Query, QueryError, Timers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -164,6 +164,50 @@ async fn long_answers_stream_and_hold_the_slot() {
     let answer = cell.query(get()).await.unwrap();
     assert!(matches!(answer.response.body, Body::Pieces(_)));
     assert_eq!(answer.response.whole(100).await.unwrap(), "onetwo");
+    idle(&cell).await;
+}
+
+/// The first half of an answer, and silence.
+async fn half(stream: TcpStream) -> Option<TcpStream> {
+    let mut stream =
+        say(stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n").await?;
+    // Until the connection is closed.
+    let _ = stream.read_u8().await;
+    None
+}
+
+#[tokio::test]
+async fn half_an_answer_is_not_taken_for_the_whole_when_its_server_goes_down() {
+    let (address, _requests) = server(|stream, _| half(stream)).await;
+    let cell = cell(&[address], Limits::default());
+    let Body::Pieces(mut pieces) = cell.query(get()).await.unwrap().response.body else {
+        panic!("it is long")
+    };
+    assert_eq!(pieces.next().await.unwrap().unwrap(), "one");
+    cell.server_down(ServerId(0));
+    assert_eq!(pieces.next().await, Err(Failure::Reset));
+}
+
+#[tokio::test]
+async fn a_silent_server_is_told_as_soon_as_nobody_reads_its_answer() {
+    let (address, _requests) = server(|stream, _| half(stream)).await;
+    let cell = cell(&[address], Limits { cancel: true, ..Limits::default() });
+    let answer = cell.query(get()).await.unwrap();
+    assert_eq!(cell.look(|core| core.server(ServerId(0)).outstanding), 1);
+    drop(answer);
+    idle(&cell).await;
+}
+
+#[tokio::test]
+async fn servers_that_hang_are_told_from_those_that_fail() {
+    let (address, _requests) = server(|mut stream, _| async move {
+        let _ = stream.read_u8().await;
+        None
+    })
+    .await;
+    let limits = Limits { attempt_timeout_ns: 1_000_000, cancel: true, ..Limits::default() };
+    let cell = cell(&[address], limits);
+    assert!(matches!(cell.query(get()).await, Err(QueryError::Timeout)));
     idle(&cell).await;
 }
 

@@ -73,12 +73,6 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(bounded <= MOST)
 }
 
-/// Instructions per query of the case that the bound is about; none without valgrind.
-pub(crate) fn bounded(root: &Path) -> Result<Option<u64>> {
-    let pair = build(root)?;
-    has_valgrind().then(|| instructions(&pair, BOUND)).transpose()
-}
-
 fn build(root: &Path) -> Result<PathBuf> {
     let args = ["build", "--release", "--quiet", "-p", "curtail-kernel", "--example", "pair"];
     anyhow::ensure!(cargo::succeeds(&mut cargo::command(root, &args))?, "pair does not build");

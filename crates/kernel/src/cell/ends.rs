@@ -1,5 +1,7 @@
 //! How copies and queries end, and what happens to servers. Most ends: see `hot.rs`.
 
+use alloc::vec::Vec;
+
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
 use super::servers::Health;
@@ -46,6 +48,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     pub(super) fn unwanted(&mut self, copy: CopyId) {
         if self.core.copies.find(copy).is_some_and(|state| state.query == NONE) {
             self.give_up(copy.slot);
+        }
+    }
+
+    /// A copy that is told to stop has no more time for being at work.
+    pub(super) fn progress(&mut self, copy: CopyId) {
+        if self.core.copies.find(copy).is_some_and(|state| state.given_up && !state.stopping) {
+            self.set_drain(copy.slot);
         }
     }
 
@@ -263,9 +272,25 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         while let Some((_, query)) = due(self.core.deadlines.first(0)) {
             self.expired(QueryId(query));
         }
+        // Servers are judged once all of their late copies are known: one that goes down takes its
+        // copies along.
+        let mut late = Vec::new();
         while let Some((_, slot)) = due(self.core.patience.first(0)) {
             self.core.end_patience(slot);
-            self.out_of_patience(slot);
+            let copy = *self.core.copies.get(slot);
+            let silent = copy.given_up || copy.stopping;
+            if !silent {
+                self.copy_failed(slot);
+                self.give_up(slot);
+            }
+            late.push((copy.server, silent));
+        }
+        for (server, silent) in late {
+            if silent {
+                self.eject(server, EjectReason::Silent);
+            } else {
+                self.count_failure(server);
+            }
         }
         while let Some((_, query)) = due(self.core.delays.first(0)) {
             self.core.delays.remove(0, query);
@@ -279,15 +304,5 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         } else {
             self.fail(query, FailReason::Timeout);
         }
-    }
-
-    fn out_of_patience(&mut self, slot: u32) {
-        let copy = *self.core.copies.get(slot);
-        if copy.given_up || copy.stopping {
-            return self.eject(copy.server, EjectReason::Silent);
-        }
-        self.copy_failed(slot);
-        self.give_up(slot);
-        self.count_failure(copy.server);
     }
 }

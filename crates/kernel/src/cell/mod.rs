@@ -84,6 +84,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             Event::Responded { copy, good } => self.responded(copy, good),
             Event::Stopped { copy } => self.stopped(copy),
             Event::Unwanted { copy } => self.unwanted(copy),
+            Event::Progress { copy } => self.progress(copy),
             Event::Abandoned { query } => self.abandoned(query),
             Event::ServerUp { server } => self.server_up(server),
             Event::ServerDraining { server } => self.server_draining(server),

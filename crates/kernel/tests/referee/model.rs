@@ -140,7 +140,7 @@ impl Model {
             Event::ServerDown { server } => self.lose(server),
             Event::Configure(limits) => self.limits = limits,
             Event::Tick => self.time_out(),
-            Event::Unwanted { .. } | Event::Forecast { .. } => {}
+            Event::Unwanted { .. } | Event::Progress { .. } | Event::Forecast { .. } => {}
         }
     }
 

@@ -115,6 +115,7 @@ impl Service {
     /// The bounds of the service's cells.
     #[must_use]
     pub fn limits(&self) -> Limits {
+        let default = Limits::default();
         Limits {
             max_outstanding: self.max_outstanding,
             queue: self.queue,
@@ -123,7 +124,9 @@ impl Service {
             drain_timeout_ns: ns(self.drain_timeout),
             cancel: self.cancel == Cancel::Reset,
             retry_budget: self.retry_budget,
-            ..Limits::default()
+            // Without a budget there is nothing to save up, nor to begin with.
+            retry_reserve: if self.retry_budget > 0.0 { default.retry_reserve } else { 0 },
+            ..default
         }
     }
 

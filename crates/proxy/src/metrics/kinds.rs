@@ -75,8 +75,6 @@ pub enum CopyOutcome {
     Stopped,
     /// Its server went down.
     Lost,
-    /// No answer within `attempt_timeout`.
-    Timeout,
 }
 
 impl From<Outcome> for CopyOutcome {
@@ -96,8 +94,6 @@ impl From<Outcome> for CopyOutcome {
 pub enum Rejection {
     /// `max_connections` are open.
     Connections,
-    /// The proxy is stopping.
-    Draining,
     /// Not a request that the proxy understands.
     Malformed,
     /// The head is longer than `max_header_bytes`, or has too many fields.
@@ -177,11 +173,9 @@ kinds! {
         Malformed => "malformed",
         Stopped => "stopped",
         Lost => "lost",
-        Timeout => "timeout",
     }
     Rejection {
         Connections => "connections",
-        Draining => "draining",
         Malformed => "malformed",
         HeadTooLarge => "head_too_large",
         BodyTooLarge => "body_too_large",

@@ -61,7 +61,7 @@ fn what_is_counted_is_written() {
     replica.copies_started.inc(StartReason::Hedge);
     replica.copies_won.inc(Role::Duplicate);
     replica.copies_ended.inc(curtail_kernel::Outcome::Reset.into());
-    replica.copies_ended.inc(CopyOutcome::Timeout);
+    replica.copies_ended.inc(CopyOutcome::Stopped);
     replica.cancellations.inc(StopReason::Preemption);
     replica.wasted.add_ns(1_500_000_000);
     replica.wasted.add_ns(250_000_000);
@@ -80,7 +80,7 @@ fn what_is_counted_is_written() {
     has(&text, &format!("curtail_copies_started_total{{{labels},reason=\"hedge\"}} 1"));
     has(&text, &format!("curtail_copies_won_total{{{labels},role=\"duplicate\"}} 1"));
     has(&text, &format!("curtail_copies_ended_total{{{labels},outcome=\"reset\"}} 1"));
-    has(&text, &format!("curtail_copies_ended_total{{{labels},outcome=\"timeout\"}} 1"));
+    has(&text, &format!("curtail_copies_ended_total{{{labels},outcome=\"stopped\"}} 1"));
     has(&text, &format!("curtail_cancellations_total{{{labels},reason=\"preemption\"}} 1"));
     has(&text, &format!("curtail_wasted_seconds_total{{{labels}}} 1.75"));
     // The same server works for the other shard too, and that is counted apart.

@@ -1,16 +1,31 @@
 //! A client's request as it goes to a replica.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use curtail_http1::WriteError;
 use curtail_http1::server::Request;
+use curtail_http1::{Version, WriteError};
 use curtail_runtime::{Query, http};
+use tokio::net::TcpStream;
 
 use crate::route::Target;
 
 /// A request on its way.
 pub(super) struct Forward {
     pub(super) query: Query<http::Request>,
+}
+
+/// The two ends of a client's connection, as far as they are known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    client: Option<IpAddr>,
+    proxy: Option<SocketAddr>,
+}
+
+impl Ends {
+    pub(super) fn of(stream: &TcpStream) -> Self {
+        let client = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
+        Self { client, proxy: stream.local_addr().ok() }
+    }
 }
 
 /// Renders the request once, for all of its copies.
@@ -20,27 +35,35 @@ pub(super) struct Forward {
 pub(super) fn render(
     request: &Request,
     target: &Target,
-    peer: Option<IpAddr>,
+    ends: Ends,
 ) -> Result<Forward, WriteError> {
     let head = &request.head;
-    let authority = head.authority();
     let mut path = Vec::new();
     let mut headers: Vec<(&str, &[u8])> = Vec::with_capacity(16);
+    // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). Only
+    // HTTP/1.0 may name none: it is then for whoever it reached, which is us.
+    let here = ends.proxy.map(|address| address.to_string());
+    let authority = head.authority().or(here.as_deref().map(str::as_bytes)).unwrap_or_default();
+    headers.push(("host", authority));
     for (name, value) in head.end_to_end() {
         if name.eq_ignore_ascii_case("x-forwarded-for") {
-            path.extend_from_slice(value);
-            path.extend_from_slice(b", ");
-        } else if authority.is_none() || !name.eq_ignore_ascii_case("host") {
+            if !value.is_empty() {
+                path.extend_from_slice(value);
+                path.extend_from_slice(b", ");
+            }
+        } else if !name.eq_ignore_ascii_case("host") {
             headers.push((name, value));
         }
     }
-    // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2).
-    headers.extend(authority.map(|authority| ("host", authority)));
-    if let Some(peer) = peer {
-        path.extend_from_slice(peer.to_string().as_bytes());
+    if let Some(client) = ends.client {
+        path.extend_from_slice(client.to_string().as_bytes());
         headers.push(("x-forwarded-for", &path));
     }
-    headers.push(("via", b"1.1 curtail"));
+    let via: &[u8] = match head.version() {
+        Version::Http10 => b"1.0 curtail",
+        Version::Http11 => b"1.1 curtail",
+    };
+    headers.push(("via", via));
     let rendered = http::Request::new(
         head.method(),
         head.path_and_query(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::metrics::Rejection;
@@ -29,13 +30,20 @@ pub(crate) async fn clients(
     let most = proxy.config.listen.max_connections;
     let places = Arc::new(Semaphore::new(most));
     let ending = draining.clone();
+    // Dropping it cuts off those that are still connected.
+    let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = draining.wait_for(|draining| *draining) => break,
+            Some(_) = connections.join_next() => continue,
         };
         match accepted {
-            Ok((stream, _)) => accept(&proxy, stream, &places, &ending),
+            Ok((stream, _)) => {
+                if let Some(place) = place(&proxy, &stream, &places) {
+                    connections.spawn(serve(Arc::clone(&proxy), stream, place, ending.clone()));
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept clients");
                 sleep(ACCEPT_PAUSE).await;
@@ -48,21 +56,19 @@ pub(crate) async fn clients(
     most - places.available_permits().min(most)
 }
 
-fn accept(
-    proxy: &Arc<Proxy>,
-    stream: TcpStream,
+/// A place for a client, where there is one left.
+fn place(
+    proxy: &Proxy,
+    stream: &TcpStream,
     places: &Arc<Semaphore>,
-    draining: &watch::Receiver<bool>,
-) {
-    let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+) -> Option<OwnedSemaphorePermit> {
+    let place = Arc::clone(places).try_acquire_owned().ok();
+    if place.is_none() {
         proxy.metrics.rejected(Rejection::Connections);
         // Best effort, without waiting: the point is to hold nothing for this client.
         let _ = stream.try_write(reply::FULL);
-        return;
-    };
-    // Without it small answers wait for acknowledgments.
-    let _ = stream.set_nodelay(true);
-    tokio::spawn(serve(Arc::clone(proxy), stream, place, draining.clone()));
+    }
+    place
 }
 
 async fn serve(
@@ -71,6 +77,8 @@ async fn serve(
     place: OwnedSemaphorePermit,
     draining: watch::Receiver<bool>,
 ) {
+    // Without it small answers wait for acknowledgments.
+    let _ = stream.set_nodelay(true);
     let open = proxy.metrics.client_connected();
     connection::serve(&proxy, stream, draining).await;
     drop((open, place));

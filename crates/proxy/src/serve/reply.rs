@@ -1,10 +1,9 @@
 //! What the client is told.
 
 use curtail_http1::server::ServerError;
-use curtail_http1::{BodyLength, Framing, ResponseHead};
-use curtail_runtime::http::{Body, Http, Response};
-use curtail_runtime::{Answer, Cell, Failure, QueryError};
-use tokio::sync::mpsc;
+use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
+use curtail_runtime::http::{Body, Http, Pieces, Response};
+use curtail_runtime::{Answer, Cell, QueryError};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::Client;
@@ -28,6 +27,8 @@ pub(super) struct Told<'a> {
 pub(super) enum Cut {
     #[error(transparent)]
     Client(#[from] ServerError),
+    #[error("the client left")]
+    Departed,
     #[error("the replica broke off")]
     Replica,
     #[error("the service's timeout passed inside of the answer")]
@@ -94,10 +95,14 @@ async fn pass_on(
 ) -> Result<u16, Cut> {
     let Response { head, body } = response;
     let status = head.status();
+    let via: &[u8] = match head.version() {
+        Version::Http10 => b"1.0 curtail",
+        Version::Http11 => b"1.1 curtail",
+    };
     let headers = head
         .end_to_end()
         .chain(extra.iter().map(|(name, value)| (*name, value.as_bytes())))
-        .chain([("via", &b"1.1 curtail"[..])]);
+        .chain([("via", via)]);
     match body {
         Body::Whole(_) if told.is_head => {
             client.start_response(status, headers, length(&head))?;
@@ -114,13 +119,18 @@ async fn pass_on(
     Ok(status)
 }
 
-async fn pass_pieces(
-    client: &mut Client,
-    mut pieces: mpsc::Receiver<Result<bytes::Bytes, Failure>>,
-) -> Result<(), Cut> {
-    while let Some(piece) = pieces.recv().await {
+async fn pass_pieces(client: &mut Client, mut pieces: Pieces) -> Result<(), Cut> {
+    loop {
+        let piece = tokio::select! {
+            piece = pieces.next() => piece,
+            // A replica may be silent for long: nobody else would notice.
+            () = client.departed() => return Err(Cut::Departed),
+        };
         // Dropping the connection inside of a body is how the client learns that it is not whole.
-        client.write_body(&piece.map_err(|_| Cut::Replica)?).await?;
+        match piece.map_err(|_| Cut::Replica)? {
+            Some(piece) => client.write_body(&piece).await?,
+            None => break,
+        }
     }
     client.finish_body().await?;
     Ok(())

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use curtail_http1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
-use tokio::sync::mpsc;
 
+use super::pieces::Pieces;
 use crate::transport::Failure;
 
 /// A request, rendered once for all of its copies.
@@ -49,8 +49,8 @@ pub struct Response {
 pub enum Body {
     /// All of it.
     Whole(Bytes),
-    /// Piece by piece. An error: the server broke off, and what came is not the whole.
-    Pieces(mpsc::Receiver<Result<Bytes, Failure>>),
+    /// Piece by piece.
+    Pieces(Pieces),
 }
 
 impl Response {
@@ -65,8 +65,7 @@ impl Response {
             Body::Pieces(pieces) => pieces,
         };
         let mut body = BytesMut::new();
-        while let Some(piece) = pieces.recv().await {
-            let piece = piece?;
+        while let Some(piece) = pieces.next().await? {
             if body.len() + piece.len() > limit {
                 return Err(Failure::Malformed);
             }

@@ -6,10 +6,12 @@
 
 mod health;
 mod message;
+mod pieces;
 mod pool;
 
 pub use health::{Health, watch};
 pub use message::{Body, Request, Response};
+pub use pieces::Pieces;
 pub use pool::Pool;
 
 use std::net::SocketAddr;
@@ -18,11 +20,14 @@ use std::time::Duration;
 use curtail_http1::client::ClientError;
 use curtail_http1::{Framing, Limits};
 use curtail_kernel::ServerId;
-use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::transport::{CopyHandle, Failure, Head, Tail, Transport};
+use pieces::{Feed, pieces};
 use pool::Stream;
+
+/// How often the kernel is told that a server which sends is not silent. Drain time-outs are longer.
+const PROGRESS: Duration = Duration::from_millis(50);
 
 /// Bounds on the connections to servers.
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +128,8 @@ impl Transport for Http {
             let response = Response { head, body: Body::Whole(body) };
             return Ok(Head { response, good, tail: None });
         }
-        let (sender, pieces) = mpsc::channel(self.settings.pieces);
-        let pass_on = pass_on(stream, pool.clone(), self.settings.piece_timeout, sender, copy);
+        let (feed, pieces) = pieces(self.settings.pieces);
+        let pass_on = pass_on(stream, pool.clone(), self.settings.piece_timeout, feed, copy);
         let tail: Tail = Box::pin(pass_on);
         Ok(Head { response: Response { head, body: Body::Pieces(pieces) }, good, tail: Some(tail) })
     }
@@ -139,31 +144,45 @@ async fn pass_on(
     mut stream: Stream,
     pool: Pool,
     piece_timeout: Duration,
-    pieces: mpsc::Sender<Result<bytes::Bytes, Failure>>,
+    feed: Feed,
     copy: CopyHandle,
 ) -> Result<(), Failure> {
-    loop {
-        let piece = match timeout(piece_timeout, stream.body()).await {
-            Ok(Ok(piece)) => piece,
-            Ok(Err(error)) => {
-                // The client must not take half an answer for a whole one.
-                let failure = failure(&error);
-                let _ = pieces.send(Err(failure)).await;
-                return Err(failure);
-            }
-            Err(_) => {
-                let _ = pieces.send(Err(Failure::Reset)).await;
-                return Err(Failure::Reset);
+    let mut wanted = true;
+    let mut told = Instant::now();
+    let end = loop {
+        let piece = tokio::select! {
+            piece = timeout(piece_timeout, stream.body()) => piece,
+            // Not only when the next piece comes: a server may be silent for long.
+            () = feed.unread(), if wanted => {
+                wanted = false;
+                // The server is still busy: the kernel decides whether to stop it.
+                copy.unwanted();
+                continue;
             }
         };
-        let Some(piece) = piece else { break };
-        // Where nobody reads on, the server is still busy: the kernel decides whether to stop it.
-        if !pieces.is_closed() && pieces.send(Ok(piece)).await.is_err() {
-            copy.unwanted();
+        // For every piece would be a lock for every piece.
+        if told.elapsed() >= PROGRESS {
+            told = Instant::now();
+            copy.progress();
         }
+        match piece {
+            Ok(Ok(Some(piece))) if wanted => {
+                if !feed.pass(piece).await {
+                    wanted = false;
+                    copy.unwanted();
+                }
+            }
+            Ok(Ok(Some(_))) => {}
+            Ok(Ok(None)) => break Ok(()),
+            Ok(Err(error)) => break Err(failure(&error)),
+            Err(_) => break Err(Failure::Reset),
+        }
+    };
+    feed.end(end);
+    if end.is_ok() {
+        pool.put_back(stream);
     }
-    pool.put_back(stream);
-    Ok(())
+    end
 }
 
 fn failure(error: &ClientError) -> Failure {

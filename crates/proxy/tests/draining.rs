@@ -1,0 +1,123 @@
+//! The end of a proxy: those who have asked are answered, nobody new is let in.
+
+mod harness;
+
+use harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
+use tokio::net::TcpStream;
+
+/// Waits until nobody can connect any more.
+async fn refuses(proxy: &Proxy) {
+    eventually("connections are refused", async || TcpStream::connect(proxy.http).await.is_err())
+        .await;
+}
+
+#[tokio::test]
+async fn running_and_waiting_requests_are_answered_and_nobody_else() {
+    let backend = Backend::gated(HELLO).await;
+    let mut proxy = Proxy::serving("", &[&backend]).await;
+    let (mut runs, mut waits) = (proxy.client().await, proxy.client().await);
+    let (mut idle, mut fresh) = (proxy.client().await, proxy.client().await);
+    backend.open(1);
+    assert_eq!(idle.get("/").await.status, 200);
+    runs.send("GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    backend.has_seen(2).await;
+    waits.ask("/3").await;
+    proxy.load(2, 1, 1).await;
+    proxy.drain();
+    refuses(&proxy).await;
+    // Connections without a request are closed, old and new.
+    idle.is_closed().await;
+    fresh.is_closed().await;
+    let health = proxy.asked("/health").await;
+    assert_eq!((health.status, health.text()), (503, "draining\n".into()));
+    assert_eq!(proxy.status().await["draining"], true);
+    proxy.load(2, 1, 1).await;
+    backend.open(2);
+    for client in [&mut runs, &mut waits] {
+        let answer = client.answer().await;
+        assert_eq!(
+            (answer.status, answer.closes()),
+            (200, true),
+            "it is told that this was the last"
+        );
+        client.is_closed().await;
+    }
+    assert_eq!(proxy.ended().await, 0, "nobody was cut off");
+    assert_eq!(backend.seen().len(), 3, "what came behind the last answer was not begun");
+    assert!(TcpStream::connect(proxy.admin).await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_that_has_begun_may_be_finished() {
+    let backend = Backend::says(HELLO).await;
+    let mut proxy = Proxy::serving("", &[&backend]).await;
+    let post = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n";
+    let mut clients = Vec::new();
+    for cut in [1, 20, post.len(), post.len() + 2] {
+        let whole = format!("{post}body");
+        let (begun, rest) = whole.split_at(cut);
+        let mut client = proxy.client().await;
+        client.send(begun).await;
+        clients.push((client, rest.to_string()));
+    }
+    // Once a later one is answered, the proxy has read what the others sent.
+    for _ in 0..5 {
+        assert_eq!(proxy.get("/").await.status, 200);
+    }
+    proxy.drain();
+    refuses(&proxy).await;
+    for (client, rest) in &mut clients {
+        client.send(&*rest).await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.closes()), (200, true), "{rest:?}");
+        client.is_closed().await;
+    }
+    assert_eq!(proxy.ended().await, 0);
+}
+
+#[tokio::test]
+async fn long_answers_are_finished() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000005\r\n\r\nhello";
+    let backend = Backend::new(move |_| vec![say(head), Step::Gate, Step::Flood(1_000_000)]).await;
+    let mut proxy = Proxy::serving("", &[&backend]).await;
+    let mut client = proxy.client().await;
+    client.ask("/").await;
+    client.hears("hello").await;
+    proxy.drain();
+    refuses(&proxy).await;
+    backend.open(1);
+    let answer = client.answer().await;
+    assert!(answer.whole && answer.body.len() == 1_000_005);
+    client.is_closed().await;
+    assert_eq!(proxy.ended().await, 0);
+}
+
+#[tokio::test]
+async fn those_who_take_longer_than_the_bound_are_cut_off() {
+    for drain in ["0s", "80ms"] {
+        let backend = Backend::silent().await;
+        let listen = format!("drain = \"{drain}\"");
+        let mut proxy = Proxy::listening(&listen, "slots = 2", &[&backend]).await;
+        let (mut one, mut two) = (proxy.client().await, proxy.client().await);
+        one.ask("/").await;
+        two.ask("/").await;
+        backend.has_seen(2).await;
+        let mut operator = Client::connect(proxy.admin).await;
+        assert_eq!(operator.get("/health").await.status, 200);
+        proxy.drain();
+        assert_eq!(proxy.ended().await, 2);
+        // Not only counted: they are told, though this process lives on.
+        one.is_closed().await;
+        two.is_closed().await;
+        operator.is_closed().await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_proxy_ends_at_once() {
+    let backend = Backend::says(HELLO).await;
+    let mut proxy = Proxy::serving("", &[&backend]).await;
+    assert_eq!(proxy.get("/").await.status, 200);
+    proxy.drain();
+    assert_eq!(proxy.ended().await, 0);
+}

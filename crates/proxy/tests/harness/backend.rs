@@ -1,0 +1,252 @@
+//! Servers that answer well, badly, half, twice or never, and remember what they were sent.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::eventually;
+
+/// A request, as a server saw its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// On which of the server's connections, counted from 0.
+    pub(crate) connection: usize,
+    /// The whole head.
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Seen {
+    pub(crate) fn line(&self) -> &str {
+        self.head.lines().next().unwrap_or_default()
+    }
+
+    /// The values of a header.
+    pub(crate) fn header(&self, name: &str) -> Vec<&str> {
+        let fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, v)| v).collect()
+    }
+}
+
+/// What a server does after it has read a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Sends bytes.
+    Say(Vec<u8>),
+    /// Waits for [`Backend::open`].
+    Gate,
+    /// Waits until the peer closes.
+    Hang,
+    /// Sends this many bytes, as fast as they are taken.
+    Flood(usize),
+    /// Closes the connection.
+    Close,
+}
+
+pub(crate) fn say(text: impl AsRef<[u8]>) -> Step {
+    Step::Say(text.as_ref().to_vec())
+}
+
+#[derive(Debug)]
+struct Shared {
+    seen: Mutex<Vec<Seen>>,
+    gate: Semaphore,
+    /// Connections that the peer closed, reset or sent nonsense on.
+    closed: AtomicUsize,
+    accepted: AtomicUsize,
+    flooded: AtomicUsize,
+}
+
+/// A server.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    pub(crate) address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+type Script = dyn Fn(&Seen) -> Vec<Step> + Send + Sync;
+
+impl Backend {
+    /// A server that plays `script` for each request.
+    pub(crate) async fn new(script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port"), script)
+    }
+
+    fn on(
+        listener: TcpListener,
+        script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Self {
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared {
+            seen: Mutex::default(),
+            gate: Semaphore::new(0),
+            closed: AtomicUsize::new(0),
+            accepted: AtomicUsize::new(0),
+            flooded: AtomicUsize::new(0),
+        });
+        let (script, state) = (Arc::new(script), Arc::clone(&shared));
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let number = state.accepted.fetch_add(1, Ordering::SeqCst);
+                let (script, state) = (Arc::clone(&script), Arc::clone(&state));
+                tokio::spawn(async move { serve(stream, number, &*script, &state).await });
+            }
+        });
+        Self { address, shared, accepting }
+    }
+
+    /// A server that always says the same, and keeps its connections open.
+    pub(crate) async fn says(text: impl AsRef<[u8]>) -> Self {
+        let step = say(text);
+        Self::new(move |_| vec![step.clone()]).await
+    }
+
+    /// A server that says this and closes.
+    pub(crate) async fn ends(text: impl AsRef<[u8]>) -> Self {
+        let step = say(text);
+        Self::new(move |_| vec![step.clone(), Step::Close]).await
+    }
+
+    /// A server that says this when it is told to.
+    pub(crate) async fn gated(text: impl AsRef<[u8]>) -> Self {
+        let step = say(text);
+        Self::new(move |_| vec![Step::Gate, step.clone()]).await
+    }
+
+    /// A server that never answers.
+    pub(crate) async fn silent() -> Self {
+        Self::new(|_| vec![Step::Hang]).await
+    }
+
+    /// Lets this many requests pass their gate.
+    pub(crate) fn open(&self, requests: usize) {
+        self.shared.gate.add_permits(requests);
+    }
+
+    /// The requests so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.shared.seen.lock().expect("no panic under it").clone()
+    }
+
+    pub(crate) fn closed(&self) -> usize {
+        self.shared.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn flooded(&self) -> usize {
+        self.shared.flooded.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it has seen so many requests.
+    pub(crate) async fn has_seen(&self, requests: usize) {
+        eventually("requests at a server", async || self.seen().len() >= requests).await;
+        assert_eq!(self.seen().len(), requests);
+    }
+}
+
+/// An address where nobody listens, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Dead {
+    pub(crate) address: SocketAddr,
+    socket: TcpSocket,
+}
+
+pub(crate) fn dead() -> Dead {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    Dead { address: socket.local_addr().expect("an address"), socket }
+}
+
+impl Dead {
+    /// Somebody listens there from now on.
+    pub(crate) fn revive(
+        self,
+        script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Backend {
+        Backend::on(self.socket.listen(16).expect("it is bound"), script)
+    }
+}
+
+async fn serve(mut stream: TcpStream, connection: usize, script: &Script, shared: &Shared) {
+    while let Some(request) = read(&mut stream, connection).await {
+        let steps = script(&request);
+        shared.seen.lock().expect("no panic under it").push(request);
+        for step in steps {
+            if !play(&mut stream, step, shared).await {
+                return;
+            }
+        }
+    }
+    shared.closed.fetch_add(1, Ordering::SeqCst);
+}
+
+/// A request; none when the peer closed.
+async fn read(stream: &mut TcpStream, connection: usize) -> Option<Seen> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let mut seen = Seen { connection, head, body: Vec::new() };
+    let length = seen.header("content-length").first().and_then(|length| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).await.ok()?;
+    seen.body = body;
+    Some(seen)
+}
+
+/// Plays a step; false when the connection is over.
+async fn play(stream: &mut TcpStream, step: Step, shared: &Shared) -> bool {
+    let mut surplus = [0];
+    match step {
+        Step::Say(bytes) => stream.write_all(&bytes).await.is_ok(),
+        Step::Close => false,
+        Step::Gate => tokio::select! {
+            permit = shared.gate.acquire() => {
+                permit.expect("never closed").forget();
+                true
+            }
+            _ = stream.read(&mut surplus) => {
+                shared.closed.fetch_add(1, Ordering::SeqCst);
+                false
+            }
+        },
+        Step::Hang => {
+            let _ = stream.read(&mut surplus).await;
+            shared.closed.fetch_add(1, Ordering::SeqCst);
+            false
+        }
+        Step::Flood(bytes) => {
+            let block = [b'x'; 16 << 10];
+            let mut left = bytes;
+            while left > 0 {
+                match stream.write(&block[..left.min(block.len())]).await {
+                    Ok(written) if written > 0 => {
+                        left -= written;
+                        shared.flooded.fetch_add(written, Ordering::SeqCst);
+                    }
+                    _ => {
+                        shared.closed.fetch_add(1, Ordering::SeqCst);
+                        return false;
+                    }
+                }
+            }
+            true
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the proxy does not take on, and what it does not do twice.
+
+mod harness;
+
+use harness::{Backend, HELLO, Proxy, Step, eventually, say};
+
+const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
+
+#[tokio::test]
+async fn beyond_the_queue_clients_are_told_to_come_back() {
+    let backend = Backend::gated(HELLO).await;
+    let proxy = Proxy::serving("queue = 1", &[&backend]).await;
+    let (mut runs, mut waits) = (proxy.client().await, proxy.client().await);
+    runs.ask("/").await;
+    backend.has_seen(1).await;
+    waits.ask("/").await;
+    proxy.load(2, 1, 1).await;
+    let mut third = proxy.client().await;
+    for _ in 0..3 {
+        let answer = third.get("/").await;
+        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+        assert!(!answer.closes() && answer.text().contains("too many queries wait"));
+    }
+    backend.open(2);
+    assert_eq!((runs.answer().await.status, waits.answer().await.status), (200, 200));
+    assert_eq!(
+        proxy.metric("curtail_requests_total", &[("outcome", "shed")]).await.to_bits(),
+        3_f64.to_bits()
+    );
+    backend.open(1);
+    assert_eq!(third.get("/").await.status, 200);
+}
+
+#[tokio::test]
+async fn those_that_wait_for_too_long_are_told_so_and_never_served() {
+    let backend = Backend::gated(HELLO).await;
+    let proxy = Proxy::serving("timeout = \"100ms\"", &[&backend]).await;
+    let (mut runs, mut waits) = (proxy.client().await, proxy.client().await);
+    runs.ask("/").await;
+    backend.has_seen(1).await;
+    waits.ask("/").await;
+    assert_eq!(runs.answer().await.status, 504);
+    let answer = waits.answer().await;
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (503, Some("1")),
+        "{}",
+        answer.text()
+    );
+    backend.open(1);
+    proxy.idle().await;
+    assert_eq!(backend.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn connections_beyond_the_last_place_are_turned_away() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::listening("max_connections = 2", "", &[&backend]).await;
+    let (mut one, mut two) = (proxy.client().await, proxy.client().await);
+    assert_eq!((one.get("/").await.status, two.get("/").await.status), (200, 200));
+    for at in 1..=3 {
+        let mut third = proxy.client().await;
+        let answer = third.answer().await;
+        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+        assert!(answer.closes() && answer.whole);
+        third.is_closed().await;
+        let rejected = proxy.metric("curtail_rejected_total", &[("reason", "connections")]).await;
+        assert_eq!(rejected.to_bits(), f64::from(at).to_bits());
+    }
+    assert_eq!(one.get("/").await.status, 200, "the others are served");
+    drop(two);
+    eventually("a place is free", async || proxy.metric("curtail_connections", &[]).await < 1.5)
+        .await;
+    assert_eq!(proxy.get("/").await.status, 200);
+}
+
+/// Requests that reached the replicas after one of `method` for `target`, with both idle.
+async fn copies(proxy: &Proxy, replicas: &[Backend; 2], method: &str, target: &str) -> usize {
+    let seen = || replicas.iter().map(|replica| replica.seen().len()).sum::<usize>();
+    proxy.idle().await;
+    let before = seen();
+    let mut client = proxy.client().await;
+    client
+        .send(format!("{method} {target} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"))
+        .await;
+    client.answer().await;
+    proxy.idle().await;
+    seen() - before
+}
+
+#[tokio::test]
+async fn only_what_is_idempotent_runs_twice() {
+    let replicas = [Backend::says(HELLO).await, Backend::says(HELLO).await];
+    let lines = "policy = \"laedge\"\nroute = [{ path_prefix = \"/\" }, \
+        { path_prefix = \"/pure\", method = \"POST\", idempotent = true }, \
+        { path_prefix = \"/once\", idempotent = false }]";
+    let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
+    for _ in 0..5 {
+        for (method, target, expected) in [
+            ("GET", "/", 2),
+            ("POST", "/", 1),
+            ("PUT", "/", 1),
+            ("DELETE", "/", 1),
+            ("POST", "/pure/x", 2),
+            ("PUT", "/pure/x", 1),
+            ("GET", "/once", 1),
+        ] {
+            assert_eq!(
+                copies(&proxy, &replicas, method, target).await,
+                expected,
+                "{method} {target}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_idempotent_is_asked_again() {
+    // Good answers in between: nobody is taken down for failures in a row.
+    let script =
+        |seen: &harness::Seen| vec![say(if seen.line().contains("/good") { HELLO } else { OOPS })];
+    let replicas = [Backend::new(script).await, Backend::new(script).await];
+    let lines = "slots = 2\nroute = [{ path_prefix = \"/\" }, { path_prefix = \"/pure\", idempotent = true }]";
+    let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
+    for (method, target, expected) in
+        [("GET", "/", 2), ("POST", "/", 1), ("POST", "/pure", 2), ("PATCH", "/", 1)]
+    {
+        assert_eq!(copies(&proxy, &replicas, method, target).await, expected, "{method} {target}");
+        both_are_well(&proxy, &replicas).await;
+    }
+}
+
+/// Asks until the last answer of both replicas was good.
+async fn both_are_well(proxy: &Proxy, replicas: &[Backend; 2]) {
+    let mut client = proxy.client().await;
+    let well =
+        |replica: &Backend| replica.seen().last().is_some_and(|seen| seen.line().contains("/good"));
+    while !replicas.iter().all(well) {
+        assert_eq!(client.get("/good").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn retries_end_with_their_budget() {
+    let script =
+        |seen: &harness::Seen| vec![say(if seen.line().contains("/good") { HELLO } else { OOPS })];
+    for (budget, least) in [("0.0", 0.0), ("0.01", 128.0)] {
+        let replicas = [Backend::new(script).await, Backend::new(script).await];
+        let lines = format!("retry_budget = {budget}");
+        let proxy = Proxy::serving(&lines, &[&replicas[0], &replicas[1]]).await;
+        let mut client = proxy.client().await;
+        for _ in 0..200 {
+            assert_eq!(client.get("/").await.status, 500);
+            both_are_well(&proxy, &replicas).await;
+        }
+        let retries = proxy.metric("curtail_copies_started_total", &[("reason", "retry")]).await;
+        let queries = proxy.metric("curtail_requests_total", &[]).await;
+        let most = least + queries * budget.parse::<f64>().expect("a number");
+        assert!(
+            (least..=most).contains(&retries),
+            "{retries} retries of {queries}, budget {budget}"
+        );
+        proxy.up(2).await;
+    }
+}
+
+#[tokio::test]
+async fn a_replica_that_fails_again_and_again_is_taken_down_but_never_the_last() {
+    let replicas = [Backend::says(OOPS).await, Backend::says(OOPS).await];
+    let proxy = Proxy::serving("", &[&replicas[0], &replicas[1]]).await;
+    let mut client = proxy.client().await;
+    for _ in 0..10 {
+        assert_eq!(client.get("/").await.status, 500);
+    }
+    let failures = proxy.metric("curtail_ejections_total", &[("reason", "failures")]).await;
+    assert!(failures > 0.5);
+    assert_eq!(client.get("/").await.status, 500, "what it says is better than nothing");
+}
+
+#[tokio::test]
+async fn one_slot_serves_one_query_at_a_time_in_the_order_of_arrival() {
+    let backend = Backend::new(|_| vec![Step::Gate, say(HELLO)]).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let mut clients = Vec::new();
+    for at in 0..20_u64 {
+        let mut client = proxy.client().await;
+        client.ask(&format!("/{at}")).await;
+        proxy.load(at + 1, at, 1).await;
+        clients.push(client);
+    }
+    for (at, client) in clients.iter_mut().enumerate() {
+        backend.has_seen(at + 1).await;
+        backend.open(1);
+        assert_eq!(client.answer().await.status, 200);
+    }
+    let seen = backend.seen();
+    let targets: Vec<_> = seen.iter().map(|seen| seen.line().to_string()).collect();
+    let expected: Vec<_> = (0..20).map(|at| format!("GET /{at} HTTP/1.1")).collect();
+    assert_eq!((targets, backend.connections()), (expected, 1));
+}

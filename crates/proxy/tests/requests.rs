@@ -1,0 +1,294 @@
+//! Requests as clients send them, well-formed and not, and what of them reaches a replica.
+
+mod harness;
+
+use harness::{Backend, Client, HELLO, Proxy, say, service};
+
+/// Sends bytes on a connection of their own; the first answer.
+async fn sent(proxy: &Proxy, bytes: &str) -> (Client, harness::Answer) {
+    let mut client = proxy.client().await;
+    client.send(bytes).await;
+    let answer = client.answer().await;
+    (client, answer)
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused_and_the_connection_closed() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("max_request_body = \"64B\"", &[&backend]).await;
+    let get = "GET / HTTP/1.1\r\nhost: x\r\n";
+    let post = "POST / HTTP/1.1\r\nhost: x\r\n";
+    let many = "a: b\r\n".repeat(101);
+    for (bytes, status) in [
+        ("\x16\x03\x01\x02\x00\x01\r\n\r\n".into(), 400),
+        ("GET\r\n\r\n".into(), 400),
+        ("GET /\r\n\r\n".into(), 400),
+        ("GET  / HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
+        ("GET x HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
+        ("GET /#a HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
+        ("GET /\x00 HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
+        ("G(T / HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
+        ("GET / HTTP/1.1 \r\nhost: x\r\n\r\n".into(), 400),
+        ("GET / HTTP/2.0\r\nhost: x\r\n\r\n".into(), 505),
+        ("GET / HTTP/1.1\r\n\r\n".into(), 400),
+        ("CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n".into(), 501),
+        (format!("{get}host: y\r\n\r\n"), 400),
+        (format!("{get}a : b\r\n\r\n"), 400),
+        (format!("{get}a: b\r\n c\r\n\r\n"), 400),
+        (format!("{get}a: b\n\r\n"), 400),
+        (format!("{get}a: \x00\r\n\r\n"), 400),
+        (format!("{get}{many}\r\n"), 431),
+        (format!("{get}a: {}\r\n\r\n", "b".repeat(17 << 10)), 431),
+        (format!("GET /{} HTTP/1.1\r\n", "b".repeat(17 << 10)), 414),
+        (format!("{post}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"), 400),
+        (format!("{post}content-length: 1\r\ncontent-length: 1\r\n\r\nx"), 400),
+        (format!("{post}content-length: 1, 1\r\n\r\nx"), 400),
+        (format!("{post}content-length: +1\r\n\r\nx"), 400),
+        (format!("{post}content-length: -1\r\n\r\nx"), 400),
+        (format!("{post}content-length: 0x1\r\n\r\nx"), 400),
+        (format!("{post}content-length:\r\n\r\nx"), 400),
+        (format!("{post}content-length: 18446744073709551616\r\n\r\nx"), 400),
+        (format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"), 400),
+        (format!("{post}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), 501),
+        (format!("{post}transfer-encoding: chunked\r\n\r\n1\r\nxx\r\n0\r\n\r\n"), 400),
+        (format!("{post}transfer-encoding: chunked\r\n\r\n-1\r\n"), 400),
+        (format!("{post}content-length: 65\r\n\r\n"), 413),
+        (format!("{post}transfer-encoding: chunked\r\n\r\n41\r\n{}\r\n", "x".repeat(65)), 413),
+        (format!("{post}expect: 100-continue\r\ncontent-length: 65\r\n\r\n"), 413),
+    ] {
+        let (mut client, answer) = sent(&proxy, &bytes).await;
+        assert_eq!(answer.status, status, "{bytes:?}: {}", answer.text());
+        assert!(answer.closes() && answer.whole, "{bytes:?}");
+        client.is_closed().await;
+    }
+    assert!(backend.seen().is_empty(), "{:?}", backend.seen());
+    proxy.idle().await;
+}
+
+#[tokio::test]
+async fn the_bound_of_its_own_service_counts_too() {
+    let (small, large) = (Backend::says(HELLO).await, Backend::says(HELLO).await);
+    let of = |name: &str, most: u32, backend: &Backend| {
+        let lines = format!(
+            "name = \"{name}\"\nmax_request_body = \"{most}B\"\nroute = {{ path_prefix = \"/{name}\" }}"
+        );
+        service(&lines, &[backend.address])
+    };
+    let services = of("small", 10, &small) + &of("large", 20, &large);
+    let proxy = Proxy::start(&harness::config("", &services)).await;
+    let mut client = proxy.client().await;
+    assert_eq!(client.post("/large", &"x".repeat(20)).await.status, 200);
+    assert_eq!(client.post("/small", &"x".repeat(10)).await.status, 200);
+    let refused = client.post("/small", &"x".repeat(11)).await;
+    assert_eq!((refused.status, refused.closes()), (413, false), "it was read, so it may go on");
+    assert!(refused.text().contains("10 bytes"), "{}", refused.text());
+    assert_eq!(client.post("/large", &"x".repeat(21)).await.status, 413);
+    client.is_closed().await;
+    assert_eq!((small.seen().len(), large.seen().len()), (1, 1));
+    assert!(
+        (proxy.metric("curtail_rejected_total", &[("reason", "body_too_large")]).await - 2.0).abs()
+            < 0.1
+    );
+}
+
+#[tokio::test]
+async fn a_chunked_body_reaches_the_replica_with_a_length() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let body = "3;x=y\r\nabc\r\n02\r\nde\r\n0\r\ntrailer: t\r\n\r\n";
+    let head =
+        "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\ntrailer: trailer\r\n\r\n";
+    let (_client, answer) = sent(&proxy, &format!("{head}{body}")).await;
+    assert_eq!(answer.status, 200);
+    let seen = &backend.seen()[0];
+    assert_eq!((seen.body.as_slice(), seen.header("content-length")), (&b"abcde"[..], vec!["5"]));
+    assert!(seen.header("transfer-encoding").is_empty() && seen.header("trailer").is_empty());
+}
+
+#[tokio::test]
+async fn old_clients_are_answered_in_their_version() {
+    let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let backend =
+        Backend::new(move |seen| vec![say(if seen.line().contains("/c") { text } else { HELLO })])
+            .await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let (mut client, answer) = sent(&proxy, "GET / HTTP/1.0\r\n\r\n").await;
+    assert_eq!((answer.status, answer.text(), answer.closes()), (200, "hello".into(), true));
+    client.is_closed().await;
+    let seen = &backend.seen()[0];
+    assert_eq!(seen.line(), "GET / HTTP/1.1");
+    assert_eq!(seen.header("host"), [proxy.http.to_string()], "every request of ours has one");
+    assert_eq!(seen.header("via"), ["1.0 curtail"]);
+
+    let kept = "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n";
+    let (mut client, answer) = sent(&proxy, kept).await;
+    assert_eq!(answer.header("connection"), Some("keep-alive"));
+    client.send(kept).await;
+    assert_eq!(client.answer().await.text(), "hello");
+
+    // HTTP/1.0 has no chunks: the body lasts until the close.
+    let (_, answer) = sent(&proxy, "GET /c HTTP/1.0\r\nconnection: keep-alive\r\n\r\n").await;
+    assert_eq!((answer.text(), answer.whole, answer.closes()), ("hello".into(), true, true));
+    assert_eq!(answer.header("transfer-encoding"), None);
+}
+
+#[tokio::test]
+async fn head_gets_the_head_alone() {
+    let length = "HTTP/1.1 200 OK\r\ncontent-length: 1234567\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let backend = Backend::new(move |seen| {
+        vec![say(if seen.line().contains("/c") { chunked } else { length })]
+    })
+    .await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let mut client = proxy.client().await;
+    for target in ["/", "/c", "/"] {
+        client.send(format!("HEAD {target} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+        let answer = client.answer_to_head().await;
+        let expected = (target == "/").then_some("1234567");
+        assert_eq!((answer.status, answer.header("content-length")), (200, expected));
+    }
+    assert!(
+        backend.seen().iter().all(|seen| seen.connection == 0),
+        "the replica's connection is kept"
+    );
+    // Errors of our own have no body either.
+    client.send("HEAD / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert_eq!(client.answer_to_head().await.status, 200);
+    client.is_closed().await;
+}
+
+#[tokio::test]
+async fn an_absolute_target_rules_the_host() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    for (target, path) in [("http://a.example:81/p?q", "/p?q"), ("http://a.example:81", "/")] {
+        let (_, answer) =
+            sent(&proxy, &format!("GET {target} HTTP/1.1\r\nhost: evil\r\n\r\n")).await;
+        assert_eq!(answer.status, 200);
+        let seen = backend.seen().pop().expect("a request");
+        assert_eq!(seen.line(), format!("GET {path} HTTP/1.1"));
+        assert_eq!(seen.header("host"), ["a.example:81"]);
+    }
+    for target in ["http://", "http:///x", "http://a@b/", "http://a?x", "ftp://a/", "*"] {
+        let (_, answer) = sent(&proxy, &format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+        assert_eq!(answer.status, 400, "{target}");
+    }
+    let (_, answer) = sent(&proxy, "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert_eq!(answer.status, 404, "no service takes it");
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_permission_to_send_gets_it() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let head = "POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n";
+    let (mut client, interim) = sent(&proxy, head).await;
+    assert_eq!(interim.status, 100);
+    assert!(backend.seen().is_empty(), "a body that is to come holds no replica");
+    client.send("abc").await;
+    assert_eq!(client.answer().await.text(), "hello");
+    let seen = &backend.seen()[0];
+    assert_eq!((seen.body.as_slice(), seen.header("expect").len()), (&b"abc"[..], 0));
+    // One that does not wait is not told.
+    let (_, answer) = sent(&proxy, &format!("{head}abc")).await;
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn what_concerns_one_connection_stays_there() {
+    let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: x-mine\r\nx-mine: 1\r\n\
+        keep-alive: timeout=5\r\nproxy-authenticate: p\r\nupgrade: h2c\r\nx-kept: 2\r\n\r\n";
+    let backend = Backend::says(text).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let (_, answer) = sent(
+        &proxy,
+        "GET / HTTP/1.1\r\nHost: h:1\r\nConnection: X-One, keep-alive, host\r\nConnection: x-two\r\n\
+         X-One: 1\r\nx-two: 2\r\nTE: trailers\r\nUpgrade: websocket\r\nKeep-Alive: 5\r\n\
+         Proxy-Connection: close\r\nProxy-Authorization: secret\r\nTrailer: t\r\n\
+         X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 5.6.7.8, 9.9.9.9\r\nVia: 1.0 other\r\n\
+         X-Kept: yes\r\n\r\n",
+    )
+    .await;
+    let seen = &backend.seen()[0];
+    for name in ["connection", "x-one", "x-two", "te", "upgrade", "keep-alive", "proxy-connection"]
+    {
+        assert!(seen.header(name).is_empty(), "{name}: {}", seen.head);
+    }
+    for name in ["proxy-authorization", "trailer", "content-length", "transfer-encoding"] {
+        assert!(seen.header(name).is_empty(), "{name}: {}", seen.head);
+    }
+    assert_eq!(seen.header("host"), ["h:1"]);
+    assert_eq!(seen.header("x-kept"), ["yes"]);
+    assert_eq!(seen.header("x-forwarded-for"), ["1.2.3.4, 5.6.7.8, 9.9.9.9, 127.0.0.1"]);
+    assert_eq!(seen.header("via"), ["1.0 other", "1.1 curtail"]);
+    for name in ["connection", "x-mine", "keep-alive", "proxy-authenticate", "upgrade"] {
+        assert_eq!(answer.header(name), None, "{}", answer.head);
+    }
+    assert_eq!((answer.header("x-kept"), answer.header("via")), (Some("2"), Some("1.1 curtail")));
+}
+
+#[tokio::test]
+async fn an_upgrade_is_not_passed_on_nor_its_acceptance_back() {
+    let text = "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n";
+    let backend = Backend::says(text).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let asked = "GET / HTTP/1.1\r\nhost: x\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n";
+    assert_eq!(sent(&proxy, asked).await.1.status, 502);
+    assert!(backend.seen()[0].header("upgrade").is_empty());
+}
+
+#[tokio::test]
+async fn no_second_request_is_smuggled_to_a_replica() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let evil = "GET /evil HTTP/1.1\r\nhost: x\r\n\r\n";
+    let length = evil.len();
+    for (head, body) in [
+        // What one reads as a body and another as a request.
+        (
+            format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n"),
+            format!("0\r\n\r\n{evil}"),
+        ),
+        (format!("transfer-encoding: chunked\r\ncontent-length: {length}\r\n"), evil.into()),
+        (format!("transfer-encoding: xchunked\r\ncontent-length: {length}\r\n"), evil.into()),
+        (format!("content-length: 0\r\ncontent-length: {length}\r\n"), evil.into()),
+        (format!("content-length : {length}\r\n"), evil.into()),
+        (format!("content-length: {length}\r\nx: y\nz: 1\r\n"), evil.into()),
+        (format!("content-length: {length}\r\n transfer-encoding: chunked\r\n"), evil.into()),
+        ("transfer-encoding:\x0bchunked\r\n".into(), format!("0\r\n\r\n{evil}")),
+        ("transfer-encoding: chunked\r\n".into(), format!("0 \r\n\r\n{evil}")),
+        ("transfer-encoding: chunked\r\n".into(), format!("1\r\nA{evil}")),
+        ("transfer-encoding: chunked\r\n".into(), format!("0\r\nx\ny: {evil}\r\n\r\n")),
+    ] {
+        let (mut client, answer) =
+            sent(&proxy, &format!("POST /good HTTP/1.1\r\nhost: x\r\n{head}\r\n{body}")).await;
+        assert!(answer.status >= 400, "{head:?} {body:?}: {answer:?}");
+        client.is_closed().await;
+    }
+    assert!(backend.seen().is_empty(), "{:?}", backend.seen());
+    // A body that looks like a request stays a body.
+    assert_eq!(proxy.client().await.post("/good", evil).await.status, 200);
+    let seen = backend.seen();
+    assert_eq!((seen.len(), seen[0].body.as_slice()), (1, evil.as_bytes()));
+}
+
+#[tokio::test]
+async fn nothing_that_a_client_sends_becomes_a_line_of_its_own() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("shard_by = { query = \"shard\" }", &[&backend]).await;
+    let (_, answer) = sent(
+        &proxy,
+        "GET /a%0d%0aevil:%201?shard=0&x=%0d%0aevil: HTTP/1.1\r\nhost: x\r\nx: %0d%0aevil: 1\r\n\r\n",
+    )
+    .await;
+    assert_eq!(answer.status, 200);
+    assert!(backend.seen()[0].header("evil").is_empty(), "{}", backend.seen()[0].head);
+    let (_, answer) = sent(&proxy, "GET /?shard=%0d%0aevil:1 HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert_eq!((answer.status, answer.header("evil")), (404, None));
+    for bytes in ["x: a\rb\r\n", "x: a\r\rb: c\r\n", "x: a\u{0}\r\n", "a\rb: c\r\n"] {
+        let bytes = format!("GET /?shard=0 HTTP/1.1\r\nhost: x\r\n{bytes}\r\n");
+        assert_eq!(sent(&proxy, &bytes).await.1.status, 400, "{bytes:?}");
+    }
+    assert_eq!(backend.seen().len(), 1);
+}

@@ -1,0 +1,159 @@
+//! Which replica a request reaches: services by prefix, shards by key, servers of several shards.
+
+mod harness;
+
+use std::collections::BTreeSet;
+
+use harness::{Backend, HELLO, Proxy, config, say};
+
+/// A server that says its own name.
+async fn named(name: &'static str) -> Backend {
+    let length = name.len();
+    Backend::says(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{name}")).await
+}
+
+/// A service with these shards, each with its replicas.
+fn sharded(lines: &str, shards: &[(&str, &[&Backend])]) -> String {
+    let mut text = format!("[[service]]\npolicy = \"psq\"\nslots = 1\nhealth = false\n{lines}\n");
+    for (name, replicas) in shards {
+        let replicas: Vec<_> = replicas.iter().map(|b| format!("\"{}\"", b.address)).collect();
+        text += &format!(
+            "[[service.shard]]\nname = \"{name}\"\nreplicas = [{}]\n",
+            replicas.join(", ")
+        );
+    }
+    text
+}
+
+async fn asked(proxy: &Proxy, target: &str, header: &str) -> (u16, String) {
+    let mut client = proxy.client().await;
+    client.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n{header}\r\n")).await;
+    let answer = client.answer().await;
+    (answer.status, answer.text())
+}
+
+#[tokio::test]
+async fn a_key_names_the_shard_wherever_it_is() {
+    let (a, b) = (named("a").await, named("b").await);
+    for (by, to_a, to_b, missing, unknown) in [
+        (
+            "header = \"x-shard\"",
+            ("/", "X-Shard: a\r\n"),
+            ("/", "x-shard: b\r\n"),
+            ("/", "x-shard:\r\n"),
+            ("/", "x-shard: c\r\n"),
+        ),
+        ("query = \"s\"", ("/?s=a", ""), ("/?x&s=%62&s=a", ""), ("/?t=a", ""), ("/?s=c", "")),
+        ("path_segment = 1", ("/x/a", ""), ("/x/b/c?d", ""), ("/x", ""), ("/x/c", "")),
+    ] {
+        let lines = format!("name = \"s\"\nshard_by = {{ {by} }}");
+        let proxy =
+            Proxy::start(&config("", &sharded(&lines, &[("a", &[&a]), ("b", &[&b])]))).await;
+        assert_eq!(asked(&proxy, to_a.0, to_a.1).await, (200, "a".into()), "{by}");
+        assert_eq!(asked(&proxy, to_b.0, to_b.1).await, (200, "b".into()), "{by}");
+        let (status, text) = asked(&proxy, missing.0, missing.1).await;
+        assert!(status == 400 && text.contains("missing"), "{by}: {status} {text}");
+        let (status, text) = asked(&proxy, unknown.0, unknown.1).await;
+        assert!(status == 404 && text.contains("does not exist"), "{by}: {status} {text}");
+        for reason in ["missing_key", "unknown_shard"] {
+            let rejected = proxy.metric("curtail_rejected_total", &[("reason", reason)]).await;
+            assert!((rejected - 1.0).abs() < 0.1, "{reason}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn refusals_leave_the_connection_usable() {
+    let (a, b) = (named("a").await, named("b").await);
+    let lines = "name = \"s\"\nshard_by = { query = \"s\" }\nroute = { path_prefix = \"/in\" }";
+    let proxy = Proxy::start(&config("", &sharded(lines, &[("a", &[&a]), ("b", &[&b])]))).await;
+    let mut client = proxy.client().await;
+    let targets = [("/", 404), ("/in", 400), ("/in?s=c", 404), ("/in?s=a", 200), ("/inn?s=a", 404)];
+    for (target, status) in targets {
+        let answer = client.get(target).await;
+        assert_eq!((answer.status, answer.closes()), (status, false), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_key_always_reaches_the_same_shard() {
+    let (a, b) = (named("a").await, named("b").await);
+    let lines = "name = \"s\"\nshard_by = { hash = { header = \"x-key\" } }";
+    let text = config("", &sharded(lines, &[("a", &[&a]), ("b", &[&b])]));
+    let turned = config("", &sharded(lines, &[("b", &[&b]), ("a", &[&a])]));
+    let (proxy, other) = (Proxy::start(&text).await, Proxy::start(&turned).await);
+    let mut reached = BTreeSet::new();
+    for key in 0..40 {
+        let key = format!("x-key: {key}\r\n");
+        let (status, name) = asked(&proxy, "/", &key).await;
+        assert_eq!(status, 200);
+        assert_eq!(asked(&other, "/other", &key).await.1, name, "whatever the order of the shards");
+        reached.insert(name);
+    }
+    assert_eq!(reached.len(), 2);
+    assert_eq!(asked(&proxy, "/", "").await.0, 400);
+}
+
+#[tokio::test]
+async fn the_longest_prefix_chooses_the_service() {
+    let (root, api, post) = (named("root").await, named("api").await, named("post").await);
+    let services = sharded("name = \"root\"", &[("0", &[&root])])
+        + &sharded("name = \"api\"\nroute = { path_prefix = \"/api\" }", &[("0", &[&api])])
+        + &sharded(
+            "name = \"post\"\nroute = { path_prefix = \"/api\", method = \"POST\" }",
+            &[("0", &[&post])],
+        );
+    let proxy = Proxy::start(&config("", &services)).await;
+    for (target, name) in [("/", "root"), ("/apis", "root"), ("/api", "api"), ("/api/x?y", "api")] {
+        assert_eq!(asked(&proxy, target, "").await, (200, name.into()), "{target}");
+    }
+    assert_eq!(proxy.client().await.post("/api/x", "").await.text(), "post");
+    assert_eq!(proxy.client().await.post("/", "").await.text(), "root");
+    let services = proxy.status().await["services"].clone();
+    let names: Vec<_> =
+        services.as_array().expect("a list").iter().map(|s| s["name"].clone()).collect();
+    assert_eq!(names, ["root", "api", "post"]);
+    for (service, requests) in [("root", 3.0), ("api", 2.0), ("post", 1.0)] {
+        let labels = [("service", service), ("outcome", "answered")];
+        assert_eq!(
+            proxy.metric("curtail_requests_total", &labels).await.to_bits(),
+            f64::to_bits(requests)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_two_shards_has_one_set_of_slots() {
+    let both = Backend::new(|_| vec![harness::Step::Gate, say(HELLO)]).await;
+    let spare = named("spare").await;
+    let lines = "name = \"s\"\nshard_by = { query = \"s\" }";
+    let shards = sharded(lines, &[("a", &[&both]), ("b", &[&both]), ("c", &[&both, &spare])]);
+    let proxy = Proxy::start(&config("", &shards)).await;
+    let mut first = proxy.client().await;
+    first.ask("/?s=a").await;
+    both.has_seen(1).await;
+    let mut second = proxy.client().await;
+    second.ask("/?s=b").await;
+    harness::eventually("it waits", async || {
+        proxy.status().await["services"][0]["shards"][1]["queue"] == 1
+    })
+    .await;
+    // The third shard has another server to go to.
+    assert_eq!(asked(&proxy, "/?s=c", "").await.1, "spare");
+    let status = proxy.status().await;
+    let shards = &status["services"][0]["shards"];
+    for shard in 0..3 {
+        let server = &shards[shard]["servers"][0];
+        assert_eq!(server["address"], both.address.to_string());
+        assert_eq!(
+            (&server["busy"], &server["slots"]),
+            (&1.into(), &1.into()),
+            "the same everywhere"
+        );
+    }
+    assert_eq!(both.seen().len(), 1);
+    both.open(2);
+    assert_eq!(first.answer().await.text(), "hello");
+    assert_eq!(second.answer().await.text(), "hello");
+    proxy.idle().await;
+}

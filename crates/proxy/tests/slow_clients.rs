@@ -1,0 +1,153 @@
+//! Clients that take their time: to send, or to read. Deadlines here are short because real time is
+//! the point; nothing is asserted about how long anything took.
+
+mod harness;
+
+use std::time::Duration;
+
+use harness::{Backend, Client, End, HELLO, Proxy, Step, eventually, say};
+
+const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n";
+
+#[tokio::test]
+async fn a_head_must_come_in_time() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::listening("header_timeout = \"60ms\"", "", &[&backend]).await;
+    for start in ["G", "GET / HTTP/1.1\r\nhost: x\r\n", "\r\n\r\nGET"] {
+        let mut client = proxy.client().await;
+        client.send(start).await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.closes()), (408, true), "{start:?}");
+        client.is_closed().await;
+    }
+    // Byte by byte is no faster: the deadline is for the whole head.
+    let mut client = proxy.client().await;
+    client.send("GET / HTTP/1.1\r\nhost: x\r\nx: ").await;
+    let dripping = async {
+        loop {
+            client.send("x").await;
+            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: real time
+            if proxy.metric("curtail_rejected_total", &[("reason", "head_timeout")]).await > 3.5 {
+                break;
+            }
+        }
+    };
+    harness::within("the deadline", dripping).await;
+    assert_eq!(client.answer().await.status, 408);
+    assert!(backend.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_body_must_come_in_time() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::listening("body_timeout = \"60ms\"", "", &[&backend]).await;
+    let chunked = POST.replace("content-length: 10", "transfer-encoding: chunked");
+    for half in [POST, &format!("{POST}half"), &chunked, &format!("{chunked}5\r\nhal")] {
+        let mut client = proxy.client().await;
+        client.send(half).await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.closes()), (408, true), "{half:?}");
+        client.is_closed().await;
+    }
+    assert!(backend.seen().is_empty());
+    let rejected = proxy.metric("curtail_rejected_total", &[("reason", "body_timeout")]).await;
+    assert!((rejected - 4.0).abs() < 0.1);
+}
+
+#[tokio::test]
+async fn a_slow_body_holds_no_slot() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let mut slow = proxy.client().await;
+    slow.send(format!("{POST}half")).await;
+    for _ in 0..3 {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+    proxy.load(0, 0, 0).await;
+    slow.send("-whole").await;
+    assert_eq!(slow.answer().await.text(), "hello");
+    assert_eq!(backend.seen().last().expect("it came").body, b"half-whole");
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_without_a_word() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::listening("idle_timeout = \"60ms\"", "", &[&backend]).await;
+    let mut client = proxy.client().await;
+    client.is_closed().await;
+    let mut client = proxy.client().await;
+    assert_eq!(client.get("/").await.text(), "hello");
+    client.is_closed().await;
+    // Line ends are no request.
+    let mut client = proxy.client().await;
+    client.send("\r\n\r\n").await;
+    client.is_closed().await;
+    eventually("the places are free", async || {
+        proxy.metric("curtail_connections", &[]).await < 0.5
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_a_long_answer_is_cut_off_and_frees_the_slot() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n";
+    let backend = Backend::new(move |_| vec![say(head), Step::Flood(1_000_000_000)]).await;
+    let listen = "write_timeout = \"100ms\"";
+    let proxy = Proxy::listening(listen, "cancel = \"reset\"", &[&backend]).await;
+    let mut client = Client::narrow(proxy.http).await;
+    client.ask("/").await;
+    backend.has_seen(1).await;
+    proxy.idle().await;
+    eventually("the replica's connection is closed", async || backend.closed() == 1).await;
+    let answer = client.answer().await;
+    assert!(!answer.whole && answer.body.len() < 100_000_000);
+    proxy.up(1).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_cannot_stop_finishes_an_answer_that_nobody_reads() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 50000000\r\n\r\n";
+    let backend = Backend::new(move |_| vec![say(head), Step::Flood(50_000_000)]).await;
+    let proxy = Proxy::listening("write_timeout = \"100ms\"", "", &[&backend]).await;
+    let mut client = Client::narrow(proxy.http).await;
+    client.ask("/").await;
+    backend.has_seen(1).await;
+    proxy.idle().await;
+    assert_eq!((backend.flooded(), backend.closed()), (50_000_000, 0));
+    assert!(!client.answer().await.whole);
+    // The connection to the replica is as good as before.
+    let answer = proxy.get("/").await;
+    assert!(answer.whole && backend.connections() == 1);
+}
+
+#[tokio::test]
+async fn a_client_that_asks_and_never_reads_is_cut_off() {
+    let body = "x".repeat(60_000);
+    let backend =
+        Backend::says(format!("HTTP/1.1 200 OK\r\ncontent-length: 60000\r\n\r\n{body}")).await;
+    let proxy = Proxy::listening("write_timeout = \"100ms\"", "", &[&backend]).await;
+    let mut client = Client::narrow(proxy.http).await;
+    client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2000)).await;
+    eventually("it is cut off", async || proxy.metric("curtail_connections", &[]).await < 0.5)
+        .await;
+    let (_, end) = client.rest().await;
+    assert_eq!(end, End::Reset, "requests were left unread");
+    assert!(backend.seen().len() < 2000);
+    proxy.idle().await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_all_of_a_long_answer() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2faf080\r\n";
+    let backend =
+        Backend::new(move |_| vec![say(head), Step::Flood(50_000_000), say("\r\n0\r\n\r\n")]).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let mut client = Client::narrow(proxy.http).await;
+    client.ask("/").await;
+    backend.has_seen(1).await;
+    proxy.load(0, 0, 1).await;
+    let answer = client.answer().await;
+    assert!(answer.whole);
+    assert_eq!(answer.body.len(), 50_000_000);
+    proxy.idle().await;
+}

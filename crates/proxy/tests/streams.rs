@@ -1,0 +1,139 @@
+//! Long answers, passed on piece by piece: whole, broken off, stalled, and faster than the client.
+
+mod harness;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use harness::{Backend, Client, End, HELLO, Proxy, Step, eventually, say};
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
+const ENDLESS: &str = "HTTP/1.1 200 OK\r\n\r\n";
+
+#[tokio::test]
+async fn long_answers_of_every_framing_come_whole() {
+    for (steps, length, body) in [
+        (vec![say(LONG), Step::Flood(1_000_000)], Some("1000000"), 1_000_000),
+        (vec![say(CHUNKED), say("3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nsum: 5\r\n\r\n")], None, 5),
+        (vec![say(CHUNKED), say("0\r\n\r\n")], None, 0),
+        (vec![say(ENDLESS), Step::Flood(1_000_000), Step::Close], None, 1_000_000),
+        (vec![say("HTTP/1.0 200 OK\r\n\r\nold"), Step::Close], None, 3),
+    ] {
+        let backend = Backend::new(move |_| steps.clone()).await;
+        let proxy = Proxy::serving("", &[&backend]).await;
+        let mut client = proxy.client().await;
+        for _ in 0..2 {
+            let answer = client.get("/").await;
+            assert!(answer.whole && answer.status == 200);
+            assert_eq!((answer.body.len(), answer.header("content-length")), (body, length));
+            assert_eq!(answer.header("sum"), None, "trailers are dropped");
+        }
+        proxy.idle().await;
+    }
+}
+
+/// The answer to a GET through a proxy in front of this, and how the connection ended.
+async fn cut(lines: &str, steps: Vec<Step>, version: &str) -> (harness::Answer, End) {
+    let backend = Backend::new(move |_| steps.clone()).await;
+    let proxy = Proxy::serving(lines, &[&backend]).await;
+    let mut client = proxy.client().await;
+    client.send(format!("GET / HTTP/{version}\r\nhost: x\r\n\r\n")).await;
+    let answer = client.answer().await;
+    let (rest, end) = client.rest().await;
+    assert_eq!(rest, "");
+    proxy.idle().await;
+    (answer, end)
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_never_ends_cleanly() {
+    for steps in [
+        vec![say(LONG), Step::Flood(10_000), Step::Close],
+        vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Close],
+        vec![say(CHUNKED), say("5\r\nhel"), Step::Close],
+        vec![say(CHUNKED), say("5\r\nhello\r\n0\r\n"), Step::Close],
+        vec![say(CHUNKED), say("5\r\nhello\r\nx\r\n")],
+        vec![say(CHUNKED), say("5\r\nhelloo\r\n")],
+        vec![say(CHUNKED), say("fffffffffffffffff\r\n")],
+    ] {
+        let (answer, _) = cut("", steps.clone(), "1.1").await;
+        assert!(answer.status == 200 && !answer.whole, "{steps:?}: {answer:?}");
+    }
+    // HTTP/1.0 knows no other sign than a reset.
+    let (answer, end) =
+        cut("", vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Close], "1.0").await;
+    assert_eq!((answer.whole, end), (false, End::Reset));
+}
+
+#[tokio::test]
+async fn an_answer_whose_replica_is_taken_down_never_ends_cleanly() {
+    let well = Arc::new(AtomicBool::new(true));
+    let state = Arc::clone(&well);
+    let backend = Backend::new(move |seen| match seen.line() {
+        "GET /health HTTP/1.1" if state.load(Ordering::SeqCst) => vec![say(HELLO)],
+        "GET /health HTTP/1.1" => vec![say("HTTP/1.1 500 Ill\r\ncontent-length: 0\r\n\r\n")],
+        _ => vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang],
+    })
+    .await;
+    let health = "health = { path = \"/health\", interval = \"5ms\" }";
+    let proxy = Proxy::serving(health, &[&backend]).await;
+    let mut client = proxy.client().await;
+    client.ask("/").await;
+    client.hears("hello").await;
+    well.store(false, Ordering::SeqCst);
+    let answer = client.answer().await;
+    assert!(!answer.whole, "half of it went for the whole: {answer:?}");
+    proxy.idle().await;
+}
+
+#[tokio::test]
+async fn the_time_of_a_request_is_for_its_whole_answer() {
+    let lines = "timeout = \"150ms\"\ncancel = \"reset\"";
+    for (steps, version) in [
+        (vec![say(LONG), Step::Flood(10_000), Step::Hang], "1.1"),
+        (vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang], "1.1"),
+        (vec![say(ENDLESS), say("hello"), Step::Hang], "1.0"),
+    ] {
+        let (answer, end) = cut(lines, steps.clone(), version).await;
+        assert!(answer.status == 200 && !answer.whole, "{steps:?}: {answer:?}");
+        assert!(version == "1.1" || end == End::Reset);
+    }
+    // A client that reads on and on does not get more of it.
+    let backend = Backend::new(|_| vec![say(ENDLESS), Step::Flood(1 << 40)]).await;
+    let proxy = Proxy::serving(lines, &[&backend]).await;
+    assert!(!proxy.get("/").await.whole);
+    proxy.idle().await;
+    eventually("the replica is told", async || backend.closed() == 1).await;
+}
+
+#[tokio::test]
+async fn a_pause_in_a_body_as_long_as_the_drain_time_out_breaks_it_off() {
+    let lines = "drain_timeout = \"60ms\"";
+    let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
+    let (answer, _) = cut(lines, steps, "1.1").await;
+    assert!(!answer.whole);
+}
+
+#[tokio::test]
+async fn a_replica_is_not_read_far_ahead_of_its_client() {
+    for head in [ENDLESS, "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n"] {
+        let backend = Backend::new(move |_| vec![say(head), Step::Flood(1_000_000_000)]).await;
+        let proxy = Proxy::serving("timeout = \"60s\"\ncancel = \"reset\"", &[&backend]).await;
+        let mut client = Client::narrow(proxy.http).await;
+        client.ask("/").await;
+        client.hears("xxx").await;
+        // Until it stands still.
+        let mut before = 0;
+        eventually("the replica is stopped by the client", async || {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: real time
+            let now = backend.flooded();
+            now > 0 && std::mem::replace(&mut before, now) == now
+        })
+        .await;
+        // What the system's own buffers take is not ours to bound; ours are a tenth of it.
+        assert!(before < 40_000_000, "{before} bytes are in flight");
+        drop(client);
+        proxy.idle().await;
+    }
+}
