@@ -50,9 +50,25 @@ pub(crate) fn target_folder(root: &Path) -> Result<std::path::PathBuf> {
     Ok(folder.into())
 }
 
-/// Builds the `curtail` binary, optimized, and says where it is.
-pub(crate) fn curtail(root: &Path) -> Result<std::path::PathBuf> {
-    let args = ["build", "--release", "--quiet", "-p", "curtail-cli"];
+/// How the binary is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// As tests build it.
+    Dev,
+    /// As people run it.
+    Release,
+}
+
+/// Builds the `curtail` binary and says where it is.
+pub(crate) fn curtail(root: &Path, profile: Profile) -> Result<std::path::PathBuf> {
+    let mut args = vec!["build", "--quiet", "-p", "curtail-cli"];
+    let folder = match profile {
+        Profile::Dev => "debug",
+        Profile::Release => "release",
+    };
+    if profile == Profile::Release {
+        args.push("--release");
+    }
     anyhow::ensure!(succeeds(&mut command(root, &args))?, "curtail does not build");
-    Ok(target_folder(root)?.join("release/curtail"))
+    Ok(target_folder(root)?.join(folder).join("curtail"))
 }

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::{cargo, purity, test, tidy};
+use crate::bench::kernel;
+use crate::cargo::Profile;
+use crate::{cargo, purity, soak, test, tidy};
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +40,26 @@ const STEPS: &[Step] = &[
     Step { name: "deny", run: deny },
     Step { name: "purity", run: |root| Ok(purity::run(root)?.into()) },
     Step { name: "tidy", run: |root| Ok(tidy::run(root)?.into()) },
+    Step { name: "instructions", run: instructions },
     Step { name: "test", run: |root| Ok(test::run(root)?.into()) },
+    Step { name: "soak", run: |root| Ok(soak::run(root, Profile::Dev, 1.0, &policies())?.into()) },
 ];
+
+/// Those that the minute of soaking is shared by: one that pulls and hedges, and one that pushes.
+fn policies() -> Vec<String> {
+    vec!["laedge".into(), "least-outstanding".into()]
+}
+
+/// The kernel's bound on instructions, where they can be counted.
+fn instructions(root: &Path) -> Result<Outcome> {
+    Ok(match kernel::bounded(root)? {
+        None => Outcome::Skipped("valgrind is not installed".into()),
+        Some(count) => {
+            println!("{count} instructions per query, {} allowed", kernel::MOST);
+            (count <= kernel::MOST).into()
+        }
+    })
+}
 
 /// Runs all steps and prints a summary; false if one failed.
 pub(crate) fn run(root: &Path) -> Result<bool> {

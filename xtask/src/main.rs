@@ -74,7 +74,9 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
         Recipe::Bench { what } => bench::run(what, root),
-        Recipe::Soak { minutes, policies } => soak::run(root, minutes, &policies),
+        Recipe::Soak { minutes, policies } => {
+            soak::run(root, cargo::Profile::Release, minutes, &policies)
+        }
     }
 }
 

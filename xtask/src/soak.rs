@@ -5,11 +5,16 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cargo;
+use crate::cargo::{self, Profile};
 
 /// Soaks under every policy in turn, for `minutes` in all; false if one of them fails.
-pub(crate) fn run(root: &Path, minutes: f64, policies: &[String]) -> Result<bool> {
-    let curtail = cargo::curtail(root)?;
+pub(crate) fn run(
+    root: &Path,
+    profile: Profile,
+    minutes: f64,
+    policies: &[String],
+) -> Result<bool> {
+    let curtail = cargo::curtail(root, profile)?;
     let each = (minutes / policies.len() as f64).to_string();
     let mut passed = true;
     for policy in policies {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use crate::cargo;
 
 /// The bound that the kernel has set itself.
-const MOST: u64 = 250;
+pub(crate) const MOST: u64 = 250;
 
 /// Policy, replicas, waiting queries.
 type Case = (&'static str, u32, u32);
@@ -71,6 +71,12 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let verdict = if bounded <= MOST { "holds" } else { "is broken" };
     println!("\nbound of {MOST} instructions for psq at r = 2: {verdict}, {bounded}");
     Ok(bounded <= MOST)
+}
+
+/// Instructions per query of the case that the bound is about; none without valgrind.
+pub(crate) fn bounded(root: &Path) -> Result<Option<u64>> {
+    let pair = build(root)?;
+    has_valgrind().then(|| instructions(&pair, BOUND)).transpose()
 }
 
 fn build(root: &Path) -> Result<PathBuf> {
