@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::record::{Errors, Record};
-use crate::verdict::{Invalid, lag_limit_ns, too_few, too_late};
+use crate::verdict::{Invalid, too_few, too_late};
 
 /// A percentile with fewer samples above it is not told: it would be chance.
 pub const SAMPLES_ABOVE_MIN: u64 = 10;
@@ -126,8 +126,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     let achieved_rate = if seconds > 0.0 { answered as f64 / seconds } else { 0.0 };
 
     let mut reasons = Vec::new();
-    let limit_ns = lag_limit_ns(&record.uncorrected);
-    if let Some(late) = too_late(&record.lag, limit_ns) {
+    if let Some((late, limit_ns)) = too_late(&record.lag, &record.uncorrected) {
         reasons.push(Invalid::FellBehind {
             late,
             requests: record.requests,

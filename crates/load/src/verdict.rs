@@ -10,11 +10,11 @@ use serde::{Serialize, Serializer};
 
 /// The schedule lag that is always fine, in nanoseconds.
 const LAG_NS_FINE: u64 = 1_000_000;
-/// The lag that is fine as a share of the median uncorrected latency: it distorts no percentile
-/// that anybody would act on. The uncorrected one, for a lag must not excuse itself.
+/// The lag that is fine at a percentile, as a share of the uncorrected latency at the same one: it
+/// changes nothing that anybody would act on. The uncorrected one, for a lag must not excuse itself.
 const LAG_SHARE_FINE: f64 = 0.05;
-/// The share of requests that may lag more: the 99th percentile has to be fine.
-const LATE_SHARE_FINE: f64 = 0.01;
+/// The percentiles at which the lag has to be fine.
+const JUDGED: [f64; 2] = [0.5, 0.99];
 /// The share of the offered requests that may go unanswered.
 const SHORT_SHARE_FINE: f64 = 0.03;
 /// So many requests decide nothing.
@@ -24,9 +24,9 @@ const FEW: u64 = 3;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The generator fell behind its schedule: more than 1 % of the requests (and more than 3) were
-    /// taken up later than `limit_ns` after their intended times. The limit is 1 ms, or 5 % of the
-    /// median uncorrected latency if that is more.
+    /// The generator fell behind its schedule: at the 50th or the 99th percentile, requests were
+    /// taken up later than `limit_ns` after their intended times (and more than 3 of them). The
+    /// limit is 1 ms, or 5 % of the uncorrected latency at the same percentile if that is more.
     FellBehind {
         /// Requests that late.
         late: u64,
@@ -101,18 +101,17 @@ impl Serialize for Invalid {
     }
 }
 
-/// The lag that is fine for such latencies, in nanoseconds.
-pub(crate) fn lag_limit_ns(uncorrected: &Histogram<u64>) -> u64 {
-    let median = uncorrected.value_at_quantile(0.5) as f64;
-    LAG_NS_FINE.max((median * LAG_SHARE_FINE) as u64)
-}
-
-/// How many lags are over the limit, if that is too many.
-pub(crate) fn too_late(lag: &Histogram<u64>, limit_ns: u64) -> Option<u64> {
-    // A bucket of the histogram holds equivalent values; the limit's own is still fine.
-    let over = lag.next_non_equivalent(limit_ns);
-    let late = lag.count_between(over, u64::MAX);
-    (late > FEW && late as f64 > LATE_SHARE_FINE * lag.len() as f64).then_some(late)
+/// How many lags are over a limit, and that limit in nanoseconds, if those are too many at one of
+/// the percentiles.
+pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Option<(u64, u64)> {
+    JUDGED.into_iter().find_map(|percentile| {
+        let latency = uncorrected.value_at_quantile(percentile) as f64;
+        let limit_ns = LAG_NS_FINE.max((latency * LAG_SHARE_FINE) as u64);
+        // A bucket of the histogram holds equivalent values; the limit's own is still fine.
+        let late = lag.count_between(lag.next_non_equivalent(limit_ns), u64::MAX);
+        let share = late as f64 / lag.len() as f64;
+        (late > FEW && share > 1.0 - percentile + 1e-9).then_some((late, limit_ns))
+    })
 }
 
 /// True if that many answers are too few for that many requests.

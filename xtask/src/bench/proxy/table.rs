@@ -1,0 +1,70 @@
+//! Figures as people read them.
+
+use std::fmt::Write as _;
+
+use super::saturate::Cost;
+use super::summary::{Spread, Summary};
+
+/// The proxies at a load. The ratios are to the better peer's p99.
+pub(super) fn tails(summary: &Summary<'_>) -> String {
+    let mut text = format!(
+        "{:<10}{:>10}{:>18}{:>12}{:>10}{:>18}{:>10}{:>14}{:>18}{:>12}\n",
+        "proxy",
+        "p99 ms",
+        "min – max",
+        "of medians",
+        "by round",
+        "min – max",
+        "p50 ms",
+        "CPU µs/req",
+        "min – max",
+        "leaves µs"
+    );
+    for line in &summary.lines {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<10}{:>10.2}{:>18}{:>12.3}{:>10.3}{:>18}{:>10.2}{:>14.1}{:>18}{:>12.0}",
+            line.proxy,
+            line.p99_ms.median,
+            range(line.p99_ms, 2),
+            line.of_medians,
+            line.by_round.median,
+            range(line.by_round, 3),
+            line.p50_ms.median,
+            line.cpu_us.median,
+            range(line.cpu_us, 1),
+            line.leaves_cpu_us.median
+        );
+    }
+    text
+}
+
+/// What a request costs.
+pub(super) fn costs(costs: &[Cost]) -> String {
+    let mut text = format!(
+        "{:<10}{:>14}{:>18}{:>14}{:>20}{:>14}\n",
+        "proxy", "CPU µs/req", "min – max", "requests/s", "min – max", "backend µs"
+    );
+    for cost in costs {
+        let (cpu, spread) = match cost.cpu_us {
+            Some(cpu) => (format!("{:.1}", cpu.median), range(cpu, 1)),
+            None => ("–".into(), "–".into()),
+        };
+        let _ = writeln!(
+            text,
+            "{:<10}{:>14}{:>18}{:>14.0}{:>20}{:>14.1}",
+            cost.name,
+            cpu,
+            spread,
+            cost.rate.median,
+            range(cost.rate, 0),
+            cost.backend_us.median
+        );
+    }
+    text
+}
+
+fn range(spread: Spread, digits: usize) -> String {
+    format!("{:.digits$} – {:.digits$}", spread.min, spread.max)
+}
