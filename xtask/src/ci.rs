@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::bench::kernel;
 use crate::cargo::Profile;
-use crate::{cargo, purity, soak, test, tidy};
+use crate::{cargo, fuzz, purity, soak, test, tidy};
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,12 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", run: |root| Ok(tidy::run(root)?.into()) },
     Step { name: "instructions", run: instructions },
     Step { name: "test", run: |root| Ok(test::run(root)?.into()) },
+    Step { name: "fuzz", run: |root| Ok(fuzz::run(root, FUZZ_CASES)?.into()) },
     Step { name: "soak", run: |root| Ok(soak::run(root, Profile::Dev, 1.0, &policies())?.into()) },
 ];
+
+/// About a minute's worth.
+const FUZZ_CASES: u32 = 10_000;
 
 /// Those that the minute of soaking is shared by: one that pulls and hedges, and one that pushes.
 fn policies() -> Vec<String> {
@@ -52,7 +56,7 @@ fn policies() -> Vec<String> {
 
 /// The kernel's bound on instructions, where they can be counted.
 fn instructions(root: &Path) -> Result<Outcome> {
-    Ok(match kernel::bounded(root)? {
+    Ok(match kernel::count(root, kernel::BOUND)? {
         None => Outcome::Skipped("valgrind is not installed".into()),
         Some(count) => {
             println!("{count} instructions per query, {} allowed", kernel::MOST);

@@ -1,9 +1,11 @@
 //! Recipes of the repository: what a person runs is what continuous integration runs.
 #![forbid(unsafe_code)]
 
+mod accept;
 mod bench;
 mod cargo;
 mod ci;
+mod fuzz;
 mod purity;
 mod soak;
 mod test;
@@ -38,18 +40,28 @@ enum Recipe {
         #[command(subcommand)]
         what: bench::Bench,
     },
+    /// Feed what parses bytes from outside with made-up input
+    Fuzz {
+        /// Cases per property
+        #[arg(long, default_value_t = 100_000)]
+        cases: u32,
+    },
     /// Kill, pause and black-hole leaves behind the proxy, and see that nothing is lost
     Soak {
         /// For how long in all
         #[arg(long, default_value_t = 10.0)]
         minutes: f64,
         /// Policies, each for its share of the time
-        #[arg(
-            long,
-            value_delimiter = ',',
-            default_value = "laedge,psq,laedge:cc+pc,least-outstanding"
-        )]
+        #[arg(long, value_delimiter = ',', default_values = soak::POLICIES)]
         policies: Vec<String>,
+    },
+    /// Print every line that a capability is done by, with its figure and verdict
+    Accept {
+        /// Which capability
+        name: accept::Capability,
+        /// Only these lines
+        #[arg(long = "line", value_delimiter = ',', value_name = "N,…")]
+        lines: Vec<u32>,
     },
 }
 
@@ -74,6 +86,8 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
         Recipe::Bench { what } => bench::run(what, root),
+        Recipe::Accept { name, lines } => accept::run(root, name, &lines),
+        Recipe::Fuzz { cases } => fuzz::run(root, cases),
         Recipe::Soak { minutes, policies } => {
             soak::run(root, cargo::Profile::Release, minutes, &policies)
         }

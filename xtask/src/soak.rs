@@ -7,6 +7,10 @@ use anyhow::Result;
 
 use crate::cargo::{self, Profile};
 
+/// Those that share the time, if none are named: with and without cancellation, and with every kind
+/// of gate.
+pub(crate) const POLICIES: [&str; 4] = ["laedge", "psq", "laedge:cc+pc", "least-outstanding"];
+
 /// Soaks under every policy in turn, for `minutes` in all; false if one of them fails.
 pub(crate) fn run(
     root: &Path,

@@ -29,6 +29,17 @@ pub(crate) fn announce(addresses: &[SocketAddr], what: &str) {
     eprintln!("{what}");
 }
 
+/// In the child: from now on it is killed when the thread that started it ends. A child that is
+/// stopped by a signal would not see its stdin close. Only Linux can do this.
+pub(crate) fn end_with_parent() {
+    #[cfg(target_os = "linux")]
+    {
+        let kill = Some(rustix::process::Signal::KILL);
+        // Where it fails, stdin still does for a child that runs.
+        let _ = rustix::process::set_parent_process_death_signal(kill);
+    }
+}
+
 /// In the child: the reasons to end.
 pub(crate) struct Endings {
     signals: Termination,

@@ -9,6 +9,8 @@ pub(crate) enum Stop {
     BadInput(String),
     /// The environment lacks something; the text says what.
     Lacking(String),
+    /// A signal ended the work, and nothing of it is worth keeping.
+    Interrupted,
 }
 
 /// Says what went wrong, and turns it into an exit code.
@@ -22,6 +24,10 @@ pub(crate) fn code(done: Result<ExitCode, Stop>) -> ExitCode {
         Err(Stop::Lacking(why)) => {
             eprintln!("error: {why}");
             ExitCode::from(3)
+        }
+        Err(Stop::Interrupted) => {
+            eprintln!("interrupted");
+            ExitCode::from(130)
         }
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// End when stdin closes, so that nothing outlives who started it
     #[arg(long)]
     tied_to_stdin: bool,
+    /// Be killed when the thread that started this ends: for leaves that are paused by signals
+    #[arg(long)]
+    tied_to_parent: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
@@ -66,6 +69,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         queue: args.queue,
         seed: args.seed,
     };
+    if args.tied_to_parent {
+        child::end_with_parent();
+    }
     crate::small_runtime()?.block_on(async {
         // Before anybody is told where we listen: a signal must not find us unprepared.
         let mut endings = child::Endings::listen(args.tied_to_stdin)?;

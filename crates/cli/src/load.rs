@@ -61,7 +61,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn span(text: &str) -> Result<u64, String> {
-    curtail_dist::duration::parse(text).map_err(|error| error.to_string())
+    curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
 }
 
 fn plan(args: &Args) -> Result<Plan, Stop> {

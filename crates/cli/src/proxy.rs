@@ -1,7 +1,7 @@
 //! `curtail proxy`.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use curtail_proxy::Server;
@@ -10,11 +10,12 @@ use tokio::sync::oneshot;
 
 use crate::child;
 use crate::exit::Stop;
+use crate::signals::Hangup;
 
 /// Put a proxy in front of a replicated service.
 ///
 /// SIGTERM drains: no new connections, every running request gets its answer within `listen.drain`.
-/// A second one ends at once.
+/// A second one ends at once. SIGHUP checks the configuration file; changes take a restart.
 #[derive(clap::Args)]
 #[command(after_help = "\
 A configuration to start from:
@@ -87,6 +88,7 @@ async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
     // Before anybody is told where we listen: a signal must not find us unprepared.
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+    let mut hangup = Hangup::listen().map_err(lacking)?;
     let said = summary(&config);
     let server =
         Server::bind(config, args.seed).await.map_err(|error| Stop::Lacking(error.to_string()))?;
@@ -109,6 +111,7 @@ async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
     loop {
         tokio::select! {
             cut = &mut serving => return Ok(drained(cut)),
+            () = hangup.next() => recheck(&args.config),
             () = endings.next() => {
                 // Dropping the sender is the word to drain.
                 if stop.take().is_none() {
@@ -117,6 +120,14 @@ async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
                 }
             }
         }
+    }
+}
+
+/// Says whether the configuration file would do for a restart.
+fn recheck(path: &Path) {
+    match config::load(path) {
+        Ok(_) => tracing::warn!("SIGHUP: the configuration is fine; restart to use changes"),
+        Err(errors) => tracing::error!("SIGHUP: a restart would fail: {errors}"),
     }
 }
 

@@ -25,3 +25,19 @@ impl Termination {
         }
     }
 }
+
+/// The signal that asks a daemon to read its configuration again. Without somebody who listens it
+/// would end the process.
+pub(crate) struct Hangup(Signal);
+
+impl Hangup {
+    /// Listens from now on.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        self.0.recv().await;
+    }
+}

@@ -74,9 +74,10 @@ fn a_leaf_without_an_index_is_bad_input() {
 }
 
 #[test]
-fn the_proxy_drains_on_sigterm() {
+fn the_proxy_drains_on_sigterm_and_survives_sighup() {
     let service = Service::start("psq", "");
     let Service { proxy, .. } = service;
+    proxy.signal(Signal::HUP);
     proxy.signal(Signal::TERM);
     assert_eq!(proxy.wait(), Some(0));
 }

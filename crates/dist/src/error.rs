@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::quantity::UNITS;
 use crate::spec::FORMS;
+use curtail_kernel::duration::UNITS;
 
 /// Why a text is not a distribution. The message names the value and what to write instead.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

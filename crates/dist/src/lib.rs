@@ -20,7 +20,7 @@
 //!
 //! # Units
 //!
-//! Values of time carry a unit (`ns`, `us`, `µs`, `ms`, `s`, `min`) or none. Without one they are
+//! Values of time carry a unit (`ns`, `us`, `µs`, `ms`, `s`, `min`, `h`) or none. Without one they are
 //! multiples of a unit that the experiment chooses. One specification does not mix the two.
 //!
 //! # Use
@@ -42,7 +42,6 @@
 #![forbid(unsafe_code)]
 
 mod distribution;
-pub mod duration;
 mod error;
 mod parse;
 mod quantity;

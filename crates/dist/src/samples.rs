@@ -52,7 +52,7 @@ pub(crate) fn load(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
 fn sample(text: &str, unit_ns: f64) -> Result<Time, &'static str> {
     let time = quantity::parse(text).map_err(|malformed| match malformed {
         Malformed::Number => "write a decimal number, with a unit or without",
-        Malformed::Unit => "its unit is unknown; use ns, us, µs, ms, s or min",
+        Malformed::Unit => "its unit is unknown; use ns, us, µs, ms, s, min or h",
     })?;
     if time.number.is_sign_negative() {
         return Err("times are 0 or more");

@@ -48,6 +48,7 @@ mod action;
 pub mod balance;
 mod cell;
 mod config;
+pub mod duration;
 mod event;
 mod heap;
 pub mod hedge;

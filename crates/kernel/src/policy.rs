@@ -10,7 +10,7 @@ use crate::balance::{LeastOutstanding, Pick, Random, RoundRobin, TwoChoices};
 use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{Cancellation, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle};
-use crate::{Rng, time};
+use crate::{Rng, duration};
 
 /// A policy that a person can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl fmt::Display for Policy {
             Self::Naive => f.write_str("naive"),
             Self::Delayed { delay_ns, cleanup } => {
                 let cleanup = if *cleanup { ":cc" } else { "" };
-                write!(f, "delayed:{}{cleanup}", time::format_duration(*delay_ns))
+                write!(f, "delayed:{}{cleanup}", duration::format(*delay_ns))
             }
             Self::Laedge(Cancellation::Plain) => f.write_str("laedge"),
             Self::Laedge(Cancellation::Cleanup) => f.write_str("laedge:cc"),
@@ -247,7 +247,7 @@ fn span(text: &str, delay: &str, unit_ns: Option<u64>) -> Result<u64, PolicyErro
             return Ok(ns as u64);
         }
     }
-    time::parse_duration_ns(delay).map_err(|why| PolicyError(format!("policy {text:?}: {why}")))
+    duration::parse(delay).map_err(|why| PolicyError(format!("policy {text:?}: {why}")))
 }
 
 #[cfg(test)]
@@ -273,7 +273,7 @@ mod tests {
         for bad in ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"] {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();
             assert!(
-                said.contains("use one of")
+                said.contains("one of")
                     || said.contains("give it")
                     || said.contains("write it"),
                 "{said}"

@@ -10,7 +10,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut next = || arguments.next().ok_or("usage: fire http://HOST:PORT/path RATE DURATION");
     let mut plan = Plan::new(next()?.parse()?, next()?.parse()?);
-    plan.extent = Extent::Duration { ns: curtail_dist::duration::parse(&next()?)? };
+    plan.extent = Extent::Duration { ns: curtail_kernel::duration::parse(&next()?)? };
     let report =
         run(&plan, std::future::pending(), |snapshot| eprintln!("{snapshot:?}"), |_| {}).await?;
     if let Some(warning) = report.warning() {

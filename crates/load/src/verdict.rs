@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use curtail_dist::duration::format;
+use curtail_kernel::duration::format;
 use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 

@@ -1,9 +1,10 @@
 //! The operator's side: `/metrics`, `/status` and `/health` on a listener of their own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use curtail_http1::Limits;
 use curtail_http1::server::{Connection, ServerError};
+use curtail_http1::{Limits, Timeouts};
 use curtail_kernel::ServerId;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +16,10 @@ use crate::state::{Proxy, Service};
 
 /// Connections at once: one scraper, and a few people.
 const CONNECTIONS: usize = 64;
+
+/// Nobody keeps one of those places for longer without asking anything: the next health check of
+/// whoever watches this proxy must find one.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// `GET /status`.
 #[derive(Serialize)]
@@ -61,7 +66,7 @@ pub(crate) async fn serve(
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let (proxy, draining) = (Arc::clone(&proxy), draining.clone());
@@ -75,7 +80,9 @@ pub(crate) async fn serve(
 async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver<bool>) {
     // Nothing here takes a body; one that is short is read so that its sender hears why.
     let limits = Limits { body_bytes: 4 << 10, ..proxy.limits };
-    let mut client = Connection::new(stream, limits, proxy.timeouts);
+    let (idle, head) = (proxy.timeouts.idle.min(IDLE), proxy.timeouts.head.min(IDLE));
+    let timeouts = Timeouts { idle, head, ..proxy.timeouts };
+    let mut client = Connection::new(stream, limits, timeouts);
     loop {
         let request = match client.next_request().await {
             Ok(Some(request)) => request,

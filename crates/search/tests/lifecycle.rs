@@ -151,6 +151,24 @@ fn an_interrupted_build_leaves_the_old_index() {
 }
 
 #[test]
+fn what_a_killed_build_left_is_removed_when_it_is_old() {
+    let (guard, directory, _) = fresh();
+    let name = directory.file_name().expect("a name").to_string_lossy().into_owned();
+    let left = |suffix: &str| {
+        let path = guard.path().join(format!(".{name}.{suffix}"));
+        fs::create_dir(&path).expect("made");
+        path
+    };
+    let (old, fresh) = (left("building-a"), left("building-b"));
+    let day = std::time::Duration::from_secs(86_400);
+    let times = fs::FileTimes::new().set_modified(std::time::SystemTime::now() - day);
+    fs::File::open(&old).and_then(|file| file.set_times(times)).expect("made older");
+    let built = ShardedIndex::build(&directory, &corpus("second"), 2, &mut |_, _| {});
+    built.expect("an index");
+    assert!(!old.exists() && fresh.exists(), "another build may be at work in a young one");
+}
+
+#[test]
 fn other_peoples_files_are_not_touched() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let precious = folder.path().join("thesis.tex");

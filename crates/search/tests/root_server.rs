@@ -114,7 +114,7 @@ async fn waiting_until(root: SocketAddr, count: u32) {
     let start = Instant::now();
     loop {
         let status: serde_json::Value = client.get("/status", &[]).await.json();
-        if status["services"][0]["shards"][0]["waiting"] == count {
+        if status["services"][0]["shards"][0]["queue"] == count {
             return;
         }
         assert!(start.elapsed() < LONG, "it never came to {count}: {status}");
@@ -141,7 +141,7 @@ async fn a_dead_replica_is_no_matter() {
     assert_eq!(service["policy"], "round-robin");
     for (shard, name) in ["0", "1"].into_iter().enumerate() {
         let shard = &service["shards"][shard];
-        assert_eq!((&shard["name"], &shard["waiting"]), (&name.into(), &0.into()));
+        assert_eq!((&shard["name"], &shard["queue"]), (&name.into(), &0.into()));
         let (live, dead) = (&shard["servers"][0], &shard["servers"][1]);
         assert_eq!(
             (&live["up"], &live["slots"], &live["busy"]),

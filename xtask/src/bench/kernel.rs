@@ -14,10 +14,10 @@ use crate::cargo;
 pub(crate) const MOST: u64 = 250;
 
 /// Policy, replicas, waiting queries.
-type Case = (&'static str, u32, u32);
+pub(crate) type Case = (&'static str, u32, u32);
 
 /// What the bound is about.
-const BOUND: Case = ("psq", 2, 0);
+pub(crate) const BOUND: Case = ("psq", 2, 0);
 
 const CASES: &[Case] = &[
     BOUND,
@@ -73,10 +73,10 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(bounded <= MOST)
 }
 
-/// Instructions per query of the case that the bound is about; none without valgrind.
-pub(crate) fn bounded(root: &Path) -> Result<Option<u64>> {
+/// Instructions per query of a case; none without valgrind.
+pub(crate) fn count(root: &Path, case: Case) -> Result<Option<u64>> {
     let pair = build(root)?;
-    has_valgrind().then(|| instructions(&pair, BOUND)).transpose()
+    has_valgrind().then(|| instructions(&pair, case)).transpose()
 }
 
 fn build(root: &Path) -> Result<PathBuf> {

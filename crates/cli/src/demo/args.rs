@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use curtail_dist::{Spec, duration};
-use curtail_kernel::Policy;
+use curtail_dist::Spec;
+use curtail_kernel::{Policy, duration};
 use curtail_search::leaf_server::Hiccup;
 
+use super::pause::Pauses;
 use crate::exit::Stop;
 
 /// Watch a real sharded search service lose its tail, policy by policy.
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     /// Utilizations, λ P̄ / (r c)
     #[arg(long, value_delimiter = ',', value_name = "U,…")]
     loads: Vec<f64>,
-    /// Policies; the first is the baseline that gains are over
+    /// Policies; gains are over psq, or over the first if that is not among them
     #[arg(long, value_delimiter = ',', value_name = "POLICY,…")]
     policies: Vec<String>,
     /// Measured requests per load and policy
@@ -48,9 +49,16 @@ pub(crate) struct Args {
     /// A query's own service time P
     #[arg(long, default_value = "exp:3ms", value_name = "DIST")]
     service_time: Spec,
-    /// A hiccup J: how likely, and how long; by default 15 × the mean service time
+    /// A hiccup J: how likely, and how long; by default 0.003 of 15 × the mean service time,
+    /// and none where hiccups are real (--pause, --throttle)
     #[arg(long, value_name = "PROBABILITY:SPAN")]
-    hiccup: Option<String>,
+    hiccup: Option<Hiccup>,
+    /// Real hiccups: stop each leaf by a signal so often per second, for so long, like 0.2:75ms
+    #[arg(long, value_name = "RATE:SPAN")]
+    pause: Option<Pauses>,
+    /// Real hiccups: give each leaf no more than this share of a core, like 0.05, by control groups
+    #[arg(long, value_name = "SHARE")]
+    throttle: Option<f64>,
     /// Decides all draws
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
@@ -68,7 +76,10 @@ pub(super) struct Plan {
     pub(super) slots: u32,
     pub(super) service_time: Spec,
     pub(super) service_mean_ns: f64,
-    pub(super) hiccup: String,
+    /// None: no hiccups are drawn.
+    pub(super) hiccup: Option<Hiccup>,
+    pub(super) pause: Option<Pauses>,
+    pub(super) throttle: Option<f64>,
     pub(super) seed: u64,
     quick: bool,
 }
@@ -87,13 +98,15 @@ impl Args {
                 self.service_time
             ));
         }
-        let hiccup = match &self.hiccup {
-            Some(hiccup) => hiccup.clone(),
-            None => format!("0.003:{}", duration::format((15.0 * mean) as u64)),
-        };
-        if let Err(error) = hiccup.parse::<Hiccup>() {
-            return bad(format!("--hiccup: {error}"));
+        if let Some(share) = self.throttle
+            && !(0.01..=1.0).contains(&share)
+        {
+            return bad(format!("--throttle {share}: give a share of a core from 0.01 to 1"));
         }
+        let real = self.pause.is_some() || self.throttle.is_some();
+        // As on the paper's compute-optimized machines (document 001 §5).
+        let usual = Hiccup { probability: 0.003, duration_ns: (15.0 * mean) as u64 };
+        let hiccup = self.hiccup.or((!real).then_some(usual));
         let loads = match (&self.loads[..], self.quick) {
             ([], false) => vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
             ([], true) => vec![0.2, 0.4, 0.6],
@@ -134,6 +147,8 @@ impl Args {
             service_time: self.service_time.clone(),
             service_mean_ns: mean,
             hiccup,
+            pause: self.pause,
+            throttle: self.throttle,
             seed: self.seed,
             quick: self.quick,
         })
@@ -146,16 +161,38 @@ impl Plan {
         load * f64::from(self.replicas * self.slots) / (self.service_mean_ns / 1e9)
     }
 
+    /// Where hiccups come from.
+    pub(super) fn hiccups(&self) -> String {
+        let parts = [
+            self.hiccup.map(|hiccup| hiccup.to_string()),
+            self.pause.map(|pause| format!("paused {pause}")),
+            self.throttle.map(|share| format!("throttled to {share} of a core")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(" + ") }
+    }
+
     pub(super) fn honesty(&self) -> String {
-        format!(
+        let mut text = format!(
             "Real: the text, the index, the scoring, {} leaf processes, a root process and every \
-             socket between them. Stretched: a leaf waits until its true answer has taken a drawn \
-             service time ({} per query, the same on every replica and for every policy; hiccups \
-             {} per query and replica).",
+             socket between them",
             self.shards * self.replicas,
+        );
+        if let Some(pause) = self.pause {
+            text += &format!(", and pauses: each leaf is stopped by a signal ({pause})");
+        }
+        if let Some(share) = self.throttle {
+            text += &format!(", and throttling: each leaf has {share} of a core");
+        }
+        text += &format!(
+            ". Stretched: a leaf waits until its true answer has taken a drawn service time ({} \
+             per query, the same on every replica and for every policy",
             self.service_time,
-            self.hiccup
-        )
+        );
+        if let Some(hiccup) = self.hiccup {
+            text += &format!("; hiccups {hiccup} per query and replica");
+        }
+        text + ")."
     }
 
     pub(super) fn command(&self) -> String {
@@ -169,7 +206,7 @@ impl Plan {
         let _ = write!(
             text,
             " --loads {} --policies {} --requests {} --shards {} --replicas {} --slots {} \
-             --service-time {} --hiccup {} --seed {}",
+             --service-time {} --seed {}",
             loads.join(","),
             names.join(","),
             self.requests,
@@ -177,9 +214,14 @@ impl Plan {
             self.replicas,
             self.slots,
             self.service_time,
-            self.hiccup,
             self.seed
         );
+        let mut option = |name: &str, value: Option<String>| {
+            text.extend(value.map(|value| format!(" --{name} {value}")));
+        };
+        option("hiccup", self.hiccup.map(|hiccup| hiccup.to_string()));
+        option("pause", self.pause.map(|pause| pause.to_string()));
+        option("throttle", self.throttle.map(|share| share.to_string()));
         text
     }
 }

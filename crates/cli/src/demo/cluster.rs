@@ -1,6 +1,7 @@
 //! The processes of the search service.
 
 use super::args::Plan;
+use super::throttle::Throttle;
 use crate::child::Process;
 use crate::exit::Stop;
 
@@ -8,21 +9,33 @@ use crate::exit::Stop;
 pub(super) struct Cluster {
     /// By shard.
     leaves: Vec<Vec<Process>>,
+    /// After the leaves: who is in a group keeps it from being removed.
+    _throttle: Option<Throttle>,
 }
 
 impl Cluster {
     /// Starts all leaves, one after the other: a small machine would start none any sooner.
     pub(super) async fn start(plan: &Plan) -> Result<Self, Stop> {
         let mut leaves = Vec::new();
+        let mut throttle = plan.throttle.map(Throttle::new).transpose()?;
         for shard in 0..plan.shards {
             let mut replicas = Vec::new();
             for replica in 0..plan.replicas {
                 let name = format!("leaf {shard}.{replica}");
-                replicas.push(Process::start(&name, &leaf(plan, shard, replica)).await?);
+                let process = Process::start(&name, &leaf(plan, shard, replica)).await?;
+                if let (Some(throttle), Some(id)) = (&mut throttle, process.id()) {
+                    throttle.add(id)?;
+                }
+                replicas.push(process);
             }
             leaves.push(replicas);
         }
-        Ok(Self { leaves })
+        Ok(Self { leaves, _throttle: throttle })
+    }
+
+    /// The process ids of the leaves that live.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.leaves.iter().flatten().filter_map(Process::id).collect()
     }
 
     /// Starts a root with a policy in front of the leaves.
@@ -48,9 +61,14 @@ fn leaf(plan: &Plan, shard: u32, replica: u32) -> Vec<String> {
         ("--replica", replica.to_string()),
         ("--slots", plan.slots.to_string()),
         ("--service-time", plan.service_time.to_string()),
-        ("--hiccup", plan.hiccup.clone()),
         ("--seed", plan.seed.to_string()),
     ];
-    let flags = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
-    std::iter::once("leaf".to_owned()).chain(["--honor-cancel".to_owned()]).chain(flags).collect()
+    let hiccup = plan.hiccup.map(|hiccup| ("--hiccup", hiccup.to_string()));
+    let flags = pairs.into_iter().chain(hiccup).flat_map(|(name, value)| [name.to_owned(), value]);
+    let mut args = vec!["leaf".to_owned(), "--honor-cancel".to_owned()];
+    if plan.pause.is_some() {
+        args.push("--tied-to-parent".to_owned());
+    }
+    args.extend(flags);
+    args
 }

@@ -5,6 +5,7 @@ use indicatif::ProgressBar;
 
 use super::args::Plan;
 use super::cluster::Cluster;
+use super::pause;
 use super::results::{Cell, Results};
 use crate::exit::Stop;
 use crate::progress;
@@ -34,7 +35,10 @@ pub(super) async fn all(
         for (name, _) in &plan.policies {
             let root = cluster.root(plan, name).await?;
             let told = Told { bar: &bar, name, load, done };
+            let leaves = cluster.processes();
+            let pauses = plan.pause.map(|p| pause::start(p, &leaves, number, plan.seed));
             let cell = one(plan, &targets, load, root.address, &told).await?;
+            drop(pauses);
             root.end().await;
             bar.println(line(name, &cell));
             results.policies.entry(name.clone()).or_default().push(cell);

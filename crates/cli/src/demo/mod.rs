@@ -5,9 +5,11 @@ mod cluster;
 mod findings;
 mod index;
 mod measure;
+mod pause;
 mod report;
 mod results;
 mod table;
+mod throttle;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             corpus: built.corpus.clone(),
             documents: built.documents,
             service_time: plan.service_time.to_string(),
-            hiccup: plan.hiccup.clone(),
+            hiccup: plan.hiccups(),
             service_mean_ms: plan.service_mean_ns / 1e6,
             seed: plan.seed,
             requests: plan.requests,

@@ -11,7 +11,7 @@ pub(crate) struct Results {
     pub(crate) loads: Vec<f64>,
     /// By policy, a cell per load.
     pub(crate) policies: BTreeMap<String, Vec<Cell>>,
-    /// The policies in the order in which they ran and are shown. The first is the baseline.
+    /// The policies in the order in which they ran and are shown.
     #[serde(skip)]
     pub(crate) order: Vec<String>,
     /// What was measured, and how.
@@ -63,7 +63,7 @@ pub(crate) struct Setup {
     /// The corpus: what it is, and how many documents.
     pub(crate) corpus: String,
     pub(crate) documents: u64,
-    /// The drawn service time of a query, and the hiccups: as on the command line.
+    /// The drawn service time of a query, as on the command line, and where hiccups come from.
     pub(crate) service_time: String,
     pub(crate) hiccup: String,
     /// P̄ in ms.

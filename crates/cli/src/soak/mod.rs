@@ -32,8 +32,8 @@ pub(crate) struct Args {
     /// The proxy's policy
     #[arg(long, default_value = "laedge", value_parser = crate::root::policy)]
     policy: curtail_kernel::Policy,
-    /// Requests per second
-    #[arg(long, default_value_t = 150.0, value_name = "N")]
+    /// Requests per second; by default the leaves are about a quarter busy
+    #[arg(long, default_value_t = 600.0, value_name = "N")]
     rate: f64,
     /// Decides what happens when
     #[arg(long, default_value_t = 42)]
@@ -51,7 +51,7 @@ struct Outcome {
     minutes: f64,
     requests: Counts,
     faults: chaos::Faults,
-    /// Of 200, 503 and so on.
+    /// What is not idle in the end.
     leaked: Option<String>,
     memory: Memory,
     replay: String,
@@ -78,6 +78,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 async fn soak(args: &Args) -> Result<Outcome, Stop> {
     let mut signals =
         Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+    // Dropping the work kills every process that it started.
+    tokio::select! {
+        outcome = faults(args) => outcome,
+        () = signals.next() => Err(Stop::Interrupted),
+    }
+}
+
+async fn faults(args: &Args) -> Result<Outcome, Stop> {
     let mut scene = Scene::start(args.policy, args.seed).await?;
     let length = Duration::from_secs_f64(args.minutes * 60.0);
     let end = Instant::now() + length;
@@ -87,11 +95,7 @@ async fn soak(args: &Args) -> Result<Outcome, Stop> {
     let bar = progress::bar("soaking");
     bar.set_length(length.as_secs());
     while Instant::now() < end {
-        let next = (Instant::now() + chaos.pause()).min(end);
-        tokio::select! {
-            () = sleep_until(next) => {}
-            () = signals.next() => return Err(Stop::Lacking("interrupted".into())),
-        }
+        sleep_until((Instant::now() + chaos.pause()).min(end)).await;
         chaos.strike(&mut scene).await?;
         memory.sample(length.saturating_sub(end.saturating_duration_since(Instant::now())), length);
         bar.set_position((length - end.saturating_duration_since(Instant::now())).as_secs());

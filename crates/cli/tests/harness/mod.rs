@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use curtail_search::{Corpus, ShardedIndex, sample_queries};
@@ -73,7 +74,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// A shard with two leaves, and a proxy.
 pub struct Service {
-    pub leaves: [Option<Process>; 2],
+    leaves: [Mutex<Option<Process>>; 2],
     addresses: [SocketAddr; 2],
     pub proxy: Process,
     pub targets: Vec<String>,
@@ -94,8 +95,8 @@ impl Service {
         let config = folder.path().join("proxy.toml");
         let text = format!(
             "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[[service]]\n\
-             name = \"search\"\npolicy = \"{policy}\"\nslots = 1\ntimeout = \"3s\"\n\
-             attempt_timeout = \"300ms\"\ndrain_timeout = \"1s\"\n\
+             name = \"search\"\npolicy = \"{policy}\"\nslots = 1\ntimeout = \"10s\"\n\
+             attempt_timeout = \"500ms\"\ndrain_timeout = \"1s\"\n\
              health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n{extra}\n\
              [[service.shard]]\nname = \"0\"\nreplicas = [\"{}\", \"{}\"]\n",
             addresses[0], addresses[1]
@@ -107,18 +108,32 @@ impl Service {
         let target = |(n, q): (usize, &String)| format!("/search?q={}&n={n}", q.replace(' ', "+"));
         let words = queries.iter().filter(|query| !query.contains(['"', '+', '-']));
         let targets = words.cycle().take(2_000).enumerate().map(target).collect();
-        Self { leaves: leaves.map(Some), addresses, proxy, targets, folder }
+        Self {
+            leaves: leaves.map(|leaf| Mutex::new(Some(leaf))),
+            addresses,
+            proxy,
+            targets,
+            folder,
+        }
     }
 
     /// Kills a leaf in the way that nobody can prepare for.
-    pub fn kill(&mut self, leaf: usize) {
-        drop(self.leaves[leaf].take());
+    pub fn kill(&self, leaf: usize) {
+        drop(self.leaf(leaf).take());
     }
 
     /// Starts a killed leaf where it was.
-    pub fn revive(&mut self, replica: usize) {
+    pub fn revive(&self, replica: usize) {
         let address = self.addresses[replica];
-        self.leaves[replica] = Some(leaf(self.folder.path(), replica, address));
+        *self.leaf(replica) = Some(leaf(self.folder.path(), replica, address));
+    }
+
+    pub fn signal(&self, leaf: usize, signal: Signal) {
+        self.leaf(leaf).as_ref().expect("it lives").signal(signal);
+    }
+
+    fn leaf(&self, leaf: usize) -> MutexGuard<'_, Option<Process>> {
+        self.leaves[leaf].lock().expect("no panic")
     }
 
     pub fn status(&self) -> serde_json::Value {
@@ -139,11 +154,21 @@ impl Service {
         });
     }
 
-    /// How many queries a leaf has served since it started.
-    pub fn served(&self, leaf: usize) -> u64 {
-        let stats: serde_json::Value =
-            serde_json::from_str(&get(self.addresses[leaf], "/stats")).expect("JSON");
-        stats["served"].as_u64().expect("a number")
+    /// A counter of the proxy's, summed over the series of a leaf.
+    pub fn counted(&self, metric: &str, leaf: usize) -> u64 {
+        let metrics = get(self.proxy.admin.expect("an admin port"), "/metrics");
+        let (series, server) = (format!("{metric}_total{{"), self.addresses[leaf].to_string());
+        let of_leaf = metrics.lines().filter(|line| {
+            line.starts_with(&series) && line.contains(&format!("server=\"{server}\""))
+        });
+        of_leaf.map(|line| line.rsplit_once(' ').expect("a value").1.parse::<u64>().unwrap()).sum()
+    }
+
+    /// How long it takes from now until a client gets an answer of this leaf.
+    pub fn used_again(&self, leaf: usize) -> Duration {
+        let (start, before) = (Instant::now(), self.counted("curtail_copies_won", leaf));
+        until("the leaf is used again", || self.counted("curtail_copies_won", leaf) > before);
+        start.elapsed()
     }
 }
 

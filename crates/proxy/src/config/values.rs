@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use curtail_kernel::time::parse_duration_ns;
+use curtail_kernel::duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
@@ -46,6 +46,8 @@ pub(super) trait Unit {
 #[derive(Debug)]
 pub(super) struct Time;
 
+const SPAN_NS_MAX: u64 = 100 * 24 * 3_600_000_000_000;
+
 /// Memory, in bytes.
 #[derive(Debug)]
 pub(super) struct Bytes;
@@ -61,13 +63,18 @@ pub(super) type Span = Quantity<Time>;
 pub(super) type Size = Quantity<Bytes>;
 
 impl Unit for Time {
-    const PATTERN: &'static str = r"^[0-9_]*\.?[0-9_]*(ns|us|µs|ms|s|min|h)$";
+    const PATTERN: &'static str = r"^ *[0-9]*\.?[0-9]* *(ns|us|µs|ms|s|min|h) *$";
     const EXAMPLE: &'static str = "a duration in quotes, like \"500ms\"";
 
     fn read(text: &str) -> Result<u64, String> {
         // The value is printed in front of every error already.
-        let repeated = format!("duration {text:?} ");
-        parse_duration_ns(text).map_err(|said| said.replacen(&repeated, "", 1))
+        match duration::parse(text) {
+            Ok(ns) if ns > SPAN_NS_MAX => {
+                Err("is longer than 100 days; nothing that a service waits for is".to_owned())
+            }
+            Ok(ns) => Ok(ns),
+            Err(error) => Err(error.why.to_string()),
+        }
     }
 
     fn mend(bare: i64) -> String {

@@ -65,8 +65,8 @@ pub(super) async fn outcome(
         Err(error) => error,
     };
     let (status, retry_after) = match error {
-        QueryError::QueueFull | QueryError::Expired => (503, Some("1")),
-        QueryError::NoReplica | QueryError::Closed => (503, None),
+        QueryError::QueueFull | QueryError::Expired | QueryError::NoReplica => (503, Some("1")),
+        QueryError::Closed => (503, None),
         QueryError::Timeout => (504, None),
         QueryError::Failed { .. } => (502, None),
     };

@@ -3,11 +3,15 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::IndexError;
 use super::manifest::{MANIFEST, TERMS};
+
+/// A build that was killed cannot remove its folder. One so old is nobody's any more.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// Whether there is something at this place.
 pub(super) fn has_entries(directory: &Path) -> Result<bool, IndexError> {
@@ -32,10 +36,25 @@ pub(super) fn refuse_foreign(directory: &Path) -> Result<(), IndexError> {
 pub(super) fn workshop(directory: &Path) -> Result<TempDir, IndexError> {
     let (parent, name) = place(directory)?;
     fs::create_dir_all(&parent).map_err(IndexError::io(&parent))?;
+    let prefixes = [format!(".{name}.building-"), format!(".{name}.old-")];
+    remove_forgotten(&parent, &prefixes);
     tempfile::Builder::new()
-        .prefix(&format!(".{name}.building-"))
+        .prefix(&prefixes[0])
         .tempdir_in(&parent)
         .map_err(IndexError::io(&parent))
+}
+
+/// Removes what builds that were killed have left behind. Where that fails, it is only litter.
+fn remove_forgotten(parent: &Path, prefixes: &[String]) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
+        let changed = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = changed.ok().and_then(|changed| changed.elapsed().ok());
+        if ours && age.is_some_and(|age| age > FORGOTTEN) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// Puts a finished index in its place.

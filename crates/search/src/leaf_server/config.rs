@@ -1,12 +1,13 @@
 //! How a leaf is set up.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use curtail_dist::{Distribution, duration};
+use curtail_dist::Distribution;
+use curtail_kernel::duration;
 
 use crate::index::IndexError;
 
@@ -109,6 +110,12 @@ pub enum LeafServerError {
     Stopped,
 }
 
+impl fmt::Display for Hiccup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.probability, duration::format(self.duration_ns))
+    }
+}
+
 impl LeafConfig {
     pub(super) fn check(&self) -> Result<(), LeafServerError> {
         if self.slots == 0 || self.slots > SLOTS_MAX {
@@ -145,8 +152,8 @@ impl LeafConfig {
 /// A mean in nanoseconds, which some distributions do not have.
 struct Mean(f64);
 
-impl std::fmt::Display for Mean {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Mean {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_finite() {
             duration::format(self.0.round() as u64).fmt(f)
         } else {

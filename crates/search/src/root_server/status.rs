@@ -23,7 +23,7 @@ struct ServiceStatus<'a> {
 struct ShardStatus {
     name: String,
     /// Queries without a first copy.
-    waiting: u32,
+    queue: u32,
     servers: Vec<ServerStatus>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Status<'a> {
 
 impl ShardStatus {
     fn of(shard: usize, cell: &Cell<Http>) -> Self {
-        let (waiting, views) = cell.look(|core| {
+        let (queue, views) = cell.look(|core| {
             let servers = (0..).take(core.server_count()).map(ServerId);
             let views: Vec<_> = servers.map(|server| (server, core.server(server))).collect();
             (core.waiting(GroupId(0)), views)
@@ -56,6 +56,6 @@ impl ShardStatus {
             slots: view.slots,
             busy: view.outstanding,
         };
-        Self { name: shard.to_string(), waiting, servers: views.into_iter().map(server).collect() }
+        Self { name: shard.to_string(), queue, servers: views.into_iter().map(server).collect() }
     }
 }

@@ -1,6 +1,6 @@
 //! Durations in options and configuration.
 
-use curtail_dist::duration;
+use curtail_kernel::duration;
 use proptest::prelude::*;
 
 #[test]
@@ -17,6 +17,7 @@ fn durations_are_read_exactly() {
         (".5s", 500_000_000),
         ("5.s", 5_000_000_000),
         ("2min", 120_000_000_000),
+        ("1.5h", 5_400_000_000_000),
         ("0.0000000001min", 6),
         ("9007199254740993ns", 9_007_199_254_740_993),
         ("18446744073709551615ns", u64::MAX),

@@ -1,0 +1,214 @@
+//! Durations in options, policies and configuration: `250us`, `1.5ms`, `2s`.
+//!
+//! Both directions are exact: no floating point is involved.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use core::error::Error;
+use core::fmt;
+
+/// A unit of time that a value may carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // they say what they are
+pub enum Unit {
+    Nanosecond,
+    Microsecond,
+    Millisecond,
+    Second,
+    Minute,
+    Hour,
+}
+
+/// What to write, for error messages.
+pub const UNITS: &str = "ns, us, µs, ms, s, min, h";
+
+impl Unit {
+    /// Nanoseconds in one of this unit.
+    #[must_use]
+    pub const fn ns(self) -> u64 {
+        match self {
+            Self::Nanosecond => 1,
+            Self::Microsecond => 1_000,
+            Self::Millisecond => 1_000_000,
+            Self::Second => 1_000_000_000,
+            Self::Minute => 60_000_000_000,
+            Self::Hour => 3_600_000_000_000,
+        }
+    }
+
+    /// The canonical spelling, which [`Unit::parse`] reads back.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nanosecond => "ns",
+            Self::Microsecond => "us",
+            Self::Millisecond => "ms",
+            Self::Second => "s",
+            Self::Minute => "min",
+            Self::Hour => "h",
+        }
+    }
+
+    /// Reads a unit. The micro sign has two code points that look alike; both are read.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "ns" => Self::Nanosecond,
+            "us" | "\u{b5}s" | "\u{3bc}s" => Self::Microsecond,
+            "ms" => Self::Millisecond,
+            "s" => Self::Second,
+            "min" => Self::Minute,
+            "h" => Self::Hour,
+            _ => return None,
+        })
+    }
+}
+
+/// Splits `1.5ms` into `1.5` and `ms`. No unit starts with a character that a number may hold.
+#[must_use]
+pub fn split(text: &str) -> (&str, &str) {
+    let numeric = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
+    let end = text.find(|c| !numeric(c)).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+/// Why a text is not a duration. The message names the text and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// What was to be read.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: Why,
+}
+
+/// What is wrong with a text. Messages are predicates, with the mend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The part before the unit is not a plain decimal number.
+    NotANumber,
+    /// The unit is missing.
+    NoUnit,
+    /// The unit is not one that is known.
+    UnknownUnit,
+    /// The duration is negative.
+    Negative,
+    /// The duration is not a whole number of nanoseconds.
+    TooFine,
+    /// The duration is longer than `u64::MAX` nanoseconds.
+    TooLong,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber => {
+                f.write_str("is not a duration; write a decimal number and a unit, like 1.5ms")
+            }
+            Self::NoUnit => write!(f, "has no unit; add one of {UNITS}, as in 1.5ms"),
+            Self::UnknownUnit => write!(f, "has an unknown unit; use one of {UNITS}"),
+            Self::Negative => f.write_str("is negative; durations are zero or more"),
+            Self::TooFine => f.write_str("is finer than a nanosecond; drop some decimals"),
+            Self::TooLong => f.write_str("is too long; durations are below 584 years"),
+        }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.text, self.why)
+    }
+}
+
+impl Error for ParseError {}
+
+/// Reads a duration such as `250us` or `1.5ms`, in nanoseconds.
+///
+/// A unit is required (`ns`, `us`, `µs`, `ms`, `s`, `min`, `h`). The result is exact.
+///
+/// # Errors
+///
+/// [`ParseError`] if the text is not a number with a known unit, is negative, is not a whole
+/// number of nanoseconds, or exceeds `u64::MAX` nanoseconds.
+///
+/// ```
+/// assert_eq!(curtail_kernel::duration::parse("1.5ms"), Ok(1_500_000));
+/// ```
+pub fn parse(text: &str) -> Result<u64, ParseError> {
+    read(text).map_err(|why| ParseError { text: text.to_owned(), why })
+}
+
+fn read(text: &str) -> Result<u64, Why> {
+    let (number, unit) = split(text.trim());
+    if number.strip_prefix('-').is_some_and(is_decimal) {
+        return Err(Why::Negative);
+    }
+    if !is_decimal(number) {
+        return Err(Why::NotANumber);
+    }
+    if unit.is_empty() {
+        return Err(Why::NoUnit);
+    }
+    let unit = Unit::parse(unit).ok_or(Why::UnknownUnit)?.ns();
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| Why::TooLong)? };
+    let fraction = fraction_ns(fraction, unit).ok_or(Why::TooFine)?;
+    let whole = whole.checked_mul(unit);
+    whole.and_then(|ns| ns.checked_add(fraction)).ok_or(Why::TooLong)
+}
+
+/// Digits with at most one point between or beside them.
+fn is_decimal(text: &str) -> bool {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty())
+}
+
+/// The nanoseconds in the decimals `fraction` of a unit; `None` if they are not whole.
+fn fraction_ns(fraction: &str, unit_ns: u64) -> Option<u64> {
+    // Beyond thirteen decimals even an hour is cut finer than a nanosecond.
+    const MOST_DECIMALS: usize = 13;
+    let digits = fraction.trim_end_matches('0');
+    if digits.is_empty() {
+        return Some(0);
+    }
+    if digits.len() > MOST_DECIMALS {
+        return None;
+    }
+    let numerator = digits.parse::<u128>().ok()? * u128::from(unit_ns);
+    let denominator = 10u128.pow(u32::try_from(digits.len()).ok()?);
+    (numerator % denominator == 0).then(|| u64::try_from(numerator / denominator).ok()).flatten()
+}
+
+/// A duration that displays itself exactly, in the largest of ns, us, ms and s that fits into it.
+///
+/// ```
+/// assert_eq!(curtail_kernel::duration::format(1_500_000).to_string(), "1.5ms");
+/// assert_eq!(curtail_kernel::duration::format(90_000_000_000).to_string(), "90s");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formatted {
+    ns: u64,
+}
+
+/// Formats `ns` nanoseconds so that [`parse`] reads back the same value.
+#[must_use]
+pub const fn format(ns: u64) -> Formatted {
+    Formatted { ns }
+}
+
+impl fmt::Display for Formatted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [Unit::Second, Unit::Millisecond, Unit::Microsecond];
+        let unit = units.into_iter().find(|unit| unit.ns() <= self.ns).unwrap_or(Unit::Nanosecond);
+        let (whole, rest) = (self.ns / unit.ns(), self.ns % unit.ns());
+        let mut text = whole.to_string();
+        if rest > 0 {
+            // The units here are powers of ten: their zeros are the decimals.
+            let decimals = unit.ns().ilog10() as usize;
+            text.push_str(format!(".{rest:0decimals$}").trim_end_matches('0'));
+        }
+        text.push_str(unit.name());
+        f.pad(&text)
+    }
+}

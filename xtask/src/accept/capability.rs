@@ -1,0 +1,19 @@
+//! The lines of each capability.
+
+mod clean;
+mod demo;
+mod faults;
+mod kernel;
+mod peers;
+mod soak;
+
+use super::Check;
+
+pub(super) const MAIN: &[Check] = &[
+    Check { line: 1, run: demo::judge },
+    Check { line: 2, run: faults::judge },
+    Check { line: 3, run: soak::judge },
+    Check { line: 4, run: kernel::judge },
+    Check { line: 5, run: peers::judge },
+    Check { line: 6, run: clean::judge },
+];

@@ -1,0 +1,54 @@
+//! `cargo xtask accept NAME`: every line that a capability is done by, with its figure and verdict.
+//!
+//! A line is judged by what is run here and now; nothing is remembered. Lines take minutes, and
+//! some of them want an otherwise idle machine.
+
+mod capability;
+mod finding;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use finding::{Finding, Verdict};
+
+/// What can be accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Capability {
+    /// LÆDGE in front of a real sharded search service, in one command
+    Main,
+}
+
+/// One line of what a capability is done by.
+struct Check {
+    line: u32,
+    run: fn(&Path) -> Result<Vec<Finding>>,
+}
+
+/// Judges a capability; false if a line does not hold. `only`: which lines, or none for all.
+pub(crate) fn run(root: &Path, capability: Capability, only: &[u32]) -> Result<bool> {
+    let checks = match capability {
+        Capability::Main => capability::MAIN,
+    };
+    let known: Vec<u32> = checks.iter().map(|check| check.line).collect();
+    if let Some(line) = only.iter().find(|line| !known.contains(line)) {
+        anyhow::bail!("--line {line}: there are the lines {known:?}");
+    }
+    let mut told = String::new();
+    let mut holds = true;
+    for check in checks.iter().filter(|check| only.is_empty() || only.contains(&check.line)) {
+        eprintln!("== line {}", check.line);
+        let findings = (check.run)(root).unwrap_or_else(|error| {
+            vec![Finding::new("it can be judged", format!("{error:#}"), Verdict::Broken)]
+        });
+        for finding in findings {
+            holds &= finding.verdict != Verdict::Broken;
+            let line = format!("{}  {finding}\n", check.line);
+            eprint!("{line}");
+            told.push_str(&line);
+        }
+    }
+    print!("\n{told}");
+    Ok(holds)
+}
