@@ -121,7 +121,16 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     let path = out.display().to_string();
     let mut demo = Command::new(CURTAIL)
         .args(["demo", "--corpus", &texts, "--out", &path, "--loads", "0.2", "--json"])
-        .args(["--policies", "psq,laedge", "--requests", "100000", "--shards", "2"])
+        .args([
+            "--policies",
+            "psq,laedge",
+            "--requests",
+            "100000",
+            "--shards",
+            "2",
+            "--pause",
+            "20:50ms",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

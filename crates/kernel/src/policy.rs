@@ -273,9 +273,7 @@ mod tests {
         for bad in ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"] {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();
             assert!(
-                said.contains("one of")
-                    || said.contains("give it")
-                    || said.contains("write it"),
+                said.contains("one of") || said.contains("give it") || said.contains("write it"),
                 "{said}"
             );
         }

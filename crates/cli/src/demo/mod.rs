@@ -74,6 +74,9 @@ fn finish(args: &Args, out: &Path, mut results: Results) -> Result<ExitCode, Sto
     let page = out.join("report.html");
     results.report = Some(page.display().to_string());
     write(&page, &report::render(&results))?;
+    if let Some(picture) = report::picture(&results) {
+        write(&out.join("p99.svg"), &picture)?;
+    }
     let json = crate::json(&results)?;
     write(&out.join("results.json"), &json)?;
     if args.json {

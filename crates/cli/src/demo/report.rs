@@ -20,6 +20,17 @@ use self::format::escape;
 use super::findings::{View, headline};
 use super::results::Results;
 
+/// Colors, and what plots need of the style; so much is in a picture of its own, too.
+const PLOT_STYLE: &str = include_str!("report/plot.css");
+
+/// The main figure as a file of its own, for pages of others. None if nothing was measured.
+pub(crate) fn picture(results: &Results) -> Option<String> {
+    let svg = plots::picture(View::of(results))?;
+    let (open, rest) = svg.split_once('>')?;
+    let page = "svg { background: var(--paper); font-family: system-ui, sans-serif; padding: 8px }";
+    Some(format!("{open}><style>{PLOT_STYLE}{page}</style>{rest}\n"))
+}
+
 /// Renders the report.
 pub(crate) fn render(results: &Results) -> String {
     let view = View::of(results);
@@ -33,7 +44,7 @@ pub(crate) fn render(results: &Results) -> String {
     };
     format!(
         include_str!("report/page.html"),
-        style = include_str!("report/style.css"),
+        style = format_args!("{PLOT_STYLE}{}", include_str!("report/style.css")),
         finding = finding,
         but = but,
         partial = partial(view),

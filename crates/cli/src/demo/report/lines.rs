@@ -6,10 +6,6 @@ use super::axes::{Caption, Frame, ROW_HEIGHT, Scale, axes, open, spread, text, t
 use super::format::{escape, policy, three, tick, utilization};
 use super::palette::Look;
 
-/// What is more than so many times the median of all points is off the chart: a policy that
-/// collapses must not press the others flat.
-const OFF_CHART: f64 = 5.0;
-
 /// A digit in the size of the text of a plot is no wider, whatever the font.
 const DIGIT_WIDTH: f64 = 8.0;
 
@@ -63,6 +59,8 @@ pub(super) struct Chart<'a> {
     pub(super) lines: &'a [Line<'a>],
     /// The lower end of the y axis.
     pub(super) floor: f64,
+    /// What is more is off the chart: a policy that collapses must not press the others flat.
+    pub(super) most: f64,
     pub(super) size: Size,
 }
 
@@ -77,7 +75,7 @@ struct Plot<'a> {
 /// Draws a chart. With no points it has axes only.
 pub(super) fn draw(chart: &Chart<'_>, class: &str) -> String {
     let values: Vec<f64> = points(chart.lines).map(|point| point.value).collect();
-    let y_ticks = ticks(chart.floor, top(&values, chart.floor), 5.0);
+    let y_ticks = ticks(chart.floor, top(&values, chart.floor, chart.most), 5.0);
     let highest = y_ticks.last().copied().unwrap_or(1.0);
     let frame = frame(chart.size);
     let (first, last) = bounds(chart.loads);
@@ -112,13 +110,9 @@ fn points<'a>(lines: &'a [Line<'a>]) -> impl Iterator<Item = Point> + 'a {
 }
 
 /// Up to where the y axis must go.
-fn top(values: &[f64], floor: f64) -> f64 {
-    let mut values: Vec<f64> = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let Some(median) = values.get(values.len() / 2) else { return floor + 1.0 };
-    let limit = floor + (median - floor).max(f64::MIN_POSITIVE) * OFF_CHART;
-    let on_chart = values.iter().rev().find(|value| **value <= limit).copied();
-    on_chart.filter(|top| *top > floor).unwrap_or(floor + 1.0)
+fn top(values: &[f64], floor: f64, most: f64) -> f64 {
+    let on_chart = values.iter().copied().filter(|value| *value <= most);
+    on_chart.max_by(f64::total_cmp).filter(|top| *top > floor).unwrap_or(floor + 1.0)
 }
 
 /// The x axis starts and ends a little outside of the loads, for the markers.

@@ -19,8 +19,13 @@ struct Metric {
     title: &'static str,
     unit: &'static str,
     floor: f64,
+    /// Points beyond so many times the highest of those that are compared are off the chart.
+    reach: f64,
     of: fn(&Cell) -> Option<f64>,
 }
+
+/// For latencies: the others are seen to collapse, and those compared fill half of the chart.
+const REACH: f64 = 2.0;
 
 const P99: Metric = Metric {
     id: "p99",
@@ -28,6 +33,7 @@ const P99: Metric = Metric {
     title: "99th percentile latency against utilization",
     unit: " ms",
     floor: 0.0,
+    reach: REACH,
     of: |cell| cell.p99_ms,
 };
 
@@ -38,6 +44,7 @@ const OTHERS: [Metric; 3] = [
         title: "Median latency against utilization",
         unit: " ms",
         floor: 0.0,
+        reach: REACH,
         of: |cell| cell.p50_ms,
     },
     Metric {
@@ -46,6 +53,7 @@ const OTHERS: [Metric; 3] = [
         title: "99.9th percentile latency against utilization",
         unit: " ms",
         floor: 0.0,
+        reach: REACH,
         of: |cell| cell.p999_ms,
     },
     Metric {
@@ -54,6 +62,8 @@ const OTHERS: [Metric; 3] = [
         title: "Copies per query against utilization",
         unit: " copies per query",
         floor: 1.0,
+        // There is a bound on copies: two.
+        reach: f64::INFINITY,
         of: copies_per_query,
     },
 ];
@@ -73,6 +83,14 @@ fn lines<'a>(view: View<'a>, metric: &Metric) -> Vec<Line<'a>> {
         })
         .filter(|line| line.points.iter().any(Option::is_some))
         .collect()
+}
+
+/// The highest sound point of those that are compared; without any, all points are on the chart.
+fn highest(lines: &[Line<'_>]) -> f64 {
+    let compared = lines.iter().filter(|line| line.look.color < 2);
+    let points = compared.flat_map(|line| line.points.iter().flatten());
+    let sound = points.filter(|point| point.sound).map(|point| point.value);
+    sound.max_by(f64::total_cmp).unwrap_or(f64::INFINITY)
 }
 
 /// What a chart shows, for those who do not see it.
@@ -110,9 +128,15 @@ fn chart(view: View<'_>, metric: &Metric, size: Size) -> Option<String> {
         loads: &view.results.loads,
         lines: &lines,
         floor: metric.floor,
+        most: metric.reach * highest(&lines),
         size,
     };
     Some(draw(&chart, class))
+}
+
+/// The chart of the main figure alone.
+pub(super) fn picture(view: View<'_>) -> Option<String> {
+    chart(view, &P99, Size::Wide)
 }
 
 /// The main figure: p99 against utilization.
@@ -142,13 +166,17 @@ pub(super) fn small_multiples(view: View<'_>) -> String {
     if charts.is_empty() {
         return String::new();
     }
+    let percentiles = match charts.iter().any(|chart| chart.contains("id=\"p999-title\"")) {
+        true => "The median, the far tail,",
+        false => "The median,",
+    };
     let charts = charts.concat();
     let arrows = match charts.contains("class=\"head\"") {
         true => " Arrow heads: off the chart.",
         false => "",
     };
     format!(
-        r#"<figure>{}<div class="row three">{charts}</div><figcaption><b>Figure 2.</b> The median, the far tail, and what hedging costs: the copies that a query runs as.{arrows}</figcaption></figure>"#,
+        r#"<figure>{}<div class="row three">{charts}</div><figcaption><b>Figure 2.</b> {percentiles} and what hedging costs: the copies that a query runs as.{arrows}</figcaption></figure>"#,
         key(view, "")
     )
 }

@@ -2,7 +2,7 @@
 
 use roxmltree::{Document, Node};
 
-use super::{render, sample};
+use super::{picture, render, sample};
 use crate::demo::results::{Cell, Results};
 
 /// The page as XML, which it is but for the document type.
@@ -39,6 +39,18 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
         }
     }
     assert!(!page.contains("url(") && !page.contains("@import"));
+}
+
+#[test]
+fn the_picture_is_a_document_of_its_own() {
+    let picture = picture(&sample::results()).expect("a measured sample");
+    let document = Document::parse(&picture).expect("well-formed");
+    let root = document.root_element();
+    assert!(root.has_tag_name(("http://www.w3.org/2000/svg", "svg")));
+    assert!(text(root).contains("--paper") && text(root).contains("99th percentile"));
+    let mut nothing = sample::results();
+    nothing.policies.clear();
+    assert_eq!(super::picture(&nothing), None);
 }
 
 #[test]
