@@ -7,23 +7,15 @@ use anyhow::Result;
 
 use crate::cargo;
 
-/// The test binaries, by package.
-const TARGETS: &[(&str, &[&str])] = &[
-    ("curtail-kernel", &["--test", "duration"]),
-    ("curtail-dist", &["--test", "parse"]),
-    ("curtail-http1", &["--test", "requests", "--test", "responses", "--test", "bodies"]),
-    ("curtail-proxy", &["--test", "config"]),
-    ("curtail-search", &["--lib"]),
-];
+/// Where the properties are. The whole workspace is named, for then cargo builds nothing that the
+/// tests have not built already.
+const TESTS: &[&str] = &["duration", "parse", "requests", "responses", "bodies", "config"];
 
 /// Runs so many cases of each; false if one fails.
 pub(crate) fn run(root: &Path, cases: u32) -> Result<bool> {
-    let mut passed = true;
-    for (package, binaries) in TARGETS {
-        let args = [&["test", "--quiet", "-p", package], *binaries].concat();
-        let mut command = cargo::command(root, &args);
-        command.env("PROPTEST_CASES", cases.to_string());
-        passed &= cargo::succeeds(&mut command)?;
-    }
-    Ok(passed)
+    let mut args = vec!["test", "--quiet", "--workspace", "--lib"];
+    args.extend(TESTS.iter().flat_map(|test| ["--test", *test]));
+    let mut command = cargo::command(root, &args);
+    command.env("PROPTEST_CASES", cases.to_string());
+    cargo::succeeds(&mut command)
 }

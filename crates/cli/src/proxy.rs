@@ -35,8 +35,11 @@ A configuration to start from:
 Metrics, status and health are on http://127.0.0.1:9901 (listen.admin).")]
 pub(crate) struct Args {
     /// The configuration, in TOML
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "schema")]
+    config: Option<PathBuf>,
+    /// Print the JSON schema of the configuration and exit
+    #[arg(long, conflicts_with_all = ["config", "check"])]
+    schema: bool,
     /// Check the configuration and exit: 0 when it is fine, 2 when it is not
     #[arg(long)]
     check: bool,
@@ -52,10 +55,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    let config = config::load(&args.config).map_err(|errors| Stop::BadInput(errors.to_string()))?;
+    // Clap lets nobody through with neither.
+    let Some(path) = &args.config else {
+        println!("{}", crate::json(&config::schema())?);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let config = config::load(path).map_err(|errors| Stop::BadInput(errors.to_string()))?;
     if args.check {
         report(&config);
-        println!("{}: fine, {}", args.config.display(), summary(&config));
+        println!("{}: fine, {}", path.display(), summary(&config));
         return Ok(ExitCode::SUCCESS);
     }
     log(&config);
@@ -63,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         tracing::warn!("{warning}");
     }
     let runtime = crate::runtime()?;
-    let done = runtime.block_on(serve(config, args));
+    let done = runtime.block_on(serve(config, path, args));
     // Whatever still runs was given its time.
     runtime.shutdown_background();
     done
@@ -84,7 +92,7 @@ fn summary(config: &Config) -> String {
     format!("{} service(s), {shards} shard(s), {servers} server(s)", config.services.len())
 }
 
-async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
+async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
     // Before anybody is told where we listen: a signal must not find us unprepared.
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
@@ -111,7 +119,7 @@ async fn serve(config: Config, args: &Args) -> Result<ExitCode, Stop> {
     loop {
         tokio::select! {
             cut = &mut serving => return Ok(drained(cut)),
-            () = hangup.next() => recheck(&args.config),
+            () = hangup.next() => recheck(path),
             () = endings.next() => {
                 // Dropping the sender is the word to drain.
                 if stop.take().is_none() {

@@ -74,6 +74,16 @@ fn a_leaf_without_an_index_is_bad_input() {
 }
 
 #[test]
+fn the_schema_is_printed_without_a_file() {
+    let output = curtail(&["proxy", "--schema"]);
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert!(
+        output.status.success() && schema["$defs"]["Service"]["properties"]["slots"].is_object()
+    );
+    assert_eq!(curtail(&["proxy"]).status.code(), Some(2), "one of the two must be given");
+}
+
+#[test]
 fn the_proxy_drains_on_sigterm_and_survives_sighup() {
     let service = Service::start("psq", "");
     let Service { proxy, .. } = service;

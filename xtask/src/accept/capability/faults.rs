@@ -10,7 +10,7 @@ use crate::cargo;
 const AGAIN_MS_MOST: u64 = 1_000;
 
 pub(super) fn judge(root: &Path) -> Result<Vec<Finding>> {
-    let args = ["test", "-p", "curtail-cli", "--test", "faults", "--"];
+    let args = ["test", "--workspace", "--test", "faults", "--"];
     let args = [&args[..], &["--nocapture", "--test-threads", "1"]].concat();
     let said = cargo::output(&mut cargo::command(root, &args))?;
     // The runner writes a test's name before what it prints, on the same line.

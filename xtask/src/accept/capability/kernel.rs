@@ -43,7 +43,7 @@ pub(super) fn judge(root: &Path) -> Result<Vec<Finding>> {
 }
 
 fn properties(root: &Path) -> Result<Finding> {
-    let args = ["test", "-p", "curtail-kernel", "--test", "random_events"];
+    let args = ["test", "--workspace", "--test", "random_events"];
     let mut command = cargo::command(root, &[&args[..], &["--test", "small_worlds"]].concat());
     command.env("CURTAIL_EVENTS", EVENTS);
     let start = std::time::Instant::now();

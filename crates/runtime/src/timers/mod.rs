@@ -1,0 +1,174 @@
+//! Waking cells when something of theirs is due.
+//!
+//! Tokio's timer wheel turns in milliseconds; a hedge after 200 µs needs better. On Linux a timer of
+//! the system's wakes the runtime itself, without slack and without a thread in between; elsewhere,
+//! or outside of a runtime, it is a thread that waits on a condition variable, whose wake-ups cost
+//! the kernel's timer slack (50 µs on Linux) and two context switches more. Either serves every cell
+//! of a process; a cell asks again only when its next deadline comes earlier than the one it asked
+//! for, so a thousand queries with the same time-out cost one wake-up.
+
+#[cfg(target_os = "linux")]
+mod system;
+mod thread;
+mod wishes;
+
+use std::sync::{Arc, Weak};
+
+use tokio::time::Instant;
+
+use wishes::Wish;
+
+/// Something that wants to be woken.
+pub(crate) trait Due: Send + Sync + 'static {
+    /// The time has come. May be called early or for nothing.
+    fn due(&self);
+}
+
+/// Wakes cells in time. Cheap to clone; the clones share one timer.
+#[derive(Clone)]
+pub struct Timers(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    #[cfg(target_os = "linux")]
+    System(Arc<system::Timer>),
+    Thread(Arc<thread::Shared>),
+    Tokio,
+}
+
+impl std::fmt::Debug for Timers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            #[cfg(target_os = "linux")]
+            Kind::System(_) => "Timers::precise() (timerfd)",
+            Kind::Thread(_) => "Timers::precise() (thread)",
+            Kind::Tokio => "Timers::tokio()",
+        })
+    }
+}
+
+/// Someone who sleeps.
+struct Alarm(tokio::sync::Notify);
+
+impl Due for Alarm {
+    fn due(&self) {
+        self.0.notify_one();
+    }
+}
+
+impl Timers {
+    /// Exact to about 100 µs. Made inside of a tokio runtime on Linux, they end with that runtime;
+    /// otherwise a thread of their own ends with the last clone.
+    ///
+    /// # Panics
+    /// When the system can start neither.
+    #[must_use]
+    pub fn precise() -> Self {
+        #[cfg(target_os = "linux")]
+        if let Some(timer) = system::Timer::start() {
+            return Self(Kind::System(timer));
+        }
+        Self::thread()
+    }
+
+    /// [`precise`](Self::precise) in the way that works everywhere.
+    fn thread() -> Self {
+        Self(Kind::Thread(thread::Shared::start()))
+    }
+
+    /// Tokio's own timers, exact to a millisecond. They follow tokio's clock, which tests pause.
+    #[must_use]
+    pub fn tokio() -> Self {
+        Self(Kind::Tokio)
+    }
+
+    /// Waits until a time, as exactly as these timers are.
+    pub async fn sleep_until(&self, at: Instant) {
+        if matches!(self.0, Kind::Tokio) {
+            return tokio::time::sleep_until(at).await;
+        }
+        let alarm = Arc::new(Alarm(tokio::sync::Notify::new()));
+        let due: Arc<dyn Due> = Arc::clone(&alarm) as _;
+        self.wake(at, Arc::downgrade(&due));
+        // A wake-up may come early or for nothing.
+        while Instant::now() < at {
+            alarm.0.notified().await;
+            if Instant::now() < at {
+                self.wake(at, Arc::downgrade(&due));
+            }
+        }
+    }
+
+    /// Wakes `who` at that time.
+    pub(crate) fn wake(&self, at: Instant, who: Weak<dyn Due>) {
+        match &self.0 {
+            #[cfg(target_os = "linux")]
+            Kind::System(timer) => timer.add(Wish { at, who }),
+            Kind::Thread(shared) => shared.add(Wish { at, who }),
+            Kind::Tokio => {
+                tokio::spawn(async move {
+                    tokio::time::sleep_until(at).await;
+                    if let Some(who) = who.upgrade() {
+                        who.due();
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn sleeps_are_never_short(timers: Timers) {
+        let start = Instant::now();
+        // Each is earlier than the one before, so that the timer is set again and again.
+        let sleeps = [900_u64, 700, 500, 300, 100, 0].map(|us| {
+            let (timers, at) = (timers.clone(), start + Duration::from_micros(us));
+            tokio::spawn(async move {
+                timers.sleep_until(at).await;
+                assert!(Instant::now() >= at);
+            })
+        });
+        for sleep in sleeps {
+            sleep.await.expect("no sleep is short");
+        }
+        // And once more, after it had nothing to do.
+        let at = Instant::now() + Duration::from_micros(200);
+        timers.sleep_until(at).await;
+        assert!(Instant::now() >= at);
+    }
+
+    #[tokio::test]
+    async fn the_thread_wakes_all() {
+        sleeps_are_never_short(Timers::thread()).await;
+    }
+
+    #[tokio::test]
+    async fn the_system_wakes_all_on_one_thread() {
+        sleeps_are_never_short(Timers::precise()).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_system_wakes_all_on_several_threads() {
+        sleeps_are_never_short(Timers::precise()).await;
+    }
+
+    #[test]
+    fn outside_of_a_runtime_there_is_the_thread() {
+        let timers = Timers::precise();
+        assert!(matches!(timers.0, Kind::Thread(_)), "{timers:?}");
+    }
+
+    #[test]
+    fn without_an_input_output_driver_there_is_the_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a runtime");
+        let timers = runtime.block_on(async { Timers::precise() });
+        assert!(matches!(timers.0, Kind::Thread(_)), "{timers:?}");
+        runtime.block_on(sleeps_are_never_short(timers));
+    }
+}

@@ -1,0 +1,58 @@
+//! A thread that waits on a condition variable.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Due;
+use super::wishes::{Wish, Wishes};
+
+/// How long the thread outlives the last of its users.
+const LOOK_UP: Duration = Duration::from_secs(1);
+
+pub(super) struct Shared {
+    wishes: Mutex<Wishes>,
+    earlier: Condvar,
+}
+
+impl Shared {
+    pub(super) fn start() -> Arc<Self> {
+        let shared = Arc::new(Self { wishes: Mutex::default(), earlier: Condvar::new() });
+        let thread = Arc::downgrade(&shared);
+        std::thread::Builder::new()
+            .name("curtail-timers".into())
+            .spawn(move || run(&thread))
+            .expect("a thread for the timers");
+        shared
+    }
+
+    pub(super) fn add(&self, wish: Wish) {
+        let first = self.wishes.lock().unwrap_or_else(PoisonError::into_inner).add(wish);
+        if first {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Waits for the first wish that is due, for a second at most.
+    fn next(&self) -> Option<Weak<dyn Due>> {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some(who) = wishes.take_due(now) {
+            return Some(who);
+        }
+        let wait = wishes.first().map_or(LOOK_UP, |first| (first - now).min(LOOK_UP));
+        // Whatever ends the wait, the caller asks again.
+        drop(self.earlier.wait_timeout(wishes, wait));
+        None
+    }
+}
+
+/// The thread: ends within a second of its last user.
+fn run(shared: &Weak<Shared>) {
+    while let Some(shared) = shared.upgrade() {
+        if let Some(who) = shared.next().and_then(|who| who.upgrade()) {
+            who.due();
+        }
+    }
+}
