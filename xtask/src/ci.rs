@@ -47,7 +47,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// About a minute's worth.
-const FUZZ_CASES: u32 = 10_000;
+const FUZZ_CASES: u32 = 100_000;
 
 /// Those that the minute of soaking is shared by: one that pulls and hedges, and one that pushes.
 fn policies() -> Vec<String> {

@@ -13,7 +13,7 @@ const TESTS: &[&str] = &["duration", "parse", "requests", "responses", "bodies",
 
 /// Runs so many cases of each; false if one fails.
 pub(crate) fn run(root: &Path, cases: u32) -> Result<bool> {
-    let mut args = vec!["test", "--quiet", "--workspace", "--lib"];
+    let mut args = vec!["test", "--quiet", "--workspace", "--no-fail-fast", "--lib"];
     args.extend(TESTS.iter().flat_map(|test| ["--test", *test]));
     let mut command = cargo::command(root, &args);
     command.env("PROPTEST_CASES", cases.to_string());

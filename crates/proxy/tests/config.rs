@@ -402,7 +402,7 @@ fn the_manual_names_every_key() {
     let tables = schema["$defs"].as_object().expect("tables").values();
     let keys = tables.filter_map(|table| table["properties"].as_object()).flat_map(|t| t.keys());
     for key in keys.filter(|key| !root.contains_key(*key)) {
-        let named = [format!("`{key}`"), format!(".{key}`"), format!("`{key} ")];
+        let named = [format!("`{key}`"), format!(".{key}`"), format!("`{key}.")];
         assert!(named.iter().any(|name| manual.contains(name)), "docs/proxy.md lacks {key}");
     }
 }
