@@ -119,18 +119,3 @@ impl LeafServer {
         serve::serve(self.listener, self.service, shutdown).await;
     }
 }
-
-/// Binds, announces by `tracing`, and serves until `shutdown` resolves.
-///
-/// # Errors
-///
-/// As [`LeafServer::bind`].
-pub async fn run(
-    config: LeafConfig,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), LeafServerError> {
-    let server = LeafServer::bind(config).await?;
-    tracing::info!("{}", server.announcement());
-    server.serve(shutdown).await;
-    Ok(())
-}

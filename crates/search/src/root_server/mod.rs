@@ -98,21 +98,6 @@ impl RootServer {
     }
 }
 
-/// Binds, announces by `tracing`, and serves until `shutdown` resolves.
-///
-/// # Errors
-///
-/// As [`RootServer::bind`].
-pub async fn run(
-    config: RootConfig,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), RootServerError> {
-    let server = RootServer::bind(config).await?;
-    tracing::info!("{}", server.announcement());
-    server.serve(shutdown).await;
-    Ok(())
-}
-
 fn cell(
     config: &RootConfig,
     shard: u32,
