@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub(crate) enum Stop {
     /// The input is wrong; the text names value and mend.
     BadInput(String),
+    /// A file is wrong; each line begins with its name, as compilers do, so that editors find it.
+    BadFile(String),
     /// The environment lacks something; the text says what.
     Lacking(String),
     /// A signal ended the work, and nothing of it is worth keeping.
@@ -18,6 +20,10 @@ pub(crate) fn code(done: Result<ExitCode, Stop>) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(Stop::BadInput(why)) => {
+            eprintln!("error: {why}");
+            ExitCode::from(2)
+        }
+        Err(Stop::BadFile(why)) => {
             eprintln!("{why}");
             ExitCode::from(2)
         }

@@ -71,7 +71,7 @@ fn plan(args: &Args) -> Result<Plan, Stop> {
     };
     let queries = match &args.queries {
         Some(file) => {
-            curtail_load::read_queries(file).map_err(|error| Stop::BadInput(error.to_string()))?
+            curtail_load::read_queries(file).map_err(|error| Stop::BadFile(error.to_string()))?
         }
         None => Vec::new(),
     };

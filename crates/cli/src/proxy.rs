@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         println!("{}", crate::json(&config::schema())?);
         return Ok(ExitCode::SUCCESS);
     };
-    let config = config::load(path).map_err(|errors| Stop::BadInput(errors.to_string()))?;
+    let config = config::load(path).map_err(|errors| Stop::BadFile(errors.to_string()))?;
     if args.check {
         report(&config);
         println!("{}: fine, {}", path.display(), summary(&config));

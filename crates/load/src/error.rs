@@ -26,9 +26,6 @@ pub enum TargetError {
     /// User information in front of the host.
     #[error("`{0}`: a name or password before the host is not supported; use a header")]
     UserInfo(String),
-    /// No port.
-    #[error("`{0}` has no port; write http://HOST:PORT/path, for instance with port 80")]
-    NoPort(String),
     /// The port is not a number from 1 to 65535.
     #[error("`{0}`: the port is not a number from 1 to 65535")]
     BadPort(String),

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use crate::error::TargetError;
 
-/// An address of the form `http://HOST:PORT/path`, with or without a query string. Without a path
-/// it is `/`.
+/// An address of the form `http://HOST:PORT/path`, with or without a query string. Without a port
+/// it is 80, without a path `/`.
 ///
 /// ```
 /// let target: curtail_load::Target = "http://127.0.0.1:8080/search?q=tail".parse()?;
@@ -79,7 +79,7 @@ impl FromStr for Target {
         }
         let host = clean_host(host).ok_or_else(|| TargetError::BadHost(shown()))?;
         let port = match port {
-            None | Some("") => return Err(TargetError::NoPort(shown())),
+            None | Some("") => 80,
             Some(port) => parse_port(port).ok_or_else(|| TargetError::BadPort(shown()))?,
         };
         if path.contains('#') {

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "POLICY,…")]
     policies: Vec<String>,
     /// Measured requests per load and policy
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     requests: Option<u64>,
     /// Shards of the index
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -140,7 +140,7 @@ impl Args {
             loads,
             policies: policies.collect::<Result<_, _>>()?,
             // A 99th percentile needs ten samples above it.
-            requests: self.requests.unwrap_or(1_050).max(1),
+            requests: self.requests.unwrap_or(1_050),
             shards: self.shards,
             replicas: self.replicas,
             slots: self.slots,

@@ -20,7 +20,7 @@ pub(super) fn build(plan: &Plan) -> Result<Built, Stop> {
     bar.set_message("reading the corpus");
     let source = plan.corpus.clone().map_or(Source::Default, Source::Path);
     let corpus = Corpus::load(&source, Limits::default())
-        .map_err(|error| Stop::BadInput(error.to_string()))?;
+        .map_err(|error| Stop::BadFile(error.to_string()))?;
     bar.finish_and_clear();
     for remark in corpus.remarks() {
         eprintln!("note: {remark}");
