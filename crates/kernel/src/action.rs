@@ -57,7 +57,7 @@ pub enum ShedReason {
     Expired,
 }
 
-/// Why the cell took a server down.
+/// Why the cell took a server out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EjectReason {
     /// Nothing listens there.
@@ -114,7 +114,13 @@ pub enum Action {
         /// Why.
         why: ShedReason,
     },
-    /// The cell took a server down and lost its copies. Close its connections, probe it, and send
+    /// A copy is lost and has ended: its server went down, or it stayed silent past the drain
+    /// time-out. Close its connection.
+    Lose {
+        /// The copy.
+        copy: CopyId,
+    },
+    /// The cell took a server out: it gets no new copies, those that run go on. Probe it, and send
     /// [`crate::Event::ServerUp`] when a probe succeeds.
     Eject {
         /// The server.

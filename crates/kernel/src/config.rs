@@ -94,7 +94,7 @@ pub struct Limits {
     pub timeout_ns: u64,
     /// A copy without an answer for so long has failed, in ns.
     pub attempt_timeout_ns: u64,
-    /// A copy that was given up and stays silent for so long is lost, and its server down, in ns.
+    /// A copy that was given up and stays silent for so long is lost, and its server out, in ns.
     pub drain_timeout_ns: u64,
     /// Can a server stop a copy? The kernel believes this.
     pub cancel: bool,
@@ -104,7 +104,7 @@ pub struct Limits {
     pub retry_budget: f64,
     /// Retries that may be saved up, and are there at the start.
     pub retry_reserve: u32,
-    /// Failures in a row that take a server down; 0 never does.
+    /// Failures in a row that take a server out; 0 never does.
     pub eject_after: u32,
 }
 

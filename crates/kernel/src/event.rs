@@ -37,10 +37,13 @@ pub enum Outcome {
     Bad,
     /// The connection ended before the answer did.
     Reset,
-    /// The server could not be connected to: it is down at once.
+    /// Nothing listens there: the server gets no new copies from now on.
     Refused,
     /// Something that is no answer.
     Malformed,
+    /// It ended on this side, for want of a descriptor or a port or because nobody wanted the rest
+    /// of its answer: that says nothing about the server.
+    Local,
 }
 
 /// One thing that happened.
@@ -96,7 +99,7 @@ pub enum Event {
         /// The server.
         server: ServerId,
     },
-    /// A server is gone: its copies are lost.
+    /// A server is gone: its copies are lost, each with an [`crate::Action::Lose`].
     ServerDown {
         /// The server.
         server: ServerId,

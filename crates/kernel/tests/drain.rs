@@ -23,14 +23,16 @@ fn abandoned_stream(w: &mut World) -> curtail_kernel::CopyId {
 }
 
 #[test]
-fn silence_takes_the_server_down() {
+fn silence_takes_the_server_out() {
     let mut w = world();
     let copy = abandoned_stream(&mut w);
     let server = w.model.copies[&copy].server;
     w.feed(DRAIN - 1, Event::Tick);
     assert_eq!(w.actions, []);
     w.feed(DRAIN, Event::Tick);
-    assert_eq!(w.actions, [Action::Eject { server, why: EjectReason::Silent }]);
+    let out = Action::Eject { server, why: EjectReason::Silent };
+    assert_eq!(w.actions, [Action::Lose { copy }, out]);
+    assert_eq!(w.cell.core().server(server).outstanding, 0);
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn copy_event(
     if (state.stopping && below(rng, 3) > 0) || below(rng, 64) == 0 {
         return Event::Stopped { copy };
     }
-    let bad = [Outcome::Bad, Outcome::Reset, Outcome::Refused, Outcome::Malformed];
+    let bad = [Outcome::Bad, Outcome::Reset, Outcome::Refused, Outcome::Malformed, Outcome::Local];
     let failed = trouble > 0 && below(rng, 10) < trouble;
     Event::Finished { copy, outcome: if failed { pick(rng, &bad) } else { Outcome::Good } }
 }

@@ -1,12 +1,13 @@
 //! What a cell reports, as metrics.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use curtail_kernel::{EjectReason, GroupId, ServerId, StartReason, StopReason};
-use curtail_runtime::{CopyEnd, CopyInfo, Observer, QueryEnd};
+use curtail_kernel::{GroupId, ServerId, StartReason, StopReason};
+use curtail_runtime::{CopyEnd, CopyInfo, Observer, QueryEnd, TakenOut};
 
 use crate::config::Cell;
-use crate::metrics::{CopyOutcome, Metrics, ReplicaMetrics, RequestOutcome};
+use crate::metrics::{CopyOutcome, Kind as _, Metrics, OutReason, ReplicaMetrics, RequestOutcome};
 use crate::state::Proxy;
 
 /// Watches one cell of a service.
@@ -16,12 +17,21 @@ pub(crate) struct Watcher {
     /// Shard of each group, server of each id, as the configuration counts them.
     shards: Vec<usize>,
     servers: Vec<usize>,
+    /// For the log.
+    name: String,
+    addresses: Vec<SocketAddr>,
 }
 
 impl Watcher {
-    pub(crate) fn new(metrics: &Arc<Metrics>, service: usize, cell: &Cell) -> Self {
-        let metrics = Arc::clone(metrics);
-        Self { metrics, service, shards: cell.shards.clone(), servers: cell.servers.clone() }
+    pub(crate) fn new(metrics: &Arc<Metrics>, service: usize, name: &str, cell: &Cell) -> Self {
+        Self {
+            metrics: Arc::clone(metrics),
+            service,
+            shards: cell.shards.clone(),
+            servers: cell.servers.clone(),
+            name: name.into(),
+            addresses: cell.addresses.clone(),
+        }
     }
 
     fn replica(&self, copy: CopyInfo) -> &ReplicaMetrics {
@@ -70,10 +80,22 @@ impl Observer for Watcher {
         service.request_duration.record_ns(took_ns);
     }
 
-    fn ejected(&self, server: ServerId, why: EjectReason) {
-        let server = self.servers[server.index()];
-        self.metrics.server(self.service, server).ejections.inc(why);
-        tracing::warn!(service = self.service, server, ?why, "server taken down");
+    fn taken_out(&self, server: ServerId, why: TakenOut) {
+        let reason = OutReason::from(why);
+        self.metrics.server(self.service, self.servers[server.index()]).ejections.inc(reason);
+        let (service, server, reason) =
+            (&*self.name, self.addresses[server.index()], reason.text());
+        match why {
+            TakenOut::Ejected(_) => tracing::warn!(service, %server, reason, "server taken out"),
+            TakenOut::Probes(last) => {
+                tracing::warn!(service, %server, reason, probe = %last, "server taken out");
+            }
+        }
+    }
+
+    fn returned(&self, server: ServerId) {
+        let (service, server) = (&*self.name, self.addresses[server.index()]);
+        tracing::info!(service, %server, "server is back");
     }
 }
 

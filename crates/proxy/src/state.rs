@@ -80,7 +80,11 @@ fn start(
     timers: &Timers,
     seed: u64,
 ) -> Result<Service, curtail_kernel::ConfigError> {
-    let settings = Settings { piece_timeout: service.drain_timeout, ..Settings::default() };
+    let settings = Settings {
+        piece_timeout: service.drain_timeout,
+        unwanted_timeout: service.drain_timeout,
+        ..Settings::default()
+    };
     let layout = service.cells();
     let mut cells = Vec::with_capacity(layout.cells.len());
     for (number, cell) in layout.cells.into_iter().enumerate() {
@@ -88,7 +92,7 @@ fn start(
         let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
         let kernel = service.policy.build(&cell.topology, service.limits(), rng)?;
         let transport = Http::new(cell.addresses.iter().copied(), settings);
-        let watcher = Watcher::new(metrics, at, &cell);
+        let watcher = Watcher::new(metrics, at, &service.name, &cell);
         cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
     }
     Ok(Service {

@@ -67,13 +67,13 @@ async fn an_answer_that_breaks_off_never_ends_cleanly() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_replica_is_taken_down_never_ends_cleanly() {
+async fn an_answer_whose_replica_is_taken_out_comes_to_its_end() {
     let well = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&well);
     let backend = Backend::new(move |seen| match seen.line() {
         "GET /health HTTP/1.1" if state.load(Ordering::SeqCst) => vec![say(HELLO)],
         "GET /health HTTP/1.1" => vec![say("HTTP/1.1 500 Ill\r\ncontent-length: 0\r\n\r\n")],
-        _ => vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang],
+        _ => vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Gate, say("0\r\n\r\n")],
     })
     .await;
     let health = "health = { path = \"/health\", interval = \"5ms\" }";
@@ -82,9 +82,13 @@ async fn an_answer_whose_replica_is_taken_down_never_ends_cleanly() {
     client.ask("/").await;
     client.hears("hello").await;
     well.store(false, Ordering::SeqCst);
+    proxy.up(0).await;
+    backend.open(1);
     let answer = client.answer().await;
-    assert!(!answer.whole, "half of it went for the whole: {answer:?}");
+    assert!(answer.whole, "{answer:?}");
     proxy.idle().await;
+    let out = proxy.metric("curtail_ejections_total", &[("reason", "probes")]).await;
+    assert!(out > 0.5, "{out} ejections");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ pub enum QueryError<R> {
     NoReplica,
     /// Every copy failed, and it may not be sent again.
     Failed {
-        /// What the last server said, where it said that it failed.
+        /// What the last server said that answered, though it was that it failed.
         response: Option<R>,
     },
     /// The cell is gone.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::answer::{Answer, QueryError};
 use crate::inner::Inner;
-use crate::observe::{NoObserver, Observer};
+use crate::observe::{NoObserver, Observer, ProbeFailure, TakenOut};
 use crate::timers::Timers;
 use crate::transport::Transport;
 
@@ -101,14 +101,16 @@ impl<T: Transport> Cell<T> {
         self.inner.feed(&Event::ServerUp { server });
     }
 
-    /// A server gets no new copies.
+    /// A server gets no new copies; those that run go on.
     pub fn server_draining(&self, server: ServerId) {
         self.inner.feed(&Event::ServerDraining { server });
+        self.transport().close_idle(server);
     }
 
     /// A server is gone, its copies are lost.
     pub fn server_down(&self, server: ServerId) {
-        self.inner.server_down(server);
+        self.inner.feed(&Event::ServerDown { server });
+        self.transport().close_idle(server);
     }
 
     /// Changes the limits.
@@ -125,6 +127,18 @@ impl<T: Transport> Cell<T> {
     #[must_use]
     pub fn live_queries(&self) -> usize {
         self.inner.live_queries()
+    }
+
+    /// Its probes failed: the server gets no new copies, those that run go on.
+    pub(crate) fn fails_probes(&self, server: ServerId, why: ProbeFailure) {
+        self.inner.feed(&Event::ServerDraining { server });
+        self.inner.taken_out(server, TakenOut::Probes(why));
+    }
+
+    /// A probe succeeded on a server that was out.
+    pub(crate) fn passes_probes(&self, server: ServerId) {
+        self.inner.feed(&Event::ServerUp { server });
+        self.inner.returned(server);
     }
 
     /// The transport.

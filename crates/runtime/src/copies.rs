@@ -1,6 +1,6 @@
 //! The copies in flight, by the kernel's slot.
 
-use curtail_kernel::{CopyId, QueryId, ServerId, Timestamp};
+use curtail_kernel::{CopyId, QueryId, Timestamp};
 use tokio::task::AbortHandle;
 
 use crate::observe::CopyInfo;
@@ -17,8 +17,7 @@ pub(crate) struct Flight {
     pub(crate) heard: bool,
     /// Not there yet while the task is being started.
     task: Option<AbortHandle>,
-    /// It is to be aborted as soon as there is a task.
-    doomed: bool,
+    told_to_stop: bool,
 }
 
 impl Flight {
@@ -38,19 +37,23 @@ impl Flight {
             won: false,
             heard: false,
             task: None,
-            doomed: false,
+            told_to_stop: false,
         }
     }
 
     pub(crate) fn abort(&mut self) {
-        match &self.task {
-            Some(task) => task.abort(),
-            None => self.doomed = true,
+        self.told_to_stop = true;
+        if let Some(task) = &self.task {
+            task.abort();
         }
     }
 
+    pub(crate) fn is_told_to_stop(&self) -> bool {
+        self.told_to_stop
+    }
+
     pub(crate) fn runs_as(&mut self, task: AbortHandle) {
-        if self.doomed {
+        if self.told_to_stop {
             task.abort();
         }
         self.task = Some(task);
@@ -79,11 +82,5 @@ impl Copies {
     pub(crate) fn remove(&mut self, copy: CopyId) -> Option<Flight> {
         self.get(copy)?;
         self.flights[copy.slot as usize].take()
-    }
-
-    /// Takes the copies on a server.
-    pub(crate) fn take_on(&mut self, server: ServerId) -> Vec<Flight> {
-        let here = |flight: &mut Flight| flight.info.server == server;
-        self.flights.iter_mut().filter_map(|entry| entry.take_if(here)).collect()
     }
 }

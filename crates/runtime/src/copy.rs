@@ -1,5 +1,6 @@
 //! The task of one copy.
 
+use std::cell::Cell;
 use std::sync::{Arc, Weak};
 
 use curtail_kernel::{CopyId, Outcome, ServerId};
@@ -36,6 +37,10 @@ impl<T: Transport> Guard<T> {
 impl<T: Transport> Drop for Guard<T> {
     fn drop(&mut self) {
         if self.ended {
+        } else if SPAWNING.get() {
+            // The runtime has shut down. To report the end would start the next copy, to end here
+            // as well, one level of the stack deeper.
+            self.inner.close();
         } else if std::thread::panicking() {
             // A bug in the transport: to the kernel, the server failed.
             self.inner.finished(self.copy, Outcome::Malformed, None);
@@ -43,6 +48,19 @@ impl<T: Transport> Drop for Guard<T> {
             self.inner.stopped(self.copy);
         }
     }
+}
+
+thread_local! {
+    /// A task is being started on this thread.
+    static SPAWNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Starts a task, and knows it if the runtime drops it at once.
+pub(crate) fn spawning<V>(spawn: impl FnOnce() -> V) -> V {
+    SPAWNING.set(true);
+    let spawned = spawn();
+    SPAWNING.set(false);
+    spawned
 }
 
 /// Sends the copy and reports what becomes of it.
@@ -55,7 +73,9 @@ pub(crate) async fn run<T: Transport>(guard: Guard<T>, launch: Launch<T::Request
         Err(failure) => guard.finished(failure.into(), None),
         Ok(Head { response, good, tail: None }) => guard.finished(verdict(good), Some(response)),
         Ok(Head { response, good, tail: Some(tail) }) => {
-            guard.inner.responded(copy, good, response);
+            if !guard.inner.responded(copy, good, response) {
+                return;
+            }
             match tail.await {
                 Ok(()) => guard.finished(verdict(good), None),
                 Err(failure) => guard.finished(failure.into(), None),

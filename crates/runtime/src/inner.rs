@@ -1,11 +1,12 @@
 //! What a cell's clones share: the kernel under its lock, and the tables that name its queries and
 //! copies.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, Core, Event, FailReason, Outcome, QueryId, Scheduler, ServerId,
-    Timestamp,
+    Action, Arrive, CopyId, Core, EjectReason, Event, FailReason, Outcome, QueryId, Scheduler,
+    ServerId, Timestamp,
 };
 use tokio::runtime::Handle;
 
@@ -14,10 +15,11 @@ use crate::cell::Query;
 use crate::clock::Clock;
 use crate::copies::{Copies, Flight};
 use crate::copy::{self, Launch};
-use crate::observe::{CopyEnd, CopyInfo, Observer, QueryEnd};
+use crate::observe::{CopyEnd, CopyInfo, Observer, QueryEnd, TakenOut};
 use crate::queries::{Queries, Sender};
 use crate::timers::{Due, Timers};
 use crate::transport::{Listener, Transport};
+use crate::wakes::Wakes;
 
 pub(crate) struct Inner<T: Transport> {
     pub(crate) transport: T,
@@ -25,6 +27,8 @@ pub(crate) struct Inner<T: Transport> {
     clock: Clock,
     timers: Timers,
     runtime: Handle,
+    /// The runtime has shut down: it starts no more tasks.
+    closed: AtomicBool,
     observer: Box<dyn Observer>,
     me: Weak<Self>,
 }
@@ -33,8 +37,19 @@ struct State<T: Transport> {
     kernel: Box<dyn Scheduler>,
     queries: Queries<T>,
     copies: Copies,
-    /// When the timers will wake us.
-    armed: Timestamp,
+    wakes: Wakes,
+}
+
+/// What is done once the lock is released.
+struct Effects<R> {
+    launches: Vec<Launch<R>>,
+    taken_out: Vec<(ServerId, EjectReason)>,
+}
+
+impl<R> Default for Effects<R> {
+    fn default() -> Self {
+        Self { launches: Vec::new(), taken_out: Vec::new() }
+    }
 }
 
 /// A copy that the event at hand is about.
@@ -57,7 +72,7 @@ impl<T: Transport> Inner<T> {
             kernel,
             queries: Queries::new(),
             copies: Copies::default(),
-            armed: Timestamp::NEVER,
+            wakes: Wakes::default(),
         };
         Arc::new_cyclic(|me| Self {
             transport,
@@ -65,6 +80,7 @@ impl<T: Transport> Inner<T> {
             clock: Clock::new(),
             timers,
             runtime: Handle::current(),
+            closed: AtomicBool::new(false),
             observer,
             me: Weak::clone(me),
         })
@@ -108,22 +124,23 @@ impl<T: Transport> Inner<T> {
         self.handle(state, now, event, None);
     }
 
-    pub(crate) fn server_down(&self, server: ServerId) {
+    /// The head of an answer whose rest is still to come. False when the copy need not go on: one
+    /// that was told to stop cannot bring the rest.
+    pub(crate) fn responded(&self, copy: CopyId, good: bool, response: T::Response) -> bool {
         let mut state = self.lock();
-        let now = self.clock.now();
-        self.lose(&mut state, now, server);
-        self.handle(state, now, &Event::ServerDown { server }, None);
-    }
-
-    pub(crate) fn responded(&self, copy: CopyId, good: bool, response: T::Response) {
-        let mut state = self.lock();
-        if state.copies.get(copy).is_none() {
-            return;
+        if state.copies.get(copy).is_none_or(|flight| flight.is_told_to_stop()) {
+            return false;
         }
         let ending = Ending { copy, flight: None, response: Some(response) };
         let ending = if good { Some(ending) } else { self.hold(&mut state, ending) };
         let now = self.clock.now();
         self.handle(state, now, &Event::Responded { copy, good }, ending);
+        true
+    }
+
+    /// A task was torn down before it ran: the runtime takes no more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn finished(&self, copy: CopyId, outcome: Outcome, response: Option<T::Response>) {
@@ -155,7 +172,9 @@ impl<T: Transport> Inner<T> {
         let (query, ticket) = (flight.query, flight.ticket);
         let pending = state.queries.get(query).filter(|pending| pending.ticket == ticket)?;
         flight.heard = true;
-        pending.held = ending.response.map(|response| (ending.copy, response));
+        if ending.response.is_some() {
+            pending.held = ending.response;
+        }
         None
     }
 
@@ -167,14 +186,14 @@ impl<T: Transport> Inner<T> {
         mut ending: Ending<T>,
         end: CopyEnd,
     ) {
-        let mut launches = Vec::new();
-        self.decide(&mut state, now, event, Some(&mut ending), &mut launches);
+        let mut effects = Effects::default();
+        self.decide(&mut state, now, event, Some(&mut ending), &mut effects);
         if let Some(flight) = ending.flight {
             let ran = now.since(flight.started);
             self.observer.copy_ended(flight.info, end, flight.won, ran);
         }
         drop(state);
-        self.launch(launches);
+        self.carry_out(effects);
     }
 
     fn handle(
@@ -184,22 +203,22 @@ impl<T: Transport> Inner<T> {
         event: &Event,
         mut ending: Option<Ending<T>>,
     ) {
-        let mut launches = Vec::new();
-        self.decide(&mut state, now, event, ending.as_mut(), &mut launches);
+        let mut effects = Effects::default();
+        self.decide(&mut state, now, event, ending.as_mut(), &mut effects);
         drop(state);
         // Answers that nobody took are dropped here, outside of the lock.
         drop(ending);
-        self.launch(launches);
+        self.carry_out(effects);
     }
 
-    /// Feeds the kernel and does what it says, but for starting tasks.
+    /// Feeds the kernel and does what it says, but for what takes longer than a lock should.
     fn decide(
         &self,
         state: &mut State<T>,
         now: Timestamp,
         event: &Event,
         mut ending: Option<&mut Ending<T>>,
-        launches: &mut Vec<Launch<T::Request>>,
+        effects: &mut Effects<T::Request>,
     ) {
         let State { kernel, queries, copies, .. } = state;
         for action in kernel.handle(now, event) {
@@ -216,7 +235,11 @@ impl<T: Transport> Inner<T> {
                     let ticket = pending.ticket;
                     let flight = Flight::new(copy, (query, ticket), info, now);
                     copies.add(copy, flight);
-                    launches.push(Launch { copy, server, request: pending.request.clone() });
+                    effects.launches.push(Launch {
+                        copy,
+                        server,
+                        request: pending.request.clone(),
+                    });
                 }
                 Action::Stop { copy, why } => {
                     if let Some(flight) = copies.get(copy) {
@@ -231,7 +254,7 @@ impl<T: Transport> Inner<T> {
                 Action::Fail { query, why, copy } => {
                     // A copy that failed and still runs has only been silent for too long.
                     let silent = copy.is_some_and(|copy| copies.get(copy).is_some());
-                    self.fail(queries, query, why, copy.map(|copy| (copy, silent)), now);
+                    self.fail(queries, query, why, silent, now);
                 }
                 Action::Shed { query, why } => {
                     if let Some(pending) = queries.remove(query) {
@@ -240,10 +263,14 @@ impl<T: Transport> Inner<T> {
                         let _ = pending.reply.send(Err(QueryError::from_shed(why)));
                     }
                 }
-                Action::Eject { server, why } => {
-                    self.observer.ejected(server, why);
-                    self.lose_from(copies, now, server);
+                Action::Lose { copy } => {
+                    if let Some(mut flight) = copies.remove(copy) {
+                        flight.abort();
+                        let ran = now.since(flight.started);
+                        self.observer.copy_ended(flight.info, CopyEnd::Lost, flight.won, ran);
+                    }
                 }
+                Action::Eject { server, why } => effects.taken_out.push((server, why)),
             }
         }
         self.arm(state);
@@ -282,50 +309,53 @@ impl<T: Transport> Inner<T> {
         queries: &mut Queries<T>,
         query: QueryId,
         why: FailReason,
-        copy: Option<(CopyId, bool)>,
+        silent: bool,
         now: Timestamp,
     ) {
         let Some(pending) = queries.remove(query) else { return };
         let took = now.since(pending.arrived);
         self.observer.query_ended(pending.group, QueryEnd::Failed(why), took);
-        let last = |of: &CopyId| copy.is_some_and(|(copy, _)| copy == *of);
-        let held = pending.held.filter(|(of, _)| last(of)).map(|(_, response)| response);
-        let silent = held.is_none() && copy.is_some_and(|(_, silent)| silent);
+        let silent = pending.held.is_none() && silent;
         let why = if silent && why == FailReason::CopyFailed { FailReason::Timeout } else { why };
-        let _ = pending.reply.send(Err(QueryError::from_fail(why, held)));
-    }
-
-    fn lose(&self, state: &mut State<T>, now: Timestamp, server: ServerId) {
-        self.lose_from(&mut state.copies, now, server);
-    }
-
-    /// A server went down: the kernel has ended its copies, so their tasks are of no use.
-    fn lose_from(&self, copies: &mut Copies, now: Timestamp, server: ServerId) {
-        for mut flight in copies.take_on(server) {
-            flight.abort();
-            let ran = now.since(flight.started);
-            self.observer.copy_ended(flight.info, CopyEnd::Lost, flight.won, ran);
-        }
-        self.transport.server_down(server);
+        let _ = pending.reply.send(Err(QueryError::from_fail(why, pending.held)));
     }
 
     fn arm(&self, state: &mut State<T>) {
         let next = state.kernel.next_deadline();
-        if next < state.armed
-            && let Some(at) = self.clock.instant(next)
+        if let Some(at) = self.clock.instant(next)
+            && state.wakes.add(next)
         {
-            state.armed = next;
             self.timers.wake(at, Weak::clone(&self.me) as Weak<dyn Due>);
         }
+    }
+
+    fn carry_out(&self, effects: Effects<T::Request>) {
+        for (server, why) in effects.taken_out {
+            self.taken_out(server, TakenOut::Ejected(why));
+        }
+        self.launch(effects.launches);
+    }
+
+    pub(crate) fn taken_out(&self, server: ServerId, why: TakenOut) {
+        self.observer.taken_out(server, why);
+        self.transport.close_idle(server);
+    }
+
+    pub(crate) fn returned(&self, server: ServerId) {
+        self.observer.returned(server);
     }
 
     /// Starts the tasks of new copies. Outside of the lock, as a runtime that shuts down drops a
     /// task at once, and its end is reported to us.
     fn launch(&self, launches: Vec<Launch<T::Request>>) {
         for launch in launches {
+            if self.closed.load(Ordering::Relaxed) {
+                return;
+            }
             let Some(me) = self.me.upgrade() else { return };
             let copy = launch.copy;
-            let task = self.runtime.spawn(copy::run(copy::Guard::new(me, copy), launch));
+            let guard = copy::Guard::new(me, copy);
+            let task = copy::spawning(|| self.runtime.spawn(copy::run(guard, launch)));
             match self.lock().copies.get(copy) {
                 Some(flight) => flight.runs_as(task.abort_handle()),
                 // It has ended, or was lost with its server, in the meantime.
@@ -346,7 +376,7 @@ impl<T: Transport> Inner<T> {
 impl<T: Transport> Due for Inner<T> {
     fn due(&self) {
         let mut state = self.lock();
-        state.armed = Timestamp::NEVER;
+        state.wakes.woken();
         let now = self.clock.now();
         if state.kernel.next_deadline() <= now {
             self.handle(state, now, &Event::Tick, None);

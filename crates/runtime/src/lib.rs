@@ -50,10 +50,11 @@ mod queries;
 mod services;
 mod timers;
 mod transport;
+mod wakes;
 
 pub use answer::{Answer, QueryError};
 pub use cell::{Cell, Query, Reply};
-pub use observe::{CopyEnd, CopyInfo, NoObserver, Observer, QueryEnd};
+pub use observe::{CopyEnd, CopyInfo, NoObserver, Observer, ProbeFailure, QueryEnd, TakenOut};
 pub use services::{ReplicaGroup, Services};
 pub use timers::Timers;
 pub use transport::{CopyHandle, Failure, Head, Tail, Transport};

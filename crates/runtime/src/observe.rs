@@ -1,4 +1,6 @@
-//! What metrics want to know. Called under the cell's lock: count, and return.
+//! What metrics want to know. Mostly called under the cell's lock: count, and return.
+
+use std::fmt;
 
 use curtail_kernel::{
     EjectReason, FailReason, GroupId, Outcome, Role, ServerId, ShedReason, StartReason, StopReason,
@@ -22,7 +24,7 @@ pub enum CopyEnd {
     Finished(Outcome),
     /// It was told to stop, and has.
     Stopped,
-    /// Its server went down.
+    /// Its server went down, or was silent past the drain time-out.
     Lost,
 }
 
@@ -44,6 +46,42 @@ pub enum QueryEnd {
     Abandoned,
 }
 
+/// What a probe met instead of a healthy server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeFailure {
+    /// Nothing listens.
+    Refused,
+    /// The way to it is broken, or the connection broke.
+    Reset,
+    /// No answer in time.
+    Silent,
+    /// Something that is no answer.
+    Malformed,
+    /// An answer that says that the server failed.
+    Status(u16),
+}
+
+impl fmt::Display for ProbeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => f.write_str("connection refused"),
+            Self::Reset => f.write_str("connection broken"),
+            Self::Silent => f.write_str("no answer in time"),
+            Self::Malformed => f.write_str("not an HTTP answer"),
+            Self::Status(status) => write!(f, "status {status}"),
+        }
+    }
+}
+
+/// Why a server was taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenOut {
+    /// By the kernel, for what its copies met.
+    Ejected(EjectReason),
+    /// Its probes failed, the last one like this.
+    Probes(ProbeFailure),
+}
+
 /// Watches a cell. All spans in ns.
 pub trait Observer: Send + Sync + 'static {
     /// A copy started.
@@ -61,8 +99,11 @@ pub trait Observer: Send + Sync + 'static {
     /// A query ended, `took_ns` after its arrival.
     fn query_ended(&self, _group: GroupId, _end: QueryEnd, _took_ns: u64) {}
 
-    /// The kernel took a server down.
-    fn ejected(&self, _server: ServerId, _why: EjectReason) {}
+    /// A server gets no new copies from now on. Not called under the lock.
+    fn taken_out(&self, _server: ServerId, _why: TakenOut) {}
+
+    /// A server gets copies again. Not called under the lock.
+    fn returned(&self, _server: ServerId) {}
 }
 
 /// Watches nothing.

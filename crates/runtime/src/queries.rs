@@ -1,6 +1,6 @@
 //! The queries of a cell that have not ended: a slab whose indices are the kernel's names.
 
-use curtail_kernel::{CopyId, GroupId, QueryId, Timestamp};
+use curtail_kernel::{GroupId, QueryId, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::answer::{Answer, QueryError};
@@ -20,7 +20,7 @@ pub(crate) struct Pending<T: Transport> {
     pub(crate) started: Option<Timestamp>,
     pub(crate) copies: u32,
     /// A bad answer, kept in case no copy gives a good one.
-    pub(crate) held: Option<(CopyId, T::Response)>,
+    pub(crate) held: Option<T::Response>,
     /// Tells a later user of the same index from this one.
     pub(crate) ticket: u64,
 }

@@ -9,12 +9,14 @@ use curtail_kernel::{CopyId, Outcome, ServerId};
 /// Why a server gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It could not be connected to.
+    /// Nothing listens there.
     Refused,
     /// The connection ended before the answer did.
     Reset,
     /// It sent something that is no answer.
     Malformed,
+    /// It ended on this side, for a reason that says nothing about the server.
+    Local,
 }
 
 impl From<Failure> for Outcome {
@@ -23,6 +25,7 @@ impl From<Failure> for Outcome {
             Failure::Refused => Self::Refused,
             Failure::Reset => Self::Reset,
             Failure::Malformed => Self::Malformed,
+            Failure::Local => Self::Local,
         }
     }
 }
@@ -112,6 +115,6 @@ pub trait Transport: Send + Sync + 'static {
         copy: CopyHandle,
     ) -> impl Future<Output = Result<Head<Self::Response>, Failure>> + Send;
 
-    /// A server went down: close what is open to it. Its copies are dropped by the cell.
-    fn server_down(&self, _server: ServerId) {}
+    /// A server was taken out: close what is open to it and not in use.
+    fn close_idle(&self, _server: ServerId) {}
 }

@@ -52,6 +52,10 @@ impl CopyState {
         given_up: false,
         timed: false,
     };
+
+    fn is_on(&self, server: ServerId) -> bool {
+        self.serial != ENDED && self.server == server
+    }
 }
 
 impl Copies {
@@ -133,10 +137,16 @@ impl Copies {
 
     /// The copies on a server, newest first. For the rare case that it goes down.
     pub(crate) fn on(&self, server: ServerId) -> Vec<u32> {
-        let live = |slot: &u32| self.get(*slot).serial != ENDED && self.get(*slot).server == server;
-        let mut found: Vec<u32> = (0..self.slab.len() as u32).filter(live).collect();
+        let here = |slot: &u32| self.get(*slot).is_on(server);
+        let mut found: Vec<u32> = (0..self.slab.len() as u32).filter(here).collect();
         found.sort_by_key(|&slot| core::cmp::Reverse(self.get(slot).serial));
         found
+    }
+
+    /// Does anybody wait for a copy on this server? For servers that are in trouble: it looks at
+    /// every copy of the cell.
+    pub(crate) fn awaited_on(&self, server: ServerId) -> bool {
+        self.slab.iter().any(|copy| copy.is_on(server) && !copy.given_up && !copy.stopping)
     }
 }
 

@@ -212,6 +212,13 @@ impl Core {
         })
     }
 
+    /// Does anybody wait for a copy on this server, or for the rest of its answer? Once a server
+    /// answers no probes and this is false, its copies hold slots for nobody.
+    #[must_use]
+    pub fn is_awaited(&self, server: ServerId) -> bool {
+        self.copies.awaited_on(server)
+    }
+
     /// The query that a copy may still answer.
     #[must_use]
     pub fn query_of(&self, copy: CopyId) -> Option<QueryId> {

@@ -132,8 +132,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let state = &mut self.core.queries[query.index()];
         state.failed = Some((failed, server));
         state.may_duplicate = false;
-        if state.copies > 0 {
+        if self.core.copies_of(query).any(|copy| !copy.stopping) {
             // The other copy is the retry: where both fail, two servers have failed the query.
+            let state = &mut self.core.queries[query.index()];
             state.retries = state.retries.saturating_add(1);
         }
         self.hedge.recount(&self.core, query);
@@ -202,10 +203,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
+    /// Takes a server out. Its copies run on: whatever befell one of them, others may be inside of
+    /// a good answer, and they hold slots of a machine that may well be at work.
     pub(super) fn eject(&mut self, server: ServerId, why: EjectReason) {
-        if self.core.servers[server.index()].health != Health::Down {
+        if self.core.servers[server.index()].health == Health::Up {
             self.core.out.push(Action::Eject { server, why });
-            self.server_down(server);
+            self.server_draining(server);
         }
     }
 
@@ -226,12 +229,18 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             return;
         }
         for slot in self.core.copies.on(server) {
-            if self.core.copies.get(slot).query != NONE {
-                self.copy_failed(slot);
-            }
-            self.release(slot);
+            self.lose(slot);
         }
         self.look_again(server);
+    }
+
+    /// A copy has ended, as far as anybody can tell.
+    fn lose(&mut self, slot: u32) {
+        if self.core.copies.get(slot).query != NONE {
+            self.copy_failed(slot);
+        }
+        self.core.out.push(Action::Lose { copy: self.core.copies.id(slot) });
+        self.release(slot);
     }
 
     /// A server left: whose queries nobody can serve any more, and who may serve those that
@@ -272,14 +281,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         while let Some((_, query)) = due(self.core.deadlines.first(0)) {
             self.expired(QueryId(query));
         }
-        // Servers are judged once all of their late copies are known: one that goes down takes its
-        // copies along.
+        // Servers are judged once all late copies are known: no copy is sent again to a server that
+        // is about to be taken out.
         let mut late = Vec::new();
         while let Some((_, slot)) = due(self.core.patience.first(0)) {
             self.core.end_patience(slot);
             let copy = *self.core.copies.get(slot);
             let silent = copy.given_up || copy.stopping;
-            if !silent {
+            if silent {
+                self.lose(slot);
+            } else {
                 self.copy_failed(slot);
                 self.give_up(slot);
             }

@@ -180,6 +180,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         match outcome {
             Outcome::Good => self.core.servers[server.index()].failures = 0,
             Outcome::Refused => self.eject(server, EjectReason::Refused),
+            Outcome::Local => {}
             // A copy that we cut off looks like a reset: that is not the server's failure.
             Outcome::Reset if stopping => {}
             _ => self.count_failure(server),

@@ -1,10 +1,10 @@
 //! What the referee believes: servers, queries and copies, in plain maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, FailReason, GroupId, Limits, Outcome, Policy,
-    QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
+    Action, Arrive, CopyId, EjectReason, Event, FailReason, GroupId, Limits, NEVER_NS, Outcome,
+    Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct Model {
     next_serial: u64,
     /// The answer that the event at hand must bring.
     due: Option<(QueryId, CopyId)>,
+    /// The copies that the event at hand must report as lost.
+    lost: BTreeSet<CopyId>,
 }
 
 impl Model {
@@ -68,6 +70,7 @@ impl Model {
             retries: 0,
             next_serial: 0,
             due: None,
+            lost: BTreeSet::new(),
         }
     }
 
@@ -194,7 +197,20 @@ impl Model {
         for copy in lost {
             self.copy_failed(copy);
             self.copies.remove(&copy);
+            self.lost.insert(copy);
         }
+    }
+
+    /// A copy that went down with its server, or that nobody waits for and that was silent.
+    fn check_lost(&mut self, copy: CopyId) {
+        if self.lost.remove(&copy) {
+            return;
+        }
+        assert_ne!(self.limits.drain_timeout_ns, NEVER_NS, "silent for how long?");
+        let state = &self.copies[&copy];
+        assert!(state.stopping || state.query.is_none(), "somebody waits for it");
+        self.copy_failed(copy);
+        self.copies.remove(&copy);
     }
 
     fn end(&mut self, query: QueryId) {
@@ -225,10 +241,11 @@ impl Model {
             }
             Action::Fail { query, why, copy } => self.fail(query, why, copy),
             Action::Shed { query, why } => self.shed(query, why),
+            Action::Lose { copy } => self.check_lost(copy),
             Action::Eject { server, why } => {
-                assert_ne!(self.up[server.index()], Health::Down, "ejected twice");
+                assert!(self.is_up(server), "ejected twice");
                 assert!(why != EjectReason::Failures || self.limits.eject_after > 0);
-                self.lose(server);
+                self.up[server.index()] = Health::Draining;
             }
         }
     }
@@ -236,6 +253,7 @@ impl Model {
     /// The event at hand is over: an answer that was due has come.
     pub fn settled(&self) {
         assert_eq!(self.due, None, "a good answer was ignored");
+        assert!(self.lost.is_empty(), "{:?} were not reported as lost", self.lost);
     }
 
     fn check_start(

@@ -144,7 +144,7 @@ impl Builder {
         r.register("server_up", "May the server get queries", self.up);
         r.register("server_busy", "Copies that the server holds", self.busy);
         r.register("server_slots", "Copies that the server may hold", self.slots);
-        r.register("ejections", "Times that the server was taken down", self.ejections);
+        r.register("ejections", "Times that the server was taken out", self.ejections);
         r.register("connections", "Client connections that are open", self.connections);
         r.register("connections_accepted", "Client connections so far", self.accepted);
         r.register("rejected", "Connections and requests turned away", self.rejected);

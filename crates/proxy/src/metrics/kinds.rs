@@ -1,6 +1,7 @@
 //! The label values that are known in advance.
 
 use curtail_kernel::{EjectReason, Outcome, Role, StartReason, StopReason};
+use curtail_runtime::TakenOut;
 
 use crate::route::NoTarget;
 
@@ -71,9 +72,11 @@ pub enum CopyOutcome {
     Refused,
     /// Something that is no answer.
     Malformed,
+    /// It ended on the proxy's side, for a reason that says nothing about the server.
+    Local,
     /// It was told to stop, and did.
     Stopped,
-    /// Its server went down.
+    /// Its server went down, or was silent past the drain time-out.
     Lost,
 }
 
@@ -85,6 +88,31 @@ impl From<Outcome> for CopyOutcome {
             Outcome::Reset => Self::Reset,
             Outcome::Refused => Self::Refused,
             Outcome::Malformed => Self::Malformed,
+            Outcome::Local => Self::Local,
+        }
+    }
+}
+
+/// Why a server was taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutReason {
+    /// Nothing listened when a copy was to be sent.
+    Refused,
+    /// Too many failures in a row.
+    Failures,
+    /// A copy that was given up stayed silent past `drain_timeout`.
+    Silent,
+    /// Its probes failed.
+    Probes,
+}
+
+impl From<TakenOut> for OutReason {
+    fn from(why: TakenOut) -> Self {
+        match why {
+            TakenOut::Ejected(EjectReason::Refused) => Self::Refused,
+            TakenOut::Ejected(EjectReason::Failures) => Self::Failures,
+            TakenOut::Ejected(EjectReason::Silent) => Self::Silent,
+            TakenOut::Probes(_) => Self::Probes,
         }
     }
 }
@@ -171,6 +199,7 @@ kinds! {
         Reset => "reset",
         Refused => "refused",
         Malformed => "malformed",
+        Local => "local",
         Stopped => "stopped",
         Lost => "lost",
     }
@@ -195,7 +224,12 @@ kinds! {
     }
     Role { Primary => "primary", Duplicate => "duplicate" }
     StopReason { Cleanup => "cleanup", Preemption => "preemption" }
-    EjectReason { Refused => "refused", Failures => "failures", Silent => "silent" }
+    OutReason {
+        Refused => "refused",
+        Failures => "failures",
+        Silent => "silent",
+        Probes => "probes",
+    }
 }
 
 #[cfg(test)]
@@ -217,6 +251,6 @@ mod tests {
         ordered::<StartReason>();
         ordered::<Role>();
         ordered::<StopReason>();
-        ordered::<EjectReason>();
+        ordered::<OutReason>();
     }
 }

@@ -26,12 +26,12 @@ mod build;
 mod kinds;
 mod series;
 
-use curtail_kernel::{EjectReason, Role, StartReason, StopReason};
+use curtail_kernel::{Role, StartReason, StopReason};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-pub use kinds::{CopyOutcome, Kind, Rejection, RequestOutcome, StatusClass};
+pub use kinds::{CopyOutcome, Kind, OutReason, Rejection, RequestOutcome, StatusClass};
 pub use series::{Counters, Durations, Seconds};
 
 /// The `Content-Type` of [`Metrics::render`].
@@ -134,7 +134,7 @@ pub struct ServerMetrics {
     /// Copies that it may hold: the policy's gate.
     pub slots: Gauge,
     /// How often it was taken down.
-    pub ejections: Counters<EjectReason>,
+    pub ejections: Counters<OutReason>,
 }
 
 impl Metrics {

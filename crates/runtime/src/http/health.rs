@@ -1,6 +1,6 @@
-//! Watching a server from outside: probes take it down, and bring it back.
+//! Watching a server from outside: probes take it out, and bring it back.
 //!
-//! A server that is down gets nothing but probes. The kernel takes servers down, too, when copies
+//! A server that is out gets nothing but probes. The kernel takes servers out, too, when copies
 //! fail; so even without active checks somebody must look whether such a server has returned.
 
 use std::time::Duration;
@@ -11,14 +11,16 @@ use curtail_kernel::ServerId;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::Http;
+use super::{Http, failure, is_failure, pool};
 use crate::cell::Cell;
+use crate::observe::ProbeFailure;
+use crate::transport::Failure;
 
 /// How a server is probed.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// The target of a GET, answered with a status below 400 by a healthy server. None: a
-    /// connection is enough, and only servers that are down are probed.
+    /// The target of a GET, answered with a status below 500 by a healthy server, as queries are.
+    /// None: a connection is enough, and only servers that are out are probed.
     pub path: Option<String>,
     /// Between two probes.
     pub interval: Duration,
@@ -37,10 +39,10 @@ impl Default for Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Good,
-    /// No answer, or a bad one: twice in a row takes a server down.
-    Bad,
-    /// Nothing listens: once is enough.
-    Refused,
+    /// Twice in a row takes a server out; where nothing listens, once is enough.
+    Bad(ProbeFailure),
+    /// It could not be sent, for a reason on this side: that says nothing about the server.
+    Nothing,
 }
 
 /// Probes in a row that must fail.
@@ -51,6 +53,7 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
     let mut failures = 0;
     loop {
         sleep(health.interval).await;
+        cell.transport().pool(server).close_old();
         let up = cell.look(|core| core.server(server).up);
         if up && health.path.is_none() {
             continue;
@@ -59,23 +62,48 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
             Found::Good => {
                 failures = 0;
                 if !up {
-                    cell.server_up(server);
+                    cell.passes_probes(server);
                 }
-                continue;
             }
-            Found::Bad => failures += 1,
-            Found::Refused => failures = FAILURES,
+            Found::Bad(why) => {
+                failures = if why == ProbeFailure::Refused {
+                    FAILURES
+                } else {
+                    failures.saturating_add(1)
+                };
+                if failures >= FAILURES {
+                    take_out(&cell, server, up, why);
+                }
+            }
+            Found::Nothing => {}
         }
-        if up && failures >= FAILURES {
-            cell.server_down(server);
-        }
+    }
+}
+
+/// The server gets no new copies. Those that somebody waits for may still end well: it may have
+/// stopped listening in order to finish what it has, or be too busy for a probe. The others hold
+/// slots of a machine that does not even answer probes; they are lost, or it could not be used when
+/// it returns.
+fn take_out(cell: &Cell<Http>, server: ServerId, up: bool, why: ProbeFailure) {
+    if up {
+        cell.fails_probes(server, why);
+    }
+    let (holds, awaited) =
+        cell.look(|core| (core.server(server).outstanding > 0, core.is_awaited(server)));
+    if holds && !awaited {
+        cell.server_down(server);
     }
 }
 
 async fn probe(cell: &Cell<Http>, server: ServerId, health: &Health) -> Found {
     let address = cell.transport().pool(server).address();
     let asking = async {
-        let Ok(stream) = TcpStream::connect(address).await else { return Found::Refused };
+        let stream = match TcpStream::connect(address).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                return found(pool::failure(&error));
+            }
+        };
         let Some(path) = &health.path else { return Found::Good };
         let mut request = BytesMut::new();
         let host = [("host", address.to_string())];
@@ -84,11 +112,23 @@ async fn probe(cell: &Cell<Http>, server: ServerId, health: &Health) -> Found {
         let mut connection = client::Connection::new(stream, Limits::default());
         match written {
             Ok(()) => match connection.send(&request, false).await {
-                Ok(head) if head.status() < 400 => Found::Good,
-                Ok(_) | Err(_) => Found::Bad,
+                Ok(head) if is_failure(head.status()) => {
+                    Found::Bad(ProbeFailure::Status(head.status()))
+                }
+                Ok(_) => Found::Good,
+                Err(error) => found(failure(&error)),
             },
-            Err(_) => Found::Bad,
+            Err(_) => Found::Nothing,
         }
     };
-    timeout(health.timeout, asking).await.unwrap_or(Found::Bad)
+    timeout(health.timeout, asking).await.unwrap_or(Found::Bad(ProbeFailure::Silent))
+}
+
+fn found(failure: Failure) -> Found {
+    match failure {
+        Failure::Refused => Found::Bad(ProbeFailure::Refused),
+        Failure::Reset => Found::Bad(ProbeFailure::Reset),
+        Failure::Malformed => Found::Bad(ProbeFailure::Malformed),
+        Failure::Local => Found::Nothing,
+    }
 }

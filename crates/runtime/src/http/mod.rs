@@ -8,6 +8,7 @@ mod health;
 mod message;
 mod pieces;
 mod pool;
+mod rest;
 
 pub use health::{Health, watch};
 pub use message::{Body, Request, Response};
@@ -20,14 +21,11 @@ use std::time::Duration;
 use curtail_http1::client::ClientError;
 use curtail_http1::{Framing, Limits};
 use curtail_kernel::ServerId;
-use tokio::time::{Instant, timeout};
 
 use crate::transport::{CopyHandle, Failure, Head, Tail, Transport};
-use pieces::{Feed, pieces};
+use pieces::pieces;
 use pool::Stream;
-
-/// How often the kernel is told that a server which sends is not silent. Drain time-outs are longer.
-const PROGRESS: Duration = Duration::from_millis(50);
+use rest::Rest;
 
 /// Bounds on the connections to servers.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +36,13 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// For the next piece of a body: a server that pauses longer has broken off.
     pub piece_timeout: Duration,
+    /// For the rest of an answer that nobody wants: then the connection is closed, as a server that
+    /// is sending notices.
+    pub unwanted_timeout: Duration,
     /// Idle connections kept per server; further ones are closed.
     pub idle: usize,
+    /// How long they are kept.
+    pub idle_timeout: Duration,
     /// Answers up to this many bytes are read whole.
     pub whole_bytes: u64,
     /// Pieces of a longer answer that may wait for a slow client.
@@ -50,9 +53,12 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
-            connect_timeout: Duration::from_secs(1),
+            // A lost SYN is sent again after a second.
+            connect_timeout: Duration::from_secs(3),
             piece_timeout: Duration::from_secs(10),
+            unwanted_timeout: Duration::from_secs(10),
             idle: 64,
+            idle_timeout: Duration::from_secs(30),
             whole_bytes: 64 * 1024,
             pieces: 16,
         }
@@ -120,7 +126,7 @@ impl Transport for Http {
     ) -> Result<Head<Response>, Failure> {
         let pool = &self.pools[server.index()];
         let (mut stream, head) = self.exchange(pool, &request).await?;
-        let good = head.status() < 500;
+        let good = !is_failure(head.status());
         if self.is_small(head.framing()) {
             let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
             let body = stream.body_all(limit).await.map_err(|error| failure(&error))?;
@@ -129,60 +135,19 @@ impl Transport for Http {
             return Ok(Head { response, good, tail: None });
         }
         let (feed, pieces) = pieces(self.settings.pieces);
-        let pass_on = pass_on(stream, pool.clone(), self.settings.piece_timeout, feed, copy);
-        let tail: Tail = Box::pin(pass_on);
+        let rest = Rest::new(stream, self.settings, copy);
+        let tail: Tail = Box::pin(rest.pass_on(feed, pool.clone()));
         Ok(Head { response: Response { head, body: Body::Pieces(pieces) }, good, tail: Some(tail) })
     }
 
-    fn server_down(&self, server: ServerId) {
+    fn close_idle(&self, server: ServerId) {
         self.pools[server.index()].clear();
     }
 }
 
-/// Reads the rest of an answer for a client that may be slow, or gone.
-async fn pass_on(
-    mut stream: Stream,
-    pool: Pool,
-    piece_timeout: Duration,
-    feed: Feed,
-    copy: CopyHandle,
-) -> Result<(), Failure> {
-    let mut wanted = true;
-    let mut told = Instant::now();
-    let end = loop {
-        let piece = tokio::select! {
-            piece = timeout(piece_timeout, stream.body()) => piece,
-            // Not only when the next piece comes: a server may be silent for long.
-            () = feed.unread(), if wanted => {
-                wanted = false;
-                // The server is still busy: the kernel decides whether to stop it.
-                copy.unwanted();
-                continue;
-            }
-        };
-        // For every piece would be a lock for every piece.
-        if told.elapsed() >= PROGRESS {
-            told = Instant::now();
-            copy.progress();
-        }
-        match piece {
-            Ok(Ok(Some(piece))) if wanted => {
-                if !feed.pass(piece).await {
-                    wanted = false;
-                    copy.unwanted();
-                }
-            }
-            Ok(Ok(Some(_))) => {}
-            Ok(Ok(None)) => break Ok(()),
-            Ok(Err(error)) => break Err(failure(&error)),
-            Err(_) => break Err(Failure::Reset),
-        }
-    };
-    feed.end(end);
-    if end.is_ok() {
-        pool.put_back(stream);
-    }
-    end
+/// Does a status say that the server failed, rather than its client?
+fn is_failure(status: u16) -> bool {
+    status >= 500
 }
 
 fn failure(error: &ClientError) -> Failure {

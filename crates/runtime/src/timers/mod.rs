@@ -24,6 +24,14 @@ pub(crate) trait Due: Send + Sync + 'static {
     fn due(&self);
 }
 
+/// Wakes someone who may be gone. A panic is a bug of theirs, which the panic hook has told: all the
+/// others still wait for their time.
+fn wake(who: &Weak<dyn Due>) {
+    if let Some(who) = who.upgrade() {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| who.due()));
+    }
+}
+
 /// Wakes cells in time. Cheap to clone; the clones share one timer.
 #[derive(Clone)]
 pub struct Timers(Kind);
@@ -108,9 +116,7 @@ impl Timers {
             Kind::Tokio => {
                 tokio::spawn(async move {
                     tokio::time::sleep_until(at).await;
-                    if let Some(who) = who.upgrade() {
-                        who.due();
-                    }
+                    wake(&who);
                 });
             }
         }
@@ -155,6 +161,25 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_system_wakes_all_on_several_threads() {
         sleeps_are_never_short(Timers::precise()).await;
+    }
+
+    struct Panics;
+
+    impl Due for Panics {
+        fn due(&self) {
+            panic!("a bug, on purpose");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_one_leaves_the_others_their_timer() {
+        for timers in [Timers::precise(), Timers::thread()] {
+            let bug: Arc<dyn Due> = Arc::new(Panics);
+            let at = Instant::now() + Duration::from_micros(100);
+            timers.wake(at, Arc::downgrade(&bug));
+            timers.sleep_until(at + Duration::from_micros(100)).await;
+            timers.sleep_until(Instant::now() + Duration::from_micros(100)).await;
+        }
     }
 
     #[test]

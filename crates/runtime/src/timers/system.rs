@@ -84,9 +84,7 @@ impl Shared {
         while let Some(who) = wishes.take_due(Instant::now()) {
             // Who is woken may wish again.
             drop(wishes);
-            if let Some(who) = who.upgrade() {
-                who.due();
-            }
+            super::wake(&who);
             wishes = self.lock();
         }
         if let Some(at) = wishes.first() {

@@ -51,8 +51,8 @@ impl Shared {
 /// The thread: ends within a second of its last user.
 fn run(shared: &Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
-        if let Some(who) = shared.next().and_then(|who| who.upgrade()) {
-            who.due();
+        if let Some(who) = shared.next() {
+            super::wake(&who);
         }
     }
 }

@@ -1,0 +1,161 @@
+//! Passing a long answer on, piece by piece, while its copy keeps its slot.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::pieces::Feed;
+use super::pool::{Pool, Stream};
+use super::{Settings, failure};
+use crate::transport::{CopyHandle, Failure};
+
+/// How often the kernel is told that a server which sends is not silent. Drain time-outs are longer.
+const PROGRESS: Duration = Duration::from_millis(50);
+
+/// The rest of a long answer.
+pub(super) struct Rest {
+    stream: Stream,
+    settings: Settings,
+    copy: CopyHandle,
+    /// When the kernel was last told that the copy is at work.
+    told: Instant,
+    /// Since when nobody wants it.
+    unwanted: Option<Instant>,
+}
+
+impl Rest {
+    pub(super) fn new(stream: Stream, settings: Settings, copy: CopyHandle) -> Self {
+        Self { stream, settings, copy, told: Instant::now(), unwanted: None }
+    }
+
+    /// Reads it for a client that may be slow, or gone.
+    pub(super) async fn pass_on(mut self, feed: Feed, pool: Pool) -> Result<(), Failure> {
+        let end = loop {
+            match self.next(&feed).await {
+                Ok(Some(piece)) if self.unwanted.is_none() => {
+                    if !self.hand_over(&feed, piece).await {
+                        self.nobody_wants_it();
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(()),
+                Err(failure) => break Err(failure),
+            }
+        };
+        feed.end(end);
+        if end.is_ok() {
+            pool.put_back(self.stream);
+        }
+        end
+    }
+
+    async fn next(&mut self, feed: &Feed) -> Result<Option<Bytes>, Failure> {
+        let silent = Instant::now() + self.settings.piece_timeout;
+        let piece = loop {
+            let cut = self.unwanted.map(|since| since + self.settings.unwanted_timeout);
+            // A server that always has a piece ready would never let a timer go off.
+            if cut.is_some_and(|cut| cut <= Instant::now()) {
+                return Err(Failure::Local);
+            }
+            let until = cut.map_or(silent, |cut| cut.min(silent));
+            tokio::select! {
+                piece = timeout_at(until, self.stream.body()) => match piece {
+                    Ok(piece) => break piece,
+                    Err(_) if until < silent => return Err(Failure::Local),
+                    Err(_) => return Err(Failure::Reset),
+                },
+                // Not only when the next piece comes: a server may be silent for long.
+                () = feed.unread(), if self.unwanted.is_none() => self.nobody_wants_it(),
+            }
+        };
+        self.at_work();
+        piece.map_err(|error| failure(&error))
+    }
+
+    /// Hands a piece to a client, who may be slow: that is not the server's silence. False when
+    /// nobody takes it.
+    async fn hand_over(&mut self, feed: &Feed, piece: Bytes) -> bool {
+        let passing = feed.pass(piece);
+        tokio::pin!(passing);
+        loop {
+            tokio::select! {
+                taken = &mut passing => return taken,
+                () = sleep_until(self.told + PROGRESS) => self.at_work(),
+            }
+        }
+    }
+
+    /// Tells the kernel now and then that the copy is at work: for every piece would be a lock for
+    /// every piece.
+    fn at_work(&mut self) {
+        if self.told.elapsed() >= PROGRESS {
+            self.told = Instant::now();
+            self.copy.progress();
+        }
+    }
+
+    /// The server is still busy: the kernel decides whether to stop it.
+    fn nobody_wants_it(&mut self) {
+        self.unwanted = Some(Instant::now());
+        self.copy.unwanted();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Weak};
+
+    use curtail_http1::client::Connection;
+    use curtail_kernel::CopyId;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::super::pieces::pieces;
+    use super::*;
+    use crate::transport::Listener;
+
+    #[derive(Default)]
+    struct Heard(AtomicU32);
+
+    impl Listener for Heard {
+        fn unwanted(&self, _: CopyId) {}
+
+        fn progress(&self, _: CopyId) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_client_is_not_the_silence_of_the_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut server, _) = listener.accept().await.unwrap();
+            let answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+                3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n";
+            server.write_all(answer).await.unwrap();
+        });
+        let settings = Settings::default();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut stream = Connection::new(stream, settings.limits);
+        stream.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", false).await.unwrap();
+        let heard = Arc::new(Heard::default());
+        let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
+        let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 } };
+        // No client reads: the second piece finds no room.
+        let (feed, mut body) = pieces(1);
+        let rest = Rest::new(stream, settings, copy);
+        let passing = tokio::spawn(rest.pass_on(feed, Pool::new(address, settings)));
+        while heard.0.load(Ordering::Relaxed) < 3 {
+            tokio::task::yield_now().await;
+        }
+        let mut read = Vec::new();
+        while let Some(piece) = body.next().await.unwrap() {
+            read.extend_from_slice(&piece);
+        }
+        assert_eq!(read, b"onetwothree");
+        passing.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,108 @@
+//! Ends that race: a copy that is told to stop while it answers, a runtime that shuts down.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use curtail_kernel::{Limits, Policy, ServerId, Topology, rng};
+use curtail_runtime::{Cell, CopyHandle, Failure, Head, Query, Reply, Timers, Transport};
+use tokio::sync::Notify;
+
+fn cell<T: Transport>(policy: &str, servers: u32, limits: Limits, transport: T) -> Cell<T> {
+    let policy = Policy::parse(policy, None).unwrap();
+    let kernel = policy.build(&Topology::replicated(servers, 1), limits, rng(1)).unwrap();
+    Cell::new(kernel, transport, Timers::tokio())
+}
+
+/// Two servers. The copy that is sent second has the head of a long answer just when another query
+/// displaces it.
+#[derive(Clone, Default)]
+struct Displaced(Arc<World>);
+
+#[derive(Default)]
+struct World {
+    cell: OnceLock<Cell<Displaced>>,
+    displacing: Mutex<Option<Reply<Displaced>>>,
+    sent: Mutex<Vec<&'static str>>,
+    first_may_answer: Notify,
+}
+
+impl Transport for Displaced {
+    type Request = &'static str;
+    type Response = &'static str;
+
+    async fn send(
+        &self,
+        _: ServerId,
+        request: &'static str,
+        _: CopyHandle,
+    ) -> Result<Head<&'static str>, Failure> {
+        let world = &self.0;
+        let number = {
+            let mut sent = world.sent.lock().unwrap();
+            sent.push(request);
+            sent.len()
+        };
+        match number {
+            1 => {
+                world.first_may_answer.notified().await;
+                Ok(Head::whole("whole"))
+            }
+            2 => {
+                let cell = world.cell.get().expect("set before the first query");
+                *world.displacing.lock().unwrap() = Some(cell.query(Query::new("displaces")));
+                let tail = Box::pin(std::future::pending());
+                Ok(Head { tail: Some(tail), ..Head::whole("head only") })
+            }
+            3 => Ok(Head::whole("displaced it")),
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_told_to_stop_does_not_win_with_the_head_of_a_long_answer() {
+    let world = Displaced::default();
+    let limits = Limits { cancel: true, ..Limits::default() };
+    let cell = cell("laedge:cc+pc", 2, limits, world.clone());
+    assert!(world.0.cell.set(cell.clone()).is_ok());
+    let asked = cell.query(Query::new("long"));
+    let displacing = loop {
+        if let Some(reply) = world.0.displacing.lock().unwrap().take() {
+            break reply;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(displacing.await.unwrap().response, "displaced it");
+    world.0.first_may_answer.notify_one();
+    assert_eq!(asked.await.unwrap().response, "whole");
+    assert_eq!(*world.0.sent.lock().unwrap(), ["long", "long", "displaces", "long"]);
+}
+
+/// A server that never answers.
+struct Hangs;
+
+impl Transport for Hangs {
+    type Request = ();
+    type Response = ();
+
+    async fn send(&self, _: ServerId, (): (), _: CopyHandle) -> Result<Head<()>, Failure> {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn a_runtime_that_shuts_down_ends_however_many_wait() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let waiting = 100_000;
+    let limits = Limits { queue: waiting, ..Limits::default() };
+    let replies: Vec<_> = runtime.block_on(async {
+        let cell = cell("psq", 1, limits, Hangs);
+        let replies = (0..=waiting).map(|_| cell.query(Query::new(()))).collect();
+        tokio::task::yield_now().await;
+        assert_eq!(cell.live_queries(), waiting as usize + 1);
+        // The replies keep the queries, and the copy that runs keeps the cell.
+        replies
+    });
+    // The copy ends here, and those that wait are not started one inside of the other.
+    drop(runtime);
+    drop(replies);
+}
