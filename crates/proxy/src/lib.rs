@@ -6,6 +6,7 @@
 
 mod admin;
 pub mod config;
+mod descriptors;
 pub mod metrics;
 mod observe;
 pub mod route;
@@ -109,7 +110,8 @@ impl Server {
                 }
             }
         }
-        let serving = serve::clients(proxy, clients, draining);
+        let places = descriptors::places(proxy.config.listen.max_connections);
+        let serving = serve::clients(proxy, clients, places, draining);
         tokio::pin!(serving);
         tokio::select! {
             cut = &mut serving => return cut,

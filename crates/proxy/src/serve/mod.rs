@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::Rejection;
 use crate::state::Proxy;
@@ -18,20 +18,24 @@ use crate::state::Proxy;
 /// After an accept that failed, for lack of file descriptors say: time for some to be freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts clients until `draining` turns true, then waits until the last of them has its answer, or
+/// Between two words about such accepts.
+const ACCEPT_SILENCE: Duration = Duration::from_secs(1);
+
+/// Accepts `most` clients at once until `draining` turns true, then waits until the last of them has its answer, or
 /// for as long as the configuration says.
 ///
 /// Returns how many connections were cut off.
 pub(crate) async fn clients(
     proxy: Arc<Proxy>,
     listener: TcpListener,
+    most: usize,
     mut draining: watch::Receiver<bool>,
 ) -> usize {
-    let most = proxy.config.listen.max_connections;
     let places = Arc::new(Semaphore::new(most));
     let ending = draining.clone();
     // Dropping it cuts off those that are still connected.
     let mut connections = JoinSet::new();
+    let mut told: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -45,7 +49,10 @@ pub(crate) async fn clients(
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept clients");
+                if told.is_none_or(|at| at.elapsed() >= ACCEPT_SILENCE) {
+                    told = Some(Instant::now());
+                    tracing::warn!(%error, "cannot accept clients");
+                }
                 sleep(ACCEPT_PAUSE).await;
             }
         }
