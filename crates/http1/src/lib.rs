@@ -31,7 +31,7 @@
 //!   parse, one allocation for its fields, and one write.
 //!
 //! The price is that this crate does less: no HTTP/2, no upgrades, no CONNECT, no trailers (they are
-//! checked and dropped), and request bodies are read whole before they are handed on.
+//! checked and dropped), and request bodies are handed on whole.
 //!
 //! # Strictness
 //!

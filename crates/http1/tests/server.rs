@@ -191,6 +191,60 @@ async fn oversize_requests_get_their_status() {
     }
 }
 
+const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+    5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n";
+const PATIENT: &str =
+    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nExpect: 100-continue\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn the_caller_bounds_a_body_once_its_head_is_known() {
+    for (text, limit) in [(CHUNKED, 5), (CHUNKED, 0), (PATIENT, 5)] {
+        let (mut client, mut server) = connect();
+        client.write_all(text.as_bytes()).await.unwrap();
+        assert!(server.next_head().await.unwrap().is_some());
+        let refused = server.read_body(limit).await;
+        let Err(ServerError::Reject(reject)) = refused else { panic!("{refused:?}") };
+        assert_eq!(reject, Reject::BodyTooLarge { limit });
+        server.reject(&reject).await.unwrap();
+        assert!(server.next_head().await.unwrap().is_none());
+        assert!(sent(server, client).await.starts_with("HTTP/1.1 413 "), "refused without asking");
+    }
+    let (mut client, mut server) = connect();
+    client.write_all(format!("{CHUNKED}{PATIENT}").as_bytes()).await.unwrap();
+    assert!(server.next_head().await.unwrap().is_some());
+    assert_eq!(server.read_body(6).await.unwrap(), "hello!");
+    assert_eq!(server.read_body(6).await.unwrap(), "", "it was read");
+    server.respond(204, NO_HEADERS, b"").await.unwrap();
+    // It may be cancelled, and asks the client to go on once.
+    assert!(server.next_head().await.unwrap().is_some());
+    for part in ["he", "llo!"] {
+        assert!(timeout(Duration::from_millis(1), server.read_body(6)).await.is_err());
+        client.write_all(part.as_bytes()).await.unwrap();
+    }
+    assert_eq!(server.read_body(6).await.unwrap(), "hello!");
+    server.respond(204, NO_HEADERS, b"").await.unwrap();
+    assert!(!server.is_closing());
+    let empty = "HTTP/1.1 204 No Content\r\n\r\n";
+    let expected = format!("{empty}HTTP/1.1 100 Continue\r\n\r\n{empty}");
+    assert_eq!(sent(server, client).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_before_the_body_was_read_is_the_last() {
+    let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (text, last) in [(get, false), (CHUNKED, true), (PATIENT, true)] {
+        let (mut client, mut server) = connect();
+        client.write_all(format!("{text}{get}").as_bytes()).await.unwrap();
+        assert!(server.next_head().await.unwrap().is_some());
+        assert!(matches!(server.next_head().await, Err(ServerError::OutOfOrder(_))));
+        assert!(!server.is_idle());
+        server.respond(404, NO_HEADERS, b"").await.unwrap();
+        assert_eq!(server.is_closing(), last, "{text:?}");
+        assert_eq!(server.next_head().await.unwrap().is_none(), last, "a body is no request");
+        assert_eq!(sent(server, client).await.contains("connection: close"), last, "{text:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn lingering_is_bounded_in_bytes_and_in_time() {
     let limits = Limits { linger_bytes: 1000, ..Limits::default() };

@@ -2,7 +2,8 @@
 //!
 //! Methods, in the order they are called:
 //!
-//! - [`Connection::next_request`] waits for a whole request;
+//! - [`Connection::next_request`] waits for a whole request; or [`Connection::next_head`] for its head
+//!   and [`Connection::read_body`] for the rest, where the head decides how long the body may be;
 //! - [`Connection::departed`], meanwhile an answer is worked on;
 //! - [`Connection::respond`], or [`Connection::start_response`], [`Connection::write_body`] as often
 //!   as needed, [`Connection::finish_body`]; [`Connection::reject`] after a
@@ -49,7 +50,7 @@ pub struct Connection<S> {
     /// Rendered and not yet written: a head or a small answer.
     output: BytesMut,
     receiving: receive::Receiving,
-    /// The request that is being answered.
+    /// The request that is being read or answered.
     exchange: Option<Exchange>,
     /// No further request is served.
     closing: bool,
@@ -91,7 +92,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// True if not one byte of a next request is here, so that closing now loses nothing. A server
     /// that shuts down closes its idle connections and lets the others finish.
     pub fn is_idle(&self) -> bool {
-        self.exchange.is_none() && self.input.is_empty() && self.receiving.is_idle()
+        self.exchange.is_none() && self.input.is_empty() && self.receiving.body_is_read()
     }
 
     /// True if no further request will be served.

@@ -1,4 +1,4 @@
-//! Reads whole requests.
+//! Reads requests: heads, and bodies whole.
 
 use std::io;
 
@@ -21,7 +21,9 @@ pub(super) struct Receiving {
     idle_deadline: Option<Instant>,
     /// When the wait for the end of the head ends; set at its first byte.
     head_deadline: Option<Instant>,
-    /// A head whose body has not ended.
+    /// A head that waits for its body in [`Connection::next_request`].
+    head: Option<RequestHead>,
+    /// A body that has not ended.
     partial: Option<Box<Partial>>,
     /// The next answer is the last one.
     pub(super) last: bool,
@@ -29,7 +31,8 @@ pub(super) struct Receiving {
 
 #[derive(Debug)]
 struct Partial {
-    head: RequestHead,
+    framing: Framing,
+    expects_continue: bool,
     decoder: BodyDecoder,
     body: Collected,
     deadline: Instant,
@@ -43,8 +46,8 @@ struct Collected {
 }
 
 impl Receiving {
-    /// True before the first byte of a request.
-    pub(super) fn is_idle(&self) -> bool {
+    /// False while there is a body that has not been read to its end.
+    pub(super) fn body_is_read(&self) -> bool {
         self.partial.is_none()
     }
 }
@@ -75,7 +78,24 @@ impl Collected {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for the next request and reads it to the end of its body, so that a slow client never
-    /// holds what answers it. `100 Continue` is sent if the client waits for it (RFC 9110 §10.1.1).
+    /// holds what answers it. The body may have up to
+    /// [`Limits::body_bytes`](crate::Limits::body_bytes).
+    ///
+    /// `None`, errors and cancellation: as for [`next_head`](Connection::next_head) and
+    /// [`read_body`](Connection::read_body).
+    pub async fn next_request(&mut self) -> Result<Option<Request>, ServerError> {
+        if self.receiving.head.is_none() {
+            let Some(head) = self.next_head().await? else { return Ok(None) };
+            self.receiving.head = Some(head);
+        }
+        let body = self.read_body(self.limits.body_bytes).await?;
+        Ok(self.receiving.head.take().map(|head| Request { head, body }))
+    }
+
+    /// Waits for the head of the next request, and leaves its body to
+    /// [`read_body`](Connection::read_body). An answer that begins before the body was read is the
+    /// last one of the connection. A declared length above
+    /// [`Limits::body_bytes`](crate::Limits::body_bytes) is refused here already.
     ///
     /// `None` if no request follows: the client closed between requests, or sent nothing for
     /// [`Timeouts::idle`](crate::Timeouts::idle), or the last answer said that it was the last.
@@ -88,46 +108,55 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// [`ServerError::Reject`] for a request that is to be refused, deadlines included: answer it
     /// with [`Connection::reject`]. [`ServerError::HalfRequest`] and [`ServerError::Io`] if the
     /// client has gone. [`ServerError::OutOfOrder`] if the request before it is not yet answered.
-    pub async fn next_request(&mut self) -> Result<Option<Request>, ServerError> {
-        if self.exchange.is_some() {
-            return Err(ServerError::OutOfOrder("the last request is not answered"));
-        }
+    pub async fn next_head(&mut self) -> Result<Option<RequestHead>, ServerError> {
         if self.closing {
             return Ok(None);
         }
-        let received = self.receive().await;
+        if self.exchange.is_some() {
+            return Err(ServerError::OutOfOrder("the last request is not answered"));
+        }
+        let received = self.receive_head().await;
         match &received {
-            Ok(Some(request)) => {
-                self.exchange = Some(Exchange {
-                    is_head: request.head.is_head(),
-                    version: request.head.version(),
-                    keep_alive: request.head.keep_alive() && !self.receiving.last,
-                    body: None,
-                });
-            }
+            Ok(Some(head)) => self.begin_request(head),
             _ => self.closing = true,
         }
         received
     }
 
-    async fn receive(&mut self) -> Result<Option<Request>, ServerError> {
-        if self.receiving.partial.is_none() {
-            let Some(head) = self.receive_head().await? else { return Ok(None) };
-            if head.framing() == Framing::Empty {
-                return Ok(Some(Request { head, body: Bytes::new() }));
-            }
-            if head.expects_continue() && self.input.is_empty() {
-                self.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            }
+    /// Reads the body of the current request, of at most `limit` bytes: a longer one is refused
+    /// before any of it is read where its length was declared. Empty if there is none, or if it was
+    /// read before. `100 Continue` is sent if the client waits for it (RFC 9110 §10.1.1).
+    ///
+    /// Safe to cancel: the next call goes on where this one was, with the deadline that it had.
+    ///
+    /// # Errors
+    ///
+    /// As for [`next_head`](Connection::next_head).
+    pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
+        let read = self.receive_body(limit).await;
+        if read.is_err() {
+            self.closing = true;
+            self.receiving.head = None;
+        }
+        read
+    }
+
+    fn begin_request(&mut self, head: &RequestHead) {
+        self.exchange = Some(Exchange {
+            is_head: head.is_head(),
+            version: head.version(),
+            keep_alive: head.keep_alive() && !self.receiving.last,
+            body: None,
+        });
+        if head.framing() != Framing::Empty {
             self.receiving.partial = Some(Box::new(Partial {
+                framing: head.framing(),
+                expects_continue: head.expects_continue(),
                 decoder: BodyDecoder::new(head.framing(), &self.limits),
-                head,
                 body: Collected::default(),
                 deadline: deadline(self.timeouts.body),
             }));
         }
-        self.flush().await?;
-        self.receive_body().await
     }
 
     /// The next head; `None` if there is none.
@@ -168,9 +197,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The body of the head that is kept in `receiving`.
-    async fn receive_body(&mut self) -> Result<Option<Request>, ServerError> {
-        let (bound, limit) = (self.limits.buffer_bound(), self.limits.body_bytes);
+    async fn receive_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
+        let bound = self.limits.buffer_bound();
+        if let Some(partial) = &mut self.receiving.partial {
+            if let Framing::Length(length) = partial.framing
+                && usize::try_from(length).map_or(true, |length| length > limit)
+            {
+                return Err(Reject::BodyTooLarge { limit }.into());
+            }
+            if std::mem::take(&mut partial.expects_continue) && self.input.is_empty() {
+                self.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            self.flush().await?;
+        }
         while let Some(partial) = &mut self.receiving.partial {
             match partial.decoder.decode(&mut self.input).map_err(Reject::Body)? {
                 Decoded::Data(data) => {
@@ -198,7 +237,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         let partial = self.receiving.partial.take();
-        Ok(partial.map(|partial| Request { head: partial.head, body: partial.body.finish() }))
+        Ok(partial.map(|partial| partial.body.finish()).unwrap_or_default())
     }
 }
 

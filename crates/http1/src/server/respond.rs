@@ -184,7 +184,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             BodyLength::UntilClose => Outgoing::UntilClose,
         };
         let length = if outgoing == Outgoing::Known(0) { BodyLength::Known(0) } else { length };
-        let keep_alive = exchange.keep_alive && outgoing != Outgoing::UntilClose;
+        // A body that nobody has read stands where the next request would.
+        let keep_alive = exchange.keep_alive
+            && outgoing != Outgoing::UntilClose
+            && self.receiving.body_is_read();
         let persistence = match (keep_alive, exchange.version) {
             (false, _) => Persistence::Close,
             (true, Version::Http10) => Persistence::KeepAlive,
