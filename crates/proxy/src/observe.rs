@@ -1,13 +1,13 @@
-//! What a cell reports, as metrics.
+//! What a cell reports, as metrics. How requests end is not its business: see `serve`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use curtail_kernel::{GroupId, ServerId, StartReason, StopReason};
-use curtail_runtime::{CopyEnd, CopyInfo, Observer, QueryEnd, TakenOut};
+use curtail_runtime::{CopyEnd, CopyInfo, Observer, TakenOut};
 
 use crate::config::Cell;
-use crate::metrics::{CopyOutcome, Kind as _, Metrics, OutReason, ReplicaMetrics, RequestOutcome};
+use crate::metrics::{CopyOutcome, Kind as _, Metrics, OutReason, ReplicaMetrics};
 use crate::state::Proxy;
 
 /// Watches one cell of a service.
@@ -67,17 +67,6 @@ impl Observer for Watcher {
     fn query_started(&self, group: GroupId, queued_ns: u64) {
         let shard = self.metrics.shard(self.service, self.shards[group.index()]);
         shard.queue_duration.record_ns(queued_ns);
-    }
-
-    fn query_ended(&self, _: GroupId, end: QueryEnd, took_ns: u64) {
-        let service = self.metrics.service(self.service);
-        service.requests.inc(match end {
-            QueryEnd::Answered { .. } => RequestOutcome::Answered,
-            QueryEnd::Failed(_) => RequestOutcome::Failed,
-            QueryEnd::Shed(_) => RequestOutcome::Shed,
-            QueryEnd::Abandoned => RequestOutcome::Abandoned,
-        });
-        service.request_duration.record_ns(took_ns);
     }
 
     fn taken_out(&self, server: ServerId, why: TakenOut) {

@@ -55,10 +55,10 @@ impl Proxy {
             services.push(start(at, service, &metrics, &timers, seed)?);
         }
         let listen = &config.listen;
-        let most_body = config.services.iter().map(|service| service.max_request_body).max();
         let limits = Limits {
             head_bytes: listen.max_header_bytes,
-            body_bytes: most_body.unwrap_or(0),
+            // Each service has its own bound, which is applied once a request is routed.
+            body_bytes: usize::MAX,
             ..Limits::default()
         };
         let timeouts = Timeouts {

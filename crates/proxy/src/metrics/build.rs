@@ -126,9 +126,10 @@ impl Builder {
     fn register(self) -> Registry {
         let mut registry = Registry::with_prefix("curtail");
         let r = &mut registry;
-        r.register("requests", "Requests that ended", self.requests);
-        r.register("responses", "Answers to clients", self.responses);
-        let help = "From the end of a request to the end of its answer";
+        r.register("requests", "Requests that reached the service and ended", self.requests);
+        let help = "Whole answers to requests that reached the service, the proxy's own included";
+        r.register("responses", help, self.responses);
+        let help = "From the end of a request to the end of its answer, however it ended";
         r.register_with_unit("request_duration", help, Unit::Seconds, self.request_duration);
         r.register("queue_length", "Queries that wait", self.queue_length);
         let help = "From arrival to the start of the first copy";
@@ -147,7 +148,8 @@ impl Builder {
         r.register("ejections", "Times that the server was taken out", self.ejections);
         r.register("connections", "Client connections that are open", self.connections);
         r.register("connections_accepted", "Client connections so far", self.accepted);
-        r.register("rejected", "Connections and requests turned away", self.rejected);
+        let help = "Connections and requests turned away before they reached a service";
+        r.register("rejected", help, self.rejected);
         registry
     }
 }

@@ -20,13 +20,15 @@ pub trait Kind: Copy + 'static {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// A replica's good answer went to the client.
+    /// The client has all of a replica's good answer.
     Answered,
-    /// No good answer came.
+    /// No good answer came, and the client was told so.
     Failed,
-    /// It was not served at all.
+    /// It was not served at all, and the client was told so.
     Shed,
-    /// The client went away.
+    /// The answer began and broke off: its replica did, or its time was up.
+    Cut,
+    /// The client left before the end of its answer, or did not read it.
     Abandoned,
 }
 
@@ -184,6 +186,7 @@ kinds! {
         Answered => "answered",
         Failed => "failed",
         Shed => "shed",
+        Cut => "cut",
         Abandoned => "abandoned",
     }
     StatusClass {

@@ -24,6 +24,7 @@
 
 mod build;
 mod kinds;
+mod request;
 mod series;
 
 use curtail_kernel::{Role, StartReason, StopReason};
@@ -32,6 +33,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 pub use kinds::{CopyOutcome, Kind, OutReason, Rejection, RequestOutcome, StatusClass};
+pub use request::RunningRequest;
 pub use series::{Counters, Durations, Seconds};
 
 /// The `Content-Type` of [`Metrics::render`].
@@ -73,16 +75,17 @@ pub struct ClientMetrics {
 /// What is counted about a service.
 #[derive(Clone, Debug)]
 pub struct ServiceMetrics {
-    /// Requests that ended.
+    /// Requests that were handed to the service and ended, however they did.
     pub requests: Counters<RequestOutcome>,
-    /// Answers to clients, those that the proxy made itself included: see [`StatusClass::of`].
+    /// Whole answers to such requests, those that the proxy made itself included: see
+    /// [`StatusClass::of`]. What was turned away before is in [`ClientMetrics::rejected`] alone.
     pub responses: Counters<StatusClass>,
-    /// From the end of a request to the end of its answer.
+    /// From the end of a request to the end of its answer, however it ended.
     pub request_duration: Durations,
 }
 
 impl ServiceMetrics {
-    /// Counts an answer to a client by the class of its status.
+    /// Counts a whole answer to a client by the class of its status.
     pub fn responded(&self, status: u16) {
         self.responses.inc(StatusClass::of(status));
     }

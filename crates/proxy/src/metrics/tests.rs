@@ -31,6 +31,7 @@ fn every_series_is_there_from_the_start() {
     let metrics = metrics();
     let text = metrics.render();
     has(&text, r#"curtail_requests_total{service="sea\"rch",outcome="abandoned"} 0"#);
+    has(&text, r#"curtail_requests_total{service="sea\"rch",outcome="cut"} 0"#);
     has(&text, r#"curtail_responses_total{service="sea\"rch",code="2xx"} 0"#);
     has(&text, r#"curtail_queue_length{service="sea\"rch",shard="1"} 0"#);
     has(&text, "curtail_connections 0");
@@ -140,6 +141,21 @@ fn connections_are_open_until_the_guard_goes() {
     }
     drop(second);
     has(&metrics.render(), "curtail_connections 0");
+}
+
+#[test]
+fn a_request_counts_once_and_as_abandoned_if_nobody_says_how_it_ended() {
+    let metrics = metrics();
+    let service = metrics.service(0);
+    let now = tokio::time::Instant::now();
+    let (first, second) = (service.started(now), service.started(now));
+    assert_eq!((service.requests.total(), service.request_duration.count()), (0, 0));
+    first.ended(RequestOutcome::Cut);
+    assert_eq!(service.requests.get(RequestOutcome::Cut), 1);
+    // As the task of a connection is at shutdown.
+    drop(second);
+    assert_eq!(service.requests.get(RequestOutcome::Abandoned), 1);
+    assert_eq!((service.requests.total(), service.request_duration.count()), (2, 2));
 }
 
 #[test]

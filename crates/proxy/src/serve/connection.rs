@@ -3,8 +3,8 @@
 //! A client that closes its sending half is taken to have left: on the wire nothing tells it from
 //! one that is gone, and what is worked on for those who are gone is taken from those who wait.
 
-use curtail_http1::Version;
 use curtail_http1::server::{Connection, Request, ServerError};
+use curtail_http1::{RequestHead, Version};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::forward::{self, Ends, Forward};
 use super::reply::{self, Cut, Told};
 use crate::metrics::Rejection;
-use crate::route::Target;
 use crate::state::Proxy;
 
 pub(super) type Client = Connection<TcpStream>;
@@ -21,14 +20,15 @@ pub(super) async fn serve(proxy: &Proxy, stream: TcpStream, mut draining: watch:
     let ends = Ends::of(&stream);
     let mut client = Connection::new(stream, proxy.limits, proxy.timeouts);
     loop {
-        match next(&mut client, &mut draining).await {
-            Ok(Some(request)) => {
-                if !handle(proxy, &mut client, request, (ends, &draining)).await {
-                    return;
-                }
-            }
+        let served = match next(&mut client, &mut draining).await {
+            Ok(Some(head)) => handle(proxy, &mut client, head, (ends, &draining)).await,
             Ok(None) => break,
-            Err(ServerError::Reject(reject)) => {
+            Err(error) => Err(Cut::Client(error)),
+        };
+        match served {
+            Ok(()) if client.is_closing() => break,
+            Ok(()) => {}
+            Err(Cut::Client(ServerError::Reject(reject))) => {
                 proxy.metrics.rejected(&reject);
                 tracing::debug!(status = reject.status(), why = %reject, "request refused");
                 if client.reject(&reject).await.is_err() {
@@ -36,30 +36,27 @@ pub(super) async fn serve(proxy: &Proxy, stream: TcpStream, mut draining: watch:
                 }
                 break;
             }
-            Err(error) => {
-                tracing::debug!(%error, "client connection ended");
+            Err(cut) => {
+                tracing::debug!(%cut, "client connection ended");
                 return;
             }
-        }
-        if client.is_closing() {
-            break;
         }
     }
     client.close().await;
 }
 
-/// The next request. None when none will come: a proxy that drains waits for no new ones, but for
-/// the rest of one that has begun.
+/// The head of the next request. None when none will come: a proxy that drains waits for no new ones,
+/// but for the rest of one that has begun.
 async fn next(
     client: &mut Client,
     draining: &mut watch::Receiver<bool>,
-) -> Result<Option<Request>, ServerError> {
+) -> Result<Option<RequestHead>, ServerError> {
     let mut told = false;
     loop {
         tokio::select! {
             // What has arrived comes first: closing before it is read would lose it.
             biased;
-            request = client.next_request() => return request,
+            head = client.next_head() => return head,
             _ = draining.wait_for(|draining| *draining), if !told => told = true,
         }
         if client.is_idle() {
@@ -69,75 +66,75 @@ async fn next(
     }
 }
 
-/// Answers a request; false when the connection is of no further use.
+/// Answers a request. An error leaves a connection that is of no further use, but for saying what was
+/// wrong with the body of the request.
 async fn handle(
     proxy: &Proxy,
     client: &mut Client,
-    request: Request,
+    head: RequestHead,
     (ends, draining): (Ends, &watch::Receiver<bool>),
-) -> bool {
-    let (target, Forward { query }) = match prepare(proxy, &request, ends) {
-        Ok(ready) => ready,
-        Err((why, status, text)) => {
-            proxy.metrics.rejected(why);
-            return reply::text(client, status, &text, None).await.is_ok();
+) -> Result<(), Cut> {
+    let lookup = |name: &str| head.header(name);
+    let target = match proxy.router.route(head.method(), head.path_and_query(), lookup) {
+        Ok(target) => target,
+        Err(error) => {
+            let told = (error.status(), error.to_string());
+            return refuse(proxy, client, error.why.into(), told).await;
         }
     };
     let service = &proxy.services[target.service];
-    let deadline = Instant::now() + service.config.timeout;
+    // Not before the service is known: what it takes decides how much is held for this client.
+    let body = client.read_body(service.config.max_request_body).await?;
+    let request = Request { head, body };
+    let Forward { query } = match forward::render(&request, &target, ends) {
+        Ok(forward) => forward,
+        Err(error) => {
+            let told = (400, format!("the request cannot be passed on: {error}"));
+            return refuse(proxy, client, Rejection::Malformed, told).await;
+        }
+    };
     let (is_head, version) = (request.head.is_head(), request.head.version());
     // Bodies wait in the rendered request from here on.
     drop(request);
+    let now = Instant::now();
     let (cell, group) = service.shard(target.shard);
+    let running = service.metrics.started(now);
     let mut asked = cell.query(query.to_group(group));
     let outcome = tokio::select! {
         outcome = &mut asked => outcome,
-        () = client.departed() => {
-            // Dropping the query abandons it.
-            tracing::debug!(service = service.config.name, "client left");
-            return false;
-        }
+        // Dropping the query abandons it.
+        () = client.departed() => return Err(Cut::Departed),
     };
     if *draining.borrow() {
         client.close_after_answer();
     }
-    let told = Told { service, cell, is_head, deadline };
+    let told = Told { service, cell, is_head, deadline: now + service.config.timeout };
     match reply::outcome(client, &told, outcome).await {
-        Ok(status) => {
+        Ok((status, outcome)) => {
             service.metrics.responded(status);
-            true
+            running.ended(outcome);
+            Ok(())
         }
         Err(cut) => {
             tracing::debug!(%cut, service = service.config.name, "answer cut off");
+            running.ended(cut.outcome());
             if version == Version::Http10 && matches!(cut, Cut::Replica | Cut::Timeout) {
                 // The body may last until the close, which must then not look like one.
                 let _ = client.stream().set_zero_linger();
             }
-            false
+            Err(cut)
         }
     }
 }
 
-/// Where a request goes, and as what; or what its client is told instead.
-fn prepare(
+/// Answers a request that goes nowhere. The connection ends with it if there is a body: that is not
+/// read.
+async fn refuse(
     proxy: &Proxy,
-    request: &Request,
-    ends: Ends,
-) -> Result<(Target, Forward), (Rejection, u16, String)> {
-    let head = &request.head;
-    let lookup = |name: &str| head.header(name);
-    let target = proxy
-        .router
-        .route(head.method(), head.path_and_query(), lookup)
-        .map_err(|error| (error.why.into(), error.status(), error.to_string()))?;
-    let most = proxy.services[target.service].config.max_request_body;
-    if request.body.len() > most {
-        let text =
-            format!("the body is longer than this service's max_request_body of {most} bytes");
-        return Err((Rejection::BodyTooLarge, 413, text));
-    }
-    let forward = forward::render(request, &target, ends).map_err(|error| {
-        (Rejection::Malformed, 400, format!("the request cannot be passed on: {error}"))
-    })?;
-    Ok((target, forward))
+    client: &mut Client,
+    why: Rejection,
+    (status, text): (u16, String),
+) -> Result<(), Cut> {
+    proxy.metrics.rejected(why);
+    Ok(reply::text(client, status, &text, None).await?)
 }

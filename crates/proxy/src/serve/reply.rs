@@ -7,6 +7,7 @@ use curtail_runtime::{Answer, Cell, QueryError};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::Client;
+use crate::metrics::RequestOutcome;
 use crate::state::Service;
 
 /// For a client beyond the last place.
@@ -35,6 +36,19 @@ pub(super) enum Cut {
     Timeout,
 }
 
+impl Cut {
+    /// Who ended it: the client, or this side.
+    pub(super) fn outcome(&self) -> RequestOutcome {
+        match self {
+            Self::Departed
+            | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout { .. }) => {
+                RequestOutcome::Abandoned
+            }
+            Self::Replica | Self::Timeout | Self::Client(_) => RequestOutcome::Cut,
+        }
+    }
+}
+
 /// A line of text of our own.
 pub(super) async fn text(
     client: &mut Client,
@@ -48,30 +62,33 @@ pub(super) async fn text(
     client.respond(status, headers.into_iter().chain(retry), line.as_bytes()).await
 }
 
-/// Passes on what became of a query; the status that was sent.
+/// Passes on what became of a query; the status that was sent, and how the request ended.
 pub(super) async fn outcome(
     client: &mut Client,
     told: &Told<'_>,
     outcome: Result<Answer<Response>, QueryError<Response>>,
-) -> Result<u16, Cut> {
+) -> Result<(u16, RequestOutcome), Cut> {
     let error = match outcome {
         Ok(answer) => {
             let extra = debug_headers(told, &answer);
-            return pass_on(client, told, answer.response, &extra).await;
+            let status = pass_on(client, told, answer.response, &extra).await?;
+            return Ok((status, RequestOutcome::Answered));
         }
         Err(QueryError::Failed { response: Some(response) }) => {
-            return pass_on(client, told, response, &[]).await;
+            let status = pass_on(client, told, response, &[]).await?;
+            return Ok((status, RequestOutcome::Failed));
         }
         Err(error) => error,
     };
-    let (status, retry_after) = match error {
-        QueryError::QueueFull | QueryError::Expired | QueryError::NoReplica => (503, Some("1")),
-        QueryError::Closed => (503, None),
-        QueryError::Timeout => (504, None),
-        QueryError::Failed { .. } => (502, None),
+    let (status, retry_after, ended) = match error {
+        QueryError::QueueFull | QueryError::Expired => (503, Some("1"), RequestOutcome::Shed),
+        QueryError::NoReplica => (503, Some("1"), RequestOutcome::Failed),
+        QueryError::Closed => (503, None, RequestOutcome::Failed),
+        QueryError::Timeout => (504, None, RequestOutcome::Failed),
+        QueryError::Failed { .. } => (502, None, RequestOutcome::Failed),
     };
     text(client, status, &error.to_string(), retry_after).await?;
-    Ok(status)
+    Ok((status, ended))
 }
 
 /// Where the answer came from, for those who debug. One allocation each, so only on request.
