@@ -115,6 +115,23 @@ fn the_example_of_the_interface_means_what_it_says() {
 }
 
 #[test]
+fn only_a_policy_that_fills_the_slots_exactly_wants_to_be_alone() {
+    for (policy, alone) in [
+        ("psq", true),
+        ("laedge", true),
+        ("bounded:2", false),
+        ("laedge+bounded:2", false),
+        ("random", false),
+        ("least-outstanding", false),
+    ] {
+        let config = parse(&MINIMAL.replace("\"laedge\"", &format!("{policy:?}")));
+        assert_eq!(config.warnings(), [""; 0], "{policy}");
+        let named = |note: &String| note.contains(&format!("policy {policy} counts the slots"));
+        assert_eq!((config.notes().len(), config.notes().iter().any(named)), (alone.into(), alone));
+    }
+}
+
+#[test]
 fn what_is_left_out_has_the_documented_default() {
     let config = parse(MINIMAL);
     let listen = &config.listen;

@@ -14,11 +14,28 @@ pub(super) fn duration(
     given: Option<&Given<Span>>,
     default: Duration,
 ) -> Duration {
+    at_least(report, key, given, Duration::from_nanos(1), default)
+}
+
+/// A duration that is not too short.
+pub(super) fn at_least(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<Span>>,
+    least: Duration,
+    default: Duration,
+) -> Duration {
     let Some(given) = given else { return default };
-    if given.get().0 == 0 {
-        report.error(&given.span(), &format!("{key} is zero"), "give it at least \"1ns\"");
+    let span = Duration::from_nanos(given.get().0);
+    if span < least {
+        let wrong = if span.is_zero() {
+            format!("{key} is zero")
+        } else {
+            format!("{key} is shorter than {least:?}")
+        };
+        report.error(&given.span(), &wrong, &format!("give it at least \"{least:?}\""));
     }
-    Duration::from_nanos(given.get().0)
+    span
 }
 
 /// A number in a range.

@@ -87,7 +87,7 @@ pub struct Service {
     pub timeout: Duration,
     /// One copy without an answer.
     pub attempt_timeout: Duration,
-    /// An abandoned copy that stays silent.
+    /// An abandoned copy that stays silent; 100 ms or more.
     pub drain_timeout: Duration,
     /// How replicas are probed; `None`: not at all.
     pub health: Option<Health>,

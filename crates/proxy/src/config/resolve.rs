@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
+use curtail_kernel::Policy;
+
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
@@ -168,12 +170,14 @@ fn replica_span(raw: &raw::Service, server: SocketAddr) -> Option<Range<usize>> 
     replicas.find(|given| address::read(given.get()) == Ok(server)).map(Given::span)
 }
 
-/// A policy that pulls counts the slots, so it must know of all queries.
+/// A policy that fills the slots exactly must know of all queries. One with a bound leaves room for
+/// those of others.
 fn owner(service: &Service) -> Option<String> {
-    service.policy.pulls().then(|| {
+    let Service { name, policy, .. } = service;
+    let bounded = matches!(policy, Policy::Bounded(_) | Policy::LaedgeBounded(_));
+    (policy.pulls() && !bounded).then(|| {
         format!(
-            "service {:?}: policy {} counts the slots of its replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy that pushes",
-            service.name, service.policy
+            "service {name:?}: policy {policy} counts the slots of its replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy with a bound or one that pushes"
         )
     })
 }

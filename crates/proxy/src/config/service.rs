@@ -8,11 +8,15 @@ use curtail_kernel::{Policy, Topology};
 use super::model::{Cancel, Health, Route, Service};
 use super::report::Report;
 use super::shape::closest;
-use super::values::{Given, OrFalse, each};
+use super::values::{Given, OrFalse, Span, each};
 use super::{check, raw, shards};
 
 /// Longest body that may be allowed, in bytes: bodies are held in memory whole.
 const BODY_BYTES_MAX: usize = 1 << 30;
+
+/// Shortest `drain_timeout`: a server that sends is reported to be at work every 50 ms, and must not
+/// seem silent in between.
+const DRAIN_MIN: Duration = Duration::from_millis(100);
 
 /// Resolves one service; `at` is where its table begins.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
@@ -23,7 +27,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let policy = policy(raw, at, (slots, cancel), report);
     let outstanding = raw.max_outstanding.as_ref();
     let max_outstanding = check::count(report, "max_outstanding", outstanding, gates, 128);
-    let (timeout, attempt_timeout, drain_timeout) = timeouts(raw, policy, at, report);
+    let (timeout, attempt_timeout, drain_timeout) = timeouts(raw, (policy, cancel), at, report);
     let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
     let max_request_body =
         check::size(report, "max_request_body", raw.max_request_body.as_ref(), body, 1_000_000);
@@ -116,7 +120,7 @@ fn unknown_policy(given: &Given<String>, said: &str, report: &mut Report<'_>) {
 
 fn timeouts(
     raw: &raw::Service,
-    policy: Policy,
+    (policy, cancel): (Policy, Cancel),
     at: &Range<usize>,
     report: &mut Report<'_>,
 ) -> (Duration, Duration, Duration) {
@@ -124,14 +128,24 @@ fn timeouts(
     let attempt = raw.attempt_timeout.as_ref();
     let attempt = check::duration(report, "attempt_timeout", attempt, Duration::from_millis(500));
     let drain = raw.drain_timeout.as_ref();
-    let drain = check::duration(report, "drain_timeout", drain, Duration::from_secs(10));
+    let drain = check::at_least(report, "drain_timeout", drain, DRAIN_MIN, Duration::from_secs(10));
+    let first_of = |spans: [&Option<Given<Span>>; 2]| {
+        spans.into_iter().flatten().next().map_or(at.clone(), Given::span)
+    };
     if whole < attempt {
-        let spans = [raw.attempt_timeout.as_ref(), raw.timeout.as_ref()];
-        let at = spans.into_iter().flatten().next().map_or(at.clone(), Given::span);
+        let at = first_of([&raw.attempt_timeout, &raw.timeout]);
         let wrong = format!(
             "the request's timeout ({whole:?}) is shorter than attempt_timeout ({attempt:?}), so that a copy that hangs is never retried"
         );
         report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
+    }
+    // A replica that stops when it is told to is never silent for long.
+    if cancel == Cancel::None && drain < attempt {
+        let at = first_of([&raw.drain_timeout, &raw.attempt_timeout]);
+        let wrong = format!(
+            "drain_timeout ({drain:?}) is shorter than attempt_timeout ({attempt:?}), so that clients that leave slow requests take healthy replicas out"
+        );
+        report.warn(&at, &wrong, "give drain_timeout at least attempt_timeout");
     }
     if let Policy::Delayed { delay_ns, .. } = policy
         && Duration::from_nanos(delay_ns) >= attempt
