@@ -118,7 +118,7 @@ pub(super) struct Service {
     pub(super) name: Maybe<String>,
     /// How it picks replicas and hedges, such as `laedge`, `bounded:2` or `delayed:5ms`. Required.
     pub(super) policy: Maybe<String>,
-    /// Queries that a replica serves at once; required by the policies that pull.
+    /// Queries that a replica serves at once; required by psq, bounded and laedge in all forms.
     #[schemars(range(min = 1, max = 65_535))]
     pub(super) slots: Maybe<u64>,
     /// Queries that a replica may hold, for the policies that push.
@@ -134,7 +134,8 @@ pub(super) struct Service {
     /// One copy without an answer: it has failed, and is retried within the budget.
     #[schemars(extend("default" = "500ms"))]
     pub(super) attempt_timeout: Maybe<Span>,
-    /// An abandoned copy that stays silent for so long: connection closed, replica down.
+    /// An abandoned copy that stays silent for so long: connection closed, replica down. At least
+    /// `100ms`, and longer than a replica may work on a query.
     #[schemars(extend("default" = "10s"))]
     pub(super) drain_timeout: Maybe<Span>,
     /// How replicas are probed; `false`: not at all.
@@ -146,7 +147,7 @@ pub(super) struct Service {
     pub(super) route: Maybe<OneOrMany<Route>>,
     /// How a request names its shard; required with more than one.
     pub(super) shard_by: Maybe<ShardBy>,
-    /// Retries per query that arrives, as a fraction.
+    /// Retries per query that arrives, as a fraction; a reserve of 128 is there from the start.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.1))]
     pub(super) retry_budget: Maybe<f64>,
     /// Methods whose requests may be retried and duplicated.
@@ -155,8 +156,8 @@ pub(super) struct Service {
     /// Do answers carry the server, the queue time and the number of copies?
     #[schemars(extend("default" = false))]
     pub(super) debug_headers: Maybe<bool>,
-    /// Longest request body. Bodies are held whole before dispatch, so that a slow client never
-    /// holds a replica's slot.
+    /// Longest request body; a longer one is refused with 413. Bodies are held whole before
+    /// dispatch, so that a slow client never holds a replica's slot.
     #[schemars(extend("default" = "1MB"))]
     pub(super) max_request_body: Maybe<Size>,
     /// The shards, each with its replicas. At least one.
@@ -178,13 +179,13 @@ pub enum Cancel {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ path, interval, timeout } or false")]
 pub(super) struct Health {
-    /// Path that answers 2xx where all is well.
+    /// Path that a healthy replica answers with a status below 500.
     #[schemars(extend("default" = "/"))]
     pub(super) path: Maybe<String>,
     /// Between two probes of a replica.
     #[schemars(extend("default" = "250ms"))]
     pub(super) interval: Maybe<Span>,
-    /// A probe without an answer for so long has failed.
+    /// A probe without an answer for so long has failed; two in a row take the replica down.
     #[schemars(extend("default" = "500ms"))]
     pub(super) timeout: Maybe<Span>,
 }
