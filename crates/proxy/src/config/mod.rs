@@ -35,6 +35,8 @@ mod shape;
 mod shards;
 mod values;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use schemars::Schema;
@@ -47,13 +49,16 @@ pub use model::{
 };
 pub use report::{ConfigError, ConfigErrors};
 
+/// The longest file that is read. A thousand shards of ten replicas take a third of it.
+const BYTES_MAX: u64 = 1 << 20;
+
 /// Reads and checks a configuration file.
 ///
 /// # Errors
 /// A file that cannot be read, and everything that [`parse`] finds.
 pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|why| ConfigErrors::unreadable(&name, &why))?;
+    let bytes = read(path).map_err(|why| ConfigErrors::unreadable(&name, &why))?;
     match String::from_utf8(bytes) {
         Ok(text) => parse(&name, &text),
         Err(error) => {
@@ -66,6 +71,17 @@ pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
             Err(report.finish().expect_err("something was just reported"))
         }
     }
+}
+
+/// All of a file, but no device that never ends.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        let limit = BYTES_MAX >> 20;
+        return Err(io::Error::other(format!("it is longer than the limit of {limit} MiB")));
+    }
+    Ok(bytes)
 }
 
 /// Checks the text of a configuration file; `name` is what errors call it.
