@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use curtail_http1::WriteError;
+use curtail_kernel::duration::format;
 
 /// Why a text is not a [`Target`](crate::Target). The message names the text and what to write
 /// instead.
@@ -40,17 +41,32 @@ pub enum TargetError {
 /// Why a [`Plan`](crate::Plan) cannot be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// The rate is not a usable number.
-    #[error("rate {0} is not above 0 and at most 1000000 requests per second")]
+    /// The rate is not a usable number. Debug writes large and small ones with an exponent.
+    #[error("rate {0:?} is not above 0 and at most 1000000 requests per second")]
     Rate(f64),
     /// Nothing would be measured.
     #[error("the duration, or the number of requests, is zero; nothing would be measured")]
     Empty,
+    /// The duration is too short for the rate.
+    #[error(
+        "rate {rate:?} × duration {} is {:?} requests, fewer than one; use a higher rate or a longer \
+         duration",
+        format(*.ns),
+        rounded(*.requests)
+    )]
+    FewerThanOne {
+        /// Per second.
+        rate: f64,
+        /// The duration, in nanoseconds.
+        ns: u64,
+        /// Their product.
+        requests: f64,
+    },
     /// The number of connections is out of range.
     #[error("{0} connections; use 1 to 65536")]
     Connections(usize),
     /// The time-out is out of range.
-    #[error("a time-out of {ns} ns; use more than zero and at most 60s")]
+    #[error("a time-out of {}; use more than zero and at most 60s", format(*.ns))]
     Timeout {
         /// As given, in nanoseconds.
         ns: u64,
@@ -72,6 +88,11 @@ pub enum PlanError {
     /// Neither `poisson` nor `constant`.
     #[error("arrivals `{0}` are not known; use poisson or constant")]
     Arrivals(String),
+}
+
+/// To three digits.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 /// Why a file of queries cannot be used.

@@ -129,6 +129,12 @@ impl Plan {
         if matches!(self.extent, Extent::Duration { ns: 0 } | Extent::Requests(0)) {
             return Err(PlanError::Empty);
         }
+        if let Extent::Duration { ns } = self.extent {
+            let requests = self.rate * (ns as f64 / 1e9);
+            if requests < 1.0 {
+                return Err(PlanError::FewerThanOne { rate: self.rate, ns, requests });
+            }
+        }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return Err(PlanError::Connections(self.connections));
         }

@@ -1,5 +1,7 @@
 //! Collects what became of the measured requests.
 
+use std::fmt;
+
 use curtail_http1::client::ClientError;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -35,6 +37,20 @@ impl Errors {
         connect + timeout + reset + malformed + status_5xx + status_other + dropped
     }
 
+    /// What there is, most telling first: `3 with a bad status (5xx)`.
+    fn parts(&self) -> impl Iterator<Item = String> {
+        let named = [
+            (self.status_5xx, "with a bad status (5xx)"),
+            (self.status_other, "with a bad status (3xx or 4xx)"),
+            (self.timeout, "without an answer in time"),
+            (self.connect, "without a connection"),
+            (self.reset, "cut off by the server"),
+            (self.malformed, "answered by what is not HTTP/1.1"),
+            (self.dropped, "never sent"),
+        ];
+        named.into_iter().filter(|(count, _)| *count > 0).map(|(n, what)| format!("{n} {what}"))
+    }
+
     fn count(&mut self, failure: &Failure) {
         *match failure {
             Failure::Connect(_) => &mut self.connect,
@@ -44,6 +60,13 @@ impl Errors {
             }
             Failure::Client(_) => &mut self.reset,
         } += 1;
+    }
+}
+
+/// By kind, those that there are: `3 with a bad status (5xx), 1 never sent`.
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.parts().collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -126,6 +126,9 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     let achieved_rate = if seconds > 0.0 { answered as f64 / seconds } else { 0.0 };
 
     let mut reasons = Vec::new();
+    if facts.cut_ns.is_some() {
+        reasons.push(Invalid::Interrupted { requests: record.requests });
+    }
     if let Some((late, limit_ns)) = too_late(&record.lag, &record.uncorrected) {
         reasons.push(Invalid::FellBehind {
             late,
@@ -135,16 +138,17 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
             connections: facts.connections,
         });
     }
-    let failed = record.errors.total();
-    if too_few(answered, record.requests) {
-        reasons.push(Invalid::FellShort { answered, requests: record.requests, failed });
+    let Record { requests, errors, .. } = record;
+    if too_few(answered, requests) {
+        reasons.push(Invalid::FellShort { answered, requests, errors });
     }
     if record.errors.dropped > 0 {
         let count = record.errors.dropped;
         reasons.push(Invalid::Dropped { count, backlog: facts.backlog });
     }
-    if record.latency.is_empty() {
-        reasons.push(Invalid::NothingMeasured);
+    // Who interrupts a run before it measures anything knows why there is nothing.
+    if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
+        reasons.push(Invalid::NothingMeasured { requests });
     }
     Report {
         valid: reasons.is_empty(),

@@ -8,6 +8,8 @@ use curtail_kernel::duration::format;
 use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
+use crate::record::Errors;
+
 /// The schedule lag that is always fine, in nanoseconds.
 const LAG_NS_FINE: u64 = 1_000_000;
 /// The lag that is fine at a percentile, as a share of the uncorrected latency at the same one: it
@@ -46,8 +48,9 @@ pub enum Invalid {
         answered: u64,
         /// Requests of the run.
         requests: u64,
-        /// Of those, how many failed.
-        failed: u64,
+        /// Those without a good answer. The others that are missing were answered well, but so
+        /// late that the answers came in at a lower rate than the requests.
+        errors: Errors,
     },
     /// Requests were not sent at all: the backlog was full.
     Dropped {
@@ -57,14 +60,22 @@ pub enum Invalid {
         backlog: usize,
     },
     /// There is no good answer, so there is no latency.
-    NothingMeasured,
+    NothingMeasured {
+        /// Requests of the run.
+        requests: u64,
+    },
+    /// The run was cut short: the figures are of a part of what the plan asks for.
+    Interrupted {
+        /// Requests that had come to an end by then.
+        requests: u64,
+    },
 }
 
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Invalid::FellBehind { late, requests, limit_ns, waited, connections } => {
-                let limit = format(*limit_ns);
+                let limit = format(three_digits(*limit_ns));
                 write!(
                     f,
                     "fell behind: {late} of {requests} requests were sent more than {limit} "
@@ -76,12 +87,8 @@ impl fmt::Display for Invalid {
                     write!(f, "use a less busy machine, or a lower rate")
                 }
             }
-            Invalid::FellShort { answered, requests, failed } => {
-                write!(
-                    f,
-                    "fell short: {answered} of {requests} requests were answered well at the "
-                )?;
-                write!(f, "offered rate, {failed} failed; the server does not sustain this rate")
+            Invalid::FellShort { answered, requests, errors } => {
+                fell_short(f, *answered, *requests, errors)
             }
             Invalid::Dropped { count, backlog } => {
                 write!(
@@ -90,9 +97,50 @@ impl fmt::Display for Invalid {
                 )?;
                 write!(f, "and {backlog} requests waiting; use more connections or a lower rate")
             }
-            Invalid::NothingMeasured => write!(f, "nothing measured: there is no good answer"),
+            Invalid::NothingMeasured { requests: 0 } => {
+                write!(
+                    f,
+                    "nothing measured: no request was due in the measured time; use a higher "
+                )?;
+                write!(f, "rate or a longer duration")
+            }
+            Invalid::NothingMeasured { .. } => {
+                write!(f, "nothing measured: there is no good answer")
+            }
+            Invalid::Interrupted { requests: 0 } => {
+                write!(f, "interrupted before anything was measured")
+            }
+            Invalid::Interrupted { .. } => write!(f, "interrupted: partial results"),
         }
     }
+}
+
+/// Only time is a matter of the rate: a bad status would be as bad at a lower one.
+fn fell_short(
+    f: &mut fmt::Formatter<'_>,
+    answered: u64,
+    requests: u64,
+    errors: &Errors,
+) -> fmt::Result {
+    let good = requests.saturating_sub(errors.total());
+    let late = good.saturating_sub(answered);
+    write!(f, "fell short: {answered} of {requests} requests were answered well and in time")?;
+    if errors.total() > 0 {
+        write!(f, ", {errors}")?;
+    }
+    if late > 0 {
+        write!(f, ", {late} well but late")?;
+    }
+    match too_few(answered, good) || errors.timeout > FEW {
+        true => write!(f, "; the server does not sustain this rate"),
+        false => Ok(()),
+    }
+}
+
+/// Rounds to what people read: 35.205939 ms are 35.2 ms.
+fn three_digits(ns: u64) -> u64 {
+    let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    ns.saturating_add(step / 2) / step * step
 }
 
 impl Serialize for Invalid {

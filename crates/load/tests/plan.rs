@@ -62,14 +62,16 @@ fn other_targets_are_refused() {
 #[test]
 fn values_out_of_range_are_refused() {
     type Change = fn(&mut Plan);
-    let cases: [(Change, &str); 11] = [
-        (|plan| plan.rate = 0.0, "rate 0 "),
+    let cases: [(Change, &str); 13] = [
+        (|plan| plan.rate = 0.0, "rate 0.0 "),
+        (|plan| plan.rate = 1e300, "rate 1e300 "),
+        (|plan| plan.rate = 0.04, "rate 0.04 × duration 10s is 0.4 requests"),
         (|plan| plan.rate = f64::NAN, "rate NaN "),
         (|plan| plan.rate = f64::INFINITY, "rate inf "),
         (|plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
         (|plan| plan.connections = 0, "0 connections"),
-        (|plan| plan.timeout_ns = 0, "a time-out of 0 ns"),
-        (|plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60000000001 ns"),
+        (|plan| plan.timeout_ns = 0, "a time-out of 0ns"),
+        (|plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60.000000001s"),
         (|plan| plan.headers = vec![("Connection".into(), "close".into())], "`Connection`"),
         (|plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
         (|plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),

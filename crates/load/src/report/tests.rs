@@ -149,7 +149,10 @@ fn answers_that_come_after_the_time_do_not_count_as_achieved() {
     }
     let report = conclude(record, &facts(1_000));
     assert!((report.achieved_rate - 400.0).abs() < 4.0, "{}", report.achieved_rate);
-    assert!(matches!(report.invalid_because[..], [Invalid::FellShort { failed: 0, .. }]));
+    assert!(matches!(report.invalid_because[..], [Invalid::FellShort { .. }]));
+    let said = report.invalid_because[0].to_string();
+    assert!(said.contains(" well but late; the server does not sustain this rate"), "{said}");
+    assert!(!said.contains(", 0 "), "{said}");
 }
 
 #[test]
@@ -180,7 +183,47 @@ fn too_many_failures_make_a_run_invalid() {
         record.add(&ended(0, 0, Ok(500)));
     }
     let report = conclude(record, &facts(1_000));
-    assert!(matches!(report.invalid_because[..], [Invalid::FellShort { failed: 40, .. }]));
+    let [Invalid::FellShort { answered, requests: 1_040, errors }] = report.invalid_because[..]
+    else {
+        panic!("{:?}", report.invalid_because);
+    };
+    assert_eq!((errors.status_5xx, errors.total()), (40, 40));
+    let said = report.invalid_because[0].to_string();
+    assert!(said.contains(&format!("{answered} of 1040")), "{said}");
+    assert!(said.contains("40 with a bad status (5xx)"), "{said}");
+    assert!(!said.contains("sustain"), "a bad status is no matter of the rate: {said}");
+}
+
+#[test]
+fn what_fails_in_time_and_what_does_not_are_told_apart() {
+    let of = |result: fn() -> Result<u16, Failure>| {
+        let mut record = Record::new();
+        for i in 0..1_000 {
+            record.add(&ended(i * 2 * MS, 0, result()));
+        }
+        conclude(record, &facts(1_000)).invalid_because
+    };
+    let gone = of(|| Ok(404));
+    assert_eq!(
+        gone[0].to_string(),
+        "fell short: 0 of 1000 requests were answered well and in time, 1000 with a bad status \
+         (3xx or 4xx)"
+    );
+    assert_eq!(gone[1].to_string(), "nothing measured: there is no good answer");
+    let silent = of(|| Err(Failure::Timeout))[0].to_string();
+    assert!(silent.contains("1000 without an answer in time; the server does not"), "{silent}");
+}
+
+#[test]
+fn limits_are_told_in_three_digits() {
+    let limit = |limit_ns| {
+        let (late, requests, waited, connections) = (20, 100, 0, 64);
+        Invalid::FellBehind { late, requests, limit_ns, waited, connections }.to_string()
+    };
+    for (ns, text) in [(35_205_939, "35.2ms"), (MS, "1ms"), (999_900, "1ms"), (999, "999ns")] {
+        let said = limit(ns);
+        assert!(said.contains(&format!("more than {text} after")), "{said}");
+    }
 }
 
 #[test]
@@ -194,15 +237,27 @@ fn any_dropped_request_makes_a_run_invalid() {
 
 #[test]
 fn a_run_without_a_good_answer_is_invalid() {
+    let report = conclude(Record::new(), &facts(0));
+    assert_eq!(report.invalid_because, [Invalid::NothingMeasured { requests: 0 }]);
+    assert!(report.invalid_because[0].to_string().contains("no request was due"));
+    assert_eq!((report.achieved_rate, report.partial), (0.0, false));
+}
+
+#[test]
+fn a_run_interrupted_before_the_measurement_blames_nobody() {
     let report = conclude(Record::new(), &Facts { cut_ns: Some(0), ..facts(0) });
-    assert_eq!(report.invalid_because, [Invalid::NothingMeasured]);
-    assert_eq!((report.achieved_rate, report.partial), (0.0, true));
-    assert_eq!(to_value(&report).unwrap()["partial"], json!(true));
+    assert_eq!((report.valid, report.partial), (false, true));
+    let json = to_value(&report).unwrap();
+    let reason = "interrupted before anything was measured";
+    assert_eq!((&json["partial"], &json["invalid_because"]), (&json!(true), &json!([reason])));
 }
 
 #[test]
 fn a_run_cut_short_is_judged_by_its_own_time() {
     let report = conclude(steady(500, |_| 0), &Facts { cut_ns: Some(1_004 * MS), ..facts(502) });
-    assert!(report.valid, "{:?}", report.invalid_because);
+    assert_eq!(report.invalid_because, [Invalid::Interrupted { requests: 500 }]);
+    let json = to_value(&report).unwrap();
+    assert_eq!(json["valid"], json!(false), "these are not the figures that were asked for");
+    assert_eq!(json["invalid_because"], json!(["interrupted: partial results"]));
     assert!((report.achieved_rate - 500.0).abs() < 5.0, "{}", report.achieved_rate);
 }
