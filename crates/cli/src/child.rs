@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::exit::Stop;
+use crate::say;
 use crate::signals::Termination;
 
 /// What a child's first line on stdout begins with.
@@ -23,10 +24,11 @@ const START: Duration = Duration::from_secs(20);
 const TAIL: usize = 20;
 
 /// In the child: says where it listens, and what it is.
-pub(crate) fn announce(addresses: &[SocketAddr], what: &str) {
+pub(crate) fn announce(addresses: &[SocketAddr], what: &str) -> Result<(), Stop> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    println!("{LISTENING}{}", addresses.join(" "));
-    eprintln!("{what}");
+    say::result(format_args!("{LISTENING}{}", addresses.join(" ")))?;
+    say::aside(what);
+    Ok(())
 }
 
 /// In the child: from now on it is killed when the thread that started it ends. A child that is

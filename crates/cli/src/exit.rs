@@ -2,38 +2,34 @@
 
 use std::process::ExitCode;
 
+use crate::say;
+
 /// Why a verb did not do what it was asked to.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The input is wrong; the text names value and mend.
     BadInput(String),
-    /// A file is wrong; each line begins with its name, as compilers do, so that editors find it.
-    BadFile(String),
+    /// A configuration is wrong; each line begins with its name, as compilers do, so that editors
+    /// find it.
+    BadConfig(String),
     /// The environment lacks something; the text says what.
     Lacking(String),
-    /// A signal ended the work, and nothing of it is worth keeping.
-    Interrupted,
+    /// Who was to read the result is gone.
+    Unread,
+    /// A signal ended the work, and nothing of it is worth keeping; the text says when.
+    Interrupted(&'static str),
 }
 
 /// Says what went wrong, and turns it into an exit code.
 pub(crate) fn code(done: Result<ExitCode, Stop>) -> ExitCode {
-    match done {
-        Ok(code) => code,
-        Err(Stop::BadInput(why)) => {
-            eprintln!("error: {why}");
-            ExitCode::from(2)
-        }
-        Err(Stop::BadFile(why)) => {
-            eprintln!("{why}");
-            ExitCode::from(2)
-        }
-        Err(Stop::Lacking(why)) => {
-            eprintln!("error: {why}");
-            ExitCode::from(3)
-        }
-        Err(Stop::Interrupted) => {
-            eprintln!("interrupted");
-            ExitCode::from(130)
-        }
-    }
+    let (code, said) = match done {
+        Ok(code) => return code,
+        Err(Stop::BadInput(why)) => (2, format!("error: {why}")),
+        Err(Stop::BadConfig(why)) => (2, format!("error: this configuration is refused:\n{why}")),
+        Err(Stop::Lacking(why)) => (3, format!("error: {why}")),
+        Err(Stop::Unread) => return ExitCode::from(3),
+        Err(Stop::Interrupted(when)) => (130, format!("interrupted {when}")),
+    };
+    say::aside(said);
+    ExitCode::from(code)
 }

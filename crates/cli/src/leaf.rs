@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             LeafServerError::Bind { .. } => Stop::Lacking(error.to_string()),
             _ => Stop::BadInput(error.to_string()),
         })?;
-        child::announce(&[leaf.address()], leaf.announcement());
+        child::announce(&[leaf.address()], leaf.announcement())?;
         leaf.serve(async move { endings.next().await }).await;
         Ok(ExitCode::SUCCESS)
     })

@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use curtail_load::{Arrivals, Extent, LoadError, Plan, QueryOrder, Report, Snapshot, Target};
+use curtail_load::{
+    Arrivals, Extent, Invalid, LoadError, Plan, QueryOrder, Report, SAMPLES_ABOVE_MIN, Snapshot,
+    Summary, Target,
+};
 
 use crate::exit::Stop;
 use crate::progress;
+use crate::say;
 use crate::signals::Termination;
 
 /// Send requests at a fixed rate, whatever the answers do, and report honest latencies.
@@ -23,25 +27,25 @@ pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH
     target: Target,
     /// Requests per second
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number, allow_negative_numbers = true)]
     rate: f64,
     /// Gaps between requests: poisson or constant
     #[arg(long, default_value = "poisson")]
     arrivals: Arrivals,
     /// For how long
-    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, conflicts_with = "requests")]
+    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, conflicts_with = "requests", allow_hyphen_values = true)]
     duration: u64,
     /// So many requests, rather than a duration
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Requests sent before the measured ones
-    #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span)]
+    #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
     warmup: u64,
     /// Connections at most
     #[arg(long, default_value_t = 64, value_name = "N")]
     connections: usize,
     /// A request without an answer for so long has failed
-    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span)]
+    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
     timeout: u64,
     /// A header to send, like 'x-shard: 0'; may be repeated
     #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
@@ -64,6 +68,10 @@ pub(crate) fn span(text: &str) -> Result<u64, String> {
     curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
 }
 
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "write a number such as 500".to_owned())
+}
+
 fn plan(args: &Args) -> Result<Plan, Stop> {
     let extent = match args.requests {
         Some(requests) => Extent::Requests(requests),
@@ -71,7 +79,7 @@ fn plan(args: &Args) -> Result<Plan, Stop> {
     };
     let queries = match &args.queries {
         Some(file) => {
-            curtail_load::read_queries(file).map_err(|error| Stop::BadFile(error.to_string()))?
+            curtail_load::read_queries(file).map_err(|error| Stop::BadInput(error.to_string()))?
         }
         None => Vec::new(),
     };
@@ -107,13 +115,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
         })
     })?;
-    if let Some(warning) = report.warning() {
-        eprintln!("warning: {warning}");
-    }
     if args.json {
-        println!("{}", crate::json(&report)?);
+        // The document is for programs. In the table, people read it anyway.
+        if let Some(warning) = report.warning() {
+            say::aside(format_args!("warning: {warning}"));
+        }
+        say::result(crate::json(&report)?)?;
+    } else if report.partial && report.requests == 0 {
+        return Err(Stop::Interrupted("before anything was measured"));
     } else {
-        print!("{}", table(&report));
+        say::result(table(&report))?;
     }
     Ok(match report {
         Report { partial: true, .. } => ExitCode::from(130),
@@ -140,28 +151,72 @@ fn ms(ns: u64) -> String {
 fn table(report: &Report) -> String {
     use std::fmt::Write as _;
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
+    let Report { offered_rate, achieved_rate, requests, errors, .. } = report;
     let mut text = format!(
-        "offered {:.1}/s, achieved {:.1}/s, {} requests, {} without a good answer\n\n",
-        report.offered_rate,
-        report.achieved_rate,
-        report.requests,
-        report.errors.total()
+        "offered {offered_rate:.1}/s, achieved {achieved_rate:.1}/s, {requests} requests, {} \
+         without a good answer",
+        errors.total()
     );
+    if errors.total() > 0 {
+        let _ = write!(text, ": {errors}");
+    }
     let rows = [
         ("latency", &report.latency_ns),
         ("uncorrected", &report.uncorrected_ns),
         ("schedule lag", &report.schedule_lag_ns),
     ];
-    let _ = writeln!(text, "{:<14}{:>14}{:>14}{:>14}{:>14}", "", "p50", "p99", "p99.9", "max");
+    let head = ["", "p50", "p99", "p99.9", "max"];
+    let [name, p50, p99, p999, max] = head;
+    let _ = writeln!(text, "\n\n{name:<14}{p50:>14}{p99:>14}{p999:>14}{max:>14}");
     for (name, of) in rows {
         let [p50, p99, p999, max] = [of.p50, of.p99, of.p999, of.max].map(shown);
         let _ = writeln!(text, "{name:<14}{p50:>14}{p99:>14}{p999:>14}{max:>14}");
+    }
+    if let Some(why) = missing(&report.latency_ns) {
+        let _ = writeln!(text, "\n–: {why}");
     }
     if let Some(error) = &report.first_error {
         let _ = writeln!(text, "\nfirst failure: {error}");
     }
     for reason in &report.invalid_because {
-        let _ = writeln!(text, "\ninvalid: {reason}");
+        let verdict = if matches!(reason, Invalid::Interrupted { .. }) { "" } else { "invalid: " };
+        let _ = writeln!(text, "\n{verdict}{reason}");
     }
+    text.truncate(text.trim_end().len());
     text
+}
+
+/// Why there is a dash where a percentile should be, if there is any latency at all.
+fn missing(latency: &Summary) -> Option<String> {
+    latency.max?;
+    let per_mille =
+        [("p50", latency.p50, 500), ("p99", latency.p99, 10), ("p99.9", latency.p999, 1)];
+    let missing = per_mille.iter().filter(|(_, value, _)| value.is_none());
+    let needs = missing.map(|(name, _, above)| {
+        format!("{name} takes {} good answers", SAMPLES_ABOVE_MIN * 1_000 / above)
+    });
+    let needs: Vec<String> = needs.collect();
+    let rule =
+        format!("with fewer than {SAMPLES_ABOVE_MIN} samples above it a percentile is chance");
+    (!needs.is_empty()).then(|| format!("{rule}; {}", needs.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latency(p99: Option<u64>, p999: Option<u64>, max: Option<u64>) -> Summary {
+        Summary { p50: Some(1), p99, p999, max, ..Summary::default() }
+    }
+
+    #[test]
+    fn a_dash_has_its_reason() {
+        assert_eq!(missing(&latency(Some(1), Some(1), Some(1))), None);
+        assert_eq!(missing(&latency(None, None, None)), None, "nothing was measured at all");
+        let rule = "with fewer than 10 samples above it a percentile is chance; ";
+        let of = |p99| missing(&latency(p99, None, Some(1))).expect("p99.9 is missing");
+        assert_eq!(of(Some(1)), format!("{rule}p99.9 takes 10000 good answers"));
+        let both = "p99 takes 1000 good answers, p99.9 takes 10000 good answers";
+        assert_eq!(of(None), format!("{rule}{both}"));
+    }
 }

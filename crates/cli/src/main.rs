@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done; 1 done, and the verdict is negative; 2 bad input; 3 the environment lacks
 //! something; 130 interrupted.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic; `say` does not
 
 mod child;
 mod demo;
@@ -11,6 +12,7 @@ mod load;
 mod progress;
 mod proxy;
 mod root;
+mod say;
 mod signals;
 mod soak;
 
@@ -27,13 +29,11 @@ struct Args {
     verb: Verb,
 }
 
+// What they do is said where their arguments are: a comment here would hide all but its first line.
 #[derive(Subcommand)]
 enum Verb {
-    /// Watch a real search service lose its tail, policy by policy
     Demo(demo::Args),
-    /// Put a proxy in front of a replicated service
     Proxy(proxy::Args),
-    /// Send requests at a fixed rate and report honest latencies
     Load(load::Args),
     #[command(hide = true)]
     Leaf(leaf::Args),
@@ -44,8 +44,11 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    // Clap exits with 2 on bad usage, as we do on bad input.
-    let done = match Args::parse().verb {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(other) => return exit::code(usage(&other)),
+    };
+    let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
         Verb::Demo(args) => demo::run(&args),
@@ -54,6 +57,14 @@ fn main() -> ExitCode {
         Verb::Soak(args) => soak::run(&args),
     };
     exit::code(done)
+}
+
+/// What clap says instead of arguments: help and version are results, the rest is bad input.
+fn usage(said: &clap::Error) -> Result<ExitCode, Stop> {
+    match said.print() {
+        Err(error) if !said.use_stderr() => Err(say::unwritten(&error)),
+        _ => Ok(ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))),
+    }
 }
 
 /// A runtime on all cores.

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::child;
 use crate::exit::Stop;
+use crate::say;
 use crate::signals::Hangup;
 
 /// Put a proxy in front of a replicated service.
@@ -57,13 +58,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     // Clap lets nobody through with neither.
     let Some(path) = &args.config else {
-        println!("{}", crate::json(&config::schema())?);
+        say::result(crate::json(&config::schema())?)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let config = config::load(path).map_err(|errors| Stop::BadFile(errors.to_string()))?;
+    let config = config::load(path).map_err(|errors| Stop::BadConfig(errors.to_string()))?;
     if args.check {
         report(&config);
-        println!("{}: fine, {}", path.display(), summary(&config));
+        say::result(format_args!("{}: fine, {}", path.display(), summary(&config)))?;
         return Ok(ExitCode::SUCCESS);
     }
     log(&config);
@@ -79,10 +80,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 fn report(config: &Config) {
     for warning in config.warnings() {
-        eprintln!("warning: {warning}");
+        say::aside(format_args!("warning: {warning}"));
     }
     for note in config.notes() {
-        eprintln!("note: {note}");
+        say::aside(format_args!("note: {note}"));
     }
 }
 
@@ -108,7 +109,7 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     }
     if args.announce {
         let addresses: Vec<_> = std::iter::once(http).chain(admin).collect();
-        child::announce(&addresses, "");
+        child::announce(&addresses, "")?;
     }
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
@@ -160,6 +161,8 @@ fn log(config: &Config) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        // It would say on stderr that stderr cannot be written, and panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     match config.log.format {
         LogFormat::Json => builder.json().init(),

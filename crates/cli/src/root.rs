@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),
             _ => Stop::BadInput(error.to_string()),
         })?;
-        child::announce(&[root.address()], root.announcement());
+        child::announce(&[root.address()], root.announcement())?;
         root.serve(async move { endings.next().await }).await;
         Ok(ExitCode::SUCCESS)
     })

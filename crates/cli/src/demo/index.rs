@@ -5,6 +5,7 @@ use curtail_search::{Corpus, Limits, Outcome, ShardedIndex, Source, sample_queri
 use super::args::Plan;
 use crate::exit::Stop;
 use crate::progress;
+use crate::say;
 
 /// Distinct queries that are asked, over and over.
 const QUERIES: usize = 500;
@@ -20,10 +21,10 @@ pub(super) fn build(plan: &Plan) -> Result<Built, Stop> {
     bar.set_message("reading the corpus");
     let source = plan.corpus.clone().map_or(Source::Default, Source::Path);
     let corpus = Corpus::load(&source, Limits::default())
-        .map_err(|error| Stop::BadFile(error.to_string()))?;
+        .map_err(|error| Stop::BadInput(error.to_string()))?;
     bar.finish_and_clear();
     for remark in corpus.remarks() {
-        eprintln!("note: {remark}");
+        say::aside(format_args!("note: {remark}"));
     }
     let bar = progress::bar("indexing");
     let mut progress = |done, total| {
@@ -35,9 +36,9 @@ pub(super) fn build(plan: &Plan) -> Result<Built, Stop> {
     bar.finish_and_clear();
     let (_, outcome) = built.map_err(|error| Stop::Lacking(error.to_string()))?;
     if let Outcome::Rebuilt { why } = outcome {
-        eprintln!("note: the index was built anew: {why}");
+        say::aside(format_args!("note: the index was built anew: {why}"));
     }
-    eprintln!("searching {}", corpus.description());
+    say::aside(format_args!("searching {}", corpus.description()));
     Ok(Built {
         corpus: corpus.description().to_owned(),
         documents: corpus.documents().len() as u64,

@@ -22,6 +22,7 @@ use results::{Results, Setup};
 
 use crate::exit::Stop;
 use crate::progress;
+use crate::say;
 use crate::signals::Termination;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
@@ -80,11 +81,11 @@ fn finish(args: &Args, out: &Path, mut results: Results) -> Result<ExitCode, Sto
     let json = crate::json(&results)?;
     write(&out.join("results.json"), &json)?;
     if args.json {
-        println!("{json}");
+        say::result(json)?;
     } else {
         let color = std::io::stdout().is_terminal();
-        print!("{}", table::render(&results, progress::width(), color));
-        println!("\nreport: {}", page.display());
+        let table = table::render(&results, progress::width(), color);
+        say::result(format_args!("{table}\nreport: {}", page.display()))?;
     }
     Ok(if results.partial { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Stop;
+use crate::say;
 
 /// The scheduler's period: both hierarchies' default.
 const PERIOD_US: u64 = 100_000;
@@ -71,7 +72,7 @@ impl Drop for Throttle {
             // A group with a process in it cannot be removed; a process that ended cannot be moved.
             let _ = fs::write(self.own.join("cgroup.procs"), process.to_string());
             if let Err(error) = fs::remove_dir(group) {
-                eprintln!("note: {} stays behind: {error}", group.display());
+                say::aside(format_args!("note: {} stays behind: {error}", group.display()));
             }
         }
     }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::exit::Stop;
 use crate::progress;
+use crate::say;
 use crate::signals::Termination;
 use chaos::Chaos;
 use clients::Counts;
@@ -27,13 +28,13 @@ use scene::Scene;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// For how long
-    #[arg(long, default_value_t = 1.0, value_name = "N")]
+    #[arg(long, default_value_t = 1.0, value_name = "N", allow_negative_numbers = true)]
     minutes: f64,
     /// The proxy's policy
     #[arg(long, default_value = "laedge", value_parser = crate::root::policy)]
     policy: curtail_kernel::Policy,
     /// Requests per second; by default the leaves are about a quarter busy
-    #[arg(long, default_value_t = 600.0, value_name = "N")]
+    #[arg(long, default_value_t = 600.0, value_name = "N", allow_negative_numbers = true)]
     rate: f64,
     /// Decides what happens when
     #[arg(long, default_value_t = 42)]
@@ -59,18 +60,18 @@ struct Outcome {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if !(args.minutes > 0.0 && args.minutes <= 10_000.0) {
-        let text = format!("--minutes {}: give a number above 0, up to 10000", args.minutes);
+        let text = format!("--minutes {:?}: give a number above 0, up to 10000", args.minutes);
         return Err(Stop::BadInput(text));
     }
     if !(args.rate > 0.0 && args.rate <= 100_000.0) {
-        let text = format!("--rate {}: give a number above 0, up to 100000", args.rate);
+        let text = format!("--rate {:?}: give a number above 0, up to 100000", args.rate);
         return Err(Stop::BadInput(text));
     }
     let outcome = crate::runtime()?.block_on(soak(args))?;
     if args.json {
-        println!("{}", crate::json(&outcome)?);
+        say::result(crate::json(&outcome)?)?;
     } else {
-        tell(&outcome);
+        say::result(told(&outcome))?;
     }
     Ok(if outcome.passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -81,7 +82,7 @@ async fn soak(args: &Args) -> Result<Outcome, Stop> {
     // Dropping the work kills every process that it started.
     tokio::select! {
         outcome = faults(args) => outcome,
-        () = signals.next() => Err(Stop::Interrupted),
+        () = signals.next() => Err(Stop::Interrupted("before the end of the soak")),
     }
 }
 
@@ -122,21 +123,26 @@ async fn faults(args: &Args) -> Result<Outcome, Stop> {
     })
 }
 
-fn tell(outcome: &Outcome) {
+fn told(outcome: &Outcome) -> String {
     let Outcome { requests, faults, memory, .. } = outcome;
-    println!(
-        "{} under {} kills, {} pauses, {} black holes for {} minutes",
-        outcome.policy, faults.kills, faults.pauses, faults.black_holes, outcome.minutes
-    );
-    println!(
-        "{} requests answered ({} of them with an error), {} left by their clients, {} unanswered",
-        requests.answered, requests.errors, requests.aborted, requests.unanswered
-    );
-    match &outcome.leaked {
-        None => println!("every slot is free, nothing waits"),
-        Some(leaked) => println!("NOT all idle: {leaked}"),
-    }
-    println!("{memory}");
+    let rest = match &outcome.leaked {
+        None => "every slot is free, nothing waits".to_owned(),
+        Some(leaked) => format!("NOT all idle: {leaked}"),
+    };
     let verdict = if outcome.passed { "passed" } else { "FAILED" };
-    println!("{verdict}; again with: {}", outcome.replay);
+    format!(
+        "{} under {} kills, {} pauses, {} black holes for {} minutes\n\
+         {} requests answered ({} of them with an error), {} left by their clients, {} unanswered\n\
+         {rest}\n{memory}\n{verdict}; again with: {}",
+        outcome.policy,
+        faults.kills,
+        faults.pauses,
+        faults.black_holes,
+        outcome.minutes,
+        requests.answered,
+        requests.errors,
+        requests.aborted,
+        requests.unanswered,
+        outcome.replay
+    )
 }

@@ -13,6 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub const CURTAIL: &str = env!("CARGO_BIN_EXE_curtail");
 
+/// A configuration of the proxy's; nothing is behind it.
+pub const GOOD: &str = "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = false\n[[service]]\nname = \"s\"\n\
+    policy = \"psq\"\nslots = 1\n[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:9\"]\n";
+
 /// A process that listens, and that is killed when this is dropped.
 pub struct Process {
     pub address: SocketAddr,
@@ -22,9 +26,13 @@ pub struct Process {
 
 impl Process {
     pub fn start(args: &[&str]) -> Self {
+        Self::start_with(args, Stdio::null())
+    }
+
+    pub fn start_with(args: &[&str], stderr: Stdio) -> Self {
         let mut command = Command::new(CURTAIL);
         command.args(args).arg("--tied-to-stdin");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("the binary starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("stdout is piped");
@@ -88,7 +96,8 @@ impl Service {
         let text = |n: u32| (format!("document {n}"), format!("common word{} rare{n}", n % 20));
         let corpus = Corpus::from_texts((0..200).map(text), "made-up documents");
         let index = folder.path().join("index");
-        ShardedIndex::build(&index, &corpus, 1, &mut |_, _| {}).expect("an index");
+        ShardedIndex::build(&index, &corpus, 1, &mut |_, _| {})
+            .expect("an index");
         let any = "127.0.0.1:0".parse().expect("an address");
         let leaves = [0, 1].map(|replica| leaf(folder.path(), replica, any));
         let addresses = [leaves[0].address, leaves[1].address];
@@ -115,6 +124,11 @@ impl Service {
             targets,
             folder,
         }
+    }
+
+    /// Where its index is.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Kills a leaf in the way that nobody can prepare for.

@@ -1,0 +1,140 @@
+//! What `curtail load` says to people and to programs, of servers that fail and of runs that are
+//! interrupted.
+
+mod harness;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use harness::{CURTAIL, until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A server that gives every request the same status. Its threads end with the test.
+struct Server {
+    url: String,
+    answered: Arc<AtomicU32>,
+}
+
+impl Server {
+    fn start(status: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("its address"));
+        let answered = Arc::<AtomicU32>::default();
+        let count = Arc::clone(&answered);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let count = Arc::clone(&count);
+                std::thread::spawn(move || {
+                    let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
+                    // A request ends with an empty line.
+                    while lines.any(|line| line.is_ok_and(|line| line.is_empty())) {
+                        let answer = format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n");
+                        if (&stream).write_all(answer.as_bytes()).is_err() {
+                            return;
+                        }
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        Self { url, answered }
+    }
+
+    fn load(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(CURTAIL);
+        command.args(["load", &self.url, "--arrivals", "constant"]).args(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a load, and interrupts it after so many answers.
+    fn interrupted_after(&self, answers: u32, args: &[&str]) -> Output {
+        let child = self.load(args).spawn().expect("the binary starts");
+        let before = self.answered.load(Ordering::Relaxed);
+        until("answers", || self.answered.load(Ordering::Relaxed) >= before + answers);
+        kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
+        child.wait_with_output().expect("it ends")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn an_interrupted_load_says_so() {
+    let server = Server::start(200);
+    let endless = ["--rate", "100", "--duration", "1h"];
+    let output = server.interrupted_after(20, &endless);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("\ninterrupted: partial results"), "{said}");
+    let json = [&endless[..], &["--json"]].concat();
+    let output = server.interrupted_after(20, &json);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!((&report["partial"], &report["valid"]), (&true.into(), &false.into()));
+    assert_eq!(report["invalid_because"][0], "interrupted: partial results");
+}
+
+#[test]
+fn a_load_interrupted_in_its_warm_up_blames_nobody() {
+    let server = Server::start(200);
+    let args = ["--rate", "100", "--warmup", "1h"];
+    let output = server.interrupted_after(5, &args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted before anything was measured"), "{said}");
+    assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn bad_statuses_are_no_matter_of_the_rate() {
+    for (status, kind) in [(404, "(3xx or 4xx)"), (500, "(5xx)")] {
+        let server = Server::start(status);
+        let args = ["--rate", "200", "--requests", "40"];
+        let output = server.load(&args).output().expect("the binary starts");
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let bad = format!("40 with a bad status {kind}");
+        assert!(said.contains(&format!("40 without a good answer: {bad}")), "{said}");
+        let short =
+            format!("invalid: fell short: 0 of 40 requests were answered well and in time, {bad}");
+        assert!(said.contains(&short), "{said}");
+        assert!(said.contains(&format!("first failure: status {status}")), "{said}");
+        assert!(!said.contains("sustain"), "{said}");
+    }
+}
+
+#[test]
+fn a_dash_is_explained() {
+    let server = Server::start(200);
+    let args = ["--rate", "1000", "--requests", "30"];
+    let output = server.load(&args).output().expect("the binary starts");
+    let said = text(&output.stdout);
+    assert!(said.contains("p99 takes 1000 good answers, p99.9 takes 10000"), "{said}");
+}
+
+#[test]
+fn who_reads_the_table_is_not_told_twice_that_the_load_fell_behind() {
+    // Nobody accepts: requests wait for the one connection until their time is out.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("its address"));
+    let args = ["--rate", "200", "--requests", "30", "--connections", "1", "--timeout", "200ms"];
+    let run = |json: &[&str]| {
+        let mut command = Command::new(CURTAIL);
+        command.args(["load", &url]).args(args).args(json).stdin(Stdio::null());
+        let output = command.output().expect("the binary starts");
+        assert_eq!(output.status.code(), Some(1));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (table, aside) = run(&[]);
+    assert!(table.contains("invalid: fell behind: "), "{table}");
+    assert!(!aside.contains("fell behind"), "{aside}");
+    let (document, aside) = run(&["--json"]);
+    assert!(document.contains("fell behind: "), "{document}");
+    assert!(aside.contains("warning: the load generator fell behind: "), "{aside}");
+}

@@ -1,0 +1,103 @@
+//! What happens when stdout or stderr cannot be written: a full disk, a reader that has gone away.
+#![cfg(target_os = "linux")] // only there is a device that is always full
+
+mod harness;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use harness::{CURTAIL, GOOD, Process, Service, get};
+use rustix::process::Signal;
+
+/// A pipe that nobody reads.
+fn closed() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").expect("the device").into()
+}
+
+fn run(args: &[&str], stdout: Stdio) -> Output {
+    let mut command = Command::new(CURTAIL);
+    command.args(args).stdin(Stdio::null()).stdout(stdout);
+    command.output().expect("the binary starts")
+}
+
+fn config(folder: &Path) -> PathBuf {
+    let file = folder.join("proxy.toml");
+    std::fs::write(&file, GOOD).expect("a file");
+    file
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = config(folder.path()).display().to_string();
+    let service = Service::start("psq", "");
+    let url = format!("http://{}/search?q=common", service.proxy.address);
+    let load = ["load", &url, "--rate", "100", "--requests", "5", "--json"];
+    for args in [
+        &["proxy", "--config", &config, "--check"][..],
+        &["proxy", "--config", &config, "--announce"],
+        &["proxy", "--schema"],
+        &load,
+        &load[..6],
+        &["--help"],
+        &["--version"],
+    ] {
+        let output = run(args, full());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
+        let error = "error: cannot write to standard output: No space left on device";
+        assert!(said.contains(error) && !said.contains("panicked"), "{args:?}: {said}");
+        let output = run(args, closed());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
+        assert!(!said.contains("error:") && !said.contains("panicked"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_proxy_whose_stderr_is_full_or_closed_serves_and_drains() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = GOOD.replace("admin = false", "admin = \"127.0.0.1:0\"");
+    for format in ["text", "json"] {
+        // Every connection and every signal is told.
+        let log = format!("[log]\nlevel = \"trace\"\nformat = \"{format}\"\n{text}");
+        let file = folder.path().join("proxy.toml");
+        std::fs::write(&file, log).expect("a file");
+        let file = file.display().to_string();
+        for stderr in [full(), closed()] {
+            let args = ["proxy", "--config", &file, "--announce"];
+            let proxy = Process::start_with(&args, stderr);
+            let admin = proxy.admin.expect("an admin port");
+            get(admin, "/status");
+            proxy.signal(Signal::HUP);
+            get(admin, "/status");
+            proxy.signal(Signal::TERM);
+            assert_eq!(proxy.wait(), Some(0), "{format}");
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_two_even_where_nobody_hears_why() {
+    let bad = ["load", "http://127.0.0.1:1/", "--rate", "0"];
+    let mut command = Command::new(CURTAIL);
+    let status = command.args(bad).stdin(Stdio::null()).stderr(full()).status();
+    assert_eq!(status.expect("the binary starts").code(), Some(2));
+}
+
+#[test]
+fn a_leaf_that_nobody_listens_to_ends() {
+    let service = Service::start("psq", "");
+    let index = service.folder().join("index").display().to_string();
+    let output = run(&["leaf", "--index", &index, "--shard", "0"], full());
+    assert_eq!(output.status.code(), Some(3), "who started it could not find it");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot write to standard output"), "{said}");
+}
