@@ -5,8 +5,8 @@ mod harness;
 
 use std::process::{Command, Output, Stdio};
 
-use harness::{CURTAIL, Service, until, wait};
-use rustix::process::{Pid, Signal, kill_process};
+use harness::{CURTAIL, GOOD, Service, wait};
+use rustix::process::Signal;
 
 fn curtail(args: &[&str]) -> Output {
     Command::new(CURTAIL).args(args).stdin(Stdio::null()).output().expect("the binary starts")
@@ -15,9 +15,6 @@ fn curtail(args: &[&str]) -> Output {
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
-
-const GOOD: &str = "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = false\n[[service]]\nname = \"s\"\n\
-    policy = \"psq\"\nslots = 1\n[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:9\"]\n";
 
 fn checked(text: &str) -> Output {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -33,6 +30,8 @@ fn check_tells_good_from_bad() {
     assert_eq!(bad.status.code(), Some(2));
     let said = said(&bad);
     assert!(said.contains("proxy.toml:6: \"laedge:cc\"") && said.contains("cancel"), "{said}");
+    assert!(said.starts_with("error: "), "{said}");
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
 }
 
 #[test]
@@ -40,6 +39,24 @@ fn bad_input_is_two_and_names_the_mend() {
     for (args, word) in [
         (&["load", "ftp://x", "--rate", "5"][..], "http://"),
         (&["load", "http://127.0.0.1:1/", "--rate", "0"], "rate"),
+        (&["load", "http://127.0.0.1:1/", "--rate", "many"], "write a number such as 500"),
+        (&["load", "http://127.0.0.1:1/", "--rate", "-1"], "rate -1.0 is not above 0"),
+        (&["load", "http://127.0.0.1:1/", "--rate", "1e300"], "rate 1e300 is not above 0"),
+        (
+            &["load", "http://127.0.0.1:1/", "--rate", "0.0001", "--duration", "1s"],
+            "rate 0.0001 × duration 1s is 0.0001 requests",
+        ),
+        (&["load", "http://127.0.0.1:1/", "--rate", "5", "--duration", "-1s"], "is negative"),
+        (&["load", "http://127.0.0.1:1/", "--rate", "5", "--queries", "/nowhere"], "/nowhere"),
+        (&["load", "http://127.0.0.1:1/", "--rate", "5", "--queries", "/dev/null"], "no query"),
+        (&["demo", "--corpus", "/nowhere"], "/nowhere"),
+        (&["demo", "--loads", "-0.1"], "--loads -0.1: give"),
+        (&["demo", "--loads", "20%"], "'20%' for '--loads <U,…>': write a fraction such as 0.2"),
+        (&["demo", "--loads", "0.2,0.3,0.2"], "--loads 0.2 is there twice"),
+        (&["demo", "--policies", "psq,psq"], "--policies psq: psq is there too"),
+        (&["demo", "--policies", "delayed:1ms,delayed:1000us"], "means the same"),
+        (&["demo", "--service-time", "exp:10h"], "its mean is 36000s;"),
+        (&["demo", "--requests", "-5"], "-5"),
         (&["demo", "--loads", "1.5"], "below 1"),
         (&["demo", "--policies", "lædge"], "use one of"),
         (&["demo", "--hiccup", "2:3ms"], "0 to 1"),
@@ -51,7 +68,31 @@ fn bad_input_is_two_and_names_the_mend() {
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(word), "{args:?}: {said}");
+        assert!(said.starts_with("error: "), "{args:?}: {said}");
+        assert_eq!(said.matches("error:").count(), 1, "{args:?}: {said}");
     }
+}
+
+/// One that no disk holds.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_configuration_without_an_end_is_refused() {
+    let output = curtail(&["proxy", "--config", "/dev/zero", "--check"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("/dev/zero: cannot be read (it is longer than the limit of 1 MiB)")
+    );
+}
+
+#[test]
+fn help_explains_its_words() {
+    let help = String::from_utf8(curtail(&["demo", "--help"]).stdout).expect("text");
+    for word in ["Utilization is λ P̄ / (r c): λ queries per second", "\"Copies per query\" is"]
+    {
+        assert!(help.contains(word), "{help}");
+    }
+    let help = String::from_utf8(curtail(&["--help"]).stdout).expect("text");
+    assert!(help.contains("Put a proxy in front of a replicated service\n"), "{help}");
 }
 
 #[test]
@@ -107,54 +148,6 @@ fn children_end_with_their_parent() {
         .expect("the binary starts");
     drop(child.stdin.take());
     assert_eq!(wait(&mut child), Some(0), "the end of stdin is the word to drain");
-}
-
-/// Processes that mention a path on their command line. Linux only: there is no portable way.
-#[cfg(target_os = "linux")]
-fn mentioning(path: &str) -> usize {
-    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
-    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| String::from_utf8_lossy(line).contains(path)).count()
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let texts = folder.path().join("texts");
-    std::fs::create_dir(&texts).expect("a folder");
-    for n in 0..40 {
-        let text = format!("common words and word{n} in a text about subject{}", n % 7);
-        std::fs::write(texts.join(format!("{n}.txt")), text.repeat(3)).expect("a file");
-    }
-    let (texts, out) = (texts.display().to_string(), folder.path().join("out"));
-    let path = out.display().to_string();
-    let mut demo = Command::new(CURTAIL)
-        .args(["demo", "--corpus", &texts, "--out", &path, "--loads", "0.2", "--json"])
-        .args([
-            "--policies",
-            "psq,laedge",
-            "--requests",
-            "100000",
-            "--shards",
-            "2",
-            "--pause",
-            "20:50ms",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the binary starts");
-    // The demo itself and four leaves.
-    until("all leaves run", || mentioning(&path) >= 5);
-    let pid = Pid::from_child(&demo);
-    kill_process(pid, Signal::INT).expect("a child of ours");
-    assert_eq!(wait(&mut demo), Some(130));
-    until("every leaf is gone", || mentioning(&path) == 0);
-    let results = std::fs::read_to_string(out.join("results.json")).expect("what there is");
-    assert!(results.contains("\"partial\": true"), "{results}");
-    assert!(out.join("report.html").exists());
 }
 
 #[test]

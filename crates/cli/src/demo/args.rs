@@ -6,6 +6,7 @@ use curtail_dist::Spec;
 use curtail_kernel::{Policy, duration};
 use curtail_search::leaf_server::Hiccup;
 
+use super::findings::same_load;
 use super::pause::Pauses;
 use crate::exit::Stop;
 
@@ -14,6 +15,11 @@ use crate::exit::Stop;
 /// Builds an index over real text, starts five shards of two leaf processes each and a root, and
 /// walks a ladder of utilizations with the same requests for every policy. Leaves stretch their true
 /// answers to drawn service times by waiting, so that ten of them fit on a small machine.
+///
+/// Utilization is λ P̄ / (r c): λ queries per second, each of the mean service time P̄, on the r
+/// replicas of a shard with c slots each. It is the share of the slots that would be busy if every
+/// query ran once. "Copies per query" is on how many replicas of a shard a query ran on average: 1
+/// without hedging, 2 if every query is sent twice.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Three loads and three policies, in about a minute
@@ -28,14 +34,14 @@ pub(crate) struct Args {
     /// The text to search: a folder, or a file of JSON lines; by default what the machine has
     #[arg(long, value_name = "PATH")]
     corpus: Option<PathBuf>,
-    /// Utilizations, λ P̄ / (r c)
-    #[arg(long, value_delimiter = ',', value_name = "U,…")]
+    /// Utilizations, λ P̄ / (r c), as fractions like 0.2
+    #[arg(long, value_delimiter = ',', value_name = "U,…", value_parser = fraction, allow_hyphen_values = true)]
     loads: Vec<f64>,
     /// Policies; gains are over psq, or over the first if that is not among them
     #[arg(long, value_delimiter = ',', value_name = "POLICY,…")]
     policies: Vec<String>,
     /// Measured requests per load and policy
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     requests: Option<u64>,
     /// Shards of the index
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -51,13 +57,13 @@ pub(crate) struct Args {
     service_time: Spec,
     /// A hiccup J: how likely, and how long; by default 0.003 of 15 × the mean service time,
     /// and none where hiccups are real (--pause, --throttle)
-    #[arg(long, value_name = "PROBABILITY:SPAN")]
+    #[arg(long, value_name = "PROBABILITY:SPAN", allow_hyphen_values = true)]
     hiccup: Option<Hiccup>,
     /// Real hiccups: stop each leaf by a signal so often per second, for so long, like 0.2:75ms
-    #[arg(long, value_name = "RATE:SPAN")]
+    #[arg(long, value_name = "RATE:SPAN", allow_hyphen_values = true)]
     pause: Option<Pauses>,
     /// Real hiccups: give each leaf no more than this share of a core, like 0.05, by control groups
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = fraction, allow_hyphen_values = true)]
     throttle: Option<f64>,
     /// Decides all draws
     #[arg(long, default_value_t = 42, value_name = "N")]
@@ -94,27 +100,58 @@ impl Args {
         let mean = service.mean();
         if !(1e4..=1e9).contains(&mean) {
             return bad(format!(
-                "--service-time {}: its mean is {mean} ns; give one from 10us to 1s",
-                self.service_time
+                "--service-time {}: its mean is {}; give one from 10us to 1s",
+                self.service_time,
+                about(mean)
             ));
         }
         if let Some(share) = self.throttle
             && !(0.01..=1.0).contains(&share)
         {
-            return bad(format!("--throttle {share}: give a share of a core from 0.01 to 1"));
+            return bad(format!("--throttle {share:?}: give a share of a core from 0.01 to 1"));
         }
         let real = self.pause.is_some() || self.throttle.is_some();
         // As on the paper's compute-optimized machines (document 001 §5).
         let usual = Hiccup { probability: 0.003, duration_ns: (15.0 * mean) as u64 };
         let hiccup = self.hiccup.or((!real).then_some(usual));
+        Ok(Plan {
+            out: self.out.clone(),
+            corpus: self.corpus.clone(),
+            loads: self.loads()?,
+            policies: self.policies(mean)?,
+            // A 99th percentile needs ten samples above it.
+            requests: self.requests.unwrap_or(1_050),
+            shards: self.shards,
+            replicas: self.replicas,
+            slots: self.slots,
+            service_time: self.service_time.clone(),
+            service_mean_ns: mean,
+            hiccup,
+            pause: self.pause,
+            throttle: self.throttle,
+            seed: self.seed,
+            quick: self.quick,
+        })
+    }
+
+    fn loads(&self) -> Result<Vec<f64>, Stop> {
         let loads = match (&self.loads[..], self.quick) {
             ([], false) => vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
             ([], true) => vec![0.2, 0.4, 0.6],
             (given, _) => given.to_vec(),
         };
+        let bad = |text: String| Err(Stop::BadInput(text));
         if let Some(load) = loads.iter().find(|load| !(0.01..1.0).contains(*load)) {
-            return bad(format!("--loads {load}: give utilizations from 0.01 to below 1"));
+            return bad(format!("--loads {load:?}: give utilizations from 0.01 to below 1"));
         }
+        if let Some((load, _)) = twice(&loads, |a, b| same_load(*a, *b)) {
+            return bad(format!("--loads {load} is there twice; give each load once"));
+        }
+        Ok(loads)
+    }
+
+    /// The policies and what people call them; `mean` is that of a query's service time.
+    fn policies(&self, mean: f64) -> Result<Vec<(String, Policy)>, Stop> {
         let delay = duration::format((5.0 * mean) as u64);
         let names = match (&self.policies[..], self.quick) {
             // 5 P̄ is the delay that served the thesis best (document 000 §4.6).
@@ -134,25 +171,33 @@ impl Args {
             }
             Ok((name, policy))
         });
-        Ok(Plan {
-            out: self.out.clone(),
-            corpus: self.corpus.clone(),
-            loads,
-            policies: policies.collect::<Result<_, _>>()?,
-            // A 99th percentile needs ten samples above it.
-            requests: self.requests.unwrap_or(1_050),
-            shards: self.shards,
-            replicas: self.replicas,
-            slots: self.slots,
-            service_time: self.service_time.clone(),
-            service_mean_ns: mean,
-            hiccup,
-            pause: self.pause,
-            throttle: self.throttle,
-            seed: self.seed,
-            quick: self.quick,
-        })
+        let policies: Vec<(String, Policy)> = policies.collect::<Result<_, _>>()?;
+        if let Some(((first, _), (second, _))) = twice(&policies, |a, b| a.1 == b.1) {
+            let also = if first == second { "" } else { " and means the same" };
+            let text = format!("--policies {first}: {second} is there too{also}; give each once");
+            return Err(Stop::BadInput(text));
+        }
+        Ok(policies)
     }
+}
+
+/// A pair that is the same.
+fn twice<T>(values: &[T], same: impl Fn(&T, &T) -> bool) -> Option<(&T, &T)> {
+    let later = |i: usize| values[i + 1..].iter().find(|other| same(&values[i], other));
+    (0..values.len()).find_map(|i| Some((&values[i], later(i)?)))
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "write a fraction such as 0.2".to_owned())
+}
+
+/// A duration to three digits.
+fn about(ns: f64) -> String {
+    if !ns.is_finite() {
+        return "infinite".to_owned();
+    }
+    let step = 10f64.powi(ns.max(1.0).log10().floor() as i32 - 2).max(1.0);
+    duration::format(((ns / step).round() * step) as u64).to_string()
 }
 
 impl Plan {

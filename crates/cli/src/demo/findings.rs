@@ -1,7 +1,9 @@
 //! What the figures say: who is compared with whom, by how much, and the sentence that states it.
 //! The report and the terminal table share this, so that they cannot disagree.
 
-use super::report::format::{and, copies, policy, utilization, whole_percent};
+use curtail_load::SAMPLES_ABOVE_MIN;
+
+use super::report::format::{and, copies, count, policy, utilization, whole_percent};
 use super::results::{Cell, Results};
 
 /// Smaller differences of the p99 are told neither as a gain nor as a loss: one run each is not
@@ -10,6 +12,10 @@ const SAME: f64 = 0.05;
 
 /// Loads are given in fractions and copied around, never computed with.
 const LOAD_EPSILON: f64 = 1e-6;
+
+pub(super) fn same_load(a: f64, b: f64) -> bool {
+    (a - b).abs() < LOAD_EPSILON
+}
 
 /// The results, seen as a comparison.
 #[derive(Clone, Copy)]
@@ -39,7 +45,7 @@ impl<'a> View<'a> {
     /// What was measured, or `None` if the run did not get there.
     pub(crate) fn cell(self, policy: &str, load: f64) -> Option<&'a Cell> {
         let cells = self.results.policies.get(policy)?;
-        cells.iter().find(|cell| (cell.load - load).abs() < LOAD_EPSILON)
+        cells.iter().find(|cell| same_load(cell.load, load))
     }
 
     /// The p99 of a sound measurement: the only ones that are compared.
@@ -104,6 +110,11 @@ impl<'a> View<'a> {
     }
 }
 
+/// How many good answers it takes until a percentile is told.
+pub(crate) fn needed(quantile: f64) -> u64 {
+    (SAMPLES_ABOVE_MIN as f64 / (1.0 - quantile)).round() as u64
+}
+
 /// Copies per query, if any ran.
 pub(crate) fn copies_per_query(cell: &Cell) -> Option<f64> {
     Some(cell.copies_per_query).filter(|copies| copies.is_finite() && *copies > 0.0)
@@ -152,10 +163,16 @@ pub(crate) fn headline(results: &Results) -> Headline {
     let lacking = view.lacking([subject, baseline], &unknown);
     let (subject, baseline) = (policy(subject).noun, policy(baseline).noun);
     if compared.is_empty() {
-        let finding = format!(
+        let mut finding = format!(
             "Nothing to compare yet: at no utilization is there a sound 99th percentile of both \
              {subject} and {baseline}."
         );
+        let cells = results.policies.values().flatten();
+        // More requests mend nothing else.
+        if cells.into_iter().any(|cell| cell.p99_ms.is_none()) {
+            let needed = count(needed(0.99));
+            finding += &format!(" It takes {needed} good answers: give more --requests.");
+        }
         return Headline { finding, but: String::new() };
     }
     let gaining = compared.iter().take_while(|at| verdict(at.gain) == Verdict::Lower).count();
@@ -326,9 +343,22 @@ mod tests {
     fn without_data_there_is_no_finding() {
         let mut results = with([0.5; 7]);
         results.policies.clear();
-        assert!(told(&results).0.starts_with("Nothing to compare yet"));
+        let (finding, _) = told(&results);
+        assert!(finding.starts_with("Nothing to compare yet"));
+        assert!(!finding.contains("--requests"), "it was stopped: {finding}");
         results.order.clear();
         assert!(told(&results).0.starts_with("Nothing to compare"));
+    }
+
+    #[test]
+    fn with_too_few_requests_the_mend_is_told() {
+        let mut results = with([0.5; 7]);
+        results.policies.values_mut().flatten().for_each(|cell| cell.p99_ms = None);
+        let (finding, _) = told(&results);
+        assert!(
+            finding.ends_with("It takes 1,000 good answers: give more --requests."),
+            "{finding}"
+        );
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use curtail_load::SAMPLES_ABOVE_MIN;
 
-use super::findings::{View, copies_per_query, headline};
-use super::report::format::{NONE, policy, three_or_none, utilization, whole_percent};
+use super::findings::{View, copies_per_query, headline, needed};
+use super::report::format::{NONE, count, policy, three_or_none, utilization, whole_percent};
 use super::results::{Cell, Results};
 
 /// Narrower than this the minor columns are left out.
@@ -74,8 +75,34 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
             text += &lines(&note, text_width);
         }
     }
+    if let Some(why) = missing(view, width) {
+        text += &format!("\n{}", lines(&why, text_width));
+    }
     // Ordinary spaces: people copy from terminals, and search in logs.
     text.replace('\u{a0}', " ")
+}
+
+/// Why there is a dash where a percentile should be.
+fn missing(view: View<'_>, width: usize) -> Option<String> {
+    type Percentile = (&'static str, f64, fn(&Cell) -> Option<f64>);
+    let percentiles: [Percentile; 3] = [
+        ("p50", 0.5, |cell| cell.p50_ms),
+        ("p99", 0.99, |cell| cell.p99_ms),
+        ("p99.9", 0.999, |cell| cell.p999_ms),
+    ];
+    let columns = columns(view, width);
+    let shown = |name| columns.iter().any(|column| column.name == name);
+    let cells = || view.results.policies.values().flatten();
+    let missing = percentiles
+        .iter()
+        .filter(|(name, _, of)| shown(*name) && cells().any(|cell| of(cell).is_none()));
+    let needs = missing.map(|(name, quantile, _)| {
+        format!("{name} takes {} good answers", count(needed(*quantile)))
+    });
+    let needs: Vec<String> = needs.collect();
+    let least = SAMPLES_ABOVE_MIN;
+    let rule = format!("{NONE}: with fewer than {least} samples above it a percentile is chance");
+    (!needs.is_empty()).then(|| format!("{rule}; {}; see --requests.", needs.join(", ")))
 }
 
 /// What may stand out, or nothing without color.
@@ -234,6 +261,11 @@ mod tests {
         let text = render(&results, 80, false);
         assert!(text.contains("Partial: 4 of 5 cells."), "{text}");
         assert!(text.contains("[1] not sound at 10 %: fell behind"), "{text}");
+        let line = text.replace('\n', " ");
+        assert!(line.contains("p99.9 takes 10,000 good answers; see --requests."), "{text}");
+        assert!(!line.contains("p99 takes"), "{text}");
+        assert!(!render(&results, 60, false).contains("takes"), "that column is not shown");
+        assert!(!render(&sample::results(), 80, false).contains("takes"), "nothing is missing");
         let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap_or("");
         assert_eq!(row("Random").matches(NONE).count(), 5, "{text}");
         assert_eq!(row("LÆDGE [1]").matches(NONE).count(), 2, "{text}");
