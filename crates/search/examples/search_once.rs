@@ -3,6 +3,7 @@
 //! `cargo run --release -p curtail-search --example search_once -- '+editor "text mode"' [DIR]`
 
 use std::error::Error;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -38,7 +39,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
 
     let start = Instant::now();
-    let mut progress = |done, total| eprint!("\rindexed {done} of {total}");
+    let mut progress = |done, total| {
+        eprint!("\rindexed {done} of {total}");
+        ControlFlow::Continue(())
+    };
     let (index, outcome) = ShardedIndex::open_or_build(&directory, &corpus, SHARDS, &mut progress)?;
     if outcome != Outcome::Reused {
         eprintln!();

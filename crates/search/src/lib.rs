@@ -24,11 +24,13 @@
 //! # How to use the engine
 //!
 //! ```no_run
+//! use std::ops::ControlFlow;
+//!
 //! use curtail_search::{Corpus, Limits, Query, ShardedIndex, Source, merge_top_k};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let corpus = Corpus::load(&Source::Default, Limits::default())?;
-//! let (index, _) = ShardedIndex::open_or_build("index".as_ref(), &corpus, 3, &mut |_, _| {})?;
+//! let (index, _) = ShardedIndex::open_or_build("index".as_ref(), &corpus, 3, &mut |_, _| ControlFlow::Continue(()))?;
 //! let query = Query::parse("+search \"full text\" engine")?;
 //! let mut answers = Vec::new();
 //! for shard in 0..index.shards() {

@@ -3,18 +3,22 @@
 mod common;
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use common::{ask, build, leaves};
 use curtail_search::{Corpus, IndexError, Leaf, Outcome, Query, ShardedIndex};
+use rustix::fs::{FlockOperation, flock};
 
 fn corpus(word: &str) -> Corpus {
     Corpus::from_texts((0..20).map(|i| (format!("title {i}"), format!("{word} number {i}"))), word)
 }
 
 fn open_or_build(directory: &Path, corpus: &Corpus, shards: u32) -> Outcome {
-    let (index, outcome) =
-        ShardedIndex::open_or_build(directory, corpus, shards, &mut |_, _| {}).expect("an index");
+    let (index, outcome) = ShardedIndex::open_or_build(directory, corpus, shards, &mut |_, _| {
+        ControlFlow::Continue(())
+    })
+    .expect("an index");
     assert_eq!(index.shards(), shards);
     assert_eq!(ask(&leaves(&index), "number", 100).1, 20, "the index works");
     outcome
@@ -59,6 +63,14 @@ fn an_index_is_reused_until_corpus_or_shards_change() {
 }
 
 #[test]
+fn one_shard_is_no_shards() {
+    let (_guard, directory, _) = fresh();
+    assert!(why(open_or_build(&directory, &corpus("first"), 1)).contains("2 shards, not 1"));
+    let shard = why(open_or_build(&directory, &corpus("first"), 2));
+    assert_eq!(shard, "it has 1 shard, not 2");
+}
+
+#[test]
 fn progress_goes_up_to_the_total() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut seen = Vec::new();
@@ -66,6 +78,7 @@ fn progress_goes_up_to_the_total() {
     let corpus = Corpus::from_texts(texts, "many");
     ShardedIndex::build(&folder.path().join("index"), &corpus, 2, &mut |done, total| {
         seen.push((done, total));
+        ControlFlow::Continue(())
     })
     .expect("an index");
     assert!(seen.len() > 3 && seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "{seen:?}");
@@ -151,7 +164,24 @@ fn an_interrupted_build_leaves_the_old_index() {
 }
 
 #[test]
-fn what_a_killed_build_left_is_removed_when_it_is_old() {
+fn a_build_that_is_told_to_stop_stops_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let texts = (0..3_000).map(|i| (format!("t{i}"), "word"));
+    let corpus = Corpus::from_texts(texts, "many");
+    for after in [0, 1, 3_000] {
+        let mut stop = |done, _| match done >= after {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let built = ShardedIndex::build(&folder.path().join("index"), &corpus, 2, &mut stop);
+        assert!(matches!(built, Err(IndexError::Interrupted)), "{after}: {built:?}");
+        let left: Vec<_> = fs::read_dir(folder.path()).expect("ok").collect();
+        assert!(left.is_empty(), "{after}: {left:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_build_left_is_removed_and_what_another_works_in_is_not() {
     let (guard, directory, _) = fresh();
     let name = directory.file_name().expect("a name").to_string_lossy().into_owned();
     let left = |suffix: &str| {
@@ -159,13 +189,23 @@ fn what_a_killed_build_left_is_removed_when_it_is_old() {
         fs::create_dir(&path).expect("made");
         path
     };
-    let (old, fresh) = (left("building-a"), left("building-b"));
-    let day = std::time::Duration::from_secs(86_400);
-    let times = fs::FileTimes::new().set_modified(std::time::SystemTime::now() - day);
-    fs::File::open(&old).and_then(|file| file.set_times(times)).expect("made older");
-    let built = ShardedIndex::build(&directory, &corpus("second"), 2, &mut |_, _| {});
-    built.expect("an index");
-    assert!(!old.exists() && fresh.exists(), "another build may be at work in a young one");
+    let (killed, killed_later, busy) = (left("building-a"), left("old-a"), left("building-b"));
+    // As a build does.
+    let lock = fs::File::open(&busy).expect("it is there");
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("nobody else is here");
+    // A build does not sweep itself away.
+    let mut go_on = |_, _| {
+        let building = fs::read_dir(guard.path()).expect("ok").flatten();
+        let names = building.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        assert_eq!(names.filter(|name| name.contains(".building-")).count(), 2);
+        ControlFlow::Continue(())
+    };
+    ShardedIndex::build(&directory, &corpus("second"), 2, &mut go_on).expect("an index");
+    assert!(!killed.exists() && !killed_later.exists(), "nobody works there");
+    assert!(busy.exists(), "another build is at work there");
+    drop(lock);
+    build(&directory, &corpus("third"), 2);
+    assert!(!busy.exists(), "the other build has ended");
 }
 
 #[test]
@@ -173,7 +213,9 @@ fn other_peoples_files_are_not_touched() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let precious = folder.path().join("thesis.tex");
     fs::write(&precious, "years").expect("written");
-    let built = ShardedIndex::open_or_build(folder.path(), &corpus("first"), 2, &mut |_, _| {});
+    let built = ShardedIndex::open_or_build(folder.path(), &corpus("first"), 2, &mut |_, _| {
+        ControlFlow::Continue(())
+    });
     let error = built.expect_err("not an index").to_string();
     assert!(error.contains("thesis.tex"), "{error}");
     assert_eq!(fs::read_to_string(&precious).expect("still there"), "years");
@@ -184,8 +226,10 @@ fn impossible_shapes_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let shape = |documents: usize, shards| {
         let corpus = Corpus::from_texts(vec![("t", "b"); documents], "some");
-        ShardedIndex::build(&folder.path().join("index"), &corpus, shards, &mut |_, _| {})
-            .expect_err("impossible")
+        ShardedIndex::build(&folder.path().join("index"), &corpus, shards, &mut |_, _| {
+            ControlFlow::Continue(())
+        })
+        .expect_err("impossible")
     };
     assert!(matches!(shape(5, 0), IndexError::ShardCount { shards: 0 }));
     assert!(matches!(shape(5, 1025), IndexError::ShardCount { shards: 1025 }));

@@ -1,11 +1,17 @@
 //! The index that the demo searches, and what it asks.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use curtail_search::{Corpus, Limits, Outcome, ShardedIndex, Source, sample_queries};
+use tokio::task::{JoinError, spawn_blocking};
 
 use super::args::Plan;
 use crate::exit::Stop;
 use crate::progress;
 use crate::say;
+use crate::signals::Termination;
 
 /// Distinct queries that are asked, over and over.
 const QUERIES: usize = 500;
@@ -16,25 +22,23 @@ pub(super) struct Built {
     pub(super) queries: Vec<String>,
 }
 
-pub(super) fn build(plan: &Plan) -> Result<Built, Stop> {
+/// Reads the corpus and builds its index, both in threads of their own, so that a signal is heard.
+pub(super) async fn build(plan: &Plan, signals: &mut Termination) -> Result<Built, Stop> {
     let bar = progress::spinner();
     bar.set_message("reading the corpus");
     let source = plan.corpus.clone().map_or(Source::Default, Source::Path);
-    let corpus = Corpus::load(&source, Limits::default())
-        .map_err(|error| Stop::BadInput(error.to_string()))?;
+    let reading = spawn_blocking(move || Corpus::load(&source, Limits::default()));
+    let corpus = tokio::select! {
+        corpus = reading => corpus.map_err(|error| lost(&error))?,
+        // There is nothing yet to put in order.
+        () = signals.next() => return Err(Stop::Interrupted("while the corpus was read")),
+    };
     bar.finish_and_clear();
+    let corpus = Arc::new(corpus.map_err(|error| Stop::BadInput(error.to_string()))?);
     for remark in corpus.remarks() {
         say::aside(format_args!("note: {remark}"));
     }
-    let bar = progress::bar("indexing");
-    let mut progress = |done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let folder = plan.out.join("index");
-    let built = ShardedIndex::open_or_build(&folder, &corpus, plan.shards, &mut progress);
-    bar.finish_and_clear();
-    let (_, outcome) = built.map_err(|error| Stop::Lacking(error.to_string()))?;
+    let outcome = index(plan, &corpus, signals).await?;
     if let Outcome::Rebuilt { why } = outcome {
         say::aside(format_args!("note: the index was built anew: {why}"));
     }
@@ -44,4 +48,44 @@ pub(super) fn build(plan: &Plan) -> Result<Built, Stop> {
         documents: corpus.documents().len() as u64,
         queries: sample_queries(corpus.documents(), QUERIES, plan.seed),
     })
+}
+
+async fn index(
+    plan: &Plan,
+    corpus: &Arc<Corpus>,
+    signals: &mut Termination,
+) -> Result<Outcome, Stop> {
+    let bar = progress::bar("indexing");
+    let (told, interrupted) = (bar.clone(), Arc::new(AtomicBool::new(false)));
+    let (corpus, stop) = (Arc::clone(corpus), Arc::clone(&interrupted));
+    let (folder, shards) = (plan.out.join("index"), plan.shards);
+    let mut building = spawn_blocking(move || {
+        let mut progress = |done, total| {
+            told.set_length(total);
+            told.set_position(done);
+            match stop.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        ShardedIndex::open_or_build(&folder, &corpus, shards, &mut progress)
+    });
+    let built = tokio::select! {
+        built = &mut building => built,
+        () = signals.next() => {
+            interrupted.store(true, Ordering::Relaxed);
+            // It removes its folder. If it was all but done, there is a good index now.
+            let _ = building.await;
+            return Err(Stop::Interrupted("while the index was built"));
+        }
+    };
+    bar.finish_and_clear();
+    let (_, outcome) =
+        built.map_err(|error| lost(&error))?.map_err(|error| Stop::Lacking(error.to_string()))?;
+    Ok(outcome)
+}
+
+/// A thread of ours that panicked has said so.
+fn lost(error: &JoinError) -> Stop {
+    Stop::Lacking(format!("the work stopped: {error}"))
 }

@@ -17,7 +17,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub(crate) use args::Args;
+use args::Plan;
 use cluster::Cluster;
+use index::Built;
 use results::{Results, Setup};
 
 use crate::exit::Stop;
@@ -28,9 +30,40 @@ use crate::signals::Termination;
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let plan = args.plan()?;
     let runtime = crate::runtime()?;
+    let measured = runtime.block_on(measured(&plan));
+    // A corpus that nobody waits for any more may still be being read.
+    runtime.shutdown_background();
+    finish(args, &plan.out, measured?)
+}
+
+/// Does it all, or what there is time for before a signal comes.
+async fn measured(plan: &Plan) -> Result<Results, Stop> {
     let start = Instant::now();
-    let built = index::build(&plan)?;
-    let mut results = Results {
+    let mut signals =
+        Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+    let built = index::build(plan, &mut signals).await?;
+    let mut results = results(plan, &built);
+    let work = async {
+        let cluster = Cluster::start(plan).await?;
+        measure::all(plan, &built.queries, &cluster, &mut results).await
+    };
+    // Dropping the work kills every process that it started.
+    let whole = tokio::select! {
+        done = work => done.map(|()| true)?,
+        () = signals.next() => false,
+    };
+    if !whole && results.policies.is_empty() {
+        let when = "before the first cell was measured: no report is written";
+        return Err(Stop::Interrupted(when));
+    }
+    results.partial = !whole;
+    results.setup.elapsed_s = start.elapsed().as_secs_f64();
+    Ok(results)
+}
+
+/// Results without any cell yet.
+fn results(plan: &Plan, built: &Built) -> Results {
+    Results {
         loads: plan.loads.clone(),
         policies: Default::default(),
         order: plan.policies.iter().map(|(name, _)| name.clone()).collect(),
@@ -51,23 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         },
         partial: false,
         report: None,
-    };
-    let measured = runtime.block_on(async {
-        let mut signals =
-            Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
-        let work = async {
-            let cluster = Cluster::start(&plan).await?;
-            measure::all(&plan, &built.queries, &cluster, &mut results).await
-        };
-        // Dropping the work kills every process that it started.
-        tokio::select! {
-            done = work => done.map(|()| true),
-            () = signals.next() => Ok(false),
-        }
-    })?;
-    results.partial = !measured;
-    results.setup.elapsed_s = start.elapsed().as_secs_f64();
-    finish(args, &plan.out, results)
+    }
 }
 
 /// Writes what there is, and says what it means.

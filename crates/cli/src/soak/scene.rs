@@ -1,6 +1,7 @@
 //! The proxy and the leaves behind it.
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use curtail_kernel::Policy;
@@ -42,8 +43,10 @@ impl Scene {
         let folder = tempfile::tempdir().map_err(|error| lacking("no temporary folder", error))?;
         let text = |n: u32| (format!("document {n}"), format!("common word{} rare{n}", n % 40));
         let corpus = Corpus::from_texts((0..2_000).map(text), "made-up documents");
-        ShardedIndex::build(&folder.path().join("index"), &corpus, SHARDS, &mut |_, _| {})
-            .map_err(|error| lacking("no index", error))?;
+        ShardedIndex::build(&folder.path().join("index"), &corpus, SHARDS, &mut |_, _| {
+            ControlFlow::Continue(())
+        })
+        .map_err(|error| lacking("no index", error))?;
         let mut leaves = Vec::new();
         for shard in 0..SHARDS {
             for replica in 0..REPLICAS {

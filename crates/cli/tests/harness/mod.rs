@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -96,7 +97,7 @@ impl Service {
         let text = |n: u32| (format!("document {n}"), format!("common word{} rare{n}", n % 20));
         let corpus = Corpus::from_texts((0..200).map(text), "made-up documents");
         let index = folder.path().join("index");
-        ShardedIndex::build(&index, &corpus, 1, &mut |_, _| {})
+        ShardedIndex::build(&index, &corpus, 1, &mut |_, _| ControlFlow::Continue(()))
             .expect("an index");
         let any = "127.0.0.1:0".parse().expect("an address");
         let leaves = [0, 1].map(|replica| leaf(folder.path(), replica, any));

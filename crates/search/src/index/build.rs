@@ -3,7 +3,7 @@
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -11,7 +11,7 @@ use tantivy::directory::MmapDirectory;
 use tantivy::{Index, ReloadPolicy, SegmentReader, SingleSegmentIndexWriter, TantivyDocument};
 
 use super::manifest::{FORMAT, FileRecord, Manifest, ShardRecord, TERMS, shard_folder};
-use super::{IndexError, statistics};
+use super::{IndexError, Progress, statistics};
 use crate::corpus::{Corpus, Document};
 use crate::schema::{Fields, tokenizers};
 
@@ -27,7 +27,7 @@ pub(super) fn build(
     directory: &Path,
     corpus: &Corpus,
     shards: u32,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: Progress<'_>,
 ) -> Result<Manifest, IndexError> {
     let mut built = build_shards(directory, corpus.documents(), shards, progress)?;
     built.sort_by_key(|shard| shard.number);
@@ -48,6 +48,12 @@ pub(super) fn build(
     Ok(manifest)
 }
 
+/// What a worker tells the thread that started it, and hears from it.
+struct Watch<'a> {
+    report: mpsc::SyncSender<u64>,
+    stop: &'a AtomicBool,
+}
+
 struct Built {
     number: u32,
     record: ShardRecord,
@@ -58,23 +64,27 @@ fn build_shards(
     directory: &Path,
     documents: &[Document],
     shards: u32,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: Progress<'_>,
 ) -> Result<Vec<Built>, IndexError> {
     let total = documents.len() as u64;
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicU32::new(0);
+    let stop = AtomicBool::new(false);
     // A message per 512 documents. Workers wait where it is full: for this thread, which does
     // nothing but read them.
     let (report, reports) = mpsc::sync_channel(cores);
-    progress(0, total);
+    if progress(0, total).is_break() {
+        return Err(IndexError::Interrupted);
+    }
     let worker = |report: mpsc::SyncSender<u64>| {
+        let watch = Watch { report, stop: &stop };
         let mut built = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= shards {
                 return Ok(built);
             }
-            built.push(build_shard(directory, documents, (number, shards), &report)?);
+            built.push(build_shard(directory, documents, (number, shards), &watch)?);
         }
     };
     thread::scope(|scope| {
@@ -89,12 +99,19 @@ fn build_shards(
         let mut done = 0;
         for documents in reports {
             done += documents;
-            progress(done, total);
+            if progress(done, total).is_break() {
+                // The workers see it after their batch.
+                stop.store(true, Ordering::Relaxed);
+                break;
+            }
         }
         let mut built = Vec::new();
         for worker in workers {
             // A panic of a worker is our bug: it goes on in this thread.
             built.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(IndexError::Interrupted);
         }
         Ok(built)
     })
@@ -104,23 +121,25 @@ fn build_shard(
     directory: &Path,
     documents: &[Document],
     (number, shards): (u32, u32),
-    report: &mpsc::SyncSender<u64>,
+    watch: &Watch<'_>,
 ) -> Result<Built, IndexError> {
     let folder = shard_folder(directory, number);
     fs::create_dir(&folder).map_err(IndexError::io(&folder))?;
     let mine: Vec<&Document> =
         documents.iter().skip(number as usize).step_by(shards as usize).collect();
-    let index = write_segment(&folder, &mine, report).map_err(IndexError::engine(&folder))?;
+    let index = write_segment(&folder, &mine, watch).map_err(IndexError::engine(&folder))?;
+    let index = index.ok_or(IndexError::Interrupted)?;
     let reader = open_segment(&index).map_err(IndexError::engine(&folder))?;
     let record = ShardRecord { documents: mine.len() as u64, files: files(&folder)? };
     Ok(Built { number, record, reader })
 }
 
+/// None: it was interrupted.
 fn write_segment(
     folder: &Path,
     documents: &[&Document],
-    report: &mpsc::SyncSender<u64>,
-) -> tantivy::Result<Index> {
+    watch: &Watch<'_>,
+) -> tantivy::Result<Option<Index>> {
     let (schema, fields) = Fields::schema();
     let mut writer: SingleSegmentIndexWriter = Index::builder()
         .schema(schema)
@@ -135,9 +154,12 @@ fn write_segment(
             writer.add_document(fresh)?;
         }
         // Nobody listens any more if the caller's thread panics; then there is nothing to report.
-        let _ = report.send(batch.len() as u64);
+        let _ = watch.report.send(batch.len() as u64);
+        if watch.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
     }
-    writer.finalize()
+    writer.finalize().map(Some)
 }
 
 fn open_segment(index: &Index) -> tantivy::Result<SegmentReader> {

@@ -94,6 +94,9 @@ pub enum IndexError {
         /// An entry that we would not have made.
         entry: String,
     },
+    /// Whom progress was told did not want more of it.
+    #[error("the build was interrupted; nothing of it is left")]
+    Interrupted,
     /// The system refuses.
     #[error("{}: {source}; check that the folder exists, is writable and has room", path.display())]
     Io {

@@ -20,6 +20,7 @@ mod manifest;
 mod replace;
 mod statistics;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 pub use error::IndexError;
@@ -38,6 +39,10 @@ pub struct ShardedIndex {
     directory: PathBuf,
     manifest: Manifest,
 }
+
+/// Is told how many documents are done, and how many there are; called on the thread that builds.
+/// `Break` ends the build with [`IndexError::Interrupted`].
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// What [`ShardedIndex::open_or_build`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,8 +75,7 @@ impl ShardedIndex {
     }
 
     /// Opens the index of this corpus with this many shards, and builds it first if it is not
-    /// there or cannot be used. `progress` gets documents done and in all; it is called on this
-    /// thread.
+    /// there or cannot be used.
     ///
     /// An index of another corpus is replaced. A folder that holds anything but an index is not
     /// touched.
@@ -83,7 +87,7 @@ impl ShardedIndex {
         directory: &Path,
         corpus: &Corpus,
         shards: u32,
-        progress: &mut dyn FnMut(u64, u64),
+        progress: Progress<'_>,
     ) -> Result<(Self, Outcome), IndexError> {
         if !replace::has_entries(directory)? {
             return Self::build(directory, corpus, shards, progress)
@@ -106,12 +110,13 @@ impl ShardedIndex {
     ///
     /// # Errors
     ///
-    /// Returns an [`IndexError`] if the index cannot be built; the old one is then still there.
+    /// Returns an [`IndexError`] if the index cannot be built, or was interrupted; the old one is
+    /// then still there.
     pub fn build(
         directory: &Path,
         corpus: &Corpus,
         shards: u32,
-        progress: &mut dyn FnMut(u64, u64),
+        progress: Progress<'_>,
     ) -> Result<Self, IndexError> {
         if shards == 0 || shards > MAX_SHARDS {
             return Err(IndexError::ShardCount { shards });
@@ -171,6 +176,7 @@ impl ShardedIndex {
             ));
         }
         let count = have.shard_count();
-        (count != shards).then(|| format!("it has {count} shards, not {shards}"))
+        let plural = if count == 1 { "" } else { "s" };
+        (count != shards).then(|| format!("it has {count} shard{plural}, not {shards}"))
     }
 }

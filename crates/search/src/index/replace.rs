@@ -1,17 +1,17 @@
 //! How a new index takes the place of an old one: built next to it, renamed when complete.
+//!
+//! A build that is killed cannot remove its folder, so the next one does. Who works in a folder holds
+//! a lock on it, which ends with the process, however that ends.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use super::IndexError;
 use super::manifest::{MANIFEST, TERMS};
-
-/// A build that was killed cannot remove its folder. One so old is nobody's any more.
-const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// Whether there is something at this place.
 pub(super) fn has_entries(directory: &Path) -> Result<bool, IndexError> {
@@ -31,17 +31,45 @@ pub(super) fn refuse_foreign(directory: &Path) -> Result<(), IndexError> {
     }
 }
 
-/// A new folder next to `directory`, on the same file system, so that a rename is enough. It
-/// removes itself if the build fails.
-pub(super) fn workshop(directory: &Path) -> Result<TempDir, IndexError> {
+/// A folder of this process's own. It removes itself.
+pub(super) struct Workshop {
+    folder: TempDir,
+    /// Held for as long as this lives; none where the file system has no locks.
+    _lock: Option<File>,
+}
+
+impl Workshop {
+    /// Makes one in `parent`, whose lock the caller holds: nobody may sweep between the two steps.
+    fn new(parent: &Path, prefix: &str) -> Result<Self, IndexError> {
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent);
+        let folder = folder.map_err(IndexError::io(parent))?;
+        let lock = lock(folder.path(), FlockOperation::NonBlockingLockExclusive).ok();
+        Ok(Self { folder, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// A new folder next to `directory`, on the same file system, so that a rename is enough.
+pub(super) fn workshop(directory: &Path) -> Result<Workshop, IndexError> {
     let (parent, name) = place(directory)?;
     fs::create_dir_all(&parent).map_err(IndexError::io(&parent))?;
     let prefixes = [format!(".{name}.building-"), format!(".{name}.old-")];
-    remove_forgotten(&parent, &prefixes);
-    tempfile::Builder::new()
-        .prefix(&prefixes[0])
-        .tempdir_in(&parent)
-        .map_err(IndexError::io(&parent))
+    // For a moment only. Without it there may be other builds, so nothing is swept.
+    let whole = lock(&parent, FlockOperation::LockExclusive);
+    if whole.is_ok() {
+        remove_forgotten(&parent, &prefixes);
+    }
+    Workshop::new(&parent, &prefixes[0])
+}
+
+/// Locks a folder until the file is closed.
+fn lock(folder: &Path, how: FlockOperation) -> io::Result<File> {
+    let file = File::open(folder)?;
+    flock(&file, how)?;
+    Ok(file)
 }
 
 /// Removes what builds that were killed have left behind. Where that fails, it is only litter.
@@ -49,21 +77,18 @@ fn remove_forgotten(parent: &Path, prefixes: &[String]) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let ours = prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix));
-        let changed = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = changed.ok().and_then(|changed| changed.elapsed().ok());
-        if ours && age.is_some_and(|age| age > FORGOTTEN) {
+        if ours && lock(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
 /// Puts a finished index in its place.
-pub(super) fn install(workshop: TempDir, directory: &Path) -> Result<(), IndexError> {
+pub(super) fn install(workshop: Workshop, directory: &Path) -> Result<(), IndexError> {
     let (parent, name) = place(directory)?;
-    let old = tempfile::Builder::new()
-        .prefix(&format!(".{name}.old-"))
-        .tempdir_in(&parent)
-        .map_err(IndexError::io(&parent))?;
+    let whole = lock(&parent, FlockOperation::LockExclusive);
+    let old = Workshop::new(&parent, &format!(".{name}.old-"))?;
+    drop(whole);
     // Two renames are not one step. A crash between them leaves no index, never a wrong one.
     match fs::rename(directory, old.path().join("index")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -71,7 +96,7 @@ pub(super) fn install(workshop: TempDir, directory: &Path) -> Result<(), IndexEr
         }
         _ => {}
     }
-    let path = workshop.keep();
+    let path = workshop.folder.keep();
     let renamed = fs::rename(&path, directory).map_err(IndexError::io(directory));
     if renamed.is_err() {
         // Do not litter; the error that matters is the rename's.

@@ -1,6 +1,7 @@
 //! What several tests need.
 #![allow(dead_code, unreachable_pub, missing_docs)] // not every test needs all of it
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use curtail_search::{Corpus, Hit, Leaf, Limits, Query, ShardedIndex, Source, merge_top_k};
@@ -18,7 +19,8 @@ pub fn real_corpus() -> Corpus {
 }
 
 pub fn build(directory: &Path, corpus: &Corpus, shards: u32) -> ShardedIndex {
-    ShardedIndex::build(directory, corpus, shards, &mut |_, _| {}).expect("the index builds")
+    ShardedIndex::build(directory, corpus, shards, &mut |_, _| ControlFlow::Continue(()))
+        .expect("the index builds")
 }
 
 pub fn leaves(index: &ShardedIndex) -> Vec<Leaf> {

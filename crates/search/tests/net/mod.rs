@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)] // not every test needs all of it
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ pub fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
     let texts = (0..40).map(|i| (format!("title {i}"), format!("word number {i} {}", i % 7)));
     let corpus = Corpus::from_texts(texts, "test");
     let directory = folder.path().join("index");
-    let index = ShardedIndex::build(&directory, &corpus, shards, &mut |_, _| {});
+    let index =
+        ShardedIndex::build(&directory, &corpus, shards, &mut |_, _| ControlFlow::Continue(()));
     (folder, index.expect("the index builds"))
 }
 

@@ -1,0 +1,134 @@
+//! A demo that is interrupted: what it writes, what it leaves alone, and that nothing of it stays
+//! behind. Linux only: there is no portable way to look at other processes.
+#![cfg(target_os = "linux")]
+
+mod harness;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use harness::{CURTAIL, until, wait};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The command lines of processes that mention a path.
+fn mentioning(path: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(path)).collect()
+}
+
+/// The command lines of a process's children.
+fn children(of: &Child) -> Vec<String> {
+    let parent = format!("PPid:\t{}\n", of.id());
+    let entries = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+    let mine = |path: &PathBuf| {
+        fs::read_to_string(path.join("status")).is_ok_and(|status| status.contains(&parent))
+    };
+    let lines = entries.filter(mine).filter_map(|path| fs::read(path.join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).collect()
+}
+
+fn texts(folder: &Path) -> String {
+    let texts = folder.join("texts");
+    fs::create_dir(&texts).expect("a folder");
+    for n in 0..40 {
+        let text = format!("common words and word{n} in a text about subject{}", n % 7);
+        fs::write(texts.join(format!("{n}.txt")), text.repeat(3)).expect("a file");
+    }
+    texts.display().to_string()
+}
+
+fn demo(corpus: &str, out: &Path, requests: u32) -> Child {
+    Command::new(CURTAIL)
+        .args(["demo", "--corpus", corpus, "--out", &out.display().to_string(), "--json"])
+        .args(["--loads", "0.2", "--policies", "psq,laedge", "--requests", &requests.to_string()])
+        .args(["--shards", "2", "--pause", "20:50ms"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts")
+}
+
+fn signal(to: &Child, signal: Signal) {
+    kill_process(Pid::from_child(to), signal).expect("a child of ours");
+}
+
+/// Interrupts it; what it said.
+fn interrupt(mut demo: Child) -> String {
+    signal(&demo, Signal::INT);
+    assert_eq!(wait(&mut demo), Some(130));
+    std::io::read_to_string(demo.stderr.take().expect("stderr is piped")).expect("text")
+}
+
+#[test]
+fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    let path = out.display().to_string();
+    // A cell takes three seconds.
+    let running = demo(&texts, &out, 400);
+    until("the second cell begins", || {
+        children(&running).iter().any(|line| line.contains(" root ") && line.contains("laedge"))
+    });
+    interrupt(running);
+    until("every leaf is gone", || mentioning(&path).is_empty());
+    let results = fs::read_to_string(out.join("results.json")).expect("what there is");
+    assert!(results.contains("\"partial\": true"), "{results}");
+    assert!(out.join("report.html").exists());
+}
+
+#[test]
+fn a_demo_without_a_cell_leaves_the_last_report() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    fs::create_dir(&out).expect("a folder");
+    let names = ["report.html", "results.json", "p99.svg"];
+    for name in names {
+        fs::write(out.join(name), "of the last run").expect("a file");
+    }
+    let path = out.display().to_string();
+    let running = demo(&texts, &out, 100_000);
+    // The demo itself and four leaves.
+    until("all leaves run", || mentioning(&path).len() >= 5);
+    let said = interrupt(running);
+    assert!(said.contains("interrupted before the first cell was measured"), "{said}");
+    until("every leaf is gone", || mentioning(&path).is_empty());
+    for name in names {
+        assert_eq!(fs::read_to_string(out.join(name)).expect("it is there"), "of the last run");
+    }
+}
+
+#[test]
+fn an_interrupted_index_leaves_nothing_not_even_of_one_that_was_killed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (corpus, out) = (folder.path().join("corpus.jsonl"), folder.path().join("out"));
+    // Large enough to take seconds.
+    let body = |n: u32| (0..100).map(|i| format!("w{} ", (n * 7 + i * i) % 5_003)).collect();
+    let line = |n: u32| -> String {
+        let body: String = body(n);
+        format!("{{\"title\": \"t{n}\", \"body\": \"{body}\"}}\n")
+    };
+    fs::write(&corpus, (0..20_000).map(line).collect::<String>()).expect("a file");
+    let corpus = corpus.display().to_string();
+    let building = || {
+        let entries = fs::read_dir(&out).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.contains(".building-")).collect::<Vec<_>>()
+    };
+    let mut killed = demo(&corpus, &out, 100);
+    until("the index is being built", || !building().is_empty());
+    signal(&killed, Signal::KILL);
+    wait(&mut killed);
+    let left = building();
+    assert_eq!(left.len(), 1, "who is killed cannot put things in order");
+
+    let running = demo(&corpus, &out, 100);
+    until("the next index is being built", || building().iter().any(|name| !left.contains(name)));
+    let said = interrupt(running);
+    assert!(said.contains("interrupted while the index was built"), "{said}");
+    let entries: Vec<_> = fs::read_dir(&out).expect("the folder").collect();
+    assert!(entries.is_empty(), "{entries:?}");
+}
