@@ -32,14 +32,20 @@ impl Process {
 
     pub fn start_with(args: &[&str], stderr: Stdio) -> Self {
         let mut command = Command::new(CURTAIL);
-        command.args(args).arg("--tied-to-stdin");
+        command.args(args);
+        Self::spawn(command, stderr)
+    }
+
+    /// Of a command that becomes a curtail.
+    pub fn spawn(mut command: Command, stderr: Stdio) -> Self {
+        command.arg("--tied-to-stdin");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("the binary starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("stdout is piped");
         BufReader::new(stdout).read_line(&mut line).expect("it says something");
         let said = line.trim().strip_prefix("listening on ");
-        let said = said.unwrap_or_else(|| panic!("{args:?} says {line:?}"));
+        let said = said.unwrap_or_else(|| panic!("{command:?} says {line:?}"));
         let mut addresses = said.split(' ').map(|address| address.parse().expect("an address"));
         let address = addresses.next().expect("an address");
         Self { address, admin: addresses.next(), child }
