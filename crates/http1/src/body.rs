@@ -112,6 +112,15 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
+    /// Bytes that are announced and have not come: of a `Content-Length`, or of the current chunk.
+    /// The body has at least so many more.
+    pub fn announced(&self) -> u64 {
+        match self.state {
+            State::Length(left) | State::ChunkData(left) => left,
+            _ => 0,
+        }
+    }
+
     /// Takes what it can from the start of `buf`.
     ///
     /// # Errors

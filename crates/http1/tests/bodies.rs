@@ -62,6 +62,23 @@ fn a_length_ends_the_body_and_leaves_the_rest() {
 }
 
 #[test]
+fn what_is_announced_and_has_not_come_is_known() {
+    let mut decoder = BodyDecoder::new(Framing::Chunked, &Limits::default());
+    let mut buf = BytesMut::new();
+    for (bytes, decoded, announced) in [
+        ("ffffffffffffffff", Decoded::NeedMore, 0),
+        ("\r\n", Decoded::NeedMore, u64::MAX),
+        ("abc", Decoded::Data("abc".into()), u64::MAX - 3),
+    ] {
+        buf.extend_from_slice(bytes.as_bytes());
+        assert_eq!(decoder.decode(&mut buf), Ok(decoded));
+        assert_eq!(decoder.announced(), announced);
+    }
+    assert_eq!(BodyDecoder::new(Framing::Length(5), &Limits::default()).announced(), 5);
+    assert_eq!(BodyDecoder::new(Framing::UntilClose, &Limits::default()).announced(), 0);
+}
+
+#[test]
 fn no_body_takes_nothing() {
     for framing in [Framing::Empty, Framing::Length(0)] {
         let mut buf = BytesMut::from("next");

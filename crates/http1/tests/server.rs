@@ -191,6 +191,32 @@ async fn oversize_requests_get_their_status() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_chunk_that_is_too_long_is_refused_by_its_size() {
+    let limits = Limits { body_bytes: 10, ..Limits::default() };
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (chunks, fits) in [
+        ("b\r\n", false),
+        ("ffffffffffffffff\r\n", false),
+        ("5\r\nhello\r\n6\r\n", false),
+        ("b\r\nhe", false),
+        ("5\r\nhello\r\n5\r\n", true),
+        ("a\r\n", true),
+    ] {
+        let (mut client, mut server) = connect_with(limits, Timeouts::default(), 1 << 20);
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.write_all(chunks.as_bytes()).await.unwrap();
+        let start = Instant::now();
+        let verdict = refused(&mut server).await;
+        if fits {
+            assert_eq!(verdict, Reject::BodyTimeout { limit_ms: 30_000 }, "{chunks:?}");
+        } else {
+            assert_eq!(verdict, Reject::BodyTooLarge { limit: 10 }, "{chunks:?}");
+            assert!(start.elapsed().is_zero(), "it waits for nothing");
+        }
+    }
+}
+
 const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
     5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n";
 const PATIENT: &str =

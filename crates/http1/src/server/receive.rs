@@ -52,10 +52,22 @@ impl Receiving {
     }
 }
 
+impl Partial {
+    /// True if what has come and what is announced still fit.
+    fn fits(&self, limit: usize) -> bool {
+        let most = limit.saturating_sub(self.body.length());
+        usize::try_from(self.decoder.announced()).is_ok_and(|announced| announced <= most)
+    }
+}
+
 impl Collected {
+    fn length(&self) -> usize {
+        self.first.len().max(self.rest.len())
+    }
+
     /// Adds a piece; false if the body would get longer than `limit`.
     fn push(&mut self, data: Bytes, limit: usize) -> bool {
-        let length = self.first.len().max(self.rest.len());
+        let length = self.length();
         if data.len() > limit.saturating_sub(length) {
             return false;
         }
@@ -211,13 +223,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.flush().await?;
         }
         while let Some(partial) = &mut self.receiving.partial {
-            match partial.decoder.decode(&mut self.input).map_err(Reject::Body)? {
+            let decoded = partial.decoder.decode(&mut self.input).map_err(Reject::Body)?;
+            match decoded {
                 Decoded::Data(data) => {
-                    if !partial.body.push(data, limit) {
+                    if !partial.body.push(data, limit) || !partial.fits(limit) {
                         return Err(Reject::BodyTooLarge { limit }.into());
                     }
                     continue;
                 }
+                // A chunk that is too long is refused once its size is here.
+                _ if !partial.fits(limit) => return Err(Reject::BodyTooLarge { limit }.into()),
                 Decoded::End => break,
                 Decoded::NeedMore if self.peer_closed => return Err(ServerError::HalfRequest),
                 Decoded::NeedMore => {}
