@@ -1,6 +1,6 @@
 //! Reason phrases.
 
-/// The reason phrase of a status code (RFC 9110 §15, RFC 6585); "Unknown" if it has none here.
+/// The reason phrase of a status code (RFC 9110 §15, RFC 5842, RFC 6585); "Unknown" if it has none here.
 /// Phrases carry no meaning: those received from a peer are not passed on.
 pub fn reason_phrase(status: u16) -> &'static str {
     match status {
@@ -49,6 +49,7 @@ pub fn reason_phrase(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
+        508 => "Loop Detected",
         _ => "Unknown",
     }
 }

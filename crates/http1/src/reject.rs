@@ -11,6 +11,13 @@ pub enum Reject {
     /// 400: not a request of HTTP/1 (RFC 9112 §2.2, §3, §5).
     #[error("malformed request: {0}")]
     Malformed(&'static str),
+    /// 400: a byte that no target may have: not visible ASCII, or the start of a fragment, which is
+    /// never sent (RFC 9112 §3.2).
+    #[error("malformed request: the target has the byte 0x{byte:02x}, which no target may have")]
+    TargetByte {
+        /// The first such byte.
+        byte: u8,
+    },
     /// 400, or 501 for a coding that is not known: the length of the body cannot be trusted
     /// (RFC 9112 §6).
     #[error("request body without a reliable length: {0}")]
@@ -66,7 +73,7 @@ impl Reject {
     /// The status code to answer with.
     pub fn status(&self) -> u16 {
         match self {
-            Reject::Malformed(_) | Reject::Body(_) => 400,
+            Reject::Malformed(_) | Reject::TargetByte { .. } | Reject::Body(_) => 400,
             Reject::Framing(FramingFault::UnknownCoding) => 501,
             Reject::Framing(_) => 400,
             Reject::HeadTimeout { .. } | Reject::BodyTimeout { .. } => 408,

@@ -72,6 +72,12 @@ impl RequestHead {
         self.fields.get(name)
     }
 
+    /// All values of the field `name`, whatever its case, in the order received.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let named = move |(field, _): &(&str, &[u8])| field.eq_ignore_ascii_case(name);
+        self.fields.iter().filter(named).map(|(_, value)| value)
+    }
+
     /// All fields as received: names in their case, values without white space around them.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.fields.iter()
@@ -178,7 +184,7 @@ impl Parts {
             Ok(framing) => framing.unwrap_or(Framing::Empty),
             Err(fault) => return Err(Reject::Framing(fault)),
         };
-        check_host(&digest, version, request.headers)?;
+        check_host(&digest, version, target, request.headers)?;
         if let Framing::Length(length) = framing
             && usize::try_from(length).map_or(true, |length| length > limits.body_bytes)
         {
@@ -210,8 +216,17 @@ fn explain(error: httparse::Error, head: &[u8], headers_limit: usize) -> Reject 
         Error::HeaderName => Reject::Malformed("a field name is not a token followed by a colon"),
         Error::HeaderValue => Reject::Malformed("a control byte in a field value"),
         Error::NewLine => Reject::Malformed("bytes after the version"),
-        Error::Token | Error::Status => Reject::Malformed("the request line is not three words"),
+        Error::Token | Error::Status => match stray_byte(head) {
+            Some(byte) => Reject::TargetByte { byte },
+            None => Reject::Malformed("the request line is not three words"),
+        },
     }
+}
+
+/// The first byte of the request line that stands in none of its words.
+fn stray_byte(head: &[u8]) -> Option<u8> {
+    let mut line = head.iter().take_while(|&&byte| byte != b'\r');
+    line.find(|&&byte| byte != b' ' && !byte.is_ascii_graphic()).copied()
 }
 
 /// True if the request line ends in `HTTP/<digit>.<digit>`, or `HTTP/<digit>`: well formed, but not
@@ -235,13 +250,11 @@ fn check_target(method: &str, target: &str) -> Result<(), Reject> {
         return Err(Reject::Malformed("the method is not a token"));
     }
     // A fragment is never sent; recipients differ in where they cut it off.
-    if !target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
-        return Err(Reject::Malformed("the target has a byte that no target may have"));
+    if let Some(byte) = target.bytes().find(|&byte| !byte.is_ascii_graphic() || byte == b'#') {
+        return Err(Reject::TargetByte { byte });
     }
     let sound = match absolute(target) {
-        Some((authority, rest)) => {
-            !authority.is_empty() && is_authority(authority.as_bytes()) && !rest.starts_with('?')
-        }
+        Some((authority, rest)) => is_authority(authority.as_bytes()) && !rest.starts_with('?'),
         None => target.starts_with('/') || (target == "*" && method == "OPTIONS"),
     };
     if sound { Ok(()) } else { Err(Reject::Malformed("the target has none of the valid forms")) }
@@ -261,10 +274,12 @@ fn absolute(target: &str) -> Option<(&str, &str)> {
     Some(rest.split_at(end))
 }
 
-/// Exactly one sound `Host` in HTTP/1.1, at most one in HTTP/1.0 (RFC 9112 §3.2). It may be empty.
+/// Exactly one sound `Host` in HTTP/1.1, at most one in HTTP/1.0 (RFC 9112 §3.2). It may be empty
+/// where the target names no authority either (RFC 9110 §7.2).
 fn check_host(
     digest: &Digest,
     version: Version,
+    target: &str,
     headers: &[httparse::Header<'_>],
 ) -> Result<(), Reject> {
     match (digest.hosts, version) {
@@ -274,21 +289,45 @@ fn check_host(
         _ => return Err(Reject::Malformed("more than one Host")),
     }
     let host = headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
-    if host.is_some_and(|host| is_authority(host.value)) {
-        Ok(())
-    } else {
-        Err(Reject::Malformed("Host is not a host and port"))
+    match host.map_or(&[][..], |host| host.value) {
+        [] if absolute(target).is_none() => Ok(()),
+        [] => Err(Reject::Malformed("Host is empty, but the target names a host")),
+        value if is_authority(value) => Ok(()),
+        _ => Err(Reject::Malformed("Host is not a host and port")),
     }
 }
 
-/// True if no byte could make two recipients find two hosts in `value`: a list, a path, user
-/// information. Not a full check of RFC 3986 §3.2.
+/// True for a host and, after a colon, a port from 0 to 65535, which may be left out. No byte of it
+/// could make two recipients find two hosts in `value`: a list, a path, user information. Not a full
+/// check of RFC 3986 §3.2: a name may be any, and what is in brackets need not be an IPv6 address.
 fn is_authority(value: &[u8]) -> bool {
-    value.iter().all(|&byte| {
-        byte.is_ascii_graphic()
-            && !matches!(
-                byte,
-                b',' | b'/' | b'\\' | b'?' | b'#' | b'@' | b'"' | b'<' | b'>' | b'{' | b'}'
-            )
-    })
+    let (host, port) = match value {
+        [b'[', rest @ ..] => match memchr::memchr(b']', rest) {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None => return false,
+        },
+        _ => value.split_at(memchr::memchr(b':', value).unwrap_or(value.len())),
+    };
+    let bracketed = value.first() == Some(&b'[');
+    !host.is_empty()
+        && host.iter().all(|&byte| is_host_byte(byte) || (bracketed && byte == b':'))
+        && match port {
+            [] => true,
+            [b':', digits @ ..] => is_port(digits),
+            _ => false,
+        }
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    const NEVER: &[u8] = b",/\\?#@\"<>{}[]:";
+    byte.is_ascii_graphic() && !NEVER.contains(&byte)
+}
+
+/// No digits at all stand for the port of the scheme (RFC 3986 §3.2.3).
+fn is_port(digits: &[u8]) -> bool {
+    let number = digits.iter().try_fold(0_u16, |number, &byte| {
+        let digit = byte.is_ascii_digit().then(|| u16::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    });
+    number.is_some()
 }

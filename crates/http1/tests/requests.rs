@@ -31,6 +31,8 @@ fn gives_the_parts_of_a_head_as_sent() {
     assert_eq!(head.header("x-empty"), Some(&b""[..]));
     assert_eq!(head.header("accept"), Some(&b"one"[..]));
     assert_eq!(head.header("missing"), None);
+    assert_eq!(head.values("ACCEPT").collect::<Vec<_>>(), [&b"one"[..], b"two"]);
+    assert_eq!(head.values("missing").count(), 0);
     let names: Vec<_> = head.headers().map(|(name, _)| name).collect();
     assert_eq!(names, ["Host", "X-Empty", "Accept", "accept", "Content-Length"]);
     assert_eq!(head.framing(), Framing::Length(5));
@@ -142,6 +144,59 @@ fn refuses_malformed_heads_with_400() {
     ] {
         assert_eq!(status(text), 400, "{text:?}");
     }
+}
+
+#[test]
+fn a_byte_that_no_target_may_have_is_named() {
+    for (text, byte, said) in [
+        (&b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n"[..], 0, "0x00"),
+        (b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n", 0xff, "0xff"),
+        (b"GET /\t HTTP/1.1\r\nHost: a\r\n\r\n", b'\t', "0x09"),
+        (b"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", b'#', "0x23"),
+    ] {
+        let reject = parse(text).expect_err("refused");
+        assert_eq!((reject, reject.status()), (Reject::TargetByte { byte }, 400));
+        assert!(reject.to_string().contains(&format!("the byte {said},")), "{reject}");
+    }
+    let words = parse(b"GET /\r\nHost: \xff\r\n\r\n").expect_err("refused");
+    assert_eq!(words, Reject::Malformed("the request line is not three words"));
+}
+
+#[test]
+fn a_host_has_a_name_and_a_port_that_is_one() {
+    let host = |target: &str, host: &str| {
+        parse(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
+    };
+    for fine in ["a", "a:", "a:0", "a:080", "a:65535", "a_b.c-d", "1.2.3.4:5", "[::1]", "[::1]:80"]
+    {
+        assert!(host("/", fine).is_ok(), "{fine}");
+        assert!(host(&format!("http://{fine}/"), "a").is_ok(), "{fine}");
+    }
+    for wrong in [
+        "a:65536",
+        "a:99999",
+        "a:999999999999999999999",
+        "a:x",
+        "a:+80",
+        "a:-1",
+        "a:80:80",
+        ":80",
+        ":",
+        "::1",
+        "[::1",
+        "[]",
+        "[::1]80",
+        "[::1]:x",
+        "a[::1]",
+        "[a]]",
+    ] {
+        let refused = Reject::Malformed("Host is not a host and port");
+        assert_eq!(host("/", wrong).expect_err(wrong), refused, "{wrong}");
+        assert_eq!(host(&format!("http://{wrong}/"), "a").expect_err(wrong).status(), 400);
+    }
+    // No host at all is a host only where the target names none either.
+    assert_eq!(host("/", "").expect("fine").expect("complete").authority(), Some(&b""[..]));
+    assert_eq!(host("http://a/", "").expect_err("refused").status(), 400);
 }
 
 #[test]
