@@ -9,8 +9,9 @@
 //!
 //! # Shard
 //!
-//! The key is a header's value, a query parameter's value (the first of that name) or a segment of
-//! the path; the last two are percent-decoded, and `+` is a plus. It either is the name of the shard,
+//! The key is a header's value, a query parameter's value or a segment of the path; the last two are
+//! percent-decoded, and `+` is a plus. A header or parameter that is repeated must repeat its value:
+//! a replica might read another one than the proxy. The key either is the name of the shard,
 //! or is hashed to one by *rendezvous hashing*: the shard with the largest weight, where
 //!
 //! ```text
@@ -51,6 +52,8 @@ pub enum NoTarget {
     Service,
     /// The key of the shard is missing or empty: 400.
     MissingKey,
+    /// The key of the shard is given more than once, with different values: 400.
+    AmbiguousKey,
     /// No shard has the name that the key gives: 404.
     UnknownShard,
 }
@@ -71,7 +74,7 @@ impl RouteError {
     pub fn status(&self) -> u16 {
         match self.why {
             NoTarget::Service | NoTarget::UnknownShard => 404,
-            NoTarget::MissingKey => 400,
+            NoTarget::MissingKey | NoTarget::AmbiguousKey => 400,
         }
     }
 
@@ -116,6 +119,7 @@ struct Chooser {
     /// `None`: there is one shard, and nothing to choose by.
     by: Option<By>,
     missing: Arc<str>,
+    ambiguous: Arc<str>,
     unknown: Arc<str>,
 }
 
@@ -150,17 +154,17 @@ impl Router {
     }
 
     /// Finds the target of a request. `path_and_query` begins with a slash, and `header` gives the
-    /// value of a header by its name in lower case (of several, the first).
+    /// values of a header by its name in lower case.
     ///
     /// Allocates only to decode a key that is percent-encoded.
     ///
     /// # Errors
     /// No service, no key or no such shard; the error has the status and the text of the answer.
-    pub fn route<'h>(
-        &self,
+    pub fn route<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
+        &'r self,
         method: &str,
         path_and_query: &str,
-        header: impl FnOnce(&str) -> Option<&'h [u8]>,
+        header: impl FnOnce(&'r str) -> V,
     ) -> Result<Target, RouteError> {
         let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
         let Some(entry) = self.entry(method, path) else {
@@ -171,6 +175,7 @@ impl Router {
         let shard = chooser.shard(path, query, header).map_err(|why| {
             let text = match why {
                 NoTarget::MissingKey => &chooser.missing,
+                NoTarget::AmbiguousKey => &chooser.ambiguous,
                 _ => &chooser.unknown,
             };
             RouteError { why, service: Some(entry.service), text: Arc::clone(text) }
@@ -243,21 +248,22 @@ impl Chooser {
             idempotent_methods: service.idempotent_methods.clone(),
             by,
             missing: format!("{what} is missing: it says which shard to ask").into(),
+            ambiguous: format!("{what} is given more than once, with different values").into(),
             unknown: format!("{what} names a shard that does not exist").into(),
         }
     }
 
-    fn shard<'h>(
-        &self,
+    fn shard<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
+        &'r self,
         path: &str,
         query: &str,
-        header: impl FnOnce(&str) -> Option<&'h [u8]>,
+        header: impl FnOnce(&'r str) -> V,
     ) -> Result<usize, NoTarget> {
         let Some(by) = &self.by else { return Ok(0) };
         let (By::Name(key, _) | By::Hash(key, _)) = by;
         let value: Option<Cow<'_, [u8]>> = match key {
-            Key::Header(name) => header(name).map(Cow::Borrowed),
-            Key::Query(name) => parameter(query, name),
+            Key::Header(name) => only(header(name).into_iter().map(Cow::Borrowed))?,
+            Key::Query(name) => only(parameters(query, name))?,
             Key::PathSegment(at) => path.split('/').skip(1).nth(*at).map(decode),
         };
         let value = value.filter(|value| !value.is_empty()).ok_or(NoTarget::MissingKey)?;
@@ -275,12 +281,23 @@ fn decode(text: &str) -> Cow<'_, [u8]> {
     percent_decode_str(text).into()
 }
 
-/// The value of a query parameter; names are decoded before they are compared.
-fn parameter<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
-    query.split('&').find_map(|pair| {
+/// The values of a query parameter; names are decoded before they are compared.
+fn parameters<'q>(query: &'q str, name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
+    query.split('&').filter_map(move |pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         percent_decode_str(key).eq(name.bytes()).then(|| decode(value))
     })
+}
+
+/// The one value that there is, however often.
+fn only<'v>(
+    mut values: impl Iterator<Item = Cow<'v, [u8]>>,
+) -> Result<Option<Cow<'v, [u8]>>, NoTarget> {
+    let first = values.next();
+    if values.any(|other| Some(&other) != first.as_ref()) {
+        return Err(NoTarget::AmbiguousKey);
+    }
+    Ok(first)
 }
 
 /// See the documentation of the module. `shards` is sorted by name.
@@ -371,7 +388,7 @@ mod tests {
             (&header, "/", Some("1"), Err(404)),
             (&header, "/", Some(""), Err(400)),
             (&header, "/", None, Err(400)),
-            (&query, "/?a=1&k%20k=b%20c&k%20k=0", None, Ok(1)),
+            (&query, "/?a=1&k%20k=b%20c&k=0", None, Ok(1)),
             (&query, "/?k k=0", None, Ok(0)),
             (&query, "/?k%20k=b+c", None, Err(404)),
             (&query, "/?k%20k=%ff%zz", None, Err(404)),
@@ -395,6 +412,31 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_repeated_must_repeat_its_value() {
+        let header = router(&["shard_by = { header = \"s\" }"]);
+        let hash = router(&["shard_by = { hash = { header = \"s\" } }"]);
+        let query = router(&["shard_by = { query = \"s\" }"]);
+        for (values, found) in [
+            (&["0", "0", "0"][..], Ok(0)),
+            (&["0", "b c"], Err(NoTarget::AmbiguousKey)),
+            (&["", "0"], Err(NoTarget::AmbiguousKey)),
+            (&["0", "0", ""], Err(NoTarget::AmbiguousKey)),
+            (&["", ""], Err(NoTarget::MissingKey)),
+        ] {
+            let lookup = |_: &str| values.iter().map(|value| value.as_bytes());
+            let by_header = header.route("GET", "/", lookup);
+            let pairs: Vec<_> = values.iter().map(|value| format!("%73={value}&t")).collect();
+            let by_query = query.route("GET", &format!("/?{}", pairs.join("&")), none);
+            for target in [by_header, by_query] {
+                let target = target.map(|target| target.shard).map_err(|error| error.why);
+                assert_eq!(target, found, "{values:?}");
+            }
+            let hashed = hash.route("GET", "/", lookup).map(|_| 0).map_err(|error| error.why);
+            assert_eq!(hashed, found, "{values:?}");
+        }
+    }
+
+    #[test]
     fn errors_name_the_key_on_one_line() {
         for (by, target, text) in [
             ("{ header = \"X-Shard\" }", "/", "the header x-shard is missing"),
@@ -403,6 +445,7 @@ mod tests {
                 "/?s=9",
                 "the query parameter s names a shard that does not exist",
             ),
+            ("{ query = \"s\" }", "/?s=0&s=1", "the query parameter s is given more than once"),
             ("{ path_segment = 2 }", "/", "segment 2 of the path is missing"),
             ("{ hash = { header = \"k\" } }", "/", "the header k is missing"),
         ] {

@@ -2,7 +2,8 @@
 
 mod harness;
 
-use harness::{Backend, HELLO, Proxy, Step, eventually, say};
+use harness::{Backend, HELLO, Proxy, Step, config, eventually, say, service};
+use tokio::net::{TcpListener, TcpStream};
 
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
@@ -197,4 +198,54 @@ async fn one_slot_serves_one_query_at_a_time_in_the_order_of_arrival() {
     let targets: Vec<_> = seen.iter().map(|seen| seen.line().to_string()).collect();
     let expected: Vec<_> = (0..20).map(|at| format!("GET /{at} HTTP/1.1")).collect();
     assert_eq!((targets, backend.connections()), (expected, 1));
+}
+
+#[tokio::test]
+async fn a_request_that_came_through_too_many_proxies_like_this_one_is_refused() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let many = |entries: usize, entry: &str| vec![entry; entries].join(", ");
+    for (via, status) in [
+        (format!("Via: {}\r\n", many(16, "1.1 curtail")), 200),
+        (format!("Via: {}\r\n", many(17, "1.1 curtail")), 508),
+        ("via: 1.0 curtail\r\n".repeat(17), 508),
+        (format!("via: {}\r\nvia: 1.1 Curtail (one)\r\n", many(16, "HTTP/1.1\tcurtail")), 508),
+        (format!("via: {}\r\n", many(40, "1.1 other")), 200),
+        (format!("via: {}\r\n", many(40, "1.1 other (curtail)")), 200),
+    ] {
+        let mut client = proxy.client().await;
+        client.send(format!("GET / HTTP/1.1\r\nhost: x\r\n{via}\r\n")).await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.closes()), (status, false), "{via}");
+        assert!(status == 200 || answer.head.contains("508 Loop Detected"), "{}", answer.head);
+    }
+    assert_eq!(backend.seen().len(), 3);
+    let rejected = proxy.metric("curtail_rejected_total", &[("reason", "loop")]).await;
+    assert_eq!(rejected.to_bits(), 3_f64.to_bits());
+}
+
+#[tokio::test]
+async fn a_circle_of_proxies_ends() {
+    // The replica of the proxy is a door that leads back to it.
+    let door = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let replica = door.local_addr().expect("an address");
+    let lines = "policy = \"least-outstanding\"\nretry_budget = 0.0";
+    let proxy = Proxy::start(&config("", &service(lines, &[replica]))).await;
+    let back = proxy.http;
+    let passing = tokio::spawn(async move {
+        while let Ok((mut from, _)) = door.accept().await {
+            tokio::spawn(async move {
+                let mut to = TcpStream::connect(back).await.expect("the proxy");
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
+            });
+        }
+    });
+    let answer = proxy.get("/").await;
+    assert_eq!(answer.status, 508, "{}", answer.text());
+    // The last of them was refused, and did not reach the service.
+    eventually("all to be counted", async || {
+        proxy.metric("curtail_requests_total", &[]).await.to_bits() == 17_f64.to_bits()
+    })
+    .await;
+    passing.abort();
 }

@@ -43,7 +43,7 @@ async fn a_key_names_the_shard_wherever_it_is() {
             ("/", "x-shard:\r\n"),
             ("/", "x-shard: c\r\n"),
         ),
-        ("query = \"s\"", ("/?s=a", ""), ("/?x&s=%62&s=a", ""), ("/?t=a", ""), ("/?s=c", "")),
+        ("query = \"s\"", ("/?s=a", ""), ("/?x&s=%62&s=b", ""), ("/?t=a", ""), ("/?s=c", "")),
         ("path_segment = 1", ("/x/a", ""), ("/x/b/c?d", ""), ("/x", ""), ("/x/c", "")),
     ] {
         let lines = format!("name = \"s\"\nshard_by = {{ {by} }}");
@@ -60,6 +60,29 @@ async fn a_key_names_the_shard_wherever_it_is() {
             assert!((rejected - 1.0).abs() < 0.1, "{reason}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_that_names_two_shards_is_refused() {
+    let (a, b) = (named("a").await, named("b").await);
+    for (by, same, different) in [
+        (
+            "header = \"x-shard\"",
+            ("/", "x-shard: b\r\nX-Shard: b\r\n"),
+            ("/", "x-shard: a\r\nX-Shard: b\r\n"),
+        ),
+        ("query = \"s\"", ("/?s=b&s=%62", ""), ("/?s=a&s=b", "")),
+    ] {
+        let lines = format!("name = \"s\"\nshard_by = {{ {by} }}");
+        let proxy =
+            Proxy::start(&config("", &sharded(&lines, &[("a", &[&a]), ("b", &[&b])]))).await;
+        assert_eq!(asked(&proxy, same.0, same.1).await, (200, "b".into()), "{by}");
+        let (status, text) = asked(&proxy, different.0, different.1).await;
+        assert!(status == 400 && text.contains("more than once"), "{by}: {status} {text}");
+        let rejected = proxy.metric("curtail_rejected_total", &[("reason", "ambiguous_key")]).await;
+        assert_eq!(rejected.to_bits(), 1_f64.to_bits(), "{by}");
+    }
+    assert!(a.seen().is_empty(), "the first does not win");
 }
 
 #[tokio::test]

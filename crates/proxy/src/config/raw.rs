@@ -208,9 +208,10 @@ pub(super) struct Route {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ header | query | path_segment | hash = … }")]
 pub(super) struct ShardBy {
-    /// The value of this header is the name of the shard.
+    /// The value of this header is the name of the shard. Repeated with another value: 400.
     pub(super) header: Maybe<String>,
-    /// The value of this query parameter, percent-decoded, is the name of the shard.
+    /// The value of this query parameter, percent-decoded, is the name of the shard. Repeated with
+    /// another value: 400.
     pub(super) query: Maybe<String>,
     /// This segment of the path, percent-decoded, is the name of the shard; 0 is the first.
     pub(super) path_segment: Maybe<u64>,

@@ -134,10 +134,14 @@ pub enum Rejection {
     HeadTimeout,
     /// The body did not arrive within `body_timeout`.
     BodyTimeout,
+    /// It came through proxies like this one too often.
+    Loop,
     /// No service takes the path and method.
     NoService,
     /// The key of the shard is missing.
     MissingKey,
+    /// The key of the shard is given more than once.
+    AmbiguousKey,
     /// No shard has that name.
     UnknownShard,
 }
@@ -147,6 +151,7 @@ impl From<NoTarget> for Rejection {
         match why {
             NoTarget::Service => Self::NoService,
             NoTarget::MissingKey => Self::MissingKey,
+            NoTarget::AmbiguousKey => Self::AmbiguousKey,
             NoTarget::UnknownShard => Self::UnknownShard,
         }
     }
@@ -213,8 +218,10 @@ kinds! {
         BodyTooLarge => "body_too_large",
         HeadTimeout => "head_timeout",
         BodyTimeout => "body_timeout",
+        Loop => "loop",
         NoService => "no_service",
         MissingKey => "missing_key",
+        AmbiguousKey => "ambiguous_key",
         UnknownShard => "unknown_shard",
     }
     StartReason {

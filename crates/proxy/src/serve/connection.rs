@@ -74,8 +74,12 @@ async fn handle(
     head: RequestHead,
     (ends, draining): (Ends, &watch::Receiver<bool>),
 ) -> Result<(), Cut> {
-    let lookup = |name: &str| head.header(name);
-    let target = match proxy.router.route(head.method(), head.path_and_query(), lookup) {
+    if forward::is_looping(&head) {
+        let text = "the request came through proxies like this one again and again: is one of them a replica of another?";
+        return refuse(proxy, client, Rejection::Loop, (508, text.into())).await;
+    }
+    let values = |name| head.values(name);
+    let target = match proxy.router.route(head.method(), head.path_and_query(), values) {
         Ok(target) => target,
         Err(error) => {
             let told = (error.status(), error.to_string());

@@ -3,11 +3,17 @@
 use std::net::{IpAddr, SocketAddr};
 
 use curtail_http1::server::Request;
-use curtail_http1::{Version, WriteError};
+use curtail_http1::{RequestHead, Version, WriteError};
 use curtail_runtime::{Query, http};
 use tokio::net::TcpStream;
 
 use crate::route::Target;
+
+/// What `Via` calls every proxy of this kind.
+const PSEUDONYM: &[u8] = b"curtail";
+
+/// More proxies of this kind than this are not in a row, but in a circle.
+const PASSED_MAX: usize = 16;
 
 /// A request on its way.
 pub(super) struct Forward {
@@ -26,6 +32,15 @@ impl Ends {
         let client = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
         Self { client, proxy: stream.local_addr().ok() }
     }
+}
+
+/// Does `Via` name proxies like this one so often that they must send to each other in a circle
+/// (RFC 9110 §7.6.3)?
+pub(super) fn is_looping(head: &RequestHead) -> bool {
+    let hops = head.values("via").flat_map(|value| value.split(|&byte| byte == b','));
+    // The version of the protocol comes first.
+    let names = hops.filter_map(|hop| hop.trim_ascii().split(u8::is_ascii_whitespace).nth(1));
+    names.filter(|name| name.eq_ignore_ascii_case(PSEUDONYM)).count() > PASSED_MAX
 }
 
 /// Renders the request once, for all of its copies.
