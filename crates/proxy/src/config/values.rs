@@ -87,25 +87,27 @@ impl Unit for Bytes {
     const EXAMPLE: &'static str = "a size in quotes, like \"10MB\"";
 
     fn read(text: &str) -> Result<u64, String> {
-        // Longer suffixes come first.
         const UNITS: [(&str, f64); 8] = [
-            ("KiB", 1024.0),
-            ("MiB", 1_048_576.0),
-            ("GiB", 1_073_741_824.0),
+            ("B", 1.0),
             ("kB", 1e3),
             ("KB", 1e3),
             ("MB", 1e6),
             ("GB", 1e9),
-            ("B", 1.0),
+            ("KiB", 1024.0),
+            ("MiB", 1_048_576.0),
+            ("GiB", 1_073_741_824.0),
         ];
-        const MEND: &str = "write it like 64KiB or 10MB";
-        let unit = UNITS.iter().find_map(|(name, size)| Some((text.strip_suffix(name)?, size)));
-        let Some((number, size)) = unit else { return Err(format!("has no unit; {MEND}")) };
-        let number = number.trim_end();
-        let plain = number.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '_');
-        let value = number.replace('_', "").parse::<f64>().ok().filter(|_| plain);
-        let Some(value) = value else {
+        const MEND: &str =
+            "write a decimal number and one of B, kB, MB, GB, KiB, MiB, GiB, like 10MB";
+        let numeric = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
+        let end = text.find(|c| !numeric(c)).unwrap_or(text.len());
+        let (number, unit) = (text[..end].replace('_', ""), text[end..].trim_start());
+        let Ok(value) = number.parse::<f64>() else {
             return Err(format!("is not a number with a unit; {MEND}"));
+        };
+        let Some(&(_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+            let wrong = if unit.is_empty() { "has no unit" } else { "has a unit that is unknown" };
+            return Err(format!("{wrong}; {MEND}"));
         };
         let bytes = value * size;
         // Doubles count single bytes up to here (8 PiB).
