@@ -126,9 +126,24 @@ fn only_a_policy_that_fills_the_slots_exactly_wants_to_be_alone() {
     ] {
         let config = parse(&MINIMAL.replace("\"laedge\"", &format!("{policy:?}")));
         assert_eq!(config.warnings(), [""; 0], "{policy}");
-        let named = |note: &String| note.contains(&format!("policy {policy} counts the slots"));
+        let named = |note: &String| {
+            note.contains(&format!("service \"search\" ({policy}) counts the slots"))
+        };
         assert_eq!((config.notes().len(), config.notes().iter().any(named)), (alone.into(), alone));
     }
+}
+
+#[test]
+fn one_note_names_all_services_that_want_to_be_alone() {
+    let another = |name: &str, policy: &str| {
+        let text = MINIMAL.replace("\"search\"", &format!("{name:?}")).replace("laedge", policy);
+        text.replace("slots", &format!("route = {{ path_prefix = \"/{name}\" }}\nslots"))
+    };
+    let text = MINIMAL.to_string() + &another("b", "random") + &another("c", "psq");
+    let config = parse(&text);
+    let [note] = config.notes() else { panic!("one note: {:?}", config.notes()) };
+    let start = "services \"search\" (laedge), \"c\" (psq) count the slots of the replicas, so let";
+    assert!(note.starts_with(start), "{note}");
 }
 
 #[test]

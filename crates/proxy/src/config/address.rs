@@ -35,6 +35,29 @@ pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
     Err(("is no address", like))
 }
 
+/// Is a connection to `address` one to `listener`, as far as the two addresses tell? A listener on all
+/// addresses is on loopback, too.
+pub(super) fn reaches(address: SocketAddr, listener: SocketAddr) -> bool {
+    let (to, on) = (address.ip().to_canonical(), listener.ip().to_canonical());
+    same_port(address, listener) && (to == on || (to.is_loopback() && covers(on, to)))
+}
+
+/// Can only one of these be listened on?
+pub(super) fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
+    same_port(one, other) && (a == b || covers(a, b) || covers(b, a))
+}
+
+/// Port 0 is any free one.
+fn same_port(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.port() != 0
+}
+
+/// Does `all` stand for `ip`, among others? `[::]` takes IPv4 as well.
+fn covers(all: IpAddr, ip: IpAddr) -> bool {
+    all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +70,44 @@ mod tests {
             ("[::1]:80", "[::1]:80"),
         ] {
             assert_eq!(read(text).map(|read| read.to_string()), Ok(address.to_string()));
+        }
+    }
+
+    #[test]
+    fn a_listener_on_all_addresses_is_on_loopback_too() {
+        for (replica, listener, itself) in [
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.1:81", false),
+            ("127.0.0.2:80", "127.0.0.1:80", false),
+            ("127.0.0.1:80", "0.0.0.0:80", true),
+            ("127.9.9.9:80", "0.0.0.0:80", true),
+            ("127.0.0.1:81", "0.0.0.0:80", false),
+            ("10.0.0.1:80", "0.0.0.0:80", false),
+            ("[::1]:80", "0.0.0.0:80", false),
+            ("[::1]:80", "[::]:80", true),
+            ("127.0.0.1:80", "[::]:80", true),
+            ("[::ffff:127.0.0.1]:80", "0.0.0.0:80", true),
+            ("127.0.0.1:0", "0.0.0.0:0", false),
+        ] {
+            let [to, on] = [replica, listener].map(|text| read(text).expect("an address"));
+            assert_eq!(reaches(to, on), itself, "{replica} and {listener}");
+        }
+    }
+
+    #[test]
+    fn two_listeners_need_two_places() {
+        for (one, other, wrong) in [
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("0.0.0.0:80", "10.0.0.1:80", true),
+            ("0.0.0.0:80", "10.0.0.1:81", false),
+            ("0.0.0.0:80", "[::1]:80", false),
+            ("[::]:80", "0.0.0.0:80", true),
+            ("[::]:80", "127.0.0.1:80", true),
+            ("0.0.0.0:0", "0.0.0.0:0", false),
+        ] {
+            let [one, other] = [one, other].map(|text| read(text).expect("an address"));
+            assert_eq!((clash(one, other), clash(other, one)), (wrong, wrong), "{one} and {other}");
         }
     }
 

@@ -103,6 +103,12 @@ impl<'t> Report<'t> {
         self.missing.push(error);
     }
 
+    /// Something that the file as a whole lacks: no line of it is to blame.
+    pub(super) fn lacking(&mut self, wrong: &str, mend: &str) {
+        let text = format!("{}:1: {wrong}; {mend}", self.name);
+        self.missing.push(ConfigError { text, line: Some(1) });
+    }
+
     /// Something that works but is probably not meant.
     pub(super) fn warn(&mut self, at: &Range<usize>, wrong: &str, mend: &str) {
         let warning = self.render(at, &format!("{wrong}; {mend}"));

@@ -27,14 +27,14 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     let tables = each(raw.service.as_ref());
     if tables.is_empty() {
         let mend = "add a [[service]] with a name, a policy and a [[service.shard]]";
-        report.missing(&(0..0), "there is no service", mend);
+        report.lacking("there is no service", mend);
     }
     let services: Vec<Service> =
         tables.iter().map(|(raw, at)| service::resolve(raw, at, report)).collect();
     names(&tables, report);
     routes(&tables, &services, report);
     addresses(&tables, &services, &listen, report);
-    let notes = services.iter().filter_map(owner).collect();
+    let notes = alone(&services).into_iter().collect();
     Config { listen, log, services, warnings: Vec::new(), notes }
 }
 
@@ -83,11 +83,17 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
 }
 
 fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option<SocketAddr> {
-    let Some(given) = &raw.admin else { return Some(ADMIN) };
+    let mend = "give them different ports, or write admin = false";
+    let Some(given) = &raw.admin else {
+        if let Some(given) = raw.http.as_ref().filter(|_| address::clash(ADMIN, http)) {
+            let wrong = format!("admin listens there already ({ADMIN} where none is given)");
+            report.error(&given.span(), &wrong, mend);
+        }
+        return Some(ADMIN);
+    };
     let OrFalse::On(text) = given.get() else { return None };
     let address = listener(given, text, report);
-    if address == http && address.port() != 0 {
-        let mend = "give them different ports, or write admin = false";
+    if address::clash(address, http) {
         report.error(&given.span(), "http listens there already", mend);
     }
     if !address.ip().is_loopback() {
@@ -145,7 +151,8 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
     let mut owner: BTreeMap<SocketAddr, usize> = BTreeMap::new();
     for (index, ((raw, at), service)) in tables.iter().zip(services).enumerate() {
         for &server in &service.servers {
-            if server == listen.http || Some(server) == listen.admin {
+            let ours = [Some(listen.http), listen.admin];
+            if ours.into_iter().flatten().any(|ours| address::reaches(server, ours)) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let mend = "name the address of a replica";
                 report.error(&at, "the proxy itself listens there", mend);
@@ -171,13 +178,19 @@ fn replica_span(raw: &raw::Service, server: SocketAddr) -> Option<Range<usize>> 
 }
 
 /// A policy that fills the slots exactly must know of all queries. One with a bound leaves room for
-/// those of others.
-fn owner(service: &Service) -> Option<String> {
-    let Service { name, policy, .. } = service;
-    let bounded = matches!(policy, Policy::Bounded(_) | Policy::LaedgeBounded(_));
-    (policy.pulls() && !bounded).then(|| {
-        format!(
-            "service {name:?}: policy {policy} counts the slots of its replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy with a bound or one that pushes"
-        )
-    })
+/// those of others. One note for all services that have such a policy.
+fn alone(services: &[Service]) -> Option<String> {
+    let exact = |policy| !matches!(policy, Policy::Bounded(_) | Policy::LaedgeBounded(_));
+    let exact = services.iter().filter(|service| service.policy.pulls() && exact(service.policy));
+    let named = exact.map(|Service { name, policy, .. }| format!("{name:?} ({policy})"));
+    let named: Vec<_> = named.collect();
+    let (what, count) = match &*named {
+        [] => return None,
+        [_] => ("service", "counts"),
+        _ => ("services", "count"),
+    };
+    let named = named.join(", ");
+    Some(format!(
+        "{what} {named} {count} the slots of the replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy with a bound or one that pushes"
+    ))
 }

@@ -74,6 +74,11 @@ fn replicas(
     for given in given.get() {
         match address::read(given.get()) {
             Err((wrong, mend)) => report.error(&given.span(), wrong, &mend),
+            Ok(address) if address.ip().to_canonical().is_unspecified() => {
+                let wrong = "stands for all addresses of a host, which only a listener can have";
+                let mend = "write the one that it is reached at, like \"127.0.0.1:9001\"";
+                report.error(&given.span(), wrong, mend);
+            }
             Ok(address) if address.port() == 0 => {
                 report.error(&given.span(), "has port 0", "write the port that it listens on");
             }
