@@ -32,7 +32,7 @@ struct Status<'a> {
 struct ServiceStatus<'a> {
     name: &'a str,
     policy: String,
-    /// Queries that have not ended.
+    /// Queries without an answer.
     live: usize,
     shards: Vec<ShardStatus<'a>>,
 }

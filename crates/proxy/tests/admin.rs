@@ -2,8 +2,10 @@
 
 mod harness;
 
+use std::collections::BTreeSet;
+
 use harness::{Backend, Client, HELLO, Proxy, say};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Counts are whole: compared as such.
 #[track_caller]
@@ -29,6 +31,34 @@ async fn the_status_is_as_documented() {
     let shard = json!({ "name": "0", "queue": 1, "servers": [server(&one), server(&two)] });
     let service = json!({ "name": "search", "policy": "bounded:2", "live": 5, "shards": [shard] });
     assert_eq!(proxy.status().await, json!({ "draining": false, "services": [service] }));
+}
+
+/// The names of the fields of a status, each with those around it.
+fn fields(status: &Value, around: &str, into: &mut BTreeSet<String>) {
+    match status {
+        Value::Object(fields_of) => {
+            for (name, value) in fields_of {
+                let name = format!("{around}{name}");
+                fields(value, &format!("{name}."), into);
+                into.insert(name);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| fields(item, around, into)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_manual_explains_every_field_of_the_status() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let mut there = BTreeSet::new();
+    fields(&proxy.status().await, "", &mut there);
+    let manual = include_str!("../../../docs/proxy.md");
+    let (_, table) = manual.split_once("| field of `/status` |").expect("the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
+    let explained = rows.filter_map(|row| row.split('`').nth(1)).map(String::from);
+    assert_eq!(explained.collect::<BTreeSet<_>>(), there);
 }
 
 #[tokio::test]

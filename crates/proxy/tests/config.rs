@@ -425,16 +425,3 @@ const TOKENS: &[&str] = &[
     "\n",
     "`é\u{0}",
 ];
-
-#[test]
-fn the_manual_names_every_key() {
-    let manual = include_str!("../../../docs/proxy.md");
-    let schema = config::schema();
-    let root = schema["properties"].as_object().expect("tables");
-    let tables = schema["$defs"].as_object().expect("tables").values();
-    let keys = tables.filter_map(|table| table["properties"].as_object()).flat_map(|t| t.keys());
-    for key in keys.filter(|key| !root.contains_key(*key)) {
-        let named = [format!("`{key}`"), format!(".{key}`"), format!("`{key}.")];
-        assert!(named.iter().any(|name| manual.contains(name)), "docs/proxy.md lacks {key}");
-    }
-}

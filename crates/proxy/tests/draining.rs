@@ -76,6 +76,29 @@ async fn a_request_that_has_begun_may_be_finished() {
 }
 
 #[tokio::test]
+async fn an_upload_that_has_stalled_holds_the_drain_until_its_time_is_up() {
+    let post = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n";
+    for (listen, told, cut) in
+        [("body_timeout = \"100ms\"", Some(408), 0), ("drain = \"100ms\"", None, 1)]
+    {
+        let backend = Backend::says(HELLO).await;
+        let mut proxy = Proxy::listening(listen, "", &[&backend]).await;
+        let mut client = proxy.client().await;
+        client.send(format!("{post}bo")).await;
+        // Once a later one is answered, the proxy has read what was sent before.
+        for _ in 0..5 {
+            assert_eq!(proxy.get("/").await.status, 200);
+        }
+        proxy.drain();
+        refuses(&proxy).await;
+        let (said, _) = client.rest().await;
+        let status = said.split(' ').nth(1).and_then(|status| status.parse().ok());
+        assert_eq!((status, proxy.ended().await), (told, cut), "{listen}");
+        assert_eq!(backend.seen().len(), 5, "no replica hears of it");
+    }
+}
+
+#[tokio::test]
 async fn long_answers_are_finished() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000005\r\n\r\nhello";
     let backend = Backend::new(move |_| vec![say(head), Step::Gate, Step::Flood(1_000_000)]).await;

@@ -30,7 +30,11 @@ async fn what_is_no_request_is_refused_and_the_connection_closed() {
         ("G(T / HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
         ("GET / HTTP/1.1 \r\nhost: x\r\n\r\n".into(), 400),
         ("GET / HTTP/2.0\r\nhost: x\r\n\r\n".into(), 505),
+        ("GET /\u{ff} HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
         ("GET / HTTP/1.1\r\n\r\n".into(), 400),
+        ("GET / HTTP/1.1\r\nhost: x:99999\r\n\r\n".into(), 400),
+        ("GET / HTTP/1.1\r\nhost: x:y\r\n\r\n".into(), 400),
+        ("GET http://x/ HTTP/1.1\r\nhost:\r\n\r\n".into(), 400),
         ("CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n".into(), 501),
         (format!("{get}host: y\r\n\r\n"), 400),
         (format!("{get}a : b\r\n\r\n"), 400),
@@ -54,6 +58,9 @@ async fn what_is_no_request_is_refused_and_the_connection_closed() {
         (format!("{post}transfer-encoding: chunked\r\n\r\n-1\r\n"), 400),
         (format!("{post}content-length: 65\r\n\r\n"), 413),
         (format!("{post}transfer-encoding: chunked\r\n\r\n41\r\n{}\r\n", "x".repeat(65)), 413),
+        // Refused by its size alone.
+        (format!("{post}transfer-encoding: chunked\r\n\r\n41\r\n"), 413),
+        (format!("{post}transfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n"), 413),
         (format!("{post}expect: 100-continue\r\ncontent-length: 65\r\n\r\n"), 413),
     ] {
         let (mut client, answer) = sent(&proxy, &bytes).await;
@@ -214,7 +221,11 @@ async fn an_absolute_target_rules_the_host() {
         assert_eq!(seen.line(), format!("GET {path} HTTP/1.1"));
         assert_eq!(seen.header("host"), ["a.example:81"]);
     }
-    for target in ["http://", "http:///x", "http://a@b/", "http://a?x", "ftp://a/", "*"] {
+    let (_, answer) = sent(&proxy, "GET / HTTP/1.1\r\nhost:\r\n\r\n").await;
+    assert_eq!(answer.status, 200, "neither names a host");
+    for target in
+        ["http://", "http:///x", "http://a:99999/", "http://a@b/", "http://a?x", "ftp://a/", "*"]
+    {
         let (_, answer) = sent(&proxy, &format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
         assert_eq!(answer.status, 400, "{target}");
     }

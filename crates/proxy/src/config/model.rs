@@ -101,7 +101,7 @@ pub struct Service {
     pub retry_budget: f64,
     /// Methods whose requests may be retried and duplicated.
     pub idempotent_methods: Vec<String>,
-    /// Do answers carry the server, the queue time and the number of copies?
+    /// Do good answers carry the server, the queue time and the number of copies?
     pub debug_headers: bool,
     /// Longest request body, in bytes.
     pub max_request_body: usize,

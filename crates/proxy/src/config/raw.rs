@@ -153,7 +153,7 @@ pub(super) struct Service {
     /// Methods whose requests may be retried and duplicated.
     #[schemars(extend("default" = ["GET", "HEAD"]))]
     pub(super) idempotent_methods: Option<Vec<Given<String>>>,
-    /// Do answers carry the server, the queue time and the number of copies?
+    /// Do good answers carry the server, the queue time and the number of copies? Errors never do.
     #[schemars(extend("default" = false))]
     pub(super) debug_headers: Maybe<bool>,
     /// Longest request body; a longer one is refused with 413. Bodies are held whole before

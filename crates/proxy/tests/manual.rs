@@ -1,0 +1,79 @@
+//! The manual: every key is in it, and what its examples promise is so.
+
+use curtail_proxy::config::{self, Config};
+use curtail_proxy::route::Router;
+
+const MANUAL: &str = include_str!("../../../docs/proxy.md");
+
+#[test]
+fn the_manual_names_every_key() {
+    let schema = config::schema();
+    let root = schema["properties"].as_object().expect("tables");
+    let tables = schema["$defs"].as_object().expect("tables").values();
+    let keys = tables.filter_map(|table| table["properties"].as_object()).flat_map(|t| t.keys());
+    for key in keys.filter(|key| !root.contains_key(*key)) {
+        let named = [format!("`{key}`"), format!(".{key}`"), format!("`{key}.")];
+        assert!(named.iter().any(|name| MANUAL.contains(name)), "docs/proxy.md lacks {key}");
+    }
+}
+
+/// The examples of the manual.
+fn examples() -> impl Iterator<Item = &'static str> {
+    let after = MANUAL.split("```toml\n").skip(1);
+    after.map(|rest| rest.split_once("```").expect("an example has an end").0)
+}
+
+/// A file with this example: it is one, or it is lines of a service.
+fn file(example: &str) -> String {
+    if example.contains("[[service]]") {
+        return example.into();
+    }
+    // Without a key there is nothing to tell two shards apart.
+    let shards = if example.contains("shard_by") { &["0", "1"][..] } else { &["0"] };
+    let shard = |name: &&str| {
+        format!("[[service.shard]]\nname = \"{name}\"\nreplicas = [\"10.0.0.1:900{name}\"]\n")
+    };
+    let shards: String = shards.iter().map(shard).collect();
+    format!("[[service]]\nname = \"a\"\npolicy = \"random\"\n{example}\n{shards}")
+}
+
+/// Checks `METHOD TARGET [NAME: VALUE]… -> OUTCOME`.
+fn keeps(config: &Config, promise: &str) {
+    let (request, outcome) = promise.split_once(" -> ").expect("a promise");
+    let mut parts = request.split(['[', ']']);
+    let (method, target) = parts.next().and_then(|line| line.trim().split_once(' ')).expect("two");
+    let fields: Vec<_> = parts.filter_map(|field| field.split_once(": ")).collect();
+    let values = |name: &str| {
+        let named: Vec<_> = fields.iter().filter(|(field, _)| *field == name).collect();
+        named.into_iter().map(|(_, value)| value.as_bytes())
+    };
+    let found = Router::new(config).route(method, target, values);
+    let found = match (found, outcome.split_once(' ')) {
+        (Err(error), _) => error.status().to_string(),
+        (Ok(to), Some(("shard", _))) => {
+            format!("shard {}", config.services[to.service].shards[to.shard].name)
+        }
+        (Ok(to), _) if to.may_retry && to.may_duplicate => "may run twice".into(),
+        (Ok(to), _) => {
+            assert!(!to.may_retry && !to.may_duplicate, "{promise}");
+            "runs once".into()
+        }
+    };
+    assert_eq!(found, outcome, "{promise}");
+}
+
+#[test]
+fn the_examples_of_the_manual_are_fine_and_do_what_they_promise() {
+    let (mut files, mut promises) = (0, 0);
+    for example in examples() {
+        let config = config::parse("example", &file(example));
+        let config = config.unwrap_or_else(|errors| panic!("{errors}\nin\n{example}"));
+        assert_eq!(config.warnings(), [""; 0], "{example}");
+        for promise in example.lines().filter_map(|line| line.strip_prefix("# ")) {
+            keeps(&config, promise);
+            promises += 1;
+        }
+        files += 1;
+    }
+    assert_eq!((files, promises), (7, 17), "none was overlooked");
+}
