@@ -108,6 +108,11 @@ impl Process {
         Ok(Self { address, second_address, child })
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
     /// Its process id, while it lives.
     pub(crate) fn id(&self) -> Option<u32> {
         self.child.id()

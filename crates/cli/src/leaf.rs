@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.tied_to_parent {
         child::end_with_parent();
     }
-    crate::small_runtime()?.block_on(async {
+    crate::run_small(async {
         // Before anybody is told where we listen: a signal must not find us unprepared.
         let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let leaf = LeafServer::bind(config).await.map_err(|error| match error {

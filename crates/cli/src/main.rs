@@ -7,6 +7,7 @@
 mod child;
 mod demo;
 mod exit;
+mod files;
 mod leaf;
 mod load;
 mod progress;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(other) => return exit::code(usage(&other)),
     };
+    files::allow_many();
     let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
@@ -73,10 +75,14 @@ fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
     building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))
 }
 
-/// A runtime for one of many processes on a machine.
-fn small_runtime() -> Result<tokio::runtime::Runtime, Stop> {
+/// Runs one of many processes on a machine.
+fn run_small(work: impl Future<Output = Result<ExitCode, Stop>>) -> Result<ExitCode, Stop> {
     let building = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))
+    let runtime = building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))?;
+    let done = runtime.block_on(work);
+    // A thread of it may be reading a stdin that never ends.
+    runtime.shutdown_background();
+    done
 }
 
 /// A value as people and programs can read it.

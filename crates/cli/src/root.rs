@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         slots: args.slots,
         seed: args.seed,
     };
-    crate::small_runtime()?.block_on(async {
+    crate::run_small(async {
         // Before anybody is told where we listen: a signal must not find us unprepared.
         let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let root = RootServer::bind(config).await.map_err(|error| match error {

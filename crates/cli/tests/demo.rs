@@ -19,15 +19,19 @@ fn mentioning(path: &str) -> Vec<String> {
     lines.filter(|line| line.contains(path)).collect()
 }
 
-/// The command lines of a process's children.
-fn children(of: &Child) -> Vec<String> {
+/// The ids and command lines of a process's children.
+fn children(of: &Child) -> Vec<(i32, String)> {
     let parent = format!("PPid:\t{}\n", of.id());
     let entries = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
     let mine = |path: &PathBuf| {
         fs::read_to_string(path.join("status")).is_ok_and(|status| status.contains(&parent))
     };
-    let lines = entries.filter(mine).filter_map(|path| fs::read(path.join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).collect()
+    let told = |path: PathBuf| {
+        let id = path.file_name()?.to_str()?.parse().ok()?;
+        let line = fs::read(path.join("cmdline")).ok()?;
+        Some((id, String::from_utf8_lossy(&line).replace('\0', " ")))
+    };
+    entries.filter(mine).filter_map(told).collect()
 }
 
 fn texts(folder: &Path) -> String {
@@ -71,13 +75,37 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     // A cell takes three seconds.
     let running = demo(&texts, &out, 400);
     until("the second cell begins", || {
-        children(&running).iter().any(|line| line.contains(" root ") && line.contains("laedge"))
+        children(&running)
+            .iter()
+            .any(|(_, line)| line.contains(" root ") && line.contains("laedge"))
     });
     interrupt(running);
     until("every leaf is gone", || mentioning(&path).is_empty());
     let results = fs::read_to_string(out.join("results.json")).expect("what there is");
     assert!(results.contains("\"partial\": true"), "{results}");
     assert!(out.join("report.html").exists());
+}
+
+#[test]
+fn a_leaf_that_dies_ends_the_demo_with_what_it_has() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    let mut running = demo(&texts, &out, 400);
+    let mut leaf = None;
+    until("the second cell begins", || {
+        let mut children = children(&running).into_iter();
+        leaf = children.clone().find_map(|(id, line)| line.contains(" leaf ").then_some(id));
+        children.any(|(_, line)| line.contains(" root ") && line.contains("laedge"))
+    });
+    let leaf = leaf.and_then(Pid::from_raw).expect("there are four");
+    kill_process(leaf, Signal::KILL).expect("a grandchild of ours");
+    assert_eq!(wait(&mut running), Some(3));
+    let said = std::io::read_to_string(running.stderr.take().expect("stderr is piped"));
+    let said = said.expect("text");
+    assert!(said.contains("has ended (signal: 9"), "{said}");
+    let results = fs::read_to_string(out.join("results.json")).expect("what there is");
+    assert!(results.contains("\"partial\": true"), "{results}");
+    assert!(!results.contains("laedge\": ["), "a cell without a leaf is none: {results}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ mod worker;
 
 pub use error::{LoadError, PlanError, QueriesError, TargetError};
 pub use hdrhistogram::Histogram;
-pub use plan::{Arrivals, Extent, Plan, TIMEOUT_NS_MAX, parse_header};
+pub use plan::{Arrivals, Extent, Plan, RATE_MAX, TIMEOUT_NS_MAX, parse_header};
 pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries};
 pub use record::Errors;
 pub use report::{Report, SAMPLES_ABOVE_MIN, Summary};

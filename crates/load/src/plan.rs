@@ -11,7 +11,7 @@ use crate::target::Target;
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
 /// The highest rate, per second. Beyond it a schedule in whole nanoseconds is no longer a schedule
 /// that a machine can keep.
-const RATE_MAX: f64 = 1e6;
+pub const RATE_MAX: f64 = 1e6;
 const CONNECTIONS_MAX: usize = 1 << 16;
 /// Headers that the codec writes or leaves out by itself; passing one would have no effect.
 const OWNED: [&str; 5] =

@@ -3,25 +3,21 @@
 //! A proxy that lets clients have them all cannot reach its replicas any more, so half of them are
 //! kept for replicas, probes and operators.
 
-/// Raises the bound as far as the system allows; how many open files that is, where it says.
+/// How many files this process may open, where the system says.
 #[cfg(unix)]
-fn raise() -> Option<u64> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let current = current?;
-    // Some systems refuse a value that they report themselves: then it stays as it is.
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
-    if raised { maximum } else { Some(current) }
+fn allowed() -> Option<u64> {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current
 }
 
 #[cfg(not(unix))]
-fn raise() -> Option<u64> {
+fn allowed() -> Option<u64> {
     None
 }
 
 /// How many clients may be connected at once, of those that the configuration allows.
 pub(crate) fn places(max_connections: usize) -> usize {
-    let Some(files) = raise() else { return max_connections };
+    let Some(files) = allowed() else { return max_connections };
     let places = share(max_connections, files);
     if places < max_connections {
         tracing::warn!(

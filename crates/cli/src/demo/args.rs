@@ -1,6 +1,6 @@
 //! What a person may ask of the demo, and what is run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use curtail_dist::Spec;
 use curtail_kernel::{Policy, duration};
@@ -9,6 +9,10 @@ use curtail_search::leaf_server::Hiccup;
 use super::findings::same_load;
 use super::pause::Pauses;
 use crate::exit::Stop;
+
+/// How long the warm-up is, in mean service times: at 70 % the effect of an empty start is over.
+const WARMUP_MEANS: f64 = 100.0;
+const WARMUP_LEAST_NS: f64 = 3e8;
 
 /// Watch a real sharded search service lose its tail, policy by policy.
 ///
@@ -110,6 +114,17 @@ impl Args {
         {
             return bad(format!("--throttle {share:?}: give a share of a core from 0.01 to 1"));
         }
+        let fastest = self.loads()?.into_iter().fold(0.0, f64::max);
+        let rate = rate(fastest, self.replicas * self.slots, mean);
+        if rate > curtail_load::RATE_MAX {
+            return bad(format!(
+                "--loads {fastest}: {} slots of {} per query take {rate:.0} requests per second; \
+                 no more than {:.0} can be sent: give a longer --service-time or fewer slots",
+                self.replicas * self.slots,
+                about(mean),
+                curtail_load::RATE_MAX
+            ));
+        }
         let real = self.pause.is_some() || self.throttle.is_some();
         // As on the paper's compute-optimized machines (document 001 §5).
         let usual = Hiccup { probability: 0.003, duration_ns: (15.0 * mean) as u64 };
@@ -200,10 +215,29 @@ fn about(ns: f64) -> String {
     duration::format(((ns / step).round() * step) as u64).to_string()
 }
 
+fn rate(load: f64, slots: u32, mean_ns: f64) -> f64 {
+    load * f64::from(slots) / (mean_ns / 1e9)
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 impl Plan {
     /// Requests per second at a utilization, by the thesis' definition: λ = ρ r c / P̄.
     pub(super) fn rate(&self, load: f64) -> f64 {
-        load * f64::from(self.replicas * self.slots) / (self.service_mean_ns / 1e9)
+        rate(load, self.replicas * self.slots, self.service_mean_ns)
+    }
+
+    /// Requests before the measured ones, in ns: connections open, caches warm, queues about as long
+    /// as they are going to be.
+    pub(super) fn warmup_ns(&self) -> u64 {
+        (WARMUP_MEANS * self.service_mean_ns).max(WARMUP_LEAST_NS) as u64
     }
 
     /// Where hiccups come from.
@@ -258,7 +292,7 @@ impl Plan {
             self.shards,
             self.replicas,
             self.slots,
-            self.service_time,
+            quoted(&self.service_time.to_string()),
             self.seed
         );
         let mut option = |name: &str, value: Option<String>| {
@@ -267,6 +301,22 @@ impl Plan {
         option("hiccup", self.hiccup.map(|hiccup| hiccup.to_string()));
         option("pause", self.pause.map(|pause| pause.to_string()));
         option("throttle", self.throttle.map(|share| share.to_string()));
+        let path = |path: &Path| quoted(&path.display().to_string());
+        option("corpus", self.corpus.as_deref().map(path));
+        option("out", Some(path(&self.out)));
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_a_word_as_it_was() {
+        assert_eq!(quoted("exp:3ms"), "exp:3ms");
+        assert_eq!(quoted("two words"), "'two words'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

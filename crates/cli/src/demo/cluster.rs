@@ -38,6 +38,22 @@ impl Cluster {
         self.leaves.iter().flatten().filter_map(Process::id).collect()
     }
 
+    /// Do all leaves live? A root gets along without one, but measures another service then.
+    pub(super) fn is_whole(&mut self) -> Result<(), Stop> {
+        for (shard, replicas) in self.leaves.iter_mut().enumerate() {
+            for (replica, leaf) in replicas.iter_mut().enumerate() {
+                if let Some(how) = leaf.ended() {
+                    let text = format!(
+                        "leaf {shard}.{replica} has ended ({how}) while it was measured; what had \
+                         been measured before is kept"
+                    );
+                    return Err(Stop::Lacking(text));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Starts a root with a policy in front of the leaves.
     pub(super) async fn root(&self, plan: &Plan, policy: &str) -> Result<Process, Stop> {
         let mut args = vec!["root".into(), "--policy".into(), policy.into()];

@@ -43,11 +43,13 @@ pub(super) async fn build(plan: &Plan, signals: &mut Termination) -> Result<Buil
         say::aside(format_args!("note: the index was built anew: {why}"));
     }
     say::aside(format_args!("searching {}", corpus.description()));
-    Ok(Built {
-        corpus: corpus.description().to_owned(),
-        documents: corpus.documents().len() as u64,
-        queries: sample_queries(corpus.documents(), QUERIES, plan.seed),
-    })
+    let queries = sample_queries(corpus.documents(), QUERIES, plan.seed);
+    if queries.is_empty() {
+        let text = format!("{}: there is no word in it to ask for", corpus.description());
+        return Err(Stop::BadInput(text));
+    }
+    let documents = corpus.documents().len() as u64;
+    Ok(Built { corpus: corpus.description().to_owned(), documents, queries })
 }
 
 async fn index(

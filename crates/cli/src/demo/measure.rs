@@ -10,9 +10,6 @@ use super::results::{Cell, Results};
 use crate::exit::Stop;
 use crate::progress;
 
-/// Requests before the measured ones: connections open, caches warm.
-const WARMUP_NS: u64 = 300_000_000;
-
 /// Points of a distribution that are kept for plots.
 const POINTS: usize = 60;
 
@@ -21,10 +18,11 @@ const POINTS: usize = 60;
 pub(super) async fn all(
     plan: &Plan,
     queries: &[String],
-    cluster: &Cluster,
+    cluster: &mut Cluster,
     results: &mut Results,
 ) -> Result<(), Stop> {
-    let seconds = |load: f64| plan.requests as f64 / plan.rate(load) + WARMUP_NS as f64 / 1e9;
+    let warmup = plan.warmup_ns() as f64 / 1e9;
+    let seconds = |load: f64| plan.requests as f64 / plan.rate(load) + warmup;
     let total: f64 = plan.loads.iter().map(|&load| seconds(load)).sum();
     let total = total * plan.policies.len() as f64;
     let bar = progress::bar("measuring");
@@ -32,14 +30,17 @@ pub(super) async fn all(
     let mut done = 0.0;
     for (number, &load) in plan.loads.iter().enumerate() {
         let targets = targets(plan, queries, number);
-        for (name, _) in &plan.policies {
+        // Nobody always goes first.
+        let names = plan.policies.iter().map(|(name, _)| name).cycle().skip(number);
+        for name in names.take(plan.policies.len()) {
             let root = cluster.root(plan, name).await?;
             let told = Told { bar: &bar, name, load, done };
             let leaves = cluster.processes();
             let pauses = plan.pause.map(|p| pause::start(p, &leaves, number, plan.seed));
-            let cell = one(plan, &targets, load, root.address, &told).await?;
+            let cell = one(plan, &targets, number, root.address, &told).await?;
             drop(pauses);
             root.end().await;
+            cluster.is_whole()?;
             bar.println(line(name, &cell));
             results.policies.entry(name.clone()).or_default().push(cell);
             done += seconds(load);
@@ -52,7 +53,9 @@ pub(super) async fn all(
 /// The requests of a load. A number of its own makes every request a query of its own, with its own
 /// service time and hiccups, and the same for every policy.
 fn targets(plan: &Plan, queries: &[String], load: usize) -> Vec<String> {
-    let count = plan.requests as usize + 1_000;
+    let warmup = plan.rate(plan.loads[load]) * plan.warmup_ns() as f64 / 1e9;
+    // Arrivals are random: with room to spare.
+    let count = plan.requests as usize + 2 * warmup as usize + 1_000;
     let target = |(at, query): (usize, &String)| {
         let query =
             percent_encoding::utf8_percent_encode(query, percent_encoding::NON_ALPHANUMERIC);
@@ -72,7 +75,7 @@ struct Told<'a> {
 async fn one(
     plan: &Plan,
     targets: &[String],
-    load: f64,
+    number: usize,
     root: std::net::SocketAddr,
     told: &Told<'_>,
 ) -> Result<Cell, Stop> {
@@ -82,9 +85,10 @@ async fn one(
         extent: Extent::Requests(plan.requests),
         connections: 512,
         queries: targets.to_vec(),
-        warmup_ns: WARMUP_NS,
-        seed: plan.seed,
-        ..LoadPlan::new(target, plan.rate(load))
+        warmup_ns: plan.warmup_ns(),
+        // Every load has arrivals of its own, the same for every policy.
+        seed: plan.seed ^ ((number as u64) << 32),
+        ..LoadPlan::new(target, plan.rate(told.load))
     };
     let (mut copies, mut answers) = (0, 0);
     let on_answer = |answer: &Answer| {
@@ -105,7 +109,7 @@ async fn one(
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
     let queries = answers * u64::from(plan.shards);
     let copies_per_query = if queries == 0 { 0.0 } else { copies as f64 / queries as f64 };
-    Ok(cell(load, &report, copies_per_query))
+    Ok(cell(told.load, &report, copies_per_query))
 }
 
 fn cell(load: f64, report: &Report, copies_per_query: f64) -> Cell {

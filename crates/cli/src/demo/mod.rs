@@ -33,32 +33,43 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let measured = runtime.block_on(measured(&plan));
     // A corpus that nobody waits for any more may still be being read.
     runtime.shutdown_background();
-    finish(args, &plan.out, measured?)
+    let (results, failure) = measured?;
+    let done = finish(args, &plan.out, results)?;
+    failure.map_or(Ok(done), Err)
 }
 
-/// Does it all, or what there is time for before a signal comes.
-async fn measured(plan: &Plan) -> Result<Results, Stop> {
+/// Does it all, or what there is time for before a signal comes or something fails: what has been
+/// measured by then is kept.
+async fn measured(plan: &Plan) -> Result<(Results, Option<Stop>), Stop> {
     let start = Instant::now();
     let mut signals =
         Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
     let built = index::build(plan, &mut signals).await?;
     let mut results = results(plan, &built);
     let work = async {
-        let cluster = Cluster::start(plan).await?;
-        measure::all(plan, &built.queries, &cluster, &mut results).await
+        let mut cluster = Cluster::start(plan).await?;
+        measure::all(plan, &built.queries, &mut cluster, &mut results).await
     };
-    // Dropping the work kills every process that it started.
-    let whole = tokio::select! {
-        done = work => done.map(|()| true)?,
-        () = signals.next() => false,
+    // Dropping the work kills every process that it started. A signal comes first: it goes to the
+    // processes, too, and their end is then no failure.
+    let done = tokio::select! {
+        biased;
+        () = signals.next() => None,
+        done = work => Some(done),
     };
-    if !whole && results.policies.is_empty() {
-        let when = "before the first cell was measured: no report is written";
-        return Err(Stop::Interrupted(when));
-    }
-    results.partial = !whole;
+    let interrupted = done.is_none();
+    let failure = match done {
+        Some(Err(failure)) if results.policies.is_empty() => return Err(failure),
+        None if results.policies.is_empty() => {
+            let when = "before the first cell was measured: no report is written";
+            return Err(Stop::Interrupted(when));
+        }
+        Some(done) => done.err(),
+        None => None,
+    };
+    results.partial = failure.is_some() || interrupted;
     results.setup.elapsed_s = start.elapsed().as_secs_f64();
-    Ok(results)
+    Ok((results, failure))
 }
 
 /// Results without any cell yet.
