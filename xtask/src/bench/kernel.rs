@@ -6,12 +6,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::cargo;
 
 /// The bound that the kernel has set itself.
 pub(crate) const MOST: u64 = 250;
+
+/// A query costs two events; whatever counts less than this has not counted the kernel.
+const LEAST: u64 = 50;
+
+/// Where counting begins and ends: in what a cell does with an event, of every policy. A pattern
+/// that names closures within, too, would end the counting where one is called; and this function
+/// does not call itself.
+const COUNTED: &str = "*::Scheduler>::handle";
 
 /// Policy, replicas, waiting queries.
 pub(crate) type Case = (&'static str, u32, u32);
@@ -81,7 +89,7 @@ pub(crate) fn count(root: &Path, case: Case) -> Result<Option<u64>> {
 
 fn build(root: &Path) -> Result<PathBuf> {
     let args = ["build", "--release", "--quiet", "-p", "curtail-kernel", "--example", "pair"];
-    anyhow::ensure!(cargo::succeeds(&mut cargo::command(root, &args))?, "pair does not build");
+    ensure!(cargo::succeeds(&mut cargo::command(root, &args))?, "pair does not build");
     Ok(cargo::target_folder(root)?.join("release/examples/pair"))
 }
 
@@ -91,19 +99,36 @@ fn has_valgrind() -> bool {
 
 fn instructions(pair: &Path, case: Case) -> Result<u64> {
     let (short, long) = RUNS;
-    let difference = collected(pair, case, long)? - collected(pair, case, short)?;
-    Ok(difference / u64::from(long - short))
+    let counts = (collected(pair, case, short)?, collected(pair, case, long)?);
+    per_query(counts).with_context(|| format!("{case:?}"))
+}
+
+/// Of what the shorter and the longer run collected. Callgrind does not mind a pattern that names
+/// no function: it collects nothing, which is below any bound.
+fn per_query((short, long): (u64, u64)) -> Result<u64> {
+    ensure!(short > 0, "callgrind counts no instructions: nothing is named {COUNTED}");
+    let difference = long.saturating_sub(short);
+    let count = difference / u64::from(RUNS.1 - RUNS.0);
+    ensure!(
+        count >= LEAST,
+        "callgrind counts {short} and {long} instructions: {count} per query are too few to be \
+         the kernel's"
+    );
+    Ok(count)
 }
 
 fn collected(pair: &Path, case: Case, queries: u32) -> Result<u64> {
     let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--toggle-collect=*Scheduler*handle*"]);
+    command.arg("--tool=callgrind").arg(format!("--toggle-collect={COUNTED}"));
     command.arg("--callgrind-out-file=/dev/null").arg(pair).args(arguments(case, queries));
     let output = command.output().context("valgrind does not start")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let line = said.lines().find_map(|line| line.split("Collected :").nth(1));
-    let count = line.and_then(|line| line.trim().parse().ok());
-    count.with_context(|| format!("valgrind counted nothing: {said}"))
+    ensure!(output.status.success(), "{command:?} failed: {said}");
+    count_said(&said).with_context(|| format!("valgrind counted nothing: {said}"))
+}
+
+fn count_said(said: &str) -> Option<u64> {
+    said.lines().find_map(|line| line.split("Collected :").nth(1))?.trim().parse().ok()
 }
 
 fn nanoseconds(pair: &Path, case: Case) -> Result<f64> {
@@ -114,4 +139,28 @@ fn nanoseconds(pair: &Path, case: Case) -> Result<f64> {
 
 fn arguments((policy, replicas, waiting): Case, queries: u32) -> [String; 4] {
     [policy.into(), replicas.to_string(), waiting.to_string(), queries.to_string()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_nothing_is_an_error() {
+        assert_eq!(per_query((2_450_989, 4_900_989)).expect("a count"), 245);
+        for nothing in [(0, 0), (0, 2_450_000), (2_450_989, 2_450_989), (4_900_989, 2_450_989)] {
+            assert!(per_query(nothing).is_err(), "{nothing:?}");
+        }
+        let queries = u64::from(RUNS.1 - RUNS.0);
+        assert_eq!(per_query((1, 1 + LEAST * queries)).expect("just enough"), LEAST);
+        assert!(per_query((1, LEAST * queries)).is_err(), "an instruction short of the least");
+    }
+
+    #[test]
+    fn what_callgrind_prints_is_read() {
+        let said = "==7== Events    : Ir\n==7== Collected : 2450989\n==7== \n";
+        assert_eq!(count_said(said), Some(2_450_989));
+        assert_eq!(count_said("==7== Collected : \n"), None);
+        assert_eq!(count_said("valgrind: no such file"), None);
+    }
 }
