@@ -7,6 +7,7 @@ mod cargo;
 mod ci;
 mod fuzz;
 mod purity;
+mod reason;
 mod soak;
 mod test;
 mod tidy;
