@@ -11,6 +11,7 @@ mod reason;
 mod soak;
 mod test;
 mod tidy;
+mod tied;
 
 use std::path::Path;
 use std::process::ExitCode;

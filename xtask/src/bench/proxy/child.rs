@@ -1,4 +1,4 @@
-//! Processes that end with this one, however it ends, and what CPU time they take.
+//! Processes that run until they are dropped, and what CPU time they take.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -20,20 +20,8 @@ pub(super) struct Child {
     log: PathBuf,
 }
 
-/// A command whose process the system kills when this program ends: dropping is not enough where a
-/// signal ends it. `core`: where it may run.
-pub(super) fn tied(program: &Path, core: Option<usize>) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]);
-    if let Some(core) = core {
-        command.args(["taskset", "-c"]).arg(core.to_string());
-    }
-    command.arg(program);
-    command
-}
-
 impl Child {
-    /// Starts a [`tied`] command. Its log is NAME.log in the folder.
+    /// Starts a [`tied`](crate::tied::tied) command. Its log is NAME.log in the folder.
     pub(super) fn start(name: &str, mut command: Command, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("cannot write {log:?}"))?;
@@ -79,7 +67,7 @@ impl Child {
         if last.is_empty() { "it says nothing".into() } else { last }
     }
 
-    /// The CPU time of its threads so far, in nanoseconds.
+    /// Its CPU time so far, in nanoseconds.
     pub(super) fn cpu_ns(&self) -> Result<u64> {
         let name = &self.name;
         cpu_ns(self.child.id()).with_context(|| format!("no CPU time of {name}; it has ended"))
@@ -93,19 +81,21 @@ impl Drop for Child {
     }
 }
 
-/// The scheduler's own account of the threads that live, to the nanosecond; where the system keeps
-/// none, `utime + stime`, to 10 ms.
+/// The larger of two accounts: the scheduler's own is to the nanosecond, but only of the threads
+/// that live; `utime + stime` is of all that ever were, but to 10 ms, and rounded down.
 fn cpu_ns(pid: u32) -> Option<u64> {
+    let whole = cpu_ticks(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    Some(living_ns(pid).unwrap_or(0).max(whole * 10_000_000))
+}
+
+/// None where the system keeps no such account.
+fn living_ns(pid: u32) -> Option<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let mut accounts = tasks.filter_map(|task| {
+    let accounts = tasks.filter_map(|task| {
         let account = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
         account.split(' ').next()?.parse::<u64>().ok()
     });
-    match accounts.next() {
-        Some(first) => Some(first + accounts.sum::<u64>()),
-        None => cpu_ticks(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-            .map(|ticks| ticks * 10_000_000),
-    }
+    accounts.reduce(|sum, account| sum + account)
 }
 
 /// `utime + stime` of a line of `/proc/PID/stat`.
@@ -148,11 +138,31 @@ mod tests {
     #[test]
     fn our_own_time_is_seen() {
         let before = cpu_ns(process::id()).expect("our own");
+        burn(Duration::from_millis(30));
+        assert!(cpu_ns(process::id()).expect("our own") > before);
+    }
+
+    #[test]
+    fn the_time_of_threads_that_have_ended_is_kept() {
+        let before = cpu_ns(process::id()).expect("our own");
+        let burned = std::thread::spawn(|| {
+            let own = || std::fs::read_to_string("/proc/thread-self/stat").expect("our own");
+            // However busy the machine is.
+            while cpu_ticks(&own()).expect("two times") < 20 {
+                burn(Duration::from_millis(1));
+            }
+        });
+        burned.join().expect("it ends");
+        let after = cpu_ns(process::id()).expect("our own");
+        // Of the 200 ms, for two times are rounded down to 10 ms each.
+        assert!(after >= before + 180_000_000, "{before}, {after}");
+    }
+
+    fn burn(time: Duration) {
         let mut sum = 0_u64;
         let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(30) {
+        while start.elapsed() < time {
             sum = std::hint::black_box(sum + 1);
         }
-        assert!(cpu_ns(process::id()).expect("our own") > before);
     }
 }

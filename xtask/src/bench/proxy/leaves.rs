@@ -7,8 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use super::child::{Child, get, tied};
+use super::child::{Child, get};
 use crate::cargo;
+use crate::tied::tied;
 
 /// The mean of a query's own service time: `exp:5ms`. There are no hiccups, so a query takes
 /// equally long on every leaf and behind every proxy.

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::child::{Child, free_address, tied};
+use super::child::{Child, free_address};
 use super::install::Found;
 use super::{configs, envoy};
+use crate::tied::tied;
 
 /// A proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

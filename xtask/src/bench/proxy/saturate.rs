@@ -10,11 +10,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::child::{Child, free_address, tied};
+use super::child::{Child, free_address};
 use super::install::{self, Found};
 use super::peer::{self, Upstream};
 use super::summary::Spread;
 use super::{Bench, configs, table};
+use crate::tied::tied;
 
 const CONNECTIONS: u32 = 16;
 

@@ -9,12 +9,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::child::tied;
 use super::install::Found;
 use super::leaves::{self, Leaves};
 use super::peer::{self, Upstream};
 use super::summary::{Round, Run, Summary};
 use super::{Bench, table};
+use crate::tied::tied;
 
 /// Sent before the measured requests, in seconds.
 const WARM_UP: u32 = 2;
