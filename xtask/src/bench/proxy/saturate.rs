@@ -1,8 +1,7 @@
 //! What a request costs when there is nothing to decide: tiny answers from a fast server, 16
 //! connections, each of which asks again as soon as it has its answer.
 //!
-//! No bound rests on it. The proxy has a core of its own where there are two; the server and the
-//! clients share another.
+//! No bound rests on it. The proxy has a core of its own; the server and the clients share another.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -66,7 +65,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<bool> {
         }
         return Ok(true);
     };
-    let cores = cores();
+    let cores = cores()?;
     let backend = Backend::start(nginx, &bench.folder, cores)?;
     let mut samples = Vec::new();
     for round in 0..bench.args.runs {
@@ -97,10 +96,32 @@ pub(super) fn run(bench: &mut Bench) -> Result<bool> {
 /// The name of runs without a proxy.
 const DIRECT: &str = "none";
 
-fn cores() -> Cores {
-    let several = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
-    let pin = several && install::which("taskset").is_some();
-    Cores { proxy: pin.then_some(1), others: pin.then_some(0) }
+/// Two of the cores that this process may use; which ones need not begin with 0.
+fn cores() -> Result<Cores> {
+    let status = std::fs::read_to_string("/proc/self/status").context("no list of cores")?;
+    let (others, proxy) = two_cores(&status)?;
+    let pin = install::which("taskset").is_some();
+    Ok(Cores { proxy: pin.then_some(proxy), others: pin.then_some(others) })
+}
+
+/// Of what `/proc/self/status` says: a list such as `0-3,8`.
+fn two_cores(status: &str) -> Result<(usize, usize)> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = list.context("the system does not say which cores may be used")?.trim();
+    let mut cores = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let core = |text: &str| {
+            text.parse::<usize>().with_context(|| format!("{list:?} is no list of cores"))
+        };
+        cores.extend(core(first)?..=core(last)?);
+    }
+    match cores[..] {
+        [others, proxy, ..] => Ok((others, proxy)),
+        _ => anyhow::bail!(
+            "this process may use core {list} alone; the proxy and its clients need one each"
+        ),
+    }
 }
 
 impl Backend {
@@ -215,5 +236,19 @@ mod tests {
                     Transfer/sec:     12.78MB\n";
         assert_eq!(figures(said), Some((435_210.0, 87_041.61)));
         assert_eq!(figures("unable to connect"), None);
+    }
+
+    #[test]
+    fn the_cores_are_those_that_may_be_used() {
+        let two = |list: &str| {
+            two_cores(&format!("Name:\txtask\nCpus_allowed:\tff\nCpus_allowed_list:\t{list}\n"))
+        };
+        for (list, cores) in [("0-1", (0, 1)), ("3,8", (3, 8)), ("2,4-6", (2, 4)), ("5-9", (5, 6))]
+        {
+            assert_eq!(two(list).expect(list), cores, "{list}");
+        }
+        let error = two("7").unwrap_err().to_string();
+        assert!(error.contains("may use core 7 alone"), "{error}");
+        assert!(two("").is_err() && two("1-x").is_err() && two_cores("Name:\txtask\n").is_err());
     }
 }
