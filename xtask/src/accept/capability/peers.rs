@@ -14,15 +14,30 @@ pub(super) fn judge(root: &Path) -> Result<Vec<Finding>> {
     command.args(["bench", "proxy", "--json", "--install"]).current_dir(root);
     let output = command.stderr(Stdio::inherit()).output().context("it does not start")?;
     let document: Value = serde_json::from_slice(&output.stdout).context("no figures")?;
-    let mut findings: Vec<Finding> = list(&document["loads"]).iter().map(finding).collect();
+    anyhow::ensure!(!list(&document["loads"]).is_empty(), "no figures at any load");
+    Ok(findings(&document))
+}
+
+/// Of the document of the bench: a finding per load, and one per peer that did not run.
+fn findings(document: &Value) -> Vec<Finding> {
+    let peers = peers(document);
+    let mut findings: Vec<Finding> =
+        list(&document["loads"]).iter().map(|load| finding(load, &peers)).collect();
     for skipped in list(&document["skipped"]) {
         let claim = format!("as good as {}", skipped.as_str().unwrap_or_default());
         findings.push(Finding::new(claim, "it is not installed", Verdict::Skipped));
     }
-    Ok(findings)
+    findings
 }
 
-fn finding(load: &Value) -> Finding {
+/// Those that ran: `haproxy's and envoy's`. We are the first of all.
+fn peers(document: &Value) -> String {
+    let peers = list(&document["proxies"]).iter().skip(1);
+    let names = peers.map(|peer| format!("{}'s", peer["proxy"].as_str().unwrap_or("?")));
+    names.collect::<Vec<_>>().join(" and ")
+}
+
+fn finding(load: &Value, peers: &str) -> Finding {
     let proxies = list(&load["proxies"]).iter().map(|proxy| {
         let (p99, cpu) = (&proxy["p99_ms"], &proxy["cpu_us_per_request"]);
         let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
@@ -37,7 +52,7 @@ fn finding(load: &Value) -> Finding {
     });
     let proxies: Vec<String> = proxies.collect();
     Finding::new(
-        format!("p99 beside HAProxy's and Envoy's at a load of {}", load["load"]),
+        format!("p99 beside {peers} at a load of {}", load["load"]),
         format!("{}; {}", load["verdict"].as_str().unwrap_or("none"), proxies.join("; ")),
         load["holds"] == true,
     )
@@ -45,4 +60,31 @@ fn finding(load: &Value) -> Finding {
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_claim_names_the_peers_that_ran() {
+        let document = |proxies: &[&str], skipped: &[&str]| {
+            let proxies: Vec<Value> =
+                proxies.iter().map(|proxy| json!({"proxy": proxy, "version": "1"})).collect();
+            let loads = json!([{"load": 0.3, "holds": true, "verdict": "it holds"}]);
+            json!({"proxies": proxies, "skipped": skipped, "loads": loads})
+        };
+        let told = |document: &Value| -> Vec<String> {
+            findings(document).iter().map(ToString::to_string).collect()
+        };
+        let both = told(&document(&["curtail", "haproxy", "envoy"], &[]));
+        assert_eq!(both.len(), 1);
+        let claim = "holds    p99 beside haproxy's and envoy's at a load of 0.3: it holds";
+        assert!(both[0].starts_with(claim), "{both:?}");
+        let one = told(&document(&["curtail", "envoy"], &["haproxy"]));
+        assert!(one[0].starts_with("holds    p99 beside envoy's at a load of 0.3"), "{one:?}");
+        assert_eq!(one[1], "SKIPPED  as good as haproxy: it is not installed");
+    }
 }
