@@ -50,10 +50,11 @@ fn finding(load: &Value, peers: &str) -> Finding {
             number(&cpu["median"]),
         )
     });
-    let proxies: Vec<String> = proxies.collect();
+    let notes = list(&load["notes"]).iter().filter_map(Value::as_str).map(str::to_owned);
+    let told: Vec<String> = notes.chain(proxies).collect();
     Finding::new(
         format!("p99 beside {peers} at a load of {}", load["load"]),
-        format!("{}; {}", load["verdict"].as_str().unwrap_or("none"), proxies.join("; ")),
+        format!("{}; {}", load["verdict"].as_str().unwrap_or("none"), told.join("; ")),
         load["holds"] == true,
     )
 }
@@ -73,7 +74,8 @@ mod tests {
         let document = |proxies: &[&str], skipped: &[&str]| {
             let proxies: Vec<Value> =
                 proxies.iter().map(|proxy| json!({"proxy": proxy, "version": "1"})).collect();
-            let loads = json!([{"load": 0.3, "holds": true, "verdict": "it holds"}]);
+            let loads = json!([{"load": 0.3, "holds": true, "verdict": "it holds",
+                                "notes": ["1 of 8 rounds do not count"]}]);
             json!({"proxies": proxies, "skipped": skipped, "loads": loads})
         };
         let told = |document: &Value| -> Vec<String> {
@@ -81,7 +83,8 @@ mod tests {
         };
         let both = told(&document(&["curtail", "haproxy", "envoy"], &[]));
         assert_eq!(both.len(), 1);
-        let claim = "holds    p99 beside haproxy's and envoy's at a load of 0.3: it holds";
+        let claim = "holds    p99 beside haproxy's and envoy's at a load of 0.3: it holds; 1 of \
+                     8 rounds do not count";
         assert!(both[0].starts_with(claim), "{both:?}");
         let one = told(&document(&["curtail", "envoy"], &["haproxy"]));
         assert!(one[0].starts_with("holds    p99 beside envoy's at a load of 0.3"), "{one:?}");

@@ -12,6 +12,7 @@ mod envoy;
 mod install;
 mod leaves;
 mod peer;
+mod round;
 mod saturate;
 mod summary;
 mod table;

@@ -2,30 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::round::{Fate, Round, Run};
+
 /// Our p99 may be so many times the better peer's.
 pub(super) const BOUND: f64 = 1.05;
-
-/// One run of one proxy.
-pub(super) struct Run {
-    pub(super) proxy: &'static str,
-    /// The load generator vouches for the figures.
-    pub(super) valid: bool,
-    pub(super) invalid_because: Vec<String>,
-    pub(super) p50_ms: Option<f64>,
-    pub(super) p99_ms: Option<f64>,
-    /// Good answers per second.
-    pub(super) rate: f64,
-    /// CPU time of the proxy per request, probes and idle turns included.
-    pub(super) cpu_us: f64,
-    /// CPU time of the leaves per request.
-    pub(super) leaves_cpu_us: f64,
-}
-
-/// One run of each proxy.
-pub(super) struct Round {
-    pub(super) seed: u64,
-    pub(super) runs: Vec<Run>,
-}
 
 /// A middle, and what it is the middle of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,53 +26,30 @@ pub(super) struct Line<'a> {
     pub(super) by_round: Spread,
     pub(super) cpu_us: Spread,
     pub(super) leaves_cpu_us: Spread,
+    /// Rounds that it failed in, which its figures leave out.
+    pub(super) failed: usize,
 }
 
-/// All proxies at a load, ours first.
+/// A proxy that failed.
+struct Failure<'a> {
+    proxy: &'a str,
+    rounds: usize,
+    /// The first time.
+    why: String,
+}
+
+/// All proxies at a load, ours first. Who has no figures is not among the lines.
 pub(super) struct Summary<'a> {
     pub(super) lines: Vec<Line<'a>>,
+    ours: &'a str,
     better: &'a str,
-    /// Rounds that count, of those that were to be.
+    /// Rounds that count and have figures of ours, of those that were to be, and of all.
     counting: usize,
     wanted: u32,
-}
-
-impl Run {
-    /// For those who wait.
-    pub(super) fn line(&self) -> String {
-        let ms = |ms: Option<f64>| ms.map_or_else(|| "–".into(), |ms| format!("{ms:.2}"));
-        let Self { proxy, p50_ms, p99_ms, cpu_us, .. } = self;
-        let (p50, p99) = (ms(*p50_ms), ms(*p99_ms));
-        let mut text = format!("{proxy}: p50 {p50} ms, p99 {p99} ms, {cpu_us:.0} µs CPU/request");
-        if !self.valid {
-            text.push_str(&format!(" (invalid: {})", self.invalid_because.join("; ")));
-        }
-        text
-    }
-
-    pub(super) fn document(&self) -> Value {
-        json!({
-            "proxy": self.proxy,
-            "valid": self.valid,
-            "invalid_because": self.invalid_because,
-            "p50_ms": self.p50_ms,
-            "p99_ms": self.p99_ms,
-            "achieved_rate": self.rate,
-            "cpu_us_per_request": self.cpu_us,
-            "leaves_cpu_us_per_request": self.leaves_cpu_us,
-        })
-    }
-}
-
-impl Round {
-    /// Every figure of it can be relied on.
-    pub(super) fn counts(&self) -> bool {
-        self.runs.iter().all(|run| run.valid && run.p50_ms.is_some() && run.p99_ms.is_some())
-    }
-
-    fn of(&self, proxy: &str, figure: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
-        figure(self.runs.iter().find(|run| run.proxy == proxy)?)
-    }
+    rounds: usize,
+    failures: Vec<Failure<'a>>,
+    /// Why rounds do not count, one text for each.
+    discarded: Vec<String>,
 }
 
 impl Spread {
@@ -115,28 +72,28 @@ impl Spread {
 }
 
 impl<'a> Summary<'a> {
-    /// Of the rounds that count; where none does, of all, and the verdict says so. None if a proxy
-    /// has no figures at all.
+    /// Of the good runs of the rounds that count; where no round does, of all, and the verdict says
+    /// so. None if no peer has figures.
     pub(super) fn of(names: &[&'a str], rounds: &[Round], wanted: u32) -> Option<Self> {
-        let sound: Vec<&Round> = rounds.iter().filter(|round| round.counts()).collect();
-        let counting = sound.len();
-        let used = if sound.is_empty() { rounds.iter().collect() } else { sound };
-        let spread = |name: &str, figure: fn(&Run) -> Option<f64>| {
-            Spread::of(used.iter().filter_map(|round| round.of(name, figure)))
+        let kept: Vec<&Round> = rounds.iter().filter(|round| round.counts()).collect();
+        let none = kept.is_empty();
+        let used = if none { rounds.iter().collect() } else { kept };
+        let of = |round: &Round, proxy: &str, figure: fn(&Run) -> Option<f64>| {
+            let run = round.run(proxy)?;
+            if none || run.fate() == Fate::Good { figure(run) } else { None }
+        };
+        let spread = |proxy: &str, figure: fn(&Run) -> Option<f64>| {
+            Spread::of(used.iter().filter_map(|round| of(round, proxy, figure)))
         };
         let p99 = |run: &Run| run.p99_ms;
-        let (_, peers) = names.split_first()?;
-        let mut better: Option<(&str, Spread)> = None;
-        for &peer in peers {
-            let spread = spread(peer, p99)?;
-            if better.is_none_or(|(_, best)| spread.median < best.median) {
-                better = Some((peer, spread));
-            }
-        }
-        let (better, best) = better?;
+        let (&ours, peers) = names.split_first()?;
+        let peers = peers.iter().filter_map(|&peer| Some((peer, spread(peer, p99)?)));
+        let (better, best) = peers.min_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
+        let failures = failures(names, rounds);
         let line = |&proxy: &&'a str| {
             let p99_ms = spread(proxy, p99)?;
-            let ratio = |round: &&Round| Some(round.of(proxy, p99)? / round.of(better, p99)?);
+            let ratio = |round: &&Round| Some(of(round, proxy, p99)? / of(round, better, p99)?);
+            let failure = failures.iter().find(|failure| failure.proxy == proxy);
             Some(Line {
                 proxy,
                 p50_ms: spread(proxy, |run| run.p50_ms)?,
@@ -145,10 +102,20 @@ impl<'a> Summary<'a> {
                 by_round: Spread::of(used.iter().filter_map(ratio))?,
                 cpu_us: spread(proxy, |run| Some(run.cpu_us))?,
                 leaves_cpu_us: spread(proxy, |run| Some(run.leaves_cpu_us))?,
+                failed: failure.map_or(0, |failure| failure.rounds),
             })
         };
-        let lines = names.iter().map(line).collect::<Option<_>>()?;
-        Some(Self { lines, better, counting, wanted })
+        let good = |round: &&&Round| round.run(ours).is_some_and(|run| run.fate() == Fate::Good);
+        Some(Self {
+            lines: names.iter().filter_map(line).collect(),
+            ours,
+            better,
+            counting: if none { 0 } else { used.iter().filter(good).count() },
+            wanted,
+            rounds: rounds.len(),
+            failures,
+            discarded: discarded(rounds),
+        })
     }
 
     /// Whether there are enough rounds that count.
@@ -156,15 +123,33 @@ impl<'a> Summary<'a> {
         self.counting >= self.wanted as usize
     }
 
-    /// The bound holds, and that can be said. It is about the ratio of the medians.
+    fn failure(&self) -> Option<&Failure<'a>> {
+        self.failures.iter().find(|failure| failure.proxy == self.ours)
+    }
+
+    /// Of the medians: what the bound is about.
+    fn ratio(&self) -> Option<f64> {
+        self.lines.iter().find(|line| line.proxy == self.ours).map(|line| line.of_medians)
+    }
+
+    /// The bound holds, and that can be said.
     pub(super) fn holds(&self) -> bool {
-        self.sound() && self.lines.first().is_some_and(|ours| ours.of_medians <= BOUND)
+        let good = self.ratio().is_some_and(|ratio| ratio <= BOUND);
+        self.failure().is_none() && self.sound() && good
     }
 
     pub(super) fn verdict(&self) -> String {
-        let ratio = self.lines.first().map_or(f64::NAN, |ours| ours.of_medians);
         let Self { better, counting, wanted, .. } = self;
-        let verdict = match (self.sound(), ratio <= BOUND) {
+        let bound = format!("bound of {BOUND} × the better peer's median p99");
+        let ratio = match self.ratio() {
+            Some(ratio) => format!("{ratio:.3} × {better}'s"),
+            None => "no p99".to_owned(),
+        };
+        if let Some(failure) = self.failure() {
+            let failure = failure.told(self.rounds);
+            return format!("{bound}: is broken, {failure}; {ratio} over {counting} others");
+        }
+        let verdict = match (self.sound(), self.holds()) {
             (true, true) => "holds",
             (true, false) => "is broken",
             (false, _) => "cannot be judged",
@@ -174,10 +159,21 @@ impl<'a> Summary<'a> {
             (false, 0) => format!("in no round that counts of {wanted}, so over all of them"),
             (false, _) => format!("over the {counting} rounds that count, of {wanted}"),
         };
-        format!(
-            "bound of {BOUND} × the better peer's median p99: {verdict}, {ratio:.3} × {better}'s \
-             {rounds}"
-        )
+        format!("{bound}: {verdict}, {ratio} {rounds}")
+    }
+
+    /// What else there is to know: peers that failed, and rounds that were made up for.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let peers = self.failures.iter().filter(|failure| failure.proxy != self.ours);
+        let mut notes: Vec<String> = peers
+            .map(|failure| format!("{}, left out of its figures", failure.told(self.rounds)))
+            .collect();
+        if !self.discarded.is_empty() {
+            let (discarded, rounds) = (self.discarded.len(), self.rounds);
+            let why = self.discarded.join("; ");
+            notes.push(format!("{discarded} of {rounds} rounds do not count: {why}"));
+        }
+        notes
     }
 
     pub(super) fn documents(&self) -> Vec<Value> {
@@ -190,31 +186,44 @@ impl<'a> Summary<'a> {
                 "ratio_by_round": line.by_round.document(),
                 "cpu_us_per_request": line.cpu_us.document(),
                 "leaves_cpu_us_per_request": line.leaves_cpu_us.document(),
+                "failed_rounds": line.failed,
             })
         };
         self.lines.iter().map(line).collect()
     }
 }
 
+impl Failure<'_> {
+    fn told(&self, rounds: usize) -> String {
+        let Self { proxy, rounds: failed, why } = self;
+        format!("{proxy} FAILED in {failed} of {rounds} rounds ({why})")
+    }
+}
+
+fn failures<'a>(names: &[&'a str], rounds: &[Round]) -> Vec<Failure<'a>> {
+    let failure = |&proxy: &&'a str| {
+        let runs = rounds.iter().filter_map(|round| round.run(proxy));
+        let mut failed = runs.filter(|run| run.fate() == Fate::Failed);
+        let why = failed.next()?.why();
+        Some(Failure { proxy, rounds: 1 + failed.count(), why })
+    };
+    names.iter().filter_map(failure).collect()
+}
+
+fn discarded(rounds: &[Round]) -> Vec<String> {
+    let discarded = rounds.iter().enumerate().filter(|(_, round)| !round.counts());
+    let why = |(number, round): (usize, &Round)| {
+        let lagged = round.runs.iter().filter(|run| run.fate() == Fate::Lagged);
+        let why: Vec<String> = lagged.map(|run| format!("{}: {}", run.proxy, run.why())).collect();
+        format!("round {}, {}", number + 1, why.join(", "))
+    };
+    discarded.map(why).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::round::tests::{BEHIND, NAMES, SHORT, invalid, round};
     use super::*;
-
-    const NAMES: [&str; 3] = ["ours", "slow", "fast"];
-
-    fn round(valid: bool, p99s: [f64; 3]) -> Round {
-        let run = |(proxy, p99): (&'static str, f64)| Run {
-            proxy,
-            valid,
-            invalid_because: Vec::new(),
-            p50_ms: Some(1.0),
-            p99_ms: Some(p99),
-            rate: 1.0,
-            cpu_us: 1.0,
-            leaves_cpu_us: 1.0,
-        };
-        Round { seed: 0, runs: NAMES.into_iter().zip(p99s).map(run).collect() }
-    }
 
     fn summary(rounds: &[Round], wanted: u32) -> Summary<'static> {
         Summary::of(&NAMES, rounds, wanted).expect("figures")
@@ -230,33 +239,74 @@ mod tests {
     #[test]
     fn the_verdict_is_about_the_ratio_of_medians_to_the_better_peers() {
         // Round by round ours is at 1.1; the medians are both 10.
-        let rounds = [
-            round(true, [8.8, 20.0, 8.0]),
-            round(true, [10.0, 20.0, 10.0]),
-            round(true, [13.2, 20.0, 12.0]),
-        ];
+        let rounds =
+            [round([8.8, 20.0, 8.0]), round([10.0, 20.0, 10.0]), round([13.2, 20.0, 12.0])];
         let holds = summary(&rounds, 3);
         assert!((holds.lines[0].by_round.median - 1.1).abs() < 1e-9);
         assert_eq!(holds.lines[0].of_medians, 1.0);
-        assert!(holds.holds());
+        assert!(holds.holds() && holds.notes().is_empty());
         assert!(holds.verdict().contains("holds, 1.000 × fast's over 3 rounds"));
-        let broken = summary(&[round(true, [10.6, 20.0, 10.0])], 1);
+        let broken = summary(&[round([10.6, 20.0, 10.0])], 1);
         assert!(!broken.holds());
         assert!(broken.verdict().contains("is broken, 1.060 × fast's"));
     }
 
     #[test]
     fn rounds_that_do_not_count_establish_nothing() {
-        let rounds = [round(false, [99.0, 9.0, 9.0]), round(true, [1.0, 2.0, 1.0])];
+        let rounds = [invalid([99.0, 9.0, 9.0], "slow", &[BEHIND]), round([1.0, 2.0, 1.0])];
         let few = summary(&rounds, 2);
         assert_eq!(few.lines[0].p99_ms.max, 1.0, "the round that does not count is left out");
         assert!(!few.holds());
         assert!(few.verdict().contains("cannot be judged"));
+        assert_eq!(few.notes(), [format!("1 of 2 rounds do not count: round 1, slow: {BEHIND}")]);
         let none = summary(&rounds[..1], 1);
         assert_eq!(none.lines[0].p99_ms.median, 99.0);
         assert!(none.verdict().contains("in no round that counts"));
-        let mut silent = round(true, [1.0, 2.0, 3.0]);
+        let made_up = summary(&rounds, 1);
+        assert!(made_up.holds() && made_up.notes().len() == 1);
+    }
+
+    #[test]
+    fn a_failure_of_ours_breaks_the_bound() {
+        let good = || round([1.0, 2.0, 1.0]);
+        let rounds = [good(), invalid([1.0, 2.0, 1.0], "ours", &[BEHIND, SHORT]), good()];
+        let broken = summary(&rounds, 2);
+        assert!(!broken.holds(), "however many rounds there are");
+        let text = format!("is broken, ours FAILED in 1 of 3 rounds ({BEHIND}; {SHORT}); 1.000 ×");
+        assert!(broken.verdict().contains(&text), "{}", broken.verdict());
+        assert!(broken.notes().is_empty(), "nothing is made up for: {:?}", broken.notes());
+        let always = summary(&rounds[1..2], 1);
+        assert!(!always.holds() && always.lines.iter().all(|line| line.proxy != "ours"));
+        assert!(always.verdict().ends_with("; no p99 over 0 others"), "{}", always.verdict());
+    }
+
+    #[test]
+    fn a_peer_that_fails_is_marked_and_compared_by_what_it_did_answer() {
+        let rounds =
+            [round([1.0, 2.0, 1.0]), invalid([1.0, 2.0, 0.1], "fast", &[SHORT]), round([1.0; 3])];
+        let marked = summary(&rounds, 3);
+        assert!(marked.holds(), "{}", marked.verdict());
+        assert_eq!(marked.lines[2].p99_ms.min, 1.0, "what it failed in is left out");
+        let failed: Vec<usize> = marked.lines.iter().map(|line| line.failed).collect();
+        assert_eq!(failed, [0, 0, 1]);
+        let note = format!("fast FAILED in 1 of 3 rounds ({SHORT}), left out of its figures");
+        assert_eq!(marked.notes(), [note]);
+        // Who always failed is nobody to be compared with, nor is there anybody in the end.
+        let gone = summary(&rounds[1..2], 1);
+        assert!(gone.holds() && gone.verdict().contains("0.500 × slow's"), "{}", gone.verdict());
+        assert_eq!(gone.lines.len(), 2);
+        let mut silent = invalid([1.0; 3], "fast", &[SHORT]);
         silent.runs[1].p99_ms = None;
         assert!(Summary::of(&NAMES, &[silent], 1).is_none());
+    }
+
+    #[test]
+    fn ours_needs_figures_of_its_own() {
+        // A peer failed, so the round stands, but ours has nothing to show in it.
+        let mut both = invalid([1.0, 2.0, 1.0], "fast", &[SHORT]);
+        (both.runs[0].valid, both.runs[0].invalid_because) = (false, vec![BEHIND.into()]);
+        let few = summary(&[round([1.0, 2.0, 1.0]), both], 2);
+        assert!(!few.holds());
+        assert!(few.verdict().contains("over the 1 rounds that count, of 2"), "{}", few.verdict());
     }
 }

@@ -21,10 +21,14 @@ pub(super) fn tails(summary: &Summary<'_>) -> String {
         "leaves µs"
     );
     for line in &summary.lines {
+        let mark = match line.failed {
+            0 => String::new(),
+            rounds => format!("  FAILED {rounds} ×"),
+        };
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:<10}{:>10.2}{:>18}{:>12.3}{:>10.3}{:>18}{:>10.2}{:>14.1}{:>18}{:>12.0}",
+            "{:<10}{:>10.2}{:>18}{:>12.3}{:>10.3}{:>18}{:>10.2}{:>14.1}{:>18}{:>12.0}{mark}",
             line.proxy,
             line.p99_ms.median,
             range(line.p99_ms, 2),
@@ -67,4 +71,20 @@ pub(super) fn costs(costs: &[Cost]) -> String {
 
 fn range(spread: Spread, digits: usize) -> String {
     format!("{:.digits$} – {:.digits$}", spread.min, spread.max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::round::tests::{NAMES, SHORT, invalid, round};
+    use super::*;
+
+    #[test]
+    fn who_failed_is_marked() {
+        let rounds = [round([1.0, 2.0, 1.0]), invalid([1.0, 2.0, 1.0], "slow", &[SHORT])];
+        let summary = Summary::of(&NAMES, &rounds, 2).expect("figures");
+        let text = tails(&summary);
+        let marked: Vec<&str> = text.lines().filter(|line| line.contains("FAILED")).collect();
+        assert_eq!(marked.len(), 1, "{text}");
+        assert!(marked[0].starts_with("slow ") && marked[0].ends_with("FAILED 1 ×"));
+    }
 }

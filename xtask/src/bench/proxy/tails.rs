@@ -1,8 +1,9 @@
 //! The p99 of every proxy at every load, in rounds.
 //!
 //! In a round every proxy has one run with the same schedule and the same queries, and so with the
-//! same service times. A round counts only if the load generator vouches for all of its runs; one
-//! that does not count is made up for, as often as there are rounds to be.
+//! same service times. A round in which the load generator fell behind does not count and is made up
+//! for, as often as there are rounds to be. One in which a proxy failed does count: if it was ours,
+//! the bound is broken.
 
 use std::path::Path;
 
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 use super::install::Found;
 use super::leaves::{self, Leaves};
 use super::peer::{self, Upstream};
-use super::summary::{Round, Run, Summary};
+use super::round::{Round, Run};
+use super::summary::Summary;
 use super::{Bench, table};
 use crate::tied::tied;
 
@@ -28,7 +30,7 @@ pub(super) fn run(bench: &Bench) -> Result<bool> {
         let rounds = rounds(bench, &leaves, load)?;
         let names: Vec<&str> = bench.proxies.iter().map(|found| found.kind.name()).collect();
         let summary = Summary::of(&names, &rounds, bench.args.runs).with_context(|| {
-            format!("load {load}: a proxy has no p99 in any round; its requests fail")
+            format!("load {load}: no peer has a p99 in any round; their requests fail")
         })?;
         holds &= summary.holds();
         if !bench.args.json {
@@ -37,6 +39,9 @@ pub(super) fn run(bench: &Bench) -> Result<bool> {
             println!("\nload {load}: {rate} requests/s, {requests} per run");
             print!("{}", table::tails(&summary));
             println!("{}", summary.verdict());
+            for note in summary.notes() {
+                println!("{note}");
+            }
         }
         loads.push(document(load, leaves.rate(load), &rounds, &summary));
     }
@@ -102,6 +107,7 @@ fn measure(
     Ok(Run {
         proxy: found.kind.name(),
         valid: report["valid"] == true,
+        errors: errors(&report),
         invalid_because: reasons.filter_map(Value::as_str).map(str::to_owned).collect(),
         p50_ms: ms("p50"),
         p99_ms: ms("p99"),
@@ -109,6 +115,12 @@ fn measure(
         cpu_us: per_request(after.0, before.0),
         leaves_cpu_us: per_request(after.1, before.1),
     })
+}
+
+/// Requests without a good answer, of all kinds.
+fn errors(report: &Value) -> u64 {
+    let kinds = report["errors"].as_object().into_iter().flat_map(|kinds| kinds.values());
+    kinds.filter_map(Value::as_u64).sum()
 }
 
 fn document(load: f64, rate: f64, rounds: &[Round], summary: &Summary<'_>) -> Value {
@@ -124,7 +136,20 @@ fn document(load: f64, rate: f64, rounds: &[Round], summary: &Summary<'_>) -> Va
         "offered_rate": rate,
         "holds": summary.holds(),
         "verdict": summary.verdict(),
+        "notes": summary.notes(),
         "proxies": summary.documents(),
         "rounds": rounds,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_all_kinds_are_counted() {
+        let report = json!({"errors": {"connect": 1, "timeout": 20, "status_5xx": 300}});
+        assert_eq!(errors(&report), 321);
+        assert_eq!(errors(&json!({})), 0);
+    }
 }
