@@ -1,6 +1,7 @@
 //! Running cargo as if it had been typed.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -27,6 +28,35 @@ pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     Ok(status.success())
+}
+
+/// Runs the command with its output shown as it comes, and tells `line` of each line on its stdout;
+/// whether it succeeded.
+pub(crate) fn followed(command: &mut Command, line: impl FnMut(&str)) -> Result<bool> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    let pipe = child.stdout.take().context("it has no output")?;
+    let followed = follow(BufReader::new(pipe), std::io::stdout(), line);
+    // Wait even where the output could not be followed, to leave no process behind.
+    let status = child.wait().with_context(|| format!("cannot wait for {command:?}"))?;
+    followed.map(|()| status.success())
+}
+
+/// Copies the output line by line, as bytes: a program may print anything.
+pub(crate) fn follow(
+    mut output: impl BufRead,
+    mut shown: impl Write,
+    mut line: impl FnMut(&str),
+) -> Result<()> {
+    let mut bytes = Vec::new();
+    while output.read_until(b'\n', &mut bytes).context("cannot read the output")? > 0 {
+        shown.write_all(&bytes).context("cannot show the output")?;
+        line(&String::from_utf8_lossy(&bytes));
+        bytes.clear();
+    }
+    Ok(())
 }
 
 /// Runs the command unseen and returns what it printed.
@@ -69,4 +99,28 @@ pub(crate) fn curtail(root: &Path, profile: Profile) -> Result<std::path::PathBu
     };
     anyhow::ensure!(succeeds(&mut command(root, args))?, "curtail does not build");
     Ok(target_folder(root)?.join(folder).join("curtail"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_that_is_not_text_is_copied() {
+        let output = b"\xff\xfe\nok\n";
+        let (mut shown, mut lines) = (Vec::new(), Vec::new());
+        follow(&output[..], &mut shown, |line| lines.push(line.to_owned())).expect("readable");
+        assert_eq!(shown, output);
+        assert_eq!(lines, ["\u{fffd}\u{fffd}\n", "ok\n"]);
+    }
+
+    #[test]
+    fn a_program_is_followed_to_its_verdict() {
+        let mut said = String::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two; exit 1"]);
+        assert!(!followed(&mut command, |line| said.push_str(line)).expect("it runs"));
+        assert_eq!(said, "one\ntwo\n");
+        assert!(followed(&mut Command::new("true"), |_| ()).expect("it runs"));
+    }
 }

@@ -96,17 +96,28 @@ fn run_steps(steps: &[Step], root: &Path) -> Vec<Timed> {
     results
 }
 
+/// What stands between a step that was skipped and why.
+const SKIPPED: &str = " s  SKIPPED: ";
+
+/// Of a line of the summary: the step, and why it was skipped. None of any other line.
+pub(crate) fn skipped(line: &str) -> Option<(&str, &str)> {
+    let (step, why) = line.trim_end().split_once(SKIPPED)?;
+    let (name, seconds) = step.split_once(' ')?;
+    seconds.trim().parse::<f64>().ok()?;
+    Some((name, why))
+}
+
 fn summary(results: &[Timed]) -> String {
     let mut text = String::new();
     for Timed { name, outcome, took } in results {
         let seconds = took.as_secs_f64();
         let verdict = match outcome {
-            Outcome::Passed => "ok".to_owned(),
-            Outcome::Failed => "FAILED".to_owned(),
-            Outcome::Skipped(why) => format!("SKIPPED: {why}"),
+            Outcome::Passed => " s  ok".to_owned(),
+            Outcome::Failed => " s  FAILED".to_owned(),
+            Outcome::Skipped(why) => format!("{SKIPPED}{why}"),
         };
         // Writing into a string cannot fail.
-        let _ = writeln!(text, "{name:<10} {seconds:>7.1} s  {verdict}");
+        let _ = writeln!(text, "{name:<10} {seconds:>7.1}{verdict}");
     }
     text
 }
@@ -155,6 +166,19 @@ mod tests {
             ("good", "ok"),
         ]) {
             assert!(line.starts_with(name) && line.ends_with(verdict), "{line:?}");
+        }
+        let skipped: Vec<_> = lines.iter().filter_map(|line| skipped(line)).collect();
+        assert_eq!(skipped, [("absent", "it is not installed")]);
+    }
+
+    #[test]
+    fn only_the_summary_tells_what_was_skipped() {
+        assert_eq!(
+            skipped("instructions     0.0 s  SKIPPED: why\n"),
+            Some(("instructions", "why"))
+        );
+        for other in ["SKIPPED deny: why", "it says s  SKIPPED: why", "deny 0.0 s  ok", ""] {
+            assert_eq!(skipped(other), None, "{other}");
         }
     }
 }

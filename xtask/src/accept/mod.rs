@@ -36,19 +36,38 @@ pub(crate) fn run(root: &Path, capability: Capability, only: &[u32]) -> Result<b
         anyhow::bail!("--line {line}: there are the lines {known:?}");
     }
     let mut told = String::new();
-    let mut holds = true;
+    let mut verdicts = Vec::new();
     for check in checks.iter().filter(|check| only.is_empty() || only.contains(&check.line)) {
         eprintln!("== line {}", check.line);
         let findings = (check.run)(root).unwrap_or_else(|error| {
             vec![Finding::new("it can be judged", format!("{error:#}"), Verdict::Broken)]
         });
         for finding in findings {
-            holds &= finding.verdict != Verdict::Broken;
+            verdicts.push(finding.verdict);
             let line = format!("{}  {finding}\n", check.line);
             eprint!("{line}");
             told.push_str(&line);
         }
     }
-    print!("\n{told}");
-    Ok(holds)
+    print!("\n{told}{}\n", tally(&verdicts));
+    Ok(!verdicts.contains(&Verdict::Broken))
+}
+
+/// What was skipped breaks nothing, but it was not judged: that is said.
+fn tally(verdicts: &[Verdict]) -> String {
+    let count = |verdict| verdicts.iter().filter(|other| **other == verdict).count();
+    let [hold, broken, skipped] = [Verdict::Holds, Verdict::Broken, Verdict::Skipped].map(count);
+    format!("{hold} hold, {broken} BROKEN, {skipped} SKIPPED")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_skipped_is_told() {
+        let verdicts = [Verdict::Holds, Verdict::Skipped, Verdict::Holds, Verdict::Broken];
+        assert_eq!(tally(&verdicts), "2 hold, 1 BROKEN, 1 SKIPPED");
+        assert_eq!(tally(&[]), "0 hold, 0 BROKEN, 0 SKIPPED");
+    }
 }

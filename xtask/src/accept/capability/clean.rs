@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use crate::accept::finding::Finding;
-use crate::cargo;
+use crate::{cargo, ci};
 
 const CI_MINUTES_MOST: f64 = 25.0;
 
@@ -69,17 +69,27 @@ pub(super) fn judge(root: &Path) -> Result<Vec<Finding>> {
             !name.to_string_lossy().starts_with("CARGO_") || name == "CARGO_HOME"
         }),
     );
-    let green = cargo::succeeds(&mut command)?;
-    let minutes = start.elapsed().as_secs_f64() / 60.0;
-    Ok(vec![Finding::new(
+    let mut skipped = Vec::new();
+    let green = cargo::followed(&mut command, |line| {
+        let step = ci::skipped(line);
+        skipped.extend(step.map(|(name, why)| format!("{name} ({why})")));
+    })?;
+    Ok(vec![finding(green, start.elapsed(), &skipped)])
+}
+
+/// Green is what ran; a step that was skipped is named, for nobody has looked at what it checks.
+fn finding(green: bool, took: Duration, skipped: &[String]) -> Finding {
+    let minutes = took.as_secs_f64() / 60.0;
+    let color = if green { "green" } else { "red" };
+    let skipped = match skipped {
+        [] => String::new(),
+        steps => format!("; SKIPPED: {}", steps.join(", ")),
+    };
+    Finding::new(
         "`.ci/run` is green from a clean clone in under 25 minutes",
-        format!(
-            "{} in {minutes:.1} minutes on {} cores",
-            if green { "green" } else { "red" },
-            cores()
-        ),
+        format!("{color} in {minutes:.1} minutes on {} cores{skipped}", cores()),
         green && minutes < CI_MINUTES_MOST,
-    )])
+    )
 }
 
 pub(super) fn cores() -> usize {
@@ -88,4 +98,26 @@ pub(super) fn cores() -> usize {
 
 fn git(root: &Path, args: &[&str]) -> Result<String> {
     cargo::output(Command::new("git").args(args).current_dir(root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accept::finding::Verdict;
+
+    #[test]
+    fn steps_that_were_skipped_are_named() {
+        let judged = |green, minutes: u64, skipped: &[String]| {
+            finding(green, Duration::from_secs(minutes * 60), skipped)
+        };
+        let whole = judged(true, 24, &[]);
+        assert_eq!(whole.verdict, Verdict::Holds);
+        assert!(!whole.to_string().contains("SKIPPED"), "{whole}");
+        let part = judged(true, 24, &["deny (it is not installed)".into(), "soak (why)".into()]);
+        assert_eq!(part.verdict, Verdict::Holds);
+        let end = " cores; SKIPPED: deny (it is not installed), soak (why)";
+        assert!(part.to_string().ends_with(end), "{part}");
+        assert_eq!(judged(false, 1, &[]).verdict, Verdict::Broken);
+        assert_eq!(judged(true, 25, &[]).verdict, Verdict::Broken);
+    }
 }
