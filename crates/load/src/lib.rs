@@ -53,7 +53,7 @@
 //! # When a report is valid
 //!
 //! See [`Invalid`]: the requests were sent on time, nearly all were answered at the rate they were
-//! sent at, none was dropped, and nobody cut the run short.
+//! sent at, the latencies leave out next to none, none was dropped, and nobody cut the run short.
 //!
 //! # Map
 //!

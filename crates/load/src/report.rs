@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::record::{Errors, Record};
-use crate::verdict::{Invalid, too_few, too_late};
+use crate::verdict::{Invalid, leaves_out_too_many, too_few, too_late};
 
 /// A percentile with fewer samples above it is not told: it would be chance.
 pub const SAMPLES_ABOVE_MIN: u64 = 10;
@@ -142,9 +142,12 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     if too_few(answered, requests) {
         reasons.push(Invalid::FellShort { answered, requests, errors });
     }
-    if record.errors.dropped > 0 {
-        let count = record.errors.dropped;
-        reasons.push(Invalid::Dropped { count, backlog: facts.backlog });
+    // Without any good answer there are no percentiles to be wrong about.
+    if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
+        reasons.push(Invalid::LeftOut { requests, errors });
+    }
+    if errors.dropped > 0 {
+        reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });
     }
     // Who interrupts a run before it measures anything knows why there is nothing.
     if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
@@ -156,8 +159,8 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         partial: facts.cut_ns.is_some(),
         offered_rate: facts.rate,
         achieved_rate,
-        requests: record.requests,
-        errors: record.errors,
+        requests,
+        errors,
         latency_ns: Summary::of(&record.latency),
         uncorrected_ns: Summary::of(&record.uncorrected),
         schedule_lag_ns: Summary::of(&record.lag),

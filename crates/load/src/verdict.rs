@@ -1,6 +1,6 @@
 //! Whether a run measured what its plan says.
 //!
-//! A verdict must not hang on chance, so no rule speaks up for [`FEW`] requests or less.
+//! A verdict must not hang on chance, so no rule about time speaks up for [`FEW`] requests or less.
 
 use std::fmt;
 
@@ -21,6 +21,8 @@ const JUDGED: [f64; 2] = [0.5, 0.99];
 const SHORT_SHARE_FINE: f64 = 0.03;
 /// So many requests decide nothing.
 const FEW: u64 = 3;
+/// The share of the requests that may be missing from the latencies: what a p99.9 leaves above it.
+const LEFT_OUT_SHARE_FINE: f64 = 0.001;
 
 /// Why a report must not be relied on. In JSON and for people it is a sentence.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +52,15 @@ pub enum Invalid {
         requests: u64,
         /// Those without a good answer. The others that are missing were answered well, but so
         /// late that the answers came in at a lower rate than the requests.
+        errors: Errors,
+    },
+    /// More than 0.1 % of the requests, and more than one, have no good answer. They have no latency
+    /// either, so that the percentiles are of the others: a server that sheds its slowest requests
+    /// would look fast.
+    LeftOut {
+        /// Requests of the run.
+        requests: u64,
+        /// Those without a good answer.
         errors: Errors,
     },
     /// Requests were not sent at all: the backlog was full.
@@ -89,6 +100,14 @@ impl fmt::Display for Invalid {
             }
             Invalid::FellShort { answered, requests, errors } => {
                 fell_short(f, *answered, *requests, errors)
+            }
+            Invalid::LeftOut { requests, errors } => {
+                let count = errors.total();
+                write!(
+                    f,
+                    "left out: {count} of {requests} requests have no good answer, {errors}"
+                )?;
+                write!(f, "; the percentiles are of the others")
             }
             Invalid::Dropped { count, backlog } => {
                 write!(
@@ -166,4 +185,9 @@ pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Op
 pub(crate) fn too_few(answered: u64, requests: u64) -> bool {
     let missing = requests.saturating_sub(answered);
     missing > FEW && missing as f64 > SHORT_SHARE_FINE * requests as f64
+}
+
+/// True if the latencies are of too few of the requests. One that failed is chance.
+pub(crate) fn leaves_out_too_many(failed: u64, requests: u64) -> bool {
+    failed > 1 && failed as f64 > LEFT_OUT_SHARE_FINE * requests as f64
 }

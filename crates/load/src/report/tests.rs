@@ -183,7 +183,8 @@ fn too_many_failures_make_a_run_invalid() {
         record.add(&ended(0, 0, Ok(500)));
     }
     let report = conclude(record, &facts(1_000));
-    let [Invalid::FellShort { answered, requests: 1_040, errors }] = report.invalid_because[..]
+    let [Invalid::FellShort { answered, requests: 1_040, errors }, Invalid::LeftOut { .. }] =
+        report.invalid_because[..]
     else {
         panic!("{:?}", report.invalid_because);
     };
@@ -192,6 +193,31 @@ fn too_many_failures_make_a_run_invalid() {
     assert!(said.contains(&format!("{answered} of 1040")), "{said}");
     assert!(said.contains("40 with a bad status (5xx)"), "{said}");
     assert!(!said.contains("sustain"), "a bad status is no matter of the rate: {said}");
+}
+
+#[test]
+fn latencies_that_leave_out_more_than_one_in_a_thousand_make_a_run_invalid() {
+    let failing = |good: u64, failed: u64| {
+        let mut record = steady(good, |_| 0);
+        for _ in 0..failed {
+            record.add(&ended(0, 0, Ok(503)));
+        }
+        conclude(record, &facts(good))
+    };
+    assert!(failing(99, 1).valid, "one is chance");
+    assert!(failing(1_998, 2).valid, "one in a thousand");
+    let report = failing(1_997, 3);
+    let errors = Errors { status_5xx: 3, ..Errors::default() };
+    assert_eq!(report.invalid_because, [Invalid::LeftOut { requests: 2_000, errors }]);
+    assert_eq!(
+        report.invalid_because[0].to_string(),
+        "left out: 3 of 2000 requests have no good answer, 3 with a bad status (5xx); the \
+         percentiles are of the others"
+    );
+    assert_eq!(report.histogram.len(), 1_997, "failures have no latency");
+    // The slowest 2 % are shed: fewer than would be falling short.
+    let report = failing(980, 20);
+    assert!(matches!(report.invalid_because[..], [Invalid::LeftOut { requests: 1_000, .. }]));
 }
 
 #[test]
@@ -204,6 +230,7 @@ fn what_fails_in_time_and_what_does_not_are_told_apart() {
         conclude(record, &facts(1_000)).invalid_because
     };
     let gone = of(|| Ok(404));
+    assert_eq!(gone.len(), 2, "{gone:?}");
     assert_eq!(
         gone[0].to_string(),
         "fell short: 0 of 1000 requests were answered well and in time, 1000 with a bad status \
