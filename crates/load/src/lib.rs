@@ -54,6 +54,8 @@
 //!
 //! See [`Invalid`]: the requests were sent on time, nearly all were answered at the rate they were
 //! sent at, the latencies leave out next to none, none was dropped, and nobody cut the run short.
+//! Where the generator was late too often for the 99.9th percentile alone, only that one is not told:
+//! see [`Withheld`].
 //!
 //! # Map
 //!
@@ -84,4 +86,4 @@ pub use report::{Report, SAMPLES_ABOVE_MIN, Summary};
 pub use run::{Answer, Snapshot, run};
 pub use schedule::{Schedule, Slot};
 pub use target::Target;
-pub use verdict::Invalid;
+pub use verdict::{Invalid, Withheld};

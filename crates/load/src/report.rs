@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::record::{Errors, Record};
-use crate::verdict::{Invalid, leaves_out_too_many, too_few, too_late};
+use crate::verdict::{Invalid, Withheld, leaves_out_too_many, too_few, too_late, withheld};
 
 /// A percentile with fewer samples above it is not told: it would be chance.
 pub const SAMPLES_ABOVE_MIN: u64 = 10;
@@ -77,6 +77,9 @@ pub struct Report {
     pub errors: Errors,
     /// Good answers, from their intended times: what a user waits.
     pub latency_ns: Summary,
+    /// Why the 99.9th percentile of it is missing though there are enough samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<Withheld>,
     /// Good answers, from when their requests were taken up by a connection.
     pub uncorrected_ns: Summary,
     /// All requests that were sent or waited for a connection until their time-out: from their
@@ -91,12 +94,18 @@ pub struct Report {
 }
 
 impl Report {
-    /// A text for people if the generator fell behind its schedule.
+    /// A text for people if the generator fell behind its schedule, or did so too often for the
+    /// 99.9th percentile.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let fell_behind = |reason: &&Invalid| matches!(reason, Invalid::FellBehind { .. });
-        let reason = self.invalid_because.iter().find(fell_behind)?;
-        Some(format!("the load generator {reason}. The wait is part of the latencies."))
+        match (self.invalid_because.iter().find(fell_behind), self.withheld) {
+            (Some(reason), _) => {
+                Some(format!("the load generator {reason}. The wait is part of the latencies."))
+            }
+            (None, Some(withheld)) => Some(format!("{withheld}.")),
+            (None, None) => None,
+        }
     }
 }
 
@@ -153,6 +162,11 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
         reasons.push(Invalid::NothingMeasured { requests });
     }
+    let withheld = withheld(&record.lag, &record.uncorrected, requests);
+    let mut latency_ns = Summary::of(&record.latency);
+    if withheld.is_some() {
+        latency_ns.p999 = None;
+    }
     Report {
         valid: reasons.is_empty(),
         invalid_because: reasons,
@@ -161,7 +175,8 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         achieved_rate,
         requests,
         errors,
-        latency_ns: Summary::of(&record.latency),
+        latency_ns,
+        withheld,
         uncorrected_ns: Summary::of(&record.uncorrected),
         schedule_lag_ns: Summary::of(&record.lag),
         histogram: record.latency,

@@ -102,14 +102,15 @@ fn latency_is_the_lag_and_the_uncorrected_latency() {
     near(report.latency_ns.p50, 10 * MS);
 }
 
+/// A run in which so many of the requests lag by that much.
+fn lagging(late: u64, lag_ns: u64, requests: u64) -> Report {
+    conclude(steady(requests, |i| if i < late { lag_ns } else { 0 }), &facts(requests))
+}
+
 #[test]
 fn lag_beyond_the_limit_for_more_than_a_percent_is_falling_behind() {
-    let lagging = |late: u64, lag_ns: u64| {
-        conclude(steady(1_000, |i| if i < late { lag_ns } else { 0 }), &facts(1_000))
-    };
-    assert!(lagging(10, 2 * MS).valid, "one percent");
-    assert!(lagging(1_000, MS).valid, "a millisecond is fine");
-    let report = lagging(11, 2 * MS);
+    assert!(lagging(10, 2 * MS, 1_000).valid, "one percent");
+    let report = lagging(11, 2 * MS, 1_000);
     assert!(!report.valid);
     assert!(matches!(report.invalid_because[..], [Invalid::FellBehind { late: 11, .. }]));
     let warning = report.warning().unwrap();
@@ -120,24 +121,73 @@ fn lag_beyond_the_limit_for_more_than_a_percent_is_falling_behind() {
 }
 
 #[test]
+fn every_percentile_that_is_told_is_judged_by_a_limit_of_its_own() {
+    // Answers take 4 ms, 5 % of which are below every floor.
+    let limit = |late: u64, lag_ns: u64, requests| match lagging(late, lag_ns, requests)
+        .invalid_because[..]
+    {
+        [] => None,
+        [Invalid::FellBehind { limit_ns, .. }] => Some(limit_ns),
+        ref others => panic!("{others:?}"),
+    };
+    assert_eq!(limit(1_000, MS / 5, 1_000), None, "what waking up takes is fine");
+    assert_eq!(limit(501, MS / 2, 1_000), Some(MS / 4), "p50");
+    assert_eq!(limit(101, MS / 2, 1_000), Some(MS / 4), "p90");
+    assert_eq!(limit(51, MS / 2, 1_000), Some(MS / 4), "p95");
+    assert_eq!(limit(50, MS / 2, 1_000), None, "p99 may lag by a millisecond");
+    assert_eq!(limit(50, 2 * MS, 1_000), Some(MS), "p99");
+    // With fewer requests there is no p95 or p99 that could be wrong.
+    assert_eq!(limit(10, 2 * MS, 199), None);
+    assert_eq!(limit(20, 2 * MS, 199), Some(MS / 4), "p90");
+    assert_eq!(limit(6, 2 * MS, 10), Some(MS / 4), "the median is always judged");
+}
+
+#[test]
 fn the_lag_is_judged_by_the_latency_at_the_same_percentile() {
-    // Answers after 4 ms, but for two in a hundred after 100 ms: 5 ms are fine at the 99th
-    // percentile, 1 ms at the 50th.
+    // Answers after 10 ms, but for two in a hundred after 100 ms: 5 ms are fine at the 99th
+    // percentile, half a millisecond at the 50th.
     let lagging = |late: u64, lag_ns: u64| {
         let mut record = Record::new();
         for i in 0..1_000 {
             let lag_ns = if i < late { lag_ns } else { 0 };
-            let uncorrected_ns = if i % 50 == 0 { 100 * MS } else { 4 * MS };
+            let uncorrected_ns = if i % 50 == 0 { 100 * MS } else { 10 * MS };
             record.add(&Outcome { uncorrected_ns, ..ended(i * 2 * MS, lag_ns, Ok(200)) });
         }
         conclude(record, &facts(1_000)).invalid_because
     };
-    assert_eq!(lagging(400, 4 * MS), []);
+    assert_eq!(lagging(50, 4 * MS), []);
+    assert_eq!(lagging(1_000, 4 * MS / 10), []);
+    let near = |limit_ns: u64, expected: u64| limit_ns.abs_diff(expected) < expected / 50;
     let at_99 = lagging(11, 6 * MS);
     assert!(matches!(at_99[..], [Invalid::FellBehind { late: 11, limit_ns, .. }]
-        if limit_ns.abs_diff(5 * MS) < MS / 10));
-    let at_50 = lagging(501, 2 * MS);
-    assert!(matches!(at_50[..], [Invalid::FellBehind { late: 501, limit_ns: MS, .. }]));
+        if near(limit_ns, 5 * MS)));
+    let at_50 = lagging(501, 6 * MS / 10);
+    assert!(matches!(at_50[..], [Invalid::FellBehind { late: 501, limit_ns, .. }]
+        if near(limit_ns, MS / 2)));
+}
+
+#[test]
+fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
+    let report = lagging(10, 3 * MS, 10_000);
+    assert_eq!((report.withheld, report.warning()), (None, None), "one in a thousand");
+    near(report.latency_ns.p999, 4 * MS);
+    assert!(to_value(&report).unwrap().get("withheld").is_none());
+
+    let report = lagging(11, 3 * MS, 10_000);
+    let withheld = Withheld { late: 11, requests: 10_000, limit_ns: MS };
+    assert_eq!((report.valid, report.withheld), (true, Some(withheld)));
+    let Summary { p99, p999, max, .. } = report.latency_ns;
+    assert_eq!((p999, report.uncorrected_ns.p999.is_some()), (None, true));
+    near(p99, 4 * MS);
+    near(max, 7 * MS);
+    near(report.schedule_lag_ns.p999, 3 * MS);
+    let said = "p99.9 is withheld: 11 of 10000 requests were sent more than 1ms after their \
+                intended times, which is too much of it";
+    let json = to_value(&report).unwrap();
+    assert_eq!((&json["withheld"], &json["latency_ns"]["p999"]), (&json!(said), &Value::Null));
+    assert_eq!(report.warning().unwrap(), format!("{said}."));
+
+    assert_eq!(lagging(30, 3 * MS, 9_999).withheld, None, "there is none to withhold");
 }
 
 #[test]
