@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use curtail_http1::ResponseHead;
@@ -21,7 +21,8 @@ use crate::requests;
 use crate::target::Target;
 use crate::worker::{Outcome, Shared, work};
 
-/// From making the schedule start to its start: the thread and the tasks come up meanwhile.
+/// From the end of the set-up to the start of the schedule: the thread and the tasks come up
+/// meanwhile.
 const LEAD: Duration = Duration::from_millis(5);
 /// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
@@ -95,15 +96,13 @@ pub async fn run(
     plan.check()?;
     let schedule = plan.schedule()?;
     let addresses = resolve(&plan.target).await?;
-    let epoch = Instant::now() + LEAD;
-
     let (dispatcher, mailboxes) = Dispatcher::new(plan.connections, plan.backlog);
     let dispatcher = Arc::new(dispatcher);
     let shared = Arc::new(Shared {
         dispatcher: Arc::clone(&dispatcher),
         requests: requests::render(plan)?,
         addresses,
-        epoch,
+        epoch: OnceLock::new(),
         timeout: Duration::from_nanos(plan.timeout_ns),
     });
     let (sender, outcomes) = mpsc::channel(OUTCOMES_MAX);
@@ -112,6 +111,8 @@ pub async fn run(
     for (id, mailbox) in mailboxes.into_iter().enumerate() {
         workers.spawn(work(id, Arc::clone(&shared), mailbox, sender.clone()));
     }
+    // The set-up takes its time, which must be no part of the schedule's.
+    let epoch = *shared.epoch.get_or_init(|| Instant::now() + LEAD);
     let (pacer, finish) =
         Pacer::start(schedule, epoch, Arc::clone(&dispatcher)).map_err(LoadError::Thread)?;
 
@@ -260,4 +261,28 @@ fn ticks(epoch: Instant) -> Interval {
     let mut ticks = interval_at((epoch + SNAPSHOT_EVERY).into(), SNAPSHOT_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_set_up_is_no_part_of_the_schedule() {
+        // Nobody listens, so that every request ends at once. To render that many takes much
+        // longer than the lead.
+        let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = unused.local_addr().unwrap();
+        drop(unused);
+        let mut plan = Plan::new(format!("http://{address}/").parse().unwrap(), 100_000.0);
+        plan.extent = Extent::Requests(20);
+        plan.headers = vec![("x-filler".to_owned(), "x".repeat(200))];
+        plan.queries = (0..200_000).map(|i| format!("/{i}")).collect();
+        let start = Instant::now();
+        requests::render(&plan).unwrap();
+        let rendering = u64::try_from(start.elapsed().as_nanos()).unwrap();
+        let report = run(&plan, std::future::pending(), |_| {}, |_| {}).await.unwrap();
+        let lag = report.schedule_lag_ns.p50.expect("there are 20 requests");
+        assert!(lag < rendering / 4, "{lag} ns of lag after {rendering} ns of rendering");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,8 +23,8 @@ pub(crate) struct Shared {
     pub(crate) requests: Vec<Bytes>,
     /// Tried in order.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// The start of the schedule.
-    pub(crate) epoch: Instant,
+    /// The start of the schedule. There is none until the set-up has ended, nor a request.
+    pub(crate) epoch: OnceLock<Instant>,
     /// From the intended time.
     pub(crate) timeout: Duration,
 }
@@ -91,7 +91,8 @@ async fn ask(
     slot: Slot,
     connection: &mut Option<Connection<TcpStream>>,
 ) -> Outcome {
-    let intended = shared.epoch + Duration::from_nanos(slot.at_ns);
+    let epoch = shared.epoch.get().expect("the first request comes after the epoch is known");
+    let intended = *epoch + Duration::from_nanos(slot.at_ns);
     let deadline = intended + shared.timeout;
     let taken_up = Instant::now();
     let result = if taken_up >= deadline {
