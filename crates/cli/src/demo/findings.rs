@@ -6,9 +6,15 @@ use curtail_load::SAMPLES_ABOVE_MIN;
 use super::report::format::{and, copies, count, policy, utilization, whole_percent};
 use super::results::{Cell, Results};
 
-/// Smaller differences of the p99 are told neither as a gain nor as a loss: one run each is not
-/// enough to rest them on.
+/// Smaller differences of the p99 are told neither as a gain nor as a loss, however sure: nobody
+/// would act on them.
 const SAME: f64 = 0.05;
+
+/// The same where there are too few requests to say how sure a difference is.
+const SAME_UNSURE: f64 = 0.15;
+
+/// Standard deviations to either side of which 95 % lie.
+const Z: f64 = 1.96;
 
 /// Loads are given in fractions and copied around, never computed with.
 const LOAD_EPSILON: f64 = 1e-6;
@@ -60,6 +66,12 @@ impl<'a> View<'a> {
         Some(1.0 - self.sound_p99(policy, load)? / baseline)
     }
 
+    /// The same, and how sure it is.
+    fn difference(self, policy: &str, load: f64) -> Option<Difference> {
+        self.gain(policy, load)?;
+        Difference::between(self.cell(policy, load)?, self.cell(self.baseline?, load)?)
+    }
+
     /// The policy with the lowest p99 at a load, if there is anything to compare.
     pub(crate) fn best(self, load: f64) -> Option<&'a str> {
         let sound = |name: &'a str| self.sound_p99(name, load).map(|p99| (name, p99));
@@ -82,9 +94,9 @@ impl<'a> View<'a> {
     fn comparisons(self, subject: &str) -> (Vec<Comparison>, Vec<f64>) {
         let (mut compared, mut unknown) = (Vec::new(), Vec::new());
         for &load in &self.results.loads {
-            match (self.gain(subject, load), self.cell(subject, load)) {
-                (Some(gain), Some(cell)) => {
-                    compared.push(Comparison { load, gain, copies: cell.copies_per_query });
+            match (self.difference(subject, load), self.cell(subject, load)) {
+                (Some(difference), Some(cell)) => {
+                    compared.push(Comparison { load, difference, copies: cell.copies_per_query });
                 }
                 _ => unknown.push(load),
             }
@@ -115,6 +127,37 @@ pub(crate) fn needed(quantile: f64) -> u64 {
     (SAMPLES_ABOVE_MIN as f64 / (1.0 - quantile)).round() as u64
 }
 
+/// The good answers of a cell.
+pub(crate) fn answered(cell: &Cell) -> u64 {
+    cell.requests.saturating_sub(cell.errors)
+}
+
+/// True if there is no p99.9 although there are enough answers: the load generator was late too
+/// often for it.
+pub(crate) fn is_withheld(cell: &Cell) -> bool {
+    cell.p999_ms.is_none() && answered(cell) >= needed(0.999)
+}
+
+/// Between which latencies the true p99 is, with 95 % confidence: the order statistics that so many
+/// samples leave open. It takes requests for independent of one another; that waiting makes
+/// neighbors alike is not in it. None if the upper one is among the last 10 samples.
+fn p99_bounds(cell: &Cell) -> Option<(f64, f64)> {
+    let above = 0.01;
+    let off = Z * (above * (1.0 - above) / answered(cell) as f64).sqrt();
+    let p99 = cell.p99_ms?;
+    let (low, high) = (slower_than(cell, above + off)?, slower_than(cell, above - off)?);
+    Some((low.min(p99), high.max(p99)))
+}
+
+/// The latency that such a share of the requests exceeds, if the distribution goes so far.
+fn slower_than(cell: &Cell, share: f64) -> Option<f64> {
+    let mut pairs = cell.ccdf.windows(2).map(|pair| (pair[0], pair[1]));
+    let (from, to) = pairs.find(|(from, to)| (to.1..=from.1).contains(&share))?;
+    let width = (from.1 / to.1).ln();
+    let part = if width > 0.0 { (from.1 / share).ln() / width } else { 0.0 };
+    Some(from.0 + part * (to.0 - from.0)).filter(|ms| ms.is_finite() && *ms > 0.0)
+}
+
 /// Copies per query, if any ran.
 pub(crate) fn copies_per_query(cell: &Cell) -> Option<f64> {
     Some(cell.copies_per_query).filter(|copies| copies.is_finite() && *copies > 0.0)
@@ -124,8 +167,16 @@ pub(crate) fn copies_per_query(cell: &Cell) -> Option<f64> {
 #[derive(Clone, Copy)]
 struct Comparison {
     load: f64,
-    gain: f64,
+    difference: Difference,
     copies: f64,
+}
+
+/// By which part a p99 is lower than another; negative if it is higher.
+#[derive(Clone, Copy)]
+struct Difference {
+    gain: f64,
+    /// The least and the largest that 95 % confidence allows. None with too few requests.
+    bounds: Option<(f64, f64)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -135,12 +186,72 @@ enum Verdict {
     Higher,
 }
 
-fn verdict(gain: f64) -> Verdict {
-    match gain {
-        gain if gain >= SAME => Verdict::Lower,
-        gain if gain <= -SAME => Verdict::Higher,
-        _ => Verdict::Same,
+impl Difference {
+    /// Between two sound cells. The bounds of the two are combined as those of independent
+    /// estimates (MOVER, on a log scale). Both runs ask the same, so that they are rather too wide.
+    fn between(cell: &Cell, baseline: &Cell) -> Option<Difference> {
+        let (ours, theirs) = (cell.p99_ms?, baseline.p99_ms?);
+        let bounds = || {
+            let ((our_low, our_high), (low, high)) = (p99_bounds(cell)?, p99_bounds(baseline)?);
+            let ratio = (ours / theirs).ln();
+            let least = ratio - (ours / our_low).ln().hypot((high / theirs).ln());
+            let most = ratio + (our_high / ours).ln().hypot((theirs / low).ln());
+            Some((1.0 - most.exp(), 1.0 - least.exp()))
+        };
+        Some(Difference { gain: 1.0 - ours / theirs, bounds: bounds() })
     }
+
+    /// The average, with the bounds of an average of independent estimates.
+    fn mean(of: &[Comparison]) -> Difference {
+        let count = of.len() as f64;
+        let gain = mean(of, |at| at.difference.gain);
+        let mut squares = Some((0.0, 0.0));
+        for Comparison { difference, .. } in of {
+            squares = squares.zip(difference.bounds).map(|((below, above), (low, high))| {
+                let of = |bound: f64| (difference.gain - bound).powi(2);
+                (below + of(low), above + of(high))
+            });
+        }
+        let bounds = squares.map(|(below, above): (f64, f64)| {
+            (gain - below.sqrt() / count, gain + above.sqrt() / count)
+        });
+        Difference { gain, bounds }
+    }
+
+    fn verdict(self) -> Verdict {
+        let (low, high) = self.bounds.unwrap_or((self.gain, self.gain));
+        let least = if self.bounds.is_some() { SAME } else { SAME_UNSURE };
+        match self.gain {
+            gain if gain >= least && low > 0.0 => Verdict::Lower,
+            gain if gain <= -least && high < 0.0 => Verdict::Higher,
+            _ => Verdict::Same,
+        }
+    }
+
+    /// How sure that is, in a clause.
+    fn sure(self) -> String {
+        match (self.bounds, self.verdict()) {
+            (Some((low, high)), _) => {
+                format!("{} sure: {}", whole_percent(0.95), between(low, high))
+            }
+            (None, Verdict::Same) => {
+                let chance = whole_percent(SAME_UNSURE);
+                format!("with so few requests less than {chance} may be chance")
+            }
+            (None, _) => "too few requests to say how sure".to_owned(),
+        }
+    }
+}
+
+/// What all of them are, or else their average.
+fn verdict(of: &[Comparison]) -> Verdict {
+    let average = Difference::mean(of).verdict();
+    let Some(first) = of.first() else { return average };
+    if are(of, first.difference.verdict()) { first.difference.verdict() } else { average }
+}
+
+fn are(of: &[Comparison], kind: Verdict) -> bool {
+    of.iter().all(|at| at.difference.verdict() == kind)
 }
 
 /// The finding: a sentence to remember, and what qualifies it.
@@ -175,7 +286,8 @@ pub(crate) fn headline(results: &Results) -> Headline {
         }
         return Headline { finding, but: String::new() };
     }
-    let gaining = compared.iter().take_while(|at| verdict(at.gain) == Verdict::Lower).count();
+    let gains = |at: &&Comparison| at.difference.verdict() == Verdict::Lower;
+    let gaining = compared.iter().take_while(gains).count();
     let (covered, rest) = match gaining {
         0 => compared.split_at(compared.len()),
         some => compared.split_at(some),
@@ -187,29 +299,27 @@ pub(crate) fn headline(results: &Results) -> Headline {
 
 /// The main clause, about some of the loads.
 fn finding(subject: &str, baseline: &str, covered: &[Comparison]) -> String {
-    let gain = mean(covered, |at| at.gain);
+    let difference = Difference::mean(covered);
+    let kind = verdict(covered);
     let copies = copies(mean(covered, |at| at.copies));
     let place = place(covered.iter().map(|at| at.load));
     let average = if covered.len() > 1 { " on average" } else { "" };
-    let alike = covered.iter().all(|at| verdict(at.gain) == verdict(gain));
-    let spread = if alike { String::new() } else { format!(" ({})", spread(covered)) };
+    let spread = (!are(covered, kind)).then(|| spread(covered));
+    let aside: Vec<String> = spread.into_iter().chain([difference.sure()]).collect();
+    let rest = format!("{place} ({}), at {copies} copies per query.", aside.join("; "));
     let of = format!("{baseline}’s");
-    match verdict(gain) {
-        Verdict::Same if alike => format!(
-            "{subject} gains nothing: its 99th percentile is within {} of {of} {place}, at \
-             {copies} copies per query.",
-            whole_percent(SAME)
-        ),
-        Verdict::Same => format!(
-            "{subject} gains nothing on average: its 99th percentile is within {} of {of} \
-             {place}{spread}, at {copies} copies per query.",
-            whole_percent(SAME)
-        ),
-        Verdict::Lower | Verdict::Higher => format!(
-            "{subject}’s 99th percentile is {} {of}{average} {place}{spread}, at {copies} copies \
-             per query.",
-            relation(gain)
-        ),
+    match kind {
+        Verdict::Same => {
+            let average = if are(covered, kind) { "" } else { average };
+            format!(
+                "{subject} shows no gain{average}: its 99th percentile is about the same as {of} \
+                 {rest}"
+            )
+        }
+        Verdict::Lower | Verdict::Higher => {
+            let relation = relation(difference.gain);
+            format!("{subject}’s 99th percentile is {relation} {of}{average} {rest}")
+        }
     }
 }
 
@@ -217,14 +327,16 @@ fn finding(subject: &str, baseline: &str, covered: &[Comparison]) -> String {
 fn but(rest: &[Comparison], lacking: Vec<String>) -> String {
     let sentence = |kind: Verdict| {
         let those: Vec<Comparison> =
-            rest.iter().copied().filter(|at| verdict(at.gain) == kind).collect();
+            rest.iter().copied().filter(|at| at.difference.verdict() == kind).collect();
+        let difference = Difference::mean(&those);
         let relation = match kind {
-            Verdict::Same => format!("within {}", whole_percent(SAME)),
-            _ => relation(mean(&those, |at| at.gain)).replace("times", "times as high"),
+            Verdict::Same => "about the same".to_owned(),
+            _ => relation(difference.gain).replace("times", "times as high"),
         };
         let average = if those.len() > 1 && kind != Verdict::Same { " on average" } else { "" };
         let loads = and(those.iter().map(|at| utilization(at.load)));
-        (!those.is_empty()).then(|| format!("At {loads} it is {relation}{average}."))
+        let sure = difference.sure();
+        (!those.is_empty()).then(|| format!("At {loads} it is {relation}{average} ({sure})."))
     };
     let kinds = [Verdict::Lower, Verdict::Same, Verdict::Higher];
     let sentences = kinds.into_iter().filter_map(sentence).chain(lacking);
@@ -241,10 +353,25 @@ fn relation(gain: f64) -> String {
     }
 }
 
+/// `31 % to 39 % below`, `4 % below to 6 % above`.
+fn between(low: f64, high: f64) -> String {
+    let (first, last) = if low >= 0.0 { (low, high) } else { (high, low) };
+    let (first, last) = (relation(first), relation(last));
+    if first == last {
+        return first;
+    }
+    let shared = |text: &str| text.rsplit_once(' ').map(|(_, word)| word.to_owned());
+    let word = shared(&last).filter(|word| shared(&first).as_ref() == Some(word));
+    let first = word
+        .and_then(|word| first.strip_suffix(&format!(" {word}")).map(str::to_owned))
+        .unwrap_or(first);
+    format!("{first} to {last}")
+}
+
 /// The extremes behind an average that hides a change of sign.
 fn spread(covered: &[Comparison]) -> String {
-    let lowest = covered.iter().map(|at| at.gain).fold(f64::INFINITY, f64::min);
-    let highest = covered.iter().map(|at| at.gain).fold(f64::NEG_INFINITY, f64::max);
+    let lowest = covered.iter().map(|at| at.difference.gain).fold(f64::INFINITY, f64::min);
+    let highest = covered.iter().map(|at| at.difference.gain).fold(f64::NEG_INFINITY, f64::max);
     format!("from {} to {}", relation(highest), relation(lowest))
 }
 
@@ -268,14 +395,25 @@ mod tests {
     use super::*;
     use crate::demo::report::sample;
 
-    /// The sample with LÆDGE's p99 as multiples of PSQ's.
+    /// The sample with LÆDGE's latencies as multiples of PSQ's.
     fn with(ratios: [f64; 7]) -> Results {
         let mut results = sample::results();
-        let baseline: Vec<_> = results.policies["psq"].iter().map(|cell| cell.p99_ms).collect();
+        let baseline = results.policies["psq"].clone();
         let cells = results.policies.get_mut("laedge").expect("in the sample");
-        for ((cell, p99), ratio) in cells.iter_mut().zip(baseline).zip(ratios) {
-            cell.p99_ms = p99.map(|p99| p99 * ratio);
+        for ((cell, baseline), ratio) in cells.iter_mut().zip(baseline).zip(ratios) {
+            cell.p99_ms = baseline.p99_ms.map(|p99| p99 * ratio);
+            cell.ccdf = baseline.ccdf.iter().map(|(ms, share)| (ms * ratio, *share)).collect();
             cell.copies_per_query = 1.6;
+        }
+        results
+    }
+
+    /// As the demo has them by default: the tail ends where the p99 is.
+    fn with_few_requests(ratios: [f64; 7]) -> Results {
+        let mut results = with(ratios);
+        for cell in results.policies.values_mut().flatten() {
+            cell.requests = 1_050;
+            cell.ccdf.retain(|(_, share)| *share > 0.0095);
         }
         results
     }
@@ -291,9 +429,13 @@ mod tests {
         assert_eq!(
             finding,
             "LÆDGE’s 99th percentile is 35 % below per-shard queuing’s on average from 10 % to 40 % \
-             utilization, at 1.6 copies per query."
+             utilization (95 % sure: 33 % to 37 % below), at 1.6 copies per query."
         );
-        assert_eq!(but, "At 50 % and 60 % it is within 5 %. At 70 % it is 30 % above.");
+        assert_eq!(
+            but,
+            "At 50 % and 60 % it is about the same (95 % sure: 3 % below to 5 % above). At 70 % it is \
+             30 % above (95 % sure: 22 % to 38 % above)."
+        );
     }
 
     #[test]
@@ -313,14 +455,68 @@ mod tests {
     #[test]
     fn no_gain_is_told_as_none() {
         let (finding, _) = told(&with([1.01, 0.98, 1.0, 1.0, 1.0, 1.0, 1.03]));
-        assert!(finding.starts_with("LÆDGE gains nothing:"), "{finding}");
-        assert!(finding.contains("within 5 %"), "{finding}");
+        let told =
+            "LÆDGE shows no gain: its 99th percentile is about the same as per-shard queuing’s";
+        assert!(finding.starts_with(told), "{finding}");
+        assert!(finding.contains(" (95 % sure: 2 % below to 2 % above), at"), "{finding}");
     }
 
     #[test]
     fn an_average_does_not_hide_a_change_of_sign() {
         let (finding, _) = told(&with([1.1, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9]));
-        assert!(finding.contains("(from 50 % below to 10 % above)"), "{finding}");
+        assert!(finding.contains("(from 50 % below to 10 % above; 95 % sure: "), "{finding}");
+    }
+
+    #[test]
+    fn a_difference_is_told_only_if_so_many_requests_can_show_it() {
+        let at = |requests: u64| {
+            let mut results = with([0.92; 7]);
+            results.loads.truncate(1);
+            for cell in results.policies.values_mut().flatten() {
+                cell.requests = requests;
+            }
+            told(&results).0
+        };
+        let (many, few) = (at(12_000), at(2_000));
+        assert!(many.contains("is 8 % below per-shard queuing’s at 10 %"), "{many}");
+        assert!(few.starts_with("LÆDGE shows no gain: "), "{few}");
+        assert!(few.contains("(95 % sure: 16 % below to 1 % above)"), "{few}");
+        // However sure, it is too little to act on.
+        let mut results = with([0.96; 7]);
+        results.policies.values_mut().flatten().for_each(|cell| cell.requests = 1_000_000);
+        let (little, _) = told(&results);
+        assert!(little.contains("no gain: "), "{little}");
+        assert!(little.contains("(95 % sure: 4 % below)"), "{little}");
+    }
+
+    #[test]
+    fn with_few_requests_nobody_is_told_that_it_is_sure() {
+        let (finding, but) = told(&with_few_requests([0.7, 0.8, 0.9, 1.1, 1.0, 1.2, 1.3]));
+        assert!(finding.contains("25 % below"), "{finding}");
+        assert!(finding.contains("10 % to 20 % utilization (too few requests to say"), "{finding}");
+        assert_eq!(
+            but,
+            "At 30 %, 40 %, and 50 % it is about the same (with so few requests less than 15 % may be \
+             chance). At 60 % and 70 % it is 25 % above on average (too few requests to say how \
+             sure)."
+        );
+    }
+
+    #[test]
+    fn the_bounds_of_a_p99_are_order_statistics() {
+        // Exponential with a mean of 1 ms: the latency that a share exceeds is -ln(share).
+        let mut cell = sample::results().policies["psq"][0].clone();
+        let shares = |least: f64| (0..60).map(move |at| least.powf(f64::from(at) / 59.0));
+        cell.p99_ms = Some(-0.01_f64.ln());
+        (cell.requests, cell.errors) = (10_100, 100);
+        cell.ccdf = shares(0.001).map(|share| (-share.ln(), share)).collect();
+        let (low, high) = p99_bounds(&cell).expect("the tail goes far enough");
+        // The binomial leaves 80 to 120 of 10,000 samples above open.
+        let expected = (-0.01195_f64.ln(), -0.00805_f64.ln());
+        assert!((low - expected.0).abs() < 0.001, "{low}");
+        assert!((high - expected.1).abs() < 0.001, "{high}");
+        cell.ccdf.truncate(40);
+        assert_eq!(p99_bounds(&cell), None, "the tail ends at {:?}", cell.ccdf.last());
     }
 
     #[test]

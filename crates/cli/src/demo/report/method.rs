@@ -61,7 +61,16 @@ pub(super) fn setup(view: View<'_>) -> String {
             "Latency",
             "Of whole requests, from the time at which they were due to be sent, so that a system \
              that stalls cannot hide the requests that it holds up. A percentile with fewer than 10 \
-             requests above it is not told."
+             requests above it is not told, nor is a 99.9th one where the load generator was late \
+             too often for it. Requests without a good answer have no latency and are counted as \
+             errors."
+                .to_owned(),
+        ),
+        (
+            "How sure",
+            "Where differences are told with a confidence of 95 %, it is that of the order \
+             statistics of the two runs, as if requests were independent of one another. That \
+             waiting makes neighbors alike is not in it, nor that the machine has good and bad days."
                 .to_owned(),
         ),
         (
