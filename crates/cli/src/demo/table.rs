@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use curtail_load::SAMPLES_ABOVE_MIN;
 
-use super::findings::{View, copies_per_query, headline, needed};
-use super::report::format::{NONE, count, policy, three_or_none, utilization, whole_percent};
+use super::findings::{View, answered, copies_per_query, headline, is_withheld, needed};
+use super::report::format::{NONE, and, count, policy, three_or_none, utilization, whole_percent};
 use super::results::{Cell, Results};
 
 /// Narrower than this the minor columns are left out.
@@ -75,11 +75,50 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
             text += &lines(&note, text_width);
         }
     }
-    if let Some(why) = missing(view, width) {
-        text += &format!("\n{}", lines(&why, text_width));
+    let told = [unanswered(view), missing(view, width), late(view, width)];
+    for line in told.into_iter().flatten() {
+        text += &format!("\n{}", lines(&line, text_width));
     }
     // Ordinary spaces: people copy from terminals, and search in logs.
     text.replace('\u{a0}', " ")
+}
+
+/// Which cells leave requests out, for these have no latency, unless a reason says so already.
+fn unanswered(view: View<'_>) -> Option<String> {
+    let is_told = |cell: &Cell| {
+        let told = format!("{} of {} requests have no good answer", cell.errors, cell.requests);
+        cell.invalid_because.iter().any(|reason| reason.contains(&told))
+    };
+    let some = cells(view, |cell| cell.errors > 0 && !is_told(cell));
+    let of = |(name, cell): (&str, &Cell)| {
+        let (failed, all) = (count(cell.errors), count(cell.requests));
+        format!("{} at {} ({failed} of {all})", policy(name).short, utilization(cell.load))
+    };
+    let those = and(some.into_iter().map(of));
+    (!those.is_empty()).then(|| format!("Without a good answer, and in no percentile: {those}."))
+}
+
+/// The cells that are so, in the order of the table.
+fn cells(view: View<'_>, is: impl Fn(&Cell) -> bool) -> Vec<(&str, &Cell)> {
+    let at = |load: f64| {
+        let cells = view.policies().filter_map(move |name| Some((name, view.cell(name, load)?)));
+        cells.collect::<Vec<_>>()
+    };
+    let all = view.results.loads.iter().flat_map(|load| at(*load));
+    all.filter(|(_, cell)| is(cell)).collect()
+}
+
+/// Where p99.9 is missing although there are enough answers for it.
+fn late(view: View<'_>, width: usize) -> Option<String> {
+    if !columns(view, width).iter().any(|column| column.name == "p99.9") {
+        return None;
+    }
+    let name = |(name, cell): (&str, &Cell)| {
+        format!("{} at {}", policy(name).short, utilization(cell.load))
+    };
+    let those = and(cells(view, is_withheld).into_iter().map(name));
+    let why = "the load generator was late too often for it";
+    (!those.is_empty()).then(|| format!("{NONE}: p99.9 is withheld where {why}: {those}."))
 }
 
 /// Why there is a dash where a percentile should be.
@@ -93,9 +132,10 @@ fn missing(view: View<'_>, width: usize) -> Option<String> {
     let columns = columns(view, width);
     let shown = |name| columns.iter().any(|column| column.name == name);
     let cells = || view.results.policies.values().flatten();
-    let missing = percentiles
-        .iter()
-        .filter(|(name, _, of)| shown(*name) && cells().any(|cell| of(cell).is_none()));
+    let missing = percentiles.iter().filter(|(name, quantile, of)| {
+        let lacks = |cell: &Cell| of(cell).is_none() && answered(cell) < needed(*quantile);
+        shown(*name) && cells().any(lacks)
+    });
     let needs = missing.map(|(name, quantile, _)| {
         format!("{name} takes {} good answers", count(needed(*quantile)))
     });
@@ -255,7 +295,7 @@ mod tests {
         results.partial = true;
         results.policies.remove("random");
         let cell = &mut results.policies.get_mut("laedge").expect("in the sample")[0];
-        cell.p999_ms = None;
+        (cell.p999_ms, cell.requests) = (None, 9_999);
         cell.valid = false;
         cell.invalid_because = vec!["fell behind".to_owned()];
         let text = render(&results, 80, false);
@@ -269,5 +309,42 @@ mod tests {
         let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap_or("");
         assert_eq!(row("Random").matches(NONE).count(), 5, "{text}");
         assert_eq!(row("LÆDGE [1]").matches(NONE).count(), 2, "{text}");
+    }
+
+    /// The table in one line, of the sample with one cell of LÆDGE's changed.
+    fn told(change: impl Fn(&mut Cell)) -> String {
+        let mut results = sample::results();
+        change(&mut results.policies.get_mut("laedge").expect("in the sample")[0]);
+        render(&results, 80, false).replace('\n', " ")
+    }
+
+    #[test]
+    fn requests_without_a_good_answer_are_told_once() {
+        let failed = "Without a good answer, and in no percentile: ";
+        assert!(!told(|_| ()).contains(failed));
+        let text = told(|cell| cell.errors = 3);
+        assert!(text.contains(&format!("{failed}LÆDGE at 10 % (3 of 12,000).")), "{text}");
+        let of = |reason: &'static str| {
+            told(move |cell| {
+                (cell.errors, cell.valid) = (30, false);
+                cell.invalid_because = vec![reason.to_owned()];
+            })
+        };
+        let text = of("fell behind");
+        assert!(text.contains(&format!("{failed}LÆDGE at 10 % (30 of 12,000).")), "{text}");
+        let text = of("left out: 30 of 12000 requests have no good answer");
+        assert!(!text.contains(failed), "the note says it: {text}");
+    }
+
+    #[test]
+    fn a_p99_9_that_is_withheld_is_not_said_to_lack_requests() {
+        let text = told(|cell| cell.p999_ms = None);
+        let why = "—: p99.9 is withheld where the load generator was late too often for it: LÆDGE at \
+                   10 %.";
+        assert!(text.contains(why), "{text}");
+        assert!(!text.contains("takes"), "{text}");
+        let text = told(|cell| (cell.p999_ms, cell.errors) = (None, 2_001));
+        assert!(!text.contains("withheld"), "there are 9,999 good answers: {text}");
+        assert!(text.contains("p99.9 takes 10,000 good answers"), "{text}");
     }
 }
