@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 use super::axes::{Caption, Frame, Scale, axes, open, text, ticks};
 use super::format::{escape, policy, share, three, tick, utilization};
 use super::palette::{Look, looks};
-use crate::demo::findings::View;
+use crate::demo::findings::{View, is_withheld};
 use crate::demo::results::Cell;
 
 /// Below this share the tail is a few requests: chance. As with percentiles.
 const SAMPLES_ABOVE: f64 = 10.0;
+
+/// Below this share, where p99.9 is withheld, the lag of the load generator is a part of the tail.
+const WITHHELD: f64 = 0.001_001;
 
 /// A tail that ends beyond so many times the baseline's end leaves the chart.
 const OFF_CHART: f64 = 2.5;
@@ -47,15 +50,20 @@ fn is_shown(cell: &Cell) -> bool {
     cell.valid && tail(cell).len() > 1
 }
 
-/// The policies that are measured at a load, but not soundly, and so not shown.
-pub(super) fn left_out(view: View<'_>, load: f64) -> Vec<&str> {
-    let unsound = |name: &&str| view.cell(name, load).is_some_and(|cell| !is_shown(cell));
-    view.policies().filter(unsound).collect()
+/// The policies that are measured at a load, but not shown: those that are not sound, and those
+/// that are, with too few samples for a tail.
+pub(super) fn left_out(view: View<'_>, load: f64) -> (Vec<&str>, Vec<&str>) {
+    let left_out = |valid: bool| {
+        let is = move |cell: &Cell| cell.valid == valid && !is_shown(cell);
+        view.policies().filter(move |name| view.cell(name, load).is_some_and(is)).collect()
+    };
+    (left_out(false), left_out(true))
 }
 
 fn tail(cell: &Cell) -> Vec<(f64, f64)> {
     // A little less: whoever computed the shares rounded as well.
     let least = 0.999 * SAMPLES_ABOVE / cell.requests.max(1) as f64;
+    let least = if is_withheld(cell) { least.max(WITHHELD) } else { least };
     let told = |point: &&(f64, f64)| point.1 >= least && point.0.is_finite();
     cell.ccdf.iter().filter(told).copied().collect()
 }

@@ -192,10 +192,13 @@ pub(super) fn tails(view: View<'_>) -> String {
     for load in &loads {
         charts += &ccdf::draw(view, *load, false);
         charts += &ccdf::draw(view, *load, true);
-        let names = and(ccdf::left_out(view, *load).into_iter().map(|name| policy(name).short));
-        if !names.is_empty() {
-            let at = utilization(*load);
-            let _ = write!(missing, " Left out at {at}, being unsound: {}.", escape(&names));
+        let (unsound, too_few) = ccdf::left_out(view, *load);
+        for (why, names) in [("being unsound", unsound), ("having too few samples", too_few)] {
+            let names = and(names.into_iter().map(|name| policy(name).short));
+            if !names.is_empty() {
+                let at = utilization(*load);
+                let _ = write!(missing, " Left out at {at}, {why}: {}.", escape(&names));
+            }
         }
     }
     let at = and(loads.iter().map(|load| utilization(*load)));

@@ -205,3 +205,35 @@ fn a_single_load_without_percentiles_is_still_a_page() {
     assert_eq!(plots.len(), 1, "the median only: {plots:?}");
     assert!(text(document.root()).contains("No 99th percentile was measured."));
 }
+
+#[test]
+fn a_tail_that_is_left_out_has_its_reason() {
+    let mut results = sample::results();
+    let at_10 = |results: &Results| {
+        let page = render(results);
+        let document = parse(&page);
+        let captions = document.descendants().filter(|node| node.has_tag_name("figcaption"));
+        let caption = captions.map(text).find(|text| text.contains("Figure 3."));
+        caption.expect("the tails")
+    };
+    assert!(!at_10(&results).contains("Left out at 10 %"));
+    cell(&mut results, "random", 0.1).ccdf.clear();
+    cell(&mut results, "naive", 0.1).valid = false;
+    let caption = at_10(&results);
+    assert!(caption.contains("Left out at 10 %, being unsound: Naive hedge."), "{caption}");
+    assert!(caption.contains("Left out at 10 %, having too few samples: Random."), "{caption}");
+}
+
+#[test]
+fn a_tail_ends_above_a_p99_9_that_is_withheld() {
+    let mut results = sample::results();
+    let said = |results: &Results| {
+        let page = render(results);
+        let document = parse(&page);
+        let mut plots = with_class(&document, "plot").map(text);
+        plots.find(|text| text.contains("Distribution of latency at 10 %")).expect("a tail")
+    };
+    assert!(said(&results).contains("LÆDGE: 0.0"), "{}", said(&results));
+    cell(&mut results, "laedge", 0.1).p999_ms = None;
+    assert!(said(&results).contains("LÆDGE: 0.1"), "{}", said(&results));
+}
