@@ -98,19 +98,25 @@ impl Scene {
 
 impl Leaf {
     async fn revive(&mut self, folder: &std::path::Path) -> Result<(), Stop> {
+        let name = format!("leaf {}.{}", self.shard, self.replica);
+        let process = Process::start(&name, &self.arguments(folder)).await?;
+        self.address = process.address;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn arguments(&self, folder: &std::path::Path) -> Vec<String> {
         let Self { shard, replica, address, .. } = self;
-        let name = format!("leaf {shard}.{replica}");
         let index = folder.join("index").display().to_string();
-        let mut args = vec!["leaf".to_owned(), "--index".to_owned(), index];
+        // Leaves are paused by signals, and one that is stopped does not see its stdin close.
+        let mut args = vec!["leaf".to_owned(), "--tied-to-parent".to_owned()];
+        args.extend(["--index".to_owned(), index]);
         let pairs = [("--shard", *shard), ("--replica", *replica), ("--slots", 1)];
         args.extend(pairs.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]));
         let times = ["--service-time", "exp:2ms", "--hiccup", "0.01:30ms", "--listen"];
         args.extend(times.map(String::from));
         args.push(address.to_string());
-        let process = Process::start(&name, &args).await?;
-        self.address = process.address;
-        self.process = Some(process);
-        Ok(())
+        args
     }
 }
 
@@ -157,4 +163,17 @@ fn restless(status: &serde_json::Value) -> Option<String> {
         }
     }
     (!found.is_empty()).then(|| found.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_end_with_who_paused_them() {
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let leaf = Leaf { shard: 1, replica: 0, address, process: None };
+        let args = leaf.arguments(std::path::Path::new("folder"));
+        assert!(args.contains(&"--tied-to-parent".to_owned()), "{args:?}");
+    }
 }
