@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use curtail_kernel::Policy;
 use curtail_search::{Corpus, ShardedIndex, sample_queries};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::child::Process;
@@ -139,23 +140,23 @@ fn configuration(policy: Policy, leaves: &[Leaf]) -> String {
     text
 }
 
-async fn status(admin: SocketAddr) -> Result<serde_json::Value, String> {
+async fn status(admin: SocketAddr) -> Result<Value, String> {
     let body = super::clients::get(admin, "/status").await?;
     serde_json::from_slice(&body).map_err(|error| error.to_string())
 }
 
-/// What in a status is not idle; none when all is.
-fn restless(status: &serde_json::Value) -> Option<String> {
+/// What in a status is not idle, or not there; none when all is idle.
+fn restless(status: &Value) -> Option<String> {
     let mut found = Vec::new();
-    for service in status["services"].as_array()? {
+    for service in members(status, "services", 1, &mut found) {
         if service["live"] != 0 {
             found.push(format!("{} live queries", service["live"]));
         }
-        for shard in service["shards"].as_array()? {
+        for shard in members(service, "shards", SHARDS, &mut found) {
             if shard["queue"] != 0 {
                 found.push(format!("{} wait in shard {}", shard["queue"], shard["name"]));
             }
-            for server in shard["servers"].as_array()? {
+            for server in members(shard, "servers", REPLICAS, &mut found) {
                 if server["busy"] != 0 || server["up"] != true {
                     found.push(server.to_string());
                 }
@@ -165,8 +166,19 @@ fn restless(status: &serde_json::Value) -> Option<String> {
     (!found.is_empty()).then(|| found.join("; "))
 }
 
+/// A list in a status. What a status does not tell is not known to be idle.
+fn members<'a>(of: &'a Value, name: &str, count: u32, found: &mut Vec<String>) -> &'a [Value] {
+    let list = of[name].as_array().map_or(&[][..], Vec::as_slice);
+    if list.len() != count as usize {
+        found.push(format!("the status has {} {name} rather than {count}", list.len()));
+    }
+    list
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -175,5 +187,48 @@ mod tests {
         let leaf = Leaf { shard: 1, replica: 0, address, process: None };
         let args = leaf.arguments(std::path::Path::new("folder"));
         assert!(args.contains(&"--tied-to-parent".to_owned()), "{args:?}");
+    }
+
+    /// A status of a proxy at rest.
+    fn idle() -> Value {
+        let server = json!({"busy": 0, "up": true});
+        let shard = |name: u32| json!({"name": name, "queue": 0, "servers": [server, server]});
+        json!({"services": [{"live": 0, "shards": [shard(0), shard(1), shard(2)]}]})
+    }
+
+    #[test]
+    fn a_status_at_rest_is_idle_in_every_part() {
+        assert_eq!(restless(&idle()), None);
+        let busy = |part: &str, value: Value| {
+            let mut status = idle();
+            *status.pointer_mut(part).expect("a part of the status") = value;
+            restless(&status).unwrap_or_default()
+        };
+        assert_eq!(busy("/services/0/live", json!(2)), "2 live queries");
+        assert_eq!(busy("/services/0/shards/1/queue", json!(3)), "3 wait in shard 1");
+        let server = busy("/services/0/shards/2/servers/1/busy", json!(1));
+        assert!(server.contains(r#""busy":1"#), "{server}");
+        let server = busy("/services/0/shards/2/servers/1/up", json!(false));
+        assert!(server.contains(r#""up":false"#), "{server}");
+    }
+
+    #[test]
+    fn a_part_that_is_missing_is_not_at_rest() {
+        let without = |of: &str, name: &str| {
+            let mut status = idle();
+            let of = status.pointer_mut(of).and_then(Value::as_object_mut);
+            of.expect("an object").remove(name).expect("a member");
+            restless(&status).unwrap_or_default()
+        };
+        assert_eq!(without("", "services"), "the status has 0 services rather than 1");
+        assert_eq!(without("/services/0", "live"), "null live queries");
+        let shards = without("/services/0", "shards");
+        assert_eq!(shards, "the status has 0 shards rather than 3");
+        let servers = without("/services/0/shards/0", "servers");
+        assert_eq!(servers, "the status has 0 servers rather than 2");
+        assert_eq!(without("/services/0/shards/0", "queue"), "null wait in shard 0");
+        assert_ne!(without("/services/0/shards/0/servers/0", "up"), "");
+        assert_ne!(without("/services/0/shards/0/servers/0", "busy"), "");
+        assert_ne!(restless(&json!(null)), None);
     }
 }
