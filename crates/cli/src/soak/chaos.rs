@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::scene::Scene;
 use crate::exit::Stop;
 
-/// How often each fault struck.
+/// How often each fault struck a leaf that ran.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Faults {
     pub(super) kills: u32,
@@ -56,20 +56,19 @@ impl Chaos {
         let leaf = self.below(scene.leaves.len() as u64) as usize;
         match self.below(4) {
             0 => {
-                self.faults.kills += 1;
-                scene.leaves[leaf].process = None; // dropping it kills it
+                let killed = scene.leaves[leaf].process.take(); // dropping it kills it
+                self.faults.kills += u32::from(killed.is_some());
+                drop(killed);
                 sleep(Duration::from_millis(self.below(1_500))).await;
                 scene.revive(leaf).await?;
             }
             1 => {
-                self.faults.black_holes += 1;
                 let length = Duration::from_millis(700 + self.below(3_000));
-                stop(scene, leaf, length).await?;
+                self.faults.black_holes += u32::from(stop(scene, leaf, length).await?);
             }
             _ => {
-                self.faults.pauses += 1;
                 let length = Duration::from_millis(10 + self.below(300));
-                stop(scene, leaf, length).await?;
+                self.faults.pauses += u32::from(stop(scene, leaf, length).await?);
             }
         }
         Ok(())
@@ -86,16 +85,18 @@ impl Chaos {
     }
 }
 
-/// SIGSTOP, a while, SIGCONT: the kernel goes on accepting connections for a stopped process.
-async fn stop(scene: &Scene, leaf: usize, length: Duration) -> Result<(), Stop> {
+/// SIGSTOP, a while, SIGCONT: the kernel goes on accepting connections for a stopped process. False
+/// if there was none to stop.
+async fn stop(scene: &Scene, leaf: usize, length: Duration) -> Result<bool, Stop> {
     let process = scene.leaves[leaf].process.as_ref().and_then(crate::child::Process::id);
     let process = process.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let Some(process) = process else { return Ok(()) };
+    let Some(process) = process else { return Ok(false) };
     let send = |signal| {
         kill_process(process, signal)
             .map_err(|error| Stop::Lacking(format!("leaf {leaf} cannot be paused: {error}")))
     };
     send(Signal::STOP)?;
     sleep(length).await;
-    send(Signal::CONT)
+    send(Signal::CONT)?;
+    Ok(true)
 }

@@ -28,7 +28,7 @@ const LEAVES: u64 = 20;
 pub(super) struct Counts {
     /// With any status.
     pub(super) answered: u64,
-    /// Of those, with 5xx.
+    /// Of those, with another than 200 to 299.
     pub(super) errors: u64,
     /// Left by their client.
     pub(super) aborted: u64,
@@ -53,12 +53,18 @@ impl Clients {
     /// Waits for the last answers.
     pub(super) async fn finish(self) -> Counts {
         let _ = self.task.await;
+        self.tally.counts()
+    }
+}
+
+impl Tally {
+    fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
-            answered: of(&self.tally.answered),
-            errors: of(&self.tally.errors),
-            aborted: of(&self.tally.aborted),
-            unanswered: of(&self.tally.unanswered),
+            answered: of(&self.answered),
+            errors: of(&self.errors),
+            aborted: of(&self.aborted),
+            unanswered: of(&self.unanswered),
         }
     }
 }
@@ -106,7 +112,7 @@ pub(super) fn start(scene: &Scene, rate: f64, seed: u64, end: Instant) -> Client
 fn count(tally: &Tally, status: Option<u16>) {
     let counter = match status {
         Some(status) => {
-            if status >= 500 {
+            if !(200..=299).contains(&status) {
                 tally.errors.fetch_add(1, Ordering::Relaxed);
             }
             &tally.answered
@@ -143,4 +149,19 @@ async fn exchange(
     let head = connection.send(&request, false).await.map_err(|error| error.to_string())?;
     let body = connection.body_all(1 << 20).await.map_err(|error| error.to_string())?;
     Ok((head.status(), body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_not_good_is_an_error() {
+        let tally = Tally::default();
+        for status in [Some(200), Some(204), Some(302), Some(404), Some(503), None] {
+            count(&tally, status);
+        }
+        let Counts { answered, errors, aborted, unanswered } = tally.counts();
+        assert_eq!((answered, errors, aborted, unanswered), (5, 3, 0, 1));
+    }
 }

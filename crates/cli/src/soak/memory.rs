@@ -4,12 +4,20 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, interval};
 
 /// Growth that is no leak: allocators keep what they once needed, and runs differ.
 const SLACK_BYTES: u64 = 8 << 20;
 const SLACK_SHARE: f64 = 0.15;
 
-/// The proxy's resident memory, early and late.
+/// From one sample to the next, in a run that is long enough.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// A shorter run has as many samples as this, so that there are early and late ones.
+const SAMPLES_MIN: u32 = 16;
+
+/// The proxy's resident memory, early and late. 0 where it was not sampled.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
     #[serde(skip)]
@@ -18,16 +26,35 @@ pub(super) struct Memory {
     pub(super) early_bytes: u64,
     /// The largest seen in the last quarter.
     pub(super) late_bytes: u64,
+    /// A sample failed.
+    #[serde(skip)]
+    unreadable: bool,
 }
 
 impl Memory {
-    pub(super) fn watch(process: Option<u32>) -> Self {
-        Self { process, early_bytes: 0, late_bytes: 0 }
+    fn new(process: Option<u32>) -> Self {
+        Self { process, early_bytes: 0, late_bytes: 0, unreadable: false }
     }
 
-    pub(super) fn sample(&mut self, at: Duration, of: Duration) {
+    /// Samples for so long, whatever else goes on.
+    pub(super) fn watch(process: Option<u32>, length: Duration) -> JoinHandle<Self> {
+        tokio::spawn(async move {
+            let mut memory = Self::new(process);
+            let start = Instant::now();
+            let mut ticks = interval(EVERY.min(length / SAMPLES_MIN).max(Duration::from_millis(1)));
+            while start.elapsed() < length {
+                ticks.tick().await;
+                let now = memory.resident();
+                memory.sample(start.elapsed(), length, now);
+            }
+            memory
+        })
+    }
+
+    fn sample(&mut self, at: Duration, of: Duration, resident: Option<u64>) {
         let share = at.as_secs_f64() / of.as_secs_f64();
-        let now = self.resident();
+        let now = resident.unwrap_or(0);
+        self.unreadable |= now == 0;
         if (0.25..0.5).contains(&share) {
             self.early_bytes = self.early_bytes.max(now);
         } else if share >= 0.75 {
@@ -35,23 +62,28 @@ impl Memory {
         }
     }
 
+    /// The last sample, once all is at rest.
     pub(super) fn finish(&mut self) {
-        self.late_bytes = self.late_bytes.max(self.resident());
+        let now = self.resident();
+        self.sample(Duration::from_secs(1), Duration::from_secs(1), now);
     }
 
-    /// In a run too short for an early sample there is nothing to compare.
+    /// Memory that was not sampled is not known to be flat.
     pub(super) fn is_flat(&self) -> bool {
         let allowed = self.early_bytes as f64 * (1.0 + SLACK_SHARE) + SLACK_BYTES as f64;
-        self.early_bytes == 0 || (self.late_bytes as f64) <= allowed
+        self.is_known() && (self.late_bytes as f64) <= allowed
     }
 
-    /// From `/proc`; 0 where there is none.
-    fn resident(&self) -> u64 {
-        let Some(process) = self.process else { return 0 };
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-        kib.unwrap_or(0) * 1024
+    fn is_known(&self) -> bool {
+        !self.unreadable && self.early_bytes > 0 && self.late_bytes > 0
+    }
+
+    /// From `/proc`; none where there is none, or no such process.
+    fn resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+        Some(kib * 1024)
     }
 }
 
@@ -60,9 +92,61 @@ impl fmt::Display for Memory {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let verdict = if self.is_flat() { "flat" } else { "NOT flat" };
         let (early, late) = (mib(self.early_bytes), mib(self.late_bytes));
-        match self.early_bytes {
-            0 => write!(f, "memory: SKIPPED, no early sample to compare with"),
-            _ => write!(f, "memory: {verdict}, {early:.1} MiB early, {late:.1} MiB late"),
+        match self.is_known() {
+            false => write!(f, "memory: NOT KNOWN to be flat, it could not be sampled throughout"),
+            true => write!(f, "memory: {verdict}, {early:.1} MiB early, {late:.1} MiB late"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Sampled at these shares of a run.
+    fn sampled(samples: &[(f64, Option<u64>)]) -> Memory {
+        let mut memory = Memory::new(None);
+        for (share, mib) in samples {
+            let bytes = mib.map(|mib| mib * MIB);
+            memory.sample(Duration::from_secs_f64(*share), Duration::from_secs(1), bytes);
+        }
+        memory
+    }
+
+    #[test]
+    fn growth_within_the_slack_is_flat() {
+        let grown = |to| sampled(&[(0.1, Some(900)), (0.3, Some(100)), (0.9, Some(to))]);
+        assert!(grown(122).is_flat(), "{}", grown(122));
+        assert!(!grown(124).is_flat(), "{}", grown(124));
+        assert!(grown(124).to_string().contains("NOT flat, 100.0 MiB early, 124.0 MiB late"));
+    }
+
+    #[test]
+    fn memory_that_was_not_sampled_is_not_flat() {
+        let unknown = [
+            sampled(&[]),
+            sampled(&[(0.1, Some(10)), (0.9, Some(10))]),
+            sampled(&[(0.3, Some(10)), (0.6, Some(10))]),
+            sampled(&[(0.3, Some(10)), (0.5, None), (0.9, Some(10))]),
+            sampled(&[(0.3, Some(10)), (0.9, Some(10)), (1.0, None)]),
+        ];
+        for memory in unknown {
+            assert!(!memory.is_flat(), "{memory:?}");
+            assert!(memory.to_string().contains("NOT KNOWN"), "{memory}");
+        }
+        assert!(sampled(&[(0.3, Some(10)), (0.9, Some(10))]).is_flat());
+    }
+
+    #[tokio::test]
+    async fn a_process_is_sampled_early_and_late_however_short_the_run() {
+        let length = Duration::from_millis(200);
+        let nobody = Memory::watch(None, length).await.expect("it ends");
+        assert!(!nobody.is_flat(), "{nobody:?}");
+        if cfg!(target_os = "linux") {
+            let memory = Memory::watch(Some(std::process::id()), length).await.expect("it ends");
+            assert!(memory.is_known(), "{memory:?}");
         }
     }
 }
