@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval};
+use tokio::time::interval;
 
 /// Growth that is no leak: allocators keep what they once needed, and runs differ.
 const SLACK_BYTES: u64 = 8 << 20;
@@ -40,12 +40,15 @@ impl Memory {
     pub(super) fn watch(process: Option<u32>, length: Duration) -> JoinHandle<Self> {
         tokio::spawn(async move {
             let mut memory = Self::new(process);
-            let start = Instant::now();
-            let mut ticks = interval(EVERY.min(length / SAMPLES_MIN).max(Duration::from_millis(1)));
-            while start.elapsed() < length {
+            let every = EVERY.min(length / SAMPLES_MIN).max(Duration::from_millis(1));
+            let mut ticks = interval(every);
+            let mut at = Duration::ZERO;
+            // Samples that are late count as those that they were meant to be: none is left out.
+            while at < length {
                 ticks.tick().await;
                 let now = memory.resident();
-                memory.sample(start.elapsed(), length, now);
+                memory.sample(at, length, now);
+                at += every;
             }
             memory
         })
