@@ -172,8 +172,11 @@ fn table(report: &Report) -> String {
         let [p50, p99, p999, max] = [of.p50, of.p99, of.p999, of.max].map(shown);
         let _ = writeln!(text, "{name:<14}{p50:>14}{p99:>14}{p999:>14}{max:>14}");
     }
-    if let Some(why) = missing(&report.latency_ns) {
+    if let Some(why) = missing(report) {
         let _ = writeln!(text, "\n–: {why}");
+    }
+    if let Some(withheld) = &report.withheld {
+        let _ = writeln!(text, "\n{withheld}");
     }
     if let Some(error) = &report.first_error {
         let _ = writeln!(text, "\nfirst failure: {error}");
@@ -187,13 +190,19 @@ fn table(report: &Report) -> String {
 }
 
 /// Why there is a dash where a percentile should be, if there is any latency at all.
-fn missing(latency: &Summary) -> Option<String> {
+fn missing(report: &Report) -> Option<String> {
+    missing_of(&report.latency_ns, report.withheld.is_some())
+}
+
+/// The 99.9th percentile has a line of its own where it is withheld.
+fn missing_of(latency: &Summary, withheld: bool) -> Option<String> {
     latency.max?;
     let per_mille =
         [("p50", latency.p50, 500), ("p99", latency.p99, 10), ("p99.9", latency.p999, 1)];
-    let missing = per_mille.iter().filter(|(_, value, _)| value.is_none());
+    let lacks = |above: u32| !(above == 1 && withheld);
+    let missing = per_mille.iter().filter(|(_, value, above)| value.is_none() && lacks(*above));
     let needs = missing.map(|(name, _, above)| {
-        format!("{name} takes {} good answers", SAMPLES_ABOVE_MIN * 1_000 / above)
+        format!("{name} takes {} good answers", SAMPLES_ABOVE_MIN * 1_000 / u64::from(*above))
     });
     let needs: Vec<String> = needs.collect();
     let rule =
@@ -211,12 +220,18 @@ mod tests {
 
     #[test]
     fn a_dash_has_its_reason() {
-        assert_eq!(missing(&latency(Some(1), Some(1), Some(1))), None);
-        assert_eq!(missing(&latency(None, None, None)), None, "nothing was measured at all");
+        assert_eq!(missing_of(&latency(Some(1), Some(1), Some(1)), false), None);
+        assert_eq!(
+            missing_of(&latency(None, None, None), false),
+            None,
+            "nothing was measured at all"
+        );
         let rule = "with fewer than 10 samples above it a percentile is chance; ";
-        let of = |p99| missing(&latency(p99, None, Some(1))).expect("p99.9 is missing");
+        let of = |p99| missing_of(&latency(p99, None, Some(1)), false).expect("p99.9 is missing");
         assert_eq!(of(Some(1)), format!("{rule}p99.9 takes 10000 good answers"));
         let both = "p99 takes 1000 good answers, p99.9 takes 10000 good answers";
         assert_eq!(of(None), format!("{rule}{both}"));
+        // Which has a reason of its own, on a line of its own.
+        assert_eq!(missing_of(&latency(Some(1), None, Some(1)), true), None);
     }
 }
