@@ -8,7 +8,7 @@
 //! To count instructions, run it under callgrind and collect inside of the kernel only:
 //!
 //! ```text
-//! valgrind --tool=callgrind --toggle-collect='*Scheduler*handle*' pair psq 2 0 20000
+//! valgrind --tool=callgrind --toggle-collect='*::Scheduler>::handle' pair psq 2 0 20000
 //! ```
 //!
 //! What 20000 queries cost more than 10000, divided by 10000, is the cost of a query: the
