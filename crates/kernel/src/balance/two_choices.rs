@@ -22,10 +22,10 @@ impl Pick for TwoChoices {
         rng: &mut Rng,
     ) -> Option<ServerId> {
         let one = levels.uniform(rng, avoid)?;
-        // Drawn without replacement where nobody else is to be avoided; a retry that must avoid
-        // two servers already may draw the same one twice.
+        // Drawn without replacement, but for what must avoid two servers already: that may draw the
+        // same one twice.
         let others = match avoid.0 {
-            [first, None] => Avoid([first, Some(one)]),
+            [first, None] | [None, first] => Avoid([first, Some(one)]),
             both => Avoid(both),
         };
         let two = levels.uniform(rng, others).unwrap_or(one);

@@ -24,6 +24,8 @@ pub(crate) struct CopyState {
     pub(crate) stopping: bool,
     /// Nobody wants its answer; its drain time-out runs.
     pub(crate) given_up: bool,
+    /// It ran past its attempt time-out.
+    pub(crate) late: bool,
     /// It has an entry in [`super::Core::patience`].
     pub(crate) timed: bool,
 }
@@ -50,6 +52,7 @@ impl CopyState {
         next: NONE,
         stopping: false,
         given_up: false,
+        late: false,
         timed: false,
     };
 
@@ -86,6 +89,7 @@ impl Copies {
             next,
             stopping: false,
             given_up: false,
+            late: false,
             timed: false,
         };
         Some(CopyId { serial, slot })

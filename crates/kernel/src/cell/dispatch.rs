@@ -1,7 +1,7 @@
 //! How queries get their copies: from the queue and after a failure. On arrival: see `hot.rs`.
 
 use super::Cell;
-use super::copies::Stage;
+use super::copies::{QueryState, Stage};
 use super::servers::Health;
 use crate::action::{Action, FailReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
@@ -63,23 +63,39 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         true
     }
 
+    /// A waiting query gets its copy, if it is not too late.
+    #[inline(always)]
+    fn serve(&mut self, query: QueryId, server: ServerId) {
+        let QueryState { deadline, retries, group, .. } = self.core.queries[query.index()];
+        if deadline <= self.core.now {
+            return self.expire(query);
+        }
+        self.core.dequeue(query);
+        let why = if retries > 0 { StartReason::Retry } else { StartReason::Queue };
+        self.start_primary(query, server, why);
+        if H::HEDGES {
+            self.core.look_for_spare(group);
+        }
+    }
+
+    /// The time of a waiting query is up.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn expire(&mut self, query: QueryId) {
+        if self.core.queries[query.index()].failed.is_some() {
+            // It was served, if badly; a retry was all that it waited for.
+            self.fail(query, FailReason::CopyFailed);
+        } else {
+            self.shed(query, ShedReason::Expired);
+        }
+    }
+
     /// A server may have room: for whom?
     pub(super) fn fill(&mut self, server: ServerId) {
         while self.core.has_room(server)
             && let Some(query) = self.core.next_waiting(server)
         {
-            self.core.dequeue(query);
-            let state = &self.core.queries[query.index()];
-            if state.deadline <= self.core.now {
-                self.shed(query, ShedReason::Expired);
-                continue;
-            }
-            let (retries, group) = (state.retries, state.group);
-            let why = if retries > 0 { StartReason::Retry } else { StartReason::Queue };
-            self.start_primary(query, server, why);
-            if H::HEDGES {
-                self.core.look_for_spare(group);
-            }
+            self.serve(query, server);
         }
         if H::HEDGES {
             self.core.spare.push(server);
@@ -111,18 +127,31 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if !allowed || others == 0 || core.budget < 1.0 || state.deadline <= core.now {
             return self.fail(query, FailReason::CopyFailed);
         }
-        core.budget -= 1.0;
-        core.queries[query.index()].retries += 1;
-        if core.groups[group.index()].waiting == 0 && core.freed.is_empty() {
-            match core.choose(&mut self.pick, query) {
-                Some(server) => self.start_primary(query, server, StartReason::Retry),
-                None => self.wait(query),
+        self.send_again(query);
+    }
+
+    /// A retry goes where the balance would send it, but overtakes nobody.
+    fn send_again(&mut self, query: QueryId) {
+        let seq = self.core.queries[query.index()].seq;
+        while let Some(server) = self.core.choose(&mut self.pick, query) {
+            let first = self.core.next_waiting(server);
+            match first.filter(|&other| self.core.queries[other.index()].seq < seq) {
+                Some(older) => self.serve(older, server),
+                None => {
+                    self.core.count_retry(query);
+                    return self.start_primary(query, server, StartReason::Retry);
+                }
             }
-        } else {
-            // Others wait, perhaps for longer: stand in line, then see who may go where.
-            core.freed.extend(core.groups[group.index()].levels(&core.servers).available());
-            self.wait(query);
         }
+        // Whatever has room is of no use to this query. Others make room in the queue by taking it.
+        while let Some(server) = self.core.freed.pop() {
+            self.fill(server);
+        }
+        if !self.core.has_queue_room(query) {
+            return self.fail(query, FailReason::CopyFailed);
+        }
+        self.core.count_retry(query);
+        self.wait(query);
     }
 
     pub(super) fn fail(&mut self, query: QueryId, why: FailReason) {

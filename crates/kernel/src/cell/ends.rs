@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
 use super::servers::Health;
-use crate::action::{Action, EjectReason, FailReason, ShedReason, StopReason};
+use crate::action::{Action, EjectReason, FailReason, StopReason};
 use crate::balance::Pick;
 use crate::config::Limits;
 use crate::hedge::Hedge;
@@ -293,6 +293,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             } else {
                 self.copy_failed(slot);
                 self.give_up(slot);
+                self.core.copies.get_mut(slot).late = true;
             }
             late.push((copy.server, silent));
         }
@@ -311,7 +312,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     fn expired(&mut self, query: QueryId) {
         if self.core.queries[query.index()].stage == Stage::Waiting {
-            self.shed(query, ShedReason::Expired);
+            self.expire(query);
         } else {
             self.fail(query, FailReason::Timeout);
         }

@@ -170,7 +170,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };
-        let CopyState { server, query, stopping, .. } = *state;
+        let CopyState { server, query, stopping, late, .. } = *state;
         if query != NONE && outcome == Outcome::Good {
             self.answer(QueryId(query), copy);
         } else if query != NONE {
@@ -183,6 +183,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             Outcome::Local => {}
             // A copy that we cut off looks like a reset: that is not the server's failure.
             Outcome::Reset if stopping => {}
+            // Counted when it ran out of time.
+            _ if late => {}
             _ => self.count_failure(server),
         }
         self.settle()

@@ -195,6 +195,18 @@ impl Core {
         true
     }
 
+    /// May one more query wait where this one would?
+    pub(crate) fn has_queue_room(&self, query: QueryId) -> bool {
+        let group = self.queries[query.index()].group;
+        self.groups[group.index()].waiting < self.limits.queue
+    }
+
+    /// A query is sent again: the budget pays for it.
+    pub(crate) fn count_retry(&mut self, query: QueryId) {
+        self.budget -= 1.0;
+        self.queries[query.index()].retries += 1;
+    }
+
     /// Puts a query into its group's queue, by age; false when the queue is full.
     pub(crate) fn enqueue(&mut self, query: QueryId) -> bool {
         let QueryState { group, seq, .. } = self.queries[query.index()];
@@ -279,6 +291,15 @@ impl Core {
             }
         }
         oldest.map(|(_, query)| QueryId(query))
+    }
+
+    /// Does a query of the group wait that this server of its may serve, if it had room?
+    #[must_use]
+    pub fn is_wanted(&self, server: ServerId, group: GroupId) -> bool {
+        let alone = self.groups[group.index()].up == 1;
+        let may_go = |query: QueryId| self.queries[query.index()].avoid() != Some(server);
+        self.servers[server.index()].health == Health::Up
+            && self.waiting_in(group).any(|query| alone || may_go(query))
     }
 
     /// The waiting queries of a group, oldest first.

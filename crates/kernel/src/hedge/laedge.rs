@@ -25,7 +25,7 @@ use super::Hedge;
 use super::predictor::{Predictor, Victim};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
-use crate::cell::Core;
+use crate::cell::{CopyView, Core};
 use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId, ServerId};
 use crate::time::Timestamp;
@@ -76,20 +76,30 @@ impl<R: Predictor> Laedge<R> {
         quiet.filter_map(oldest).min().map(|(_, query)| QueryId(query))
     }
 
-    /// Stops one copy of the pair that saves most; false when there is no pair.
-    fn break_pair(&mut self, core: &mut Core, group: GroupId) -> bool {
-        let Some((_, query)) = self.pairs.first(group.index()) else { return false };
-        let query = QueryId(query);
+    /// Which copies of a pair may be stopped for a query that waits: one, or either.
+    fn victims(&self, core: &Core, query: QueryId) -> [Option<CopyView>; 2] {
         let mut copies = core.copies_of(query);
         let (Some(newer), Some(older)) = (copies.next(), copies.next()) else {
             unreachable!("a pair has two copies")
         };
-        drop(copies);
-        let victim = match self.predictor.judge(&older, &newer).victim {
-            Victim::Older => older,
-            Victim::Newer => newer,
-            Victim::Either if core.rng.next_u32() & 1 == 0 => older,
-            Victim::Either => newer,
+        let victim = self.predictor.judge(&older, &newer).victim;
+        let group = core.group_of(query);
+        let either = [(older, Victim::Newer), (newer, Victim::Older)];
+        either.map(|(copy, other)| {
+            (victim != other && core.is_wanted(copy.server, group)).then_some(copy)
+        })
+    }
+
+    /// Stops one copy of the pair that saves most; false when there is none whose slot is of use.
+    fn break_pair(&mut self, core: &mut Core, group: GroupId) -> bool {
+        let of_use = |pair: u32| self.victims(core, QueryId(pair)).iter().any(Option::is_some);
+        let Some((_, query)) = self.pairs.first_where(group.index(), of_use) else { return false };
+        let query = QueryId(query);
+        let victim = match self.victims(core, query) {
+            [Some(older), Some(_)] if core.rng.next_u32() & 1 == 0 => older,
+            [_, Some(newer)] => newer,
+            [Some(older), None] => older,
+            [None, None] => unreachable!("just found"),
         };
         core.stop(victim.id, StopReason::Preemption);
         self.recount(core, query);

@@ -283,6 +283,7 @@ impl Model {
                     assert!(!(older && self.suits(server, o)), "first come, first served");
                 }
                 if why == StartReason::Retry {
+                    self.check_balance(server, state);
                     let state = self.queries.get_mut(&query).expect("live");
                     state.retries += 1;
                     assert!(state.may_retry && state.retries <= u32::from(self.limits.retries));
@@ -328,10 +329,12 @@ impl Model {
     fn shed(&mut self, query: QueryId, why: ShedReason) {
         let state = &self.queries[&query];
         assert!(self.waits(query), "a running query is not shed");
+        assert_eq!(state.avoid, None, "a query that was served has failed if it ends so");
         match why {
             ShedReason::QueueFull => {
                 let others = self.waiting(state.group).len() as u32 - 1;
                 assert!(others >= self.limits.queue, "there was room in the queue");
+                assert!(!self.could_run(state), "a server had room");
             }
             ShedReason::Expired => assert!(state.deadline <= self.now),
         }

@@ -54,10 +54,10 @@ impl Model {
             return;
         }
         if held < self.gate(server) {
-            for (&id, query) in &self.queries {
-                let idle = self.waits(id) && self.suits(server, query);
-                assert!(!idle, "{server:?} has room while {id:?} waits for it");
-            }
+            assert!(
+                !self.is_wanted(server, |_| true),
+                "{server:?} has room while a query waits for it"
+            );
         }
         let slots = self.topology.servers[server.index()].slots;
         if self.is_laedge() && held < slots.min(self.gate(server)) {
@@ -65,6 +65,37 @@ impl Model {
                 assert!(!self.wants_copy(server, id, query), "{server:?} idles beside {id:?}");
             }
         }
+    }
+
+    /// Is there a server that could start this query now?
+    pub fn could_run(&self, query: &super::Query) -> bool {
+        let mut group = self.topology.groups[query.group.index()].iter();
+        group.any(|&s| self.suits(s, query) && self.outstanding(s) < self.gate(s))
+    }
+
+    /// How loaded a server is among unequal ones: the one with the most idle slots, or the shortest
+    /// queue, is least loaded.
+    fn load(&self, server: ServerId) -> i64 {
+        let slots = i64::from(self.topology.servers[server.index()].slots);
+        i64::from(self.outstanding(server)) - slots
+    }
+
+    /// A query is sent again: to the server that the balance prefers?
+    pub fn check_balance(&self, server: ServerId, query: &super::Query) {
+        use Policy::{Bounded, LaedgeBounded, LeastOutstanding, PerShardQueue};
+        let least = matches!(self.policy, Bounded(_) | LaedgeBounded(_))
+            || matches!(self.policy, LeastOutstanding | PerShardQueue | Policy::Laedge(_));
+        for &other in &self.topology.groups[query.group.index()] {
+            let room = self.outstanding(other) < self.gate(other);
+            let better = room && self.suits(other, query) && self.load(other) < self.load(server);
+            assert!(!(least && better), "a retry goes to {server:?} rather than {other:?}");
+        }
+    }
+
+    /// Does such a query wait that the server may serve, if it had room?
+    fn is_wanted(&self, server: ServerId, by: impl Fn(&super::Query) -> bool) -> bool {
+        let mut queries = self.queries.iter().filter(|(_, query)| by(query));
+        queries.any(|(&id, query)| self.waits(id) && self.suits(server, query))
     }
 
     /// Could an idle server run a second copy of this query?
@@ -92,7 +123,9 @@ impl Model {
                 let living = self.attached(id).filter(|(_, copy)| !copy.stopping).count();
                 let may = query.may_duplicate && query.deadline > self.now;
                 let pair = query.group == group && may && living == 2;
-                assert!(!pair, "{id:?} keeps two copies while a query waits");
+                let wanted = |at| self.is_wanted(at, |other| other.group == group);
+                let of_use = self.attached(id).all(|(_, copy)| wanted(copy.server));
+                assert!(!(pair && of_use), "{id:?} keeps two copies while a query waits");
             }
         }
     }

@@ -1,0 +1,148 @@
+//! A query whose copy failed is sent again where the balance would send a new one, and ends as one
+//! that was served.
+
+mod referee;
+
+use curtail_kernel::{
+    Action, CopyId, Event, FailReason, Limits, Outcome, Policy, QueryId, Role, ServerId,
+    StartReason, Timestamp, Topology,
+};
+use referee::World;
+
+fn plenty() -> Limits {
+    Limits { retry_reserve: 1_000, eject_after: 0, ..Limits::default() }
+}
+
+#[test]
+fn the_retries_of_a_server_that_crashed_are_spread() {
+    for replicas in [5, 12] {
+        let topology = Topology::replicated(replicas, 1);
+        for (policy, most) in [(Policy::LeastOutstanding, 1), (Policy::TwoChoices, 6)] {
+            let mut w = World::new(policy, &topology, plenty(), 1);
+            for _ in 0..16 * replicas {
+                w.arrive(0, 0);
+            }
+            assert!(w.on(0).len() > 12);
+            for copy in w.on(0) {
+                w.finish(1, copy, Outcome::Reset);
+            }
+            let held: Vec<usize> = (1..replicas).map(|s| w.on(s).len()).collect();
+            let spread = held.iter().max().unwrap() - held.iter().min().unwrap();
+            assert!(spread <= most, "{policy}: {held:?}");
+            assert_eq!(held.iter().sum::<usize>(), 16 * replicas as usize, "all were sent again");
+        }
+    }
+}
+
+#[test]
+fn two_choices_retries_choose_among_two() {
+    // Server 0 fails all it gets; of the others, one is far more loaded than the other.
+    let mut w = World::new(Policy::TwoChoices, &Topology::replicated(3, 1), plenty(), 1);
+    w.feed(0, Event::ServerDraining { server: ServerId(1) });
+    w.feed(0, Event::ServerDraining { server: ServerId(0) });
+    for _ in 0..100 {
+        w.arrive(0, 0);
+    }
+    w.feed(1, Event::ServerUp { server: ServerId(0) });
+    w.feed(1, Event::ServerDraining { server: ServerId(2) });
+    for _ in 0..50 {
+        w.arrive(1, 0);
+    }
+    w.feed(2, Event::ServerUp { server: ServerId(1) });
+    w.feed(2, Event::ServerUp { server: ServerId(2) });
+    for copy in w.on(0) {
+        w.finish(3, copy, Outcome::Reset);
+    }
+    assert_eq!([w.on(1).len(), w.on(2).len()], [50, 100], "the lesser of both, every time");
+}
+
+/// A query on a server of its own and another server that is idle: nothing may wait.
+#[test]
+fn without_a_queue_an_idle_server_still_takes_a_retry() {
+    let limits = Limits { queue: 0, ..plenty() };
+    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), limits, 1);
+    let query = w.arrive(0, 0);
+    let (first, server) = only_copy(&w, query);
+    let other = ServerId(1 - server.0);
+    let actions = w.finish(1, first, Outcome::Bad);
+    let (role, why) = (Role::Primary, StartReason::Retry);
+    let sent = |a: &Action| {
+        matches!(*a, Action::Start { query: q, server, role: r, why: w, .. }
+        if (q, server, r, w) == (query, other, role, why))
+    };
+    assert!(matches!(actions, [action] if sent(action)), "{actions:?}");
+    w.drain(2);
+}
+
+fn only_copy(w: &World, query: QueryId) -> (CopyId, ServerId) {
+    let mut copies = w.model.attached(query).map(|(id, copy)| (*id, copy.server));
+    (copies.next().expect("it runs"), copies.next()).0
+}
+
+/// Two servers of one slot, both busy, and a queue of one that is full.
+fn crowded(limits: Limits) -> (World, QueryId, QueryId) {
+    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), limits, 1);
+    let fails = w.arrive(0, 0);
+    w.arrive(0, 0);
+    let waits = w.arrive(0, 0);
+    (w, fails, waits)
+}
+
+#[test]
+fn the_slot_of_a_failed_copy_makes_room_in_the_queue_for_its_retry() {
+    let (mut w, fails, waits) = crowded(Limits { queue: 1, ..plenty() });
+    let (copy, server) = only_copy(&w, fails);
+    w.finish(1, copy, Outcome::Bad);
+    assert_eq!(only_copy(&w, waits).1, server, "it may go where the other failed");
+    assert!(w.model.waits(fails) && w.model.queries.contains_key(&fails), "{:?}", w.actions);
+    w.drain(2);
+}
+
+#[test]
+fn a_retry_that_finds_no_room_costs_nothing_and_is_a_failure() {
+    let (mut w, fails, _) = crowded(Limits { queue: 1, ..plenty() });
+    let (copy, server) = only_copy(&w, fails);
+    w.feed(1, Event::ServerDraining { server });
+    let budget = w.cell.core().retry_budget();
+    let failed = Action::Fail { query: fails, why: FailReason::CopyFailed, copy: Some(copy) };
+    assert_eq!(w.finish(2, copy, Outcome::Bad), [failed]);
+    assert!((w.cell.core().retry_budget() - budget).abs() < 1e-9);
+}
+
+#[test]
+fn a_retry_that_waited_too_long_is_a_failure() {
+    let (mut w, fails, _) = crowded(Limits { queue: 2, timeout_ns: 100, ..plenty() });
+    let (copy, _) = only_copy(&w, fails);
+    w.finish(1, copy, Outcome::Bad);
+    assert!(w.model.waits(fails), "for the other server");
+    let actions = w.feed(100, Event::Tick);
+    let failed = Action::Fail { query: fails, why: FailReason::CopyFailed, copy: Some(copy) };
+    assert!(actions.contains(&failed), "{actions:?}");
+    assert_eq!(w.model.now, Timestamp(100));
+}
+
+#[test]
+fn an_older_query_that_waits_is_served_before_a_retry() {
+    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(3, 1), plenty(), 1);
+    let queries: Vec<QueryId> = (0..3).map(|_| w.arrive(0, 0)).collect();
+    // The oldest fails and waits; the youngest fails next: its server is for the oldest.
+    let (copy, first) = only_copy(&w, queries[0]);
+    w.finish(1, copy, Outcome::Bad);
+    assert!(w.model.waits(queries[0]) && w.on(first.0).is_empty());
+    let (copy, last) = only_copy(&w, queries[2]);
+    w.finish(2, copy, Outcome::Bad);
+    assert_eq!(only_copy(&w, queries[0]).1, last);
+    assert_eq!(only_copy(&w, queries[2]).1, first);
+    w.drain(3);
+}
+
+#[test]
+fn a_copy_is_one_failure_however_it_ends() {
+    let limits = Limits { attempt_timeout_ns: 10, eject_after: 2, ..plenty() };
+    let mut w = World::new(Policy::LeastOutstanding, &Topology::replicated(2, 1), limits, 1);
+    let query = w.arrive(0, 0);
+    let (copy, server) = only_copy(&w, query);
+    w.feed(10, Event::Tick);
+    w.finish(11, copy, Outcome::Bad);
+    assert!(w.cell.core().server(server).up, "it failed one query once");
+}
