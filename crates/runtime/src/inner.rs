@@ -117,6 +117,18 @@ impl<T: Transport> Inner<T> {
         self.handle(state, now, &Event::Abandoned { query }, None);
     }
 
+    /// Feeds an event about a server's health; was it up, and is it now?
+    pub(crate) fn feed_health(&self, server: ServerId, event: &Event) -> (bool, bool) {
+        let mut state = self.lock();
+        let before = state.kernel.core().server(server).up;
+        let mut effects = Effects::default();
+        self.decide(&mut state, self.clock.now(), event, None, &mut effects);
+        let after = state.kernel.core().server(server).up;
+        drop(state);
+        self.carry_out(effects);
+        (before, after)
+    }
+
     /// Feeds an event that is not about a copy.
     pub(crate) fn feed(&self, event: &Event) {
         let state = self.lock();
@@ -325,6 +337,8 @@ impl<T: Transport> Inner<T> {
         if let Some(at) = self.clock.instant(next)
             && state.wakes.add(next)
         {
+            // Whoever drops a reply may do so outside of any runtime.
+            let _runtime = self.runtime.enter();
             self.timers.wake(at, Weak::clone(&self.me) as Weak<dyn Due>);
         }
     }

@@ -89,6 +89,22 @@ impl Transport for Hangs {
     }
 }
 
+/// Tokio's timers are tasks, too.
+#[test]
+fn a_reply_may_be_dropped_outside_of_the_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limits = Limits { attempt_timeout_ns: 1_000_000_000, ..Limits::default() };
+    let limits = Limits { drain_timeout_ns: 1_000_000, ..limits };
+    let (cell, reply) = runtime.block_on(async {
+        let cell = cell("psq", 1, limits, Hangs);
+        let reply = cell.query(Query::new(()));
+        tokio::task::yield_now().await;
+        (cell, reply)
+    });
+    drop(reply);
+    assert_eq!(cell.live_queries(), 0);
+}
+
 #[test]
 fn a_runtime_that_shuts_down_ends_however_many_wait() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,81 +1,16 @@
 //! The HTTP transport against raw sockets: servers that answer well, badly, half, twice or never.
 
-use std::net::SocketAddr;
+mod servers;
+
 use std::time::Duration;
 
-use curtail_kernel::{GroupId, Limits, Policy, ServerId, Topology, rng};
-use curtail_runtime::http::{Body, Health, Http, Request, Settings, watch};
-use curtail_runtime::{Cell, Failure, Observer, ProbeFailure, Query, QueryError, TakenOut, Timers};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use curtail_kernel::{GroupId, Limits, ServerId};
+use curtail_runtime::http::{Body, Health, Settings, watch};
+use curtail_runtime::{Failure, QueryError};
+use servers::{HELLO, cell, cell_with, get, idle, read_request, say, server};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-
-/// A server that reads a request and hands the connection to a script, which may go on with it.
-async fn server<F, Fut>(script: F) -> (SocketAddr, mpsc::Receiver<usize>)
-where
-    F: Fn(TcpStream, usize) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Option<TcpStream>> + Send,
-{
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (seen, requests) = mpsc::channel(64);
-    tokio::spawn(async move {
-        let script = std::sync::Arc::new(script);
-        for connection in 0.. {
-            let Ok((mut stream, _)) = listener.accept().await else { return };
-            let (seen, script) = (seen.clone(), script.clone());
-            tokio::spawn(async move {
-                while read_request(&mut stream).await {
-                    let _ = seen.try_send(connection);
-                    match script(stream, connection).await {
-                        Some(same) => stream = same,
-                        None => return,
-                    }
-                }
-            });
-        }
-    });
-    (address, requests)
-}
-
-async fn read_request(stream: &mut TcpStream) -> bool {
-    let mut request = Vec::new();
-    while !request.ends_with(b"\r\n\r\n") {
-        match stream.read_u8().await {
-            Ok(byte) => request.push(byte),
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-async fn say(mut stream: TcpStream, text: &str) -> Option<TcpStream> {
-    stream.write_all(text.as_bytes()).await.ok()?;
-    Some(stream)
-}
-
-fn cell(addresses: &[SocketAddr], limits: Limits) -> Cell<Http> {
-    cell_with(addresses, limits, Settings::default())
-}
-
-fn cell_with(addresses: &[SocketAddr], limits: Limits, settings: Settings) -> Cell<Http> {
-    let topology = Topology::replicated(addresses.len() as u32, 1);
-    let kernel = Policy::PerShardQueue.build(&topology, limits, rng(1)).unwrap();
-    let transport = Http::new(addresses.iter().copied(), settings);
-    Cell::new(kernel, transport, Timers::precise())
-}
-
-fn get() -> Query<Request> {
-    Query::new(Request::new("GET", "/", [("host", "x")], b"", true).unwrap())
-}
-
-async fn idle(cell: &Cell<Http>) {
-    while cell.look(|core| core.server(ServerId(0)).outstanding > 0) {
-        tokio::task::yield_now().await;
-    }
-}
-
-const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 #[tokio::test]
 async fn connections_are_kept_and_used_again() {
@@ -262,23 +197,6 @@ async fn a_server_that_stops_listening_finishes_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_no_probes_loses_what_nobody_waits_for() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let limits = Limits { attempt_timeout_ns: 1_000_000, ..Limits::default() };
-    let cell = cell(&[address], limits);
-    assert!(matches!(cell.query(get()).await, Err(QueryError::Timeout)));
-    assert_eq!(cell.look(|core| core.server(ServerId(0)).outstanding), 1, "it may be at work");
-    let patience = Duration::from_millis(2);
-    let health = Health { interval: patience, timeout: patience, ..Health::default() };
-    let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
-    idle(&cell).await;
-    assert!(!cell.look(|core| core.server(ServerId(0)).up));
-    watching.abort();
-    drop(listener);
-}
-
-#[tokio::test]
 async fn servers_that_hang_are_told_from_those_that_fail() {
     let (address, _requests) = server(|mut stream, _| async move {
         let _ = stream.read_u8().await;
@@ -306,77 +224,44 @@ async fn nobody_listens() {
     assert!(down && lucky, "the first refusal takes it down");
 }
 
+/// What a server sees of a copy that is given up: who goes on after a mere close would work for
+/// nobody, in a slot that somebody else was given.
 #[tokio::test]
-async fn probes_bring_a_server_back_and_take_it_down() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let cell = cell(&[address], Limits::default());
-    let health = Health { interval: Duration::from_millis(2), ..Health::default() };
-    let up = || cell.look(|core| core.server(ServerId(0)).up);
-    let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
-    while up() {
-        tokio::task::yield_now().await;
-    }
-    let listener = TcpListener::bind(address).await.unwrap();
-    tokio::spawn(async move {
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            read_request(&mut stream).await;
-            let _ = stream.write_all(HELLO.as_bytes()).await;
-        }
-    });
-    while !up() {
-        tokio::task::yield_now().await;
-    }
-    watching.abort();
-}
-
-/// Writes down who was taken out and who returned.
-struct Book(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
-
-impl Observer for Book {
-    fn taken_out(&self, server: ServerId, why: TakenOut) {
-        self.0.lock().unwrap().push(format!("{} out: {why:?}", server.0));
-    }
-
-    fn returned(&self, server: ServerId) {
-        self.0.lock().unwrap().push(format!("{} back", server.0));
+async fn a_copy_that_is_told_to_stop_resets_its_connection() {
+    for answered in ["", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe"] {
+        let (saw, mut seen) = mpsc::channel(1);
+        let (address, mut requests) = server(move |stream, _| {
+            let saw = saw.clone();
+            async move {
+                let mut stream = say(stream, answered).await?;
+                let _ = saw.send(stream.read_u8().await.map_err(|error| error.kind())).await;
+                None
+            }
+        })
+        .await;
+        let cell = cell(&[address], Limits { cancel: true, ..Limits::default() });
+        let reply = cell.query(get());
+        requests.recv().await.unwrap();
+        drop(reply);
+        assert_eq!(seen.recv().await, Some(Err(std::io::ErrorKind::ConnectionReset)));
+        idle(&cell).await;
     }
 }
 
 #[tokio::test]
-async fn whoever_watches_hears_why_a_server_was_taken_out() {
-    let ill = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let state = ill.clone();
+async fn a_connection_that_carries_nothing_is_closed_and_not_reset() {
+    let (saw, mut seen) = mpsc::channel(1);
     let (address, _requests) = server(move |stream, _| {
-        let ill = state.load(std::sync::atomic::Ordering::Relaxed);
-        let status = if ill { "503 Later" } else { "404 No such page" };
-        let text = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-        async move { say(stream, &text).await }
+        let saw = saw.clone();
+        async move {
+            let mut stream = say(stream, HELLO).await?;
+            let _ = saw.send(stream.read_u8().await.map_err(|error| error.kind())).await;
+            None
+        }
     })
     .await;
-    let kernel = Policy::PerShardQueue
-        .build(&Topology::replicated(1, 1), Limits::default(), rng(1))
-        .unwrap();
-    let transport = Http::new([address], Settings::default());
-    let written = std::sync::Arc::default();
-    let book = Book(std::sync::Arc::clone(&written));
-    let cell = Cell::observed(kernel, transport, Timers::precise(), book);
-    let health = Health { interval: Duration::from_millis(2), ..Health::default() };
-    let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
-    let lines = |count: usize| {
-        let written = std::sync::Arc::clone(&written);
-        async move {
-            while written.lock().unwrap().len() < count {
-                tokio::task::yield_now().await;
-            }
-        }
-    };
-    lines(1).await;
-    ill.store(false, std::sync::atomic::Ordering::Relaxed);
-    lines(2).await;
-    watching.abort();
-    let out = format!("0 out: {:?}", TakenOut::Probes(ProbeFailure::Status(503)));
-    assert_eq!(*written.lock().unwrap(), [out.as_str(), "0 back"]);
+    let cell = cell(&[address], Limits::default());
+    cell.query(get()).await.unwrap();
+    cell.server_draining(ServerId(0));
+    assert_eq!(seen.recv().await, Some(Err(std::io::ErrorKind::UnexpectedEof)));
 }

@@ -167,6 +167,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             && self.transport.is_sent()
     }
 
+    /// True if no request is under way: its answer has ended, or none was sent.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle)
+    }
+
     /// True if bytes followed the end of the last answer: the server answered twice, or does not
     /// know the length of its own answers.
     pub fn has_surplus(&self) -> bool {

@@ -72,7 +72,7 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
                     failures.saturating_add(1)
                 };
                 if failures >= FAILURES {
-                    take_out(&cell, server, up, why);
+                    take_out(&cell, server, why);
                 }
             }
             Found::Nothing => {}
@@ -84,10 +84,8 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
 /// stopped listening in order to finish what it has, or be too busy for a probe. The others hold
 /// slots of a machine that does not even answer probes; they are lost, or it could not be used when
 /// it returns.
-fn take_out(cell: &Cell<Http>, server: ServerId, up: bool, why: ProbeFailure) {
-    if up {
-        cell.fails_probes(server, why);
-    }
+fn take_out(cell: &Cell<Http>, server: ServerId, why: ProbeFailure) {
+    cell.fails_probes(server, why);
     let (holds, awaited) =
         cell.look(|core| (core.server(server).outstanding > 0, core.is_awaited(server)));
     if holds && !awaited {

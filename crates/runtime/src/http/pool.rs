@@ -5,8 +5,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use curtail_http1::Limits;
 use curtail_http1::client::Connection;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -14,7 +16,41 @@ use tokio::time::{Instant, timeout};
 use super::Settings;
 use crate::transport::Failure;
 
-pub(super) type Stream = Connection<TcpStream>;
+/// A connection to a server.
+///
+/// Dropped inside of an answer it is reset. A server may take a mere close for the end of what its
+/// client sends, and go on: but its slot is given away as soon as a copy is told to stop.
+#[derive(Debug)]
+pub(super) struct Stream(Connection<TcpStream>);
+
+impl Stream {
+    pub(super) fn new(stream: TcpStream, limits: Limits) -> Self {
+        Self(Connection::new(stream, limits))
+    }
+}
+
+impl Deref for Stream {
+    type Target = Connection<TcpStream>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Stream {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.0.is_idle() {
+            // Where it fails, the connection is gone already.
+            let _ = self.0.stream().set_zero_linger();
+        }
+    }
+}
 
 /// The connections to one server. Clones share them.
 #[derive(Clone, Debug)]
@@ -73,7 +109,7 @@ impl Pool {
             Ok(Ok(stream)) => {
                 // Without it small requests wait for acknowledgments.
                 let _ = stream.set_nodelay(true);
-                Ok(Connection::new(stream, self.settings.limits))
+                Ok(Stream::new(stream, self.settings.limits))
             }
             Ok(Err(error)) => Err(failure(&error)),
             Err(_) => Err(Failure::Reset),
@@ -99,15 +135,16 @@ impl Pool {
 
 /// Why there is no connection.
 pub(super) fn failure(error: &io::Error) -> Failure {
-    use io::ErrorKind::{
-        ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, TimedOut,
-    };
+    use io::ErrorKind::{AddrInUse, AddrNotAvailable, ConnectionRefused, OutOfMemory};
+    /// No descriptors, in the system or the process; no buffers, on Linux and on BSDs.
+    const SCARCE: [i32; 4] = [23, 24, 105, 55];
     match error.kind() {
         ConnectionRefused => Failure::Refused,
+        // No port left.
+        AddrInUse | AddrNotAvailable | OutOfMemory => Failure::Local,
+        _ if error.raw_os_error().is_some_and(|code| SCARCE.contains(&code)) => Failure::Local,
         // The way to it, perhaps for a moment only: it takes more than one to take a server out.
-        ConnectionReset | HostUnreachable | NetworkUnreachable | TimedOut => Failure::Reset,
-        // Out of descriptors, ports, memory.
-        _ => Failure::Local,
+        _ => Failure::Reset,
     }
 }
 
@@ -129,5 +166,13 @@ mod tests {
     fn a_lack_of_descriptors_is_our_own() {
         const EMFILE: i32 = 24;
         assert_eq!(failure(&io::Error::from_raw_os_error(EMFILE)), Failure::Local);
+    }
+
+    /// Else a server that is fenced off would be the idlest of all, for ever.
+    #[test]
+    fn a_way_that_is_closed_is_a_failure_of_the_server() {
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::InvalidInput] {
+            assert_eq!(failure(&kind.into()), Failure::Reset);
+        }
     }
 }

@@ -107,7 +107,6 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Weak};
 
-    use curtail_http1::client::Connection;
     use curtail_kernel::CopyId;
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::{TcpListener, TcpStream};
@@ -139,7 +138,7 @@ mod tests {
         });
         let settings = Settings::default();
         let stream = TcpStream::connect(address).await.unwrap();
-        let mut stream = Connection::new(stream, settings.limits);
+        let mut stream = Stream::new(stream, settings.limits);
         stream.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", false).await.unwrap();
         let heard = Arc::new(Heard::default());
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
