@@ -41,7 +41,7 @@ impl Default for Limits {
             chunk_line_bytes: 256,
             chunk_extension_bytes: 16 << 10,
             trailer_bytes: 8 << 10,
-            linger_bytes: 64 << 10,
+            linger_bytes: 16 << 20,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Default for Timeouts {
             head: Duration::from_secs(10),
             body: Duration::from_secs(30),
             write: Duration::from_secs(30),
-            linger: Duration::from_secs(1),
+            linger: Duration::from_secs(2),
         }
     }
 }

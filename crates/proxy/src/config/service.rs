@@ -132,10 +132,10 @@ fn timeouts(
     let first_of = |spans: [&Option<Given<Span>>; 2]| {
         spans.into_iter().flatten().next().map_or(at.clone(), Given::span)
     };
-    if whole < attempt {
+    if whole <= attempt {
         let at = first_of([&raw.attempt_timeout, &raw.timeout]);
         let wrong = format!(
-            "the request's timeout ({whole:?}) is shorter than attempt_timeout ({attempt:?}), so that a copy that hangs is never retried"
+            "the request's timeout ({whole:?}) is no longer than attempt_timeout ({attempt:?}), so that a copy that hangs is never retried"
         );
         report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
     }
