@@ -146,6 +146,9 @@ pub enum LoadError {
         /// What the system says.
         source: io::Error,
     },
+    /// The run was given up before it began.
+    #[error("interrupted while the host was being resolved")]
+    Interrupted,
     /// The thread that keeps the time could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

@@ -95,7 +95,12 @@ pub async fn run(
 ) -> Result<Report, LoadError> {
     plan.check()?;
     let schedule = plan.schedule()?;
-    let addresses = resolve(&plan.target).await?;
+    tokio::pin!(cancel);
+    let addresses = tokio::select! {
+        addresses = resolve(&plan.target) => addresses?,
+        // Resolving may take half a minute, and nothing has been measured.
+        () = &mut cancel => return Err(LoadError::Interrupted),
+    };
     let (dispatcher, mailboxes) = Dispatcher::new(plan.connections, plan.backlog);
     let dispatcher = Arc::new(dispatcher);
     let shared = Arc::new(Shared {
@@ -126,7 +131,7 @@ pub async fn run(
         progress,
         on_answer,
     };
-    let end = collector.collect(cancel, outcomes, finish).await;
+    let end = collector.collect(&mut cancel, outcomes, finish).await;
     // Before the last tally, so that nothing is added to it.
     drop(pacer);
     Ok(collector.report(end))

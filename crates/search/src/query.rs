@@ -57,7 +57,7 @@ pub enum QueryError {
     /// A required clause has no word that could be found.
     #[error(
         "column {column}: {clause:?} is required but has no word that is indexed (letters and \
-         digits, at most 40 bytes); leave it out"
+         digits, fewer than 40 bytes); leave it out"
     )]
     NothingRequired {
         /// Where the clause starts, in characters from 1.

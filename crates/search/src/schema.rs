@@ -7,8 +7,8 @@ use tantivy::tokenizer::{
     LowerCaser, RemoveLongFilter, SimpleTokenizer, TextAnalyzer, TokenizerManager,
 };
 
-/// Words longer than this many bytes (base64, hashes) are not indexed.
-const MAX_WORD_BYTES: usize = 40;
+/// Words of so many bytes or more (base64, hashes) are not indexed, as by tantivy's own default.
+const WORD_BYTES_LIMIT: usize = 40;
 
 /// The name under which a shard's `meta.json` knows [`analyzer`].
 const ANALYZER: &str = "curtail";
@@ -52,7 +52,7 @@ impl Fields {
 /// documents go through the same one. No stemming: it would make the corpus's language matter.
 pub(crate) fn analyzer() -> TextAnalyzer {
     TextAnalyzer::builder(SimpleTokenizer::default())
-        .filter(RemoveLongFilter::limit(MAX_WORD_BYTES))
+        .filter(RemoveLongFilter::limit(WORD_BYTES_LIMIT))
         .filter(LowerCaser)
         .build()
 }
@@ -73,4 +73,16 @@ pub(crate) fn words(analyzer: &mut TextAnalyzer, text: &str) -> Vec<(usize, Stri
         words.push((token.position, std::mem::take(&mut token.text)));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_word_is_as_long_as_errors_say() {
+        let (longest, monster) = ("a".repeat(WORD_BYTES_LIMIT - 1), "b".repeat(WORD_BYTES_LIMIT));
+        let found = words(&mut analyzer(), &format!("{longest} {monster} c"));
+        assert_eq!(found, [(0, longest), (2, "c".to_owned())]);
+    }
 }
