@@ -103,18 +103,22 @@ fn plan(args: &Args) -> Result<Plan, Stop> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let plan = plan(args)?;
     let runtime = crate::runtime()?;
-    let report = runtime.block_on(async {
-        let mut signals =
-            Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+    let measured = runtime.block_on(async {
+        let mut signals = Termination::listen_at_terminal()
+            .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
         let bar = progress::spinner();
         let told = |at: &Snapshot| bar.set_message(line(at));
         let report = curtail_load::run(&plan, signals.next(), told, |_| {}).await;
         bar.finish_and_clear();
         report.map_err(|error| match error {
             LoadError::Thread(_) => Stop::Lacking(error.to_string()),
+            LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
             LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
         })
-    })?;
+    });
+    // The system may still be looking for a host that nobody waits for any more.
+    runtime.shutdown_background();
+    let report = measured?;
     if args.json {
         // The document is for programs. In the table, people read it anyway.
         if let Some(warning) = report.warning() {

@@ -61,8 +61,12 @@ fn signal(to: &Child, signal: Signal) {
 }
 
 /// Interrupts it; what it said.
-fn interrupt(mut demo: Child) -> String {
-    signal(&demo, Signal::INT);
+fn interrupt(demo: Child) -> String {
+    end(demo, Signal::INT)
+}
+
+fn end(mut demo: Child, by: Signal) -> String {
+    signal(&demo, by);
     assert_eq!(wait(&mut demo), Some(130));
     std::io::read_to_string(demo.stderr.take().expect("stderr is piped")).expect("text")
 }
@@ -79,7 +83,8 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
             .iter()
             .any(|(_, line)| line.contains(" root ") && line.contains("laedge"))
     });
-    interrupt(running);
+    // Its terminal is closed.
+    end(running, Signal::HUP);
     until("every leaf is gone", || mentioning(&path).is_empty());
     let results = fs::read_to_string(out.join("results.json")).expect("what there is");
     assert!(results.contains("\"partial\": true"), "{results}");

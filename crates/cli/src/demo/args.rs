@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use curtail_dist::Spec;
-use curtail_kernel::{Policy, duration};
+use curtail_kernel::{Limits, Policy, Topology, duration, rng};
 use curtail_search::leaf_server::Hiccup;
 
 use super::findings::same_load;
@@ -150,7 +150,7 @@ impl Args {
     }
 
     fn loads(&self) -> Result<Vec<f64>, Stop> {
-        let loads = match (&self.loads[..], self.quick) {
+        let mut loads = match (&self.loads[..], self.quick) {
             ([], false) => vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
             ([], true) => vec![0.2, 0.4, 0.6],
             (given, _) => given.to_vec(),
@@ -162,6 +162,8 @@ impl Args {
         if let Some((load, _)) = twice(&loads, |a, b| same_load(*a, *b)) {
             return bad(format!("--loads {load} is there twice; give each load once"));
         }
+        // What is found is told from the lowest on, and drawn from left to right.
+        loads.sort_by(f64::total_cmp);
         Ok(loads)
     }
 
@@ -184,6 +186,12 @@ impl Args {
                     "--policies idealized: it knows the future, so only the simulator has it";
                 return Err(Stop::BadInput(text.into()));
             }
+            // The root would find out, but not before the first policy has been measured.
+            let topology = Topology::replicated(self.replicas, self.slots);
+            let limits = Limits { cancel: true, ..Limits::default() };
+            policy
+                .build(&topology, limits, rng(0))
+                .map_err(|error| Stop::BadInput(format!("--policies {name}: {error}")))?;
             Ok((name, policy))
         });
         let policies: Vec<(String, Policy)> = policies.collect::<Result<_, _>>()?;
@@ -310,7 +318,21 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Demo {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn loads_are_told_from_the_lowest_on() {
+        let demo = Demo::try_parse_from(["demo", "--loads", "0.6,0.2,0.4"]).expect("good");
+        assert_eq!(demo.args.loads().expect("good"), [0.2, 0.4, 0.6]);
+    }
 
     #[test]
     fn a_shell_reads_a_word_as_it_was() {

@@ -42,8 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 /// measured by then is kept.
 async fn measured(plan: &Plan) -> Result<(Results, Option<Stop>), Stop> {
     let start = Instant::now();
-    let mut signals =
-        Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+    let mut signals = Termination::listen_at_terminal()
+        .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
     let built = index::build(plan, &mut signals).await?;
     let mut results = results(plan, &built);
     let work = async {
@@ -103,8 +103,17 @@ fn finish(args: &Args, out: &Path, mut results: Results) -> Result<ExitCode, Sto
     let page = out.join("report.html");
     results.report = Some(page.display().to_string());
     write(&page, &report::render(&results))?;
-    if let Some(picture) = report::picture(&results) {
-        write(&out.join("p99.svg"), &picture)?;
+    let file = out.join("p99.svg");
+    match report::picture(&results) {
+        Some(picture) => write(&file, &picture)?,
+        // One of an earlier run would be taken for this one's.
+        None => match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let file = file.display();
+                return Err(Stop::Lacking(format!("{file}: cannot be removed: {error}")));
+            }
+            _ => {}
+        },
     }
     let json = crate::json(&results)?;
     write(&out.join("results.json"), &json)?;

@@ -18,11 +18,17 @@ enum Version {
     Two,
 }
 
+/// The names of the leaves' groups, before the number of the process.
+const PREFIX: &str = "curtail-demo-";
+
 /// The groups of the leaves; they are removed when this is dropped.
 pub(super) struct Throttle {
     version: Version,
     /// The group that this process is in, and that leaves go back to.
     own: PathBuf,
+    /// Where the leaves' groups are. In version 2 a group with processes of its own, such as ours,
+    /// has none below it that share the CPU, but for the first of all.
+    parent: PathBuf,
     quota_us: u64,
     groups: Vec<(PathBuf, u32)>,
 }
@@ -30,19 +36,24 @@ pub(super) struct Throttle {
 impl Throttle {
     /// `share`: of one core, in (0, 1].
     pub(super) fn new(share: f64) -> Result<Self, Stop> {
-        let (version, own) = own_group().ok_or_else(|| {
+        let (version, mount, own) = own_group().ok_or_else(|| {
             Stop::Lacking("--throttle: this system has no control groups for the CPU".into())
         })?;
         let quota_us = ((share * PERIOD_US as f64) as u64).max(1_000);
-        Ok(Self { version, own, quota_us, groups: Vec::new() })
+        let parent = match version {
+            Version::One => own.clone(),
+            Version::Two => mount.to_owned(),
+        };
+        sweep(&parent);
+        Ok(Self { version, own, parent, quota_us, groups: Vec::new() })
     }
 
     /// Puts a process into a group of its own.
     pub(super) fn add(&mut self, process: u32) -> Result<(), Stop> {
-        let group = self.own.join(format!("curtail-demo-{process}"));
+        let group = self.parent.join(format!("{PREFIX}{process}"));
         self.limit(&group, process).map_err(|(path, error)| {
             let path = path.display();
-            let text = format!("--throttle: {path}: {error}; it takes root, or a delegated group");
+            let text = format!("--throttle: {path}: {error}; it takes root outside of a container");
             Stop::Lacking(text)
         })
     }
@@ -50,7 +61,7 @@ impl Throttle {
     fn limit(&mut self, group: &Path, process: u32) -> Result<(), (PathBuf, io::Error)> {
         let write = |path: PathBuf, text: String| fs::write(&path, text).map_err(|e| (path, e));
         if self.version == Version::Two {
-            write(self.own.join("cgroup.subtree_control"), "+cpu".into())?;
+            write(self.parent.join("cgroup.subtree_control"), "+cpu".into())?;
         }
         fs::create_dir(group).map_err(|error| (group.to_owned(), error))?;
         self.groups.push((group.to_owned(), process));
@@ -78,16 +89,26 @@ impl Drop for Throttle {
     }
 }
 
-/// The group of this process that has the CPU's controller.
-fn own_group() -> Option<(Version, PathBuf)> {
+/// Removes what a demo left behind that was killed. A group with processes in it stays.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// The group of this process that has the CPU's controller, below its mount.
+fn own_group() -> Option<(Version, &'static Path, PathBuf)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (version, path) = find(&groups)?;
     let mount = match version {
         Version::One => "/sys/fs/cgroup/cpu",
         Version::Two => "/sys/fs/cgroup",
     };
-    let own = Path::new(mount).join(path.trim_start_matches('/'));
-    own.join("cgroup.procs").exists().then_some((version, own))
+    let mount = Path::new(mount);
+    let own = mount.join(path.trim_start_matches('/'));
+    own.join("cgroup.procs").exists().then_some((version, mount, own))
 }
 
 /// In `/proc/self/cgroup`: lines of `NUMBER:CONTROLLERS:PATH`, without controllers for version 2.
@@ -107,6 +128,17 @@ fn find(groups: &str) -> Option<(Version, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_groups_of_earlier_demos_are_swept() {
+        let parent = tempfile::tempdir().expect("a folder");
+        for name in ["curtail-demo-1", "curtail-demo-2/busy", "other"] {
+            fs::create_dir_all(parent.path().join(name)).expect("a folder");
+        }
+        sweep(parent.path());
+        let left = |name: &str| parent.path().join(name).exists();
+        assert!(!left("curtail-demo-1") && left("curtail-demo-2") && left("other"));
+    }
 
     #[test]
     fn the_controller_is_found_in_both_hierarchies() {

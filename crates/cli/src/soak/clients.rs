@@ -52,7 +52,11 @@ pub(super) struct Clients {
 impl Clients {
     /// Waits for the last answers.
     pub(super) async fn finish(self) -> Counts {
-        let _ = self.task.await;
+        if let Err(error) = self.task.await
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
         self.tally.counts()
     }
 }

@@ -72,8 +72,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         let text = format!("--minutes {:?}: give a number above 0, up to 10000", args.minutes);
         return Err(Stop::BadInput(text));
     }
-    if !(args.rate > 0.0 && args.rate <= 100_000.0) {
-        let text = format!("--rate {:?}: give a number above 0, up to 100000", args.rate);
+    if !(0.01..=100_000.0).contains(&args.rate) {
+        let text = format!("--rate {:?}: give requests per second from 0.01 to 100000", args.rate);
         return Err(Stop::BadInput(text));
     }
     let outcome = crate::runtime()?.block_on(soak(args))?;
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 }
 
 async fn soak(args: &Args) -> Result<Outcome, Stop> {
-    let mut signals =
-        Termination::listen().map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+    let mut signals = Termination::listen_at_terminal()
+        .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
     // Dropping the work kills every process that it started.
     tokio::select! {
         outcome = faults(args) => outcome,

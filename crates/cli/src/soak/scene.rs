@@ -7,7 +7,7 @@ use std::time::Duration;
 use curtail_kernel::Policy;
 use curtail_search::{Corpus, ShardedIndex, sample_queries};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::child::Process;
 use crate::exit::Stop;
@@ -17,6 +17,9 @@ const REPLICAS: u32 = 2;
 
 /// How long the proxy may take to come to rest: its drain time-out, and some probes.
 const REST: Duration = Duration::from_secs(20);
+
+/// How long the proxy may take to say how it is.
+const STATUS: Duration = Duration::from_secs(2);
 
 pub(super) struct Scene {
     /// Holds the index and the configuration.
@@ -85,9 +88,11 @@ impl Scene {
     pub(super) async fn settle(&self) -> Option<String> {
         let start = Instant::now();
         loop {
-            let busy = match status(self.admin).await {
-                Ok(status) => restless(&status)?,
-                Err(why) => why,
+            // A proxy that is stuck takes connections, but says nothing.
+            let busy = match timeout(STATUS, status(self.admin)).await {
+                Ok(Ok(status)) => restless(&status)?,
+                Ok(Err(why)) => why,
+                Err(_) => format!("no status within {STATUS:?}"),
             };
             if start.elapsed() > REST {
                 return Some(busy);
