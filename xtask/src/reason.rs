@@ -6,19 +6,27 @@
 pub(crate) enum Reason {
     /// The generator sent requests late: it says nothing about who was to answer them.
     FellBehind,
+    /// Requests were sent late, for those before them kept all connections busy: the server was slow.
+    Crowded,
     /// Requests were not answered well and in time.
     FellShort,
+    /// Too many requests have no good answer, and so no latency.
+    LeftOut,
     /// Requests were not sent, for none of the earlier ones came to an end.
     Dropped,
     Other,
 }
 
 /// What the sentences begin with.
-const BEGINNINGS: [(&str, Reason); 3] = [
+const BEGINNINGS: [(&str, Reason); 4] = [
     ("fell behind: ", Reason::FellBehind),
     ("fell short: ", Reason::FellShort),
+    ("left out: ", Reason::LeftOut),
     ("dropped: ", Reason::Dropped),
 ];
+
+/// How a sentence about a generator that fell behind ends where the server kept it waiting.
+const CROWDED: &str = " connections busy: use more";
 
 /// Requests that no server was there for: whoever it was has not become slow, but ended.
 const GONE: [&str; 3] =
@@ -27,7 +35,11 @@ const GONE: [&str; 3] =
 impl Reason {
     pub(crate) fn of(sentence: &str) -> Self {
         let mut known = BEGINNINGS.iter().filter(|(beginning, _)| sentence.starts_with(beginning));
-        known.next().map_or(Self::Other, |(_, reason)| *reason)
+        match known.next() {
+            Some((_, Self::FellBehind)) if sentence.ends_with(CROWDED) => Self::Crowded,
+            Some((_, reason)) => *reason,
+            None => Self::Other,
+        }
     }
 }
 
@@ -59,6 +71,10 @@ mod tests {
         for (beginning, reason) in BEGINNINGS {
             assert_eq!(told(reason), 1, "a sentence must begin with {beginning:?}: {texts:?}");
         }
+        assert_eq!(texts.iter().filter(|text| text.ends_with(CROWDED)).count(), 1, "{texts:?}");
+        let crowded = "fell behind: 140 of 3000 requests were sent more than 1 ms after their \
+                       intended times; 130 found all 64 connections busy: use more";
+        assert_eq!(Reason::of(crowded), Reason::Crowded);
         let other = ["nothing measured: ", "interrupted"];
         for other in other {
             let text = texts.iter().find(|text| text.starts_with(other));

@@ -1,11 +1,11 @@
 //! `cargo xtask soak`: the proxy under faults.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::Result;
 
 use crate::cargo::{self, Profile};
+use crate::tied::tied;
 
 /// Those that share the time, if none are named: with and without cancellation, and with every kind
 /// of gate.
@@ -22,7 +22,7 @@ pub(crate) fn run(
     let each = (minutes / policies.len() as f64).to_string();
     let mut passed = true;
     for policy in policies {
-        let mut command = Command::new(&curtail);
+        let mut command = tied(&curtail, None);
         command.args(["soak", "--minutes", &each, "--policy", policy]);
         passed &= cargo::succeeds(&mut command)?;
     }

@@ -64,11 +64,11 @@ pub(super) fn judge(root: &Path) -> Result<Vec<Finding>> {
     let start = Instant::now();
     let mut command = Command::new(clone.0.join(".ci/run"));
     // What the outer cargo tells this program must not change the inner one's mind.
-    command.env_clear().envs(
-        std::env::vars_os().filter(|(name, _)| {
-            !name.to_string_lossy().starts_with("CARGO_") || name == "CARGO_HOME"
-        }),
-    );
+    command.env_clear().envs(std::env::vars_os().filter(|(name, _)| {
+        let name = name.to_string_lossy();
+        let ours = name.starts_with("CARGO_") || name.starts_with("CURTAIL_");
+        !ours || name == "CARGO_HOME"
+    }));
     let mut skipped = Vec::new();
     let green = cargo::followed(&mut command, |line| {
         let step = ci::skipped(line);

@@ -246,6 +246,12 @@ mod tests {
         // Behind its schedule is the generator: the p99 has to show the collapse.
         assert!(judged(30.0, BEHIND).1 && !judged(29.0, BEHIND).1);
         assert!(!judged(99.0, "interrupted: partial results").1);
+        // Errors are told twice: they make the rate fall short, and they have no latency.
+        let errors = unsound(results(7.0, 20.0), "naive", 4, SHORT);
+        let left_out = "left out: 111 of 1050 requests have no good answer, 111 without an answer \
+                        in time; the percentiles are of the others";
+        let errors = with(errors, "naive", 4, "invalid_because", json!([SHORT, left_out]));
+        assert!(collapse(&errors).expect("a figure").1);
         let gone = "fell short: 0 of 9 requests were answered well and in time, 9 without a \
                     connection";
         assert!(!judged(99.0, gone).1);

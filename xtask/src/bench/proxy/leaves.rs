@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
@@ -72,7 +71,7 @@ fn index(curtail: &Path, folder: &Path) -> Result<PathBuf> {
         fs::write(&path, text).with_context(|| format!("cannot write {path:?}"))?;
     }
     let out = folder.join("demo");
-    let mut demo = Command::new(curtail);
+    let mut demo = tied(curtail, None);
     demo.args(["demo", "--json", "--shards", "1", "--loads", "0.1", "--policies", "psq"]);
     demo.args(["--requests", "1", "--corpus"]).arg(corpus).arg("--out").arg(&out);
     cargo::output(&mut demo).context("no index")?;

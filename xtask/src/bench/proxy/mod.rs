@@ -65,6 +65,8 @@ pub(crate) struct Args {
 /// What all runs share.
 struct Bench {
     args: Args,
+    /// What the figures are of. Others who use the machine show in them.
+    machine: String,
     curtail: PathBuf,
     /// Configurations, logs, the index.
     folder: PathBuf,
@@ -81,8 +83,14 @@ pub(crate) fn run(root: &Path, args: Args) -> Result<bool> {
     let curtail = cargo::curtail(root, cargo::Profile::Release)?;
     let folder = cargo::target_folder(root)?.join("bench-proxy");
     std::fs::create_dir_all(&folder).with_context(|| format!("no folder {folder:?}"))?;
-    let mut bench =
-        Bench { args, curtail: curtail.clone(), folder, proxies: Vec::new(), skipped: Vec::new() };
+    let mut bench = Bench {
+        args,
+        machine: machine(),
+        curtail: curtail.clone(),
+        folder,
+        proxies: Vec::new(),
+        skipped: Vec::new(),
+    };
     bench.proxies.push(Found::ours(curtail));
     let mut peers = bench.args.peers.clone();
     peers.dedup();
@@ -94,7 +102,7 @@ pub(crate) fn run(root: &Path, args: Args) -> Result<bool> {
         }
     }
     anyhow::ensure!(bench.proxies.len() > 1, "no peer is installed; --install gets them");
-    bench.tell(&bench.machine());
+    bench.tell(&bench.machine);
     for found in &bench.proxies {
         bench.tell(&format!("{}: {}", found.kind.name(), found.version));
     }
@@ -116,21 +124,13 @@ impl Bench {
         self.skipped.push(what.to_owned());
     }
 
-    /// What the figures are of. Others who use the machine show in them.
-    fn machine(&self) -> String {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let load = load.split(' ').next().unwrap_or("?");
-        format!("{cores} cores, load average {load} before the start")
-    }
-
     /// What the JSON document begins with.
     fn document(&self) -> Value {
         let versions = self.proxies.iter().map(|found| {
             json!({"proxy": found.kind.name(), "version": found.version, "setup": found.kind.setup()})
         });
         json!({
-            "machine": self.machine(),
+            "machine": self.machine,
             "seed": self.args.seed,
             "proxies": versions.collect::<Vec<_>>(),
             "skipped": self.skipped,
@@ -142,4 +142,12 @@ impl Bench {
         let first = round as usize % self.proxies.len();
         self.proxies[first..].iter().chain(&self.proxies[..first])
     }
+}
+
+/// The machine, before anything is measured.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?");
+    format!("{cores} cores, load average {load} before the start")
 }

@@ -102,6 +102,11 @@ impl Round {
         some(Fate::Failed) || !some(Fate::Lagged)
     }
 
+    /// It counts, and this proxy has something to show in it.
+    pub(super) fn is_of(&self, proxy: &str) -> bool {
+        self.counts() && self.run(proxy).is_some_and(|run| run.fate() != Fate::Lagged)
+    }
+
     pub(super) fn run(&self, proxy: &str) -> Option<&Run> {
         self.runs.iter().find(|run| run.proxy == proxy)
     }
@@ -151,9 +156,15 @@ pub(super) mod tests {
     fn only_a_generator_that_fell_behind_is_bad_luck() {
         assert_eq!(round([1.0; 3]).runs[0].fate(), Fate::Good);
         assert_eq!(fate(&[BEHIND]), Fate::Lagged);
-        for reasons in
-            [&[SHORT][..], &[BEHIND, SHORT], &["nothing measured: there is no good answer"], &[]]
-        {
+        let stalled = "fell behind: 140 of 3000 requests were sent more than 1 ms after their \
+                       intended times; 130 found all 64 connections busy: use more";
+        for reasons in [
+            &[SHORT][..],
+            &[stalled],
+            &[BEHIND, SHORT],
+            &["nothing measured: there is no good answer"],
+            &[],
+        ] {
             assert_eq!(fate(reasons), Fate::Failed, "{reasons:?}");
         }
         let mut few = round([1.0; 3]);
@@ -170,5 +181,6 @@ pub(super) mod tests {
         let mut both = invalid([1.0; 3], "fast", &[SHORT]);
         (both.runs[0].valid, both.runs[0].invalid_because) = (false, vec![BEHIND.into()]);
         assert!(both.counts());
+        assert!(!both.is_of("ours") && both.is_of("fast") && both.is_of("slow"));
     }
 }

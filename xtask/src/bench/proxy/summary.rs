@@ -48,6 +48,8 @@ pub(super) struct Summary<'a> {
     wanted: u32,
     rounds: usize,
     failures: Vec<Failure<'a>>,
+    /// Peers that failed in half of the rounds or more: what they did answer shows little.
+    silent: Vec<&'a str>,
     /// Why rounds do not count, one text for each.
     discarded: Vec<String>,
 }
@@ -90,6 +92,9 @@ impl<'a> Summary<'a> {
         let peers = peers.iter().filter_map(|&peer| Some((peer, spread(peer, p99)?)));
         let (better, best) = peers.min_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
         let failures = failures(names, rounds);
+        let mostly_good = |peer: &str| {
+            2 * used.iter().filter(|round| of(round, peer, p99).is_some()).count() > used.len()
+        };
         let line = |&proxy: &&'a str| {
             let p99_ms = spread(proxy, p99)?;
             let ratio = |round: &&Round| Some(of(round, proxy, p99)? / of(round, better, p99)?);
@@ -113,14 +118,15 @@ impl<'a> Summary<'a> {
             counting: if none { 0 } else { used.iter().filter(good).count() },
             wanted,
             rounds: rounds.len(),
+            silent: names[1..].iter().copied().filter(|&peer| !mostly_good(peer)).collect(),
             failures,
             discarded: discarded(rounds),
         })
     }
 
-    /// Whether there are enough rounds that count.
+    /// Whether there are enough rounds that count, and of every peer.
     fn sound(&self) -> bool {
-        self.counting >= self.wanted as usize
+        self.counting >= self.wanted as usize && self.silent.is_empty()
     }
 
     fn failure(&self) -> Option<&Failure<'a>> {
@@ -154,12 +160,17 @@ impl<'a> Summary<'a> {
             (true, false) => "is broken",
             (false, _) => "cannot be judged",
         };
-        let rounds = match (self.sound(), counting) {
+        let enough = *counting >= *wanted as usize;
+        let rounds = match (enough, counting) {
             (true, _) => format!("over {counting} rounds"),
             (false, 0) => format!("in no round that counts of {wanted}, so over all of them"),
             (false, _) => format!("over the {counting} rounds that count, of {wanted}"),
         };
-        format!("{bound}: {verdict}, {ratio} {rounds}")
+        let silent = match self.silent.as_slice() {
+            [] => String::new(),
+            peers => format!("; without enough good rounds of {}", peers.join(" and ")),
+        };
+        format!("{bound}: {verdict}, {ratio} {rounds}{silent}")
     }
 
     /// What else there is to know: peers that failed, and rounds that were made up for.
@@ -291,10 +302,13 @@ mod tests {
         assert_eq!(failed, [0, 0, 1]);
         let note = format!("fast FAILED in 1 of 3 rounds ({SHORT}), left out of its figures");
         assert_eq!(marked.notes(), [note]);
-        // Who always failed is nobody to be compared with, nor is there anybody in the end.
+        // Who mostly failed is nobody to be compared with, nor is who is left the better peer.
         let gone = summary(&rounds[1..2], 1);
-        assert!(gone.holds() && gone.verdict().contains("0.500 × slow's"), "{}", gone.verdict());
+        let text =
+            "cannot be judged, 0.500 × slow's over 1 rounds; without enough good rounds of fast";
+        assert!(!gone.holds() && gone.verdict().ends_with(text), "{}", gone.verdict());
         assert_eq!(gone.lines.len(), 2);
+        assert!(!summary(&rounds[..2], 2).holds(), "half is not most");
         let mut silent = invalid([1.0; 3], "fast", &[SHORT]);
         silent.runs[1].p99_ms = None;
         assert!(Summary::of(&NAMES, &[silent], 1).is_none());
