@@ -45,7 +45,9 @@ fn texts(folder: &Path) -> String {
 }
 
 fn demo(corpus: &str, out: &Path, requests: u32) -> Child {
-    Command::new(CURTAIL)
+    // Tests that run under `nohup` would hand on that it ignores SIGHUP.
+    Command::new("env")
+        .args(["--default-signal=HUP", CURTAIL])
         .args(["demo", "--corpus", corpus, "--out", &out.display().to_string(), "--json"])
         .args(["--loads", "0.2", "--policies", "psq,laedge", "--requests", &requests.to_string()])
         .args(["--shards", "2", "--pause", "20:50ms"])
