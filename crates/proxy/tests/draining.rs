@@ -144,3 +144,15 @@ async fn an_idle_proxy_ends_at_once() {
     proxy.drain();
     assert_eq!(proxy.ended().await, 0);
 }
+
+/// Connection pools keep theirs open, and some look at them only when they use them again.
+#[tokio::test]
+async fn clients_that_ask_nothing_hold_nothing_up() {
+    let backend = Backend::says(HELLO).await;
+    let mut proxy = Proxy::listening("drain = \"1s\"", "", &[&backend]).await;
+    let (mut asked, silent) = (proxy.client().await, proxy.client().await);
+    assert_eq!(asked.get("/").await.status, 200);
+    proxy.drain();
+    assert_eq!(proxy.ended().await, 0, "nobody is cut off");
+    drop((asked, silent));
+}

@@ -176,7 +176,7 @@ impl Args {
                 .map(String::from)
                 .to_vec(),
             ([], true) => ["psq", "naive", "laedge"].map(String::from).to_vec(),
-            (given, _) => given.to_vec(),
+            (given, _) => given.iter().map(|name| name.trim().to_owned()).collect(),
         };
         let policies = names.into_iter().map(|name| {
             let policy = Policy::parse(&name, None)

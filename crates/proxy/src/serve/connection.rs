@@ -22,7 +22,8 @@ pub(super) async fn serve(proxy: &Proxy, stream: TcpStream, mut draining: watch:
     loop {
         let served = match next(&mut client, &mut draining).await {
             Ok(Some(head)) => handle(proxy, &mut client, head, (ends, &draining)).await,
-            Ok(None) => break,
+            // Nothing is under way in either direction: there is nobody to wait for.
+            Ok(None) => return,
             Err(error) => Err(Cut::Client(error)),
         };
         match served {
