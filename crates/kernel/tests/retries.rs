@@ -3,9 +3,10 @@
 
 mod referee;
 
+use curtail_kernel::hedge::Cancellation;
 use curtail_kernel::{
-    Action, CopyId, Event, FailReason, Limits, Outcome, Policy, QueryId, Role, ServerId,
-    StartReason, Timestamp, Topology,
+    Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, Outcome, Policy, QueryId, Role,
+    ServerId, StartReason, Timestamp, Topology,
 };
 use referee::World;
 
@@ -145,4 +146,42 @@ fn a_copy_is_one_failure_however_it_ends() {
     w.feed(10, Event::Tick);
     w.finish(11, copy, Outcome::Bad);
     assert!(w.cell.core().server(server).up, "it failed one query once");
+}
+
+/// Of the group's three servers the first has one slot, the second one, the third two.
+#[test]
+fn where_a_retry_expires_every_idle_server_takes_a_duplicate() {
+    let mut topology = Topology::replicated(3, 1);
+    topology.servers[2].slots = 2;
+    let policy = Policy::Laedge(Cancellation::Plain);
+    let mut w = World::new(policy, &topology, plenty(), 1);
+    let only = |w: &mut World, server: u32| {
+        w.feed(0, Event::ServerUp { server: ServerId(server) });
+    };
+    for server in 0..3 {
+        w.feed(0, Event::ServerDraining { server: ServerId(server) });
+    }
+    let once = |w: &mut World, deadline: Timestamp| {
+        let mut arrive = Arrive::new(w.fresh(), GroupId(0));
+        (arrive.may_duplicate, arrive.deadline) = (false, deadline);
+        w.feed(0, Event::Arrive(arrive));
+        arrive.query
+    };
+    only(&mut w, 0);
+    let retried = once(&mut w, Timestamp(10));
+    only(&mut w, 1);
+    let other = once(&mut w, Timestamp::NEVER);
+    only(&mut w, 2);
+    let singles = [w.arrive(0, 0), w.arrive(0, 0)];
+    let (copy, _) = only_copy(&w, retried);
+    w.finish(1, copy, Outcome::Bad);
+    assert!(w.model.waits(retried) && w.on(0).is_empty(), "for another server than the first");
+    // Too late for the one that waits, and nobody has ticked.
+    let (copy, _) = only_copy(&w, other);
+    w.finish(10, copy, Outcome::Good);
+    assert!(!w.model.queries.contains_key(&retried));
+    for single in singles {
+        assert_eq!(w.model.attached(single).count(), 2, "an idle server is beside it");
+    }
+    w.drain(11);
 }

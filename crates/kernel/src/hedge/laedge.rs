@@ -12,7 +12,7 @@
 //! servers up to the gate, duplicates start in idle slots only.
 //!
 //! Cost: O(log n) in the running queries of the group, and O(slots) to pass over those that run on
-//! the idle server itself. Any number of replicas and slots; two copies at most.
+//! the idle server itself, or over pairs whose slots no waiting query may use. Any number of replicas and slots; two copies at most.
 //!
 //! Settled: for more than two replicas, two at random among the idle ones; the oldest query with
 //! one copy is duplicated first; no duplicate of a group's query starts while another query of the

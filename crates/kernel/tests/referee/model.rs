@@ -305,7 +305,14 @@ impl Model {
         state.stopping = true;
         match why {
             StopReason::Cleanup => assert_eq!(state.query, None, "of no use any more"),
-            StopReason::Preemption => assert!(preempts && state.query.is_some()),
+            StopReason::Preemption => {
+                assert!(preempts);
+                let (server, query) =
+                    (state.server, state.query.expect("not of a query that ended"));
+                let group = self.queries[&query].group;
+                let wanted = self.is_wanted(server, |other| other.group == group);
+                assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
+            }
         }
     }
 

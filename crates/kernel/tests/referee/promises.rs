@@ -93,7 +93,7 @@ impl Model {
     }
 
     /// Does such a query wait that the server may serve, if it had room?
-    fn is_wanted(&self, server: ServerId, by: impl Fn(&super::Query) -> bool) -> bool {
+    pub fn is_wanted(&self, server: ServerId, by: impl Fn(&super::Query) -> bool) -> bool {
         let mut queries = self.queries.iter().filter(|(_, query)| by(query));
         queries.any(|(&id, query)| self.waits(id) && self.suits(server, query))
     }
