@@ -132,14 +132,14 @@ impl<T: Transport> Cell<T> {
     /// Its probes failed: the server gets no new copies, those that run go on.
     pub(crate) fn fails_probes(&self, server: ServerId, why: ProbeFailure) {
         // Copies may have failed while the probe was under way.
-        if let (true, false) = self.inner.feed_health(server, &Event::ServerDraining { server }) {
+        if self.inner.feed_about(server, &Event::ServerDraining { server }) {
             self.inner.taken_out(server, TakenOut::Probes(why));
         }
     }
 
     /// A probe succeeded.
     pub(crate) fn passes_probes(&self, server: ServerId) {
-        if let (false, true) = self.inner.feed_health(server, &Event::ServerUp { server }) {
+        if !self.inner.feed_about(server, &Event::ServerUp { server }) {
             self.inner.returned(server);
         }
     }

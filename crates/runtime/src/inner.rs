@@ -117,16 +117,13 @@ impl<T: Transport> Inner<T> {
         self.handle(state, now, &Event::Abandoned { query }, None);
     }
 
-    /// Feeds an event about a server's health; was it up, and is it now?
-    pub(crate) fn feed_health(&self, server: ServerId, event: &Event) -> (bool, bool) {
-        let mut state = self.lock();
-        let before = state.kernel.core().server(server).up;
-        let mut effects = Effects::default();
-        self.decide(&mut state, self.clock.now(), event, None, &mut effects);
-        let after = state.kernel.core().server(server).up;
-        drop(state);
-        self.carry_out(effects);
-        (before, after)
+    /// Feeds an event about a server; was it up until then?
+    pub(crate) fn feed_about(&self, server: ServerId, event: &Event) -> bool {
+        let state = self.lock();
+        let now = self.clock.now();
+        let up = state.kernel.core().server(server).up;
+        self.handle(state, now, event, None);
+        up
     }
 
     /// Feeds an event that is not about a copy.

@@ -2,6 +2,7 @@
 
 mod servers;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use curtail_kernel::{GroupId, Limits, ServerId};
@@ -224,21 +225,30 @@ async fn nobody_listens() {
     assert!(down && lucky, "the first refusal takes it down");
 }
 
-/// What a server sees of a copy that is given up: who goes on after a mere close would work for
-/// nobody, in a slot that somebody else was given.
+/// What a server sees of its client after it has said something.
+type Seen = mpsc::Receiver<Result<u8, std::io::ErrorKind>>;
+
+/// A server that says something and then looks whether its client is still there.
+async fn watchful(says: &'static str) -> (SocketAddr, mpsc::Receiver<usize>, Seen) {
+    let (saw, seen) = mpsc::channel(1);
+    let (address, requests) = server(move |stream, _| {
+        let saw = saw.clone();
+        async move {
+            let mut stream = say(stream, says).await?;
+            let _ = saw.send(stream.read_u8().await.map_err(|error| error.kind())).await;
+            None
+        }
+    })
+    .await;
+    (address, requests, seen)
+}
+
+/// A server that goes on after a mere close would work for nobody, in a slot that somebody else was
+/// given.
 #[tokio::test]
 async fn a_copy_that_is_told_to_stop_resets_its_connection() {
     for answered in ["", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe"] {
-        let (saw, mut seen) = mpsc::channel(1);
-        let (address, mut requests) = server(move |stream, _| {
-            let saw = saw.clone();
-            async move {
-                let mut stream = say(stream, answered).await?;
-                let _ = saw.send(stream.read_u8().await.map_err(|error| error.kind())).await;
-                None
-            }
-        })
-        .await;
+        let (address, mut requests, mut seen) = watchful(answered).await;
         let cell = cell(&[address], Limits { cancel: true, ..Limits::default() });
         let reply = cell.query(get());
         requests.recv().await.unwrap();
@@ -250,16 +260,7 @@ async fn a_copy_that_is_told_to_stop_resets_its_connection() {
 
 #[tokio::test]
 async fn a_connection_that_carries_nothing_is_closed_and_not_reset() {
-    let (saw, mut seen) = mpsc::channel(1);
-    let (address, _requests) = server(move |stream, _| {
-        let saw = saw.clone();
-        async move {
-            let mut stream = say(stream, HELLO).await?;
-            let _ = saw.send(stream.read_u8().await.map_err(|error| error.kind())).await;
-            None
-        }
-    })
-    .await;
+    let (address, _requests, mut seen) = watchful(HELLO).await;
     let cell = cell(&[address], Limits::default());
     cell.query(get()).await.unwrap();
     cell.server_draining(ServerId(0));
