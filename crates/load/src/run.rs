@@ -97,6 +97,7 @@ pub async fn run(
     let schedule = plan.schedule()?;
     tokio::pin!(cancel);
     let addresses = tokio::select! {
+        biased;
         addresses = resolve(&plan.target) => addresses?,
         // Resolving may take half a minute, and nothing has been measured.
         () = &mut cancel => return Err(LoadError::Interrupted),
