@@ -78,6 +78,8 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
     let path = out.display().to_string();
+    fs::create_dir(&out).expect("a folder");
+    fs::write(out.join("p99.svg"), "of an earlier run").expect("a file");
     // A cell takes three seconds.
     let running = demo(&texts, &out, 400);
     until("the second cell begins", || {
@@ -91,6 +93,7 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     let results = fs::read_to_string(out.join("results.json")).expect("what there is");
     assert!(results.contains("\"partial\": true"), "{results}");
     assert!(out.join("report.html").exists());
+    assert!(!out.join("p99.svg").exists(), "with so few requests it has no such figure");
 }
 
 #[test]

@@ -124,9 +124,14 @@ impl<'a> Summary<'a> {
         })
     }
 
-    /// Whether there are enough rounds that count, and of every peer.
+    /// Whether there are enough rounds that count.
+    fn enough(&self) -> bool {
+        self.counting >= self.wanted as usize
+    }
+
+    /// Whether that is so, and for every peer.
     fn sound(&self) -> bool {
-        self.counting >= self.wanted as usize && self.silent.is_empty()
+        self.enough() && self.silent.is_empty()
     }
 
     fn failure(&self) -> Option<&Failure<'a>> {
@@ -160,8 +165,7 @@ impl<'a> Summary<'a> {
             (true, false) => "is broken",
             (false, _) => "cannot be judged",
         };
-        let enough = *counting >= *wanted as usize;
-        let rounds = match (enough, counting) {
+        let rounds = match (self.enough(), counting) {
             (true, _) => format!("over {counting} rounds"),
             (false, 0) => format!("in no round that counts of {wanted}, so over all of them"),
             (false, _) => format!("over the {counting} rounds that count, of {wanted}"),
