@@ -1,0 +1,148 @@
+//! The names of policies: how a person writes them, and how they are printed.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use super::Policy;
+use crate::config::Topology;
+use crate::duration;
+use crate::hedge::Cancellation;
+
+/// A policy that does not exist, or not in this form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError(String);
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for PolicyError {}
+
+impl Policy {
+    /// The forms of every policy, for help and error texts.
+    pub const FORMS: &[&str] = &[
+        "random",
+        "round-robin",
+        "least-outstanding",
+        "two-choices",
+        "bounded:N",
+        "psq",
+        "naive",
+        "delayed:D[:cc]",
+        "laedge",
+        "laedge:cc",
+        "laedge:cc+pc",
+        "laedge+bounded:N",
+        "idealized",
+    ];
+
+    /// Parses a policy. A delay without a unit counts in multiples of `unit_ns`, where one is given.
+    ///
+    /// # Errors
+    /// Says what is wrong and which policies there are.
+    pub fn parse(text: &str, unit_ns: Option<u64>) -> Result<Self, PolicyError> {
+        let (name, rest) = text.split_once(':').map_or((text, None), |(n, r)| (n, Some(r)));
+        match (name, rest) {
+            ("random", None) => Ok(Self::Random),
+            ("round-robin", None) => Ok(Self::RoundRobin),
+            ("least-outstanding", None) => Ok(Self::LeastOutstanding),
+            ("two-choices", None) => Ok(Self::TwoChoices),
+            ("psq", None) => Ok(Self::PerShardQueue),
+            ("naive", None) => Ok(Self::Naive),
+            ("idealized", None) => Ok(Self::Idealized),
+            ("laedge", None) => Ok(Self::Laedge(Cancellation::Plain)),
+            ("laedge", Some("cc")) => Ok(Self::Laedge(Cancellation::Cleanup)),
+            ("laedge", Some("cc+pc")) => Ok(Self::Laedge(Cancellation::Preemptive)),
+            ("bounded", Some(n)) => Ok(Self::Bounded(bound(text, n)?)),
+            ("laedge+bounded", Some(n)) => Ok(Self::LaedgeBounded(bound(text, n)?)),
+            ("delayed", Some(rest)) => {
+                let (delay, cleanup) =
+                    rest.strip_suffix(":cc").map_or((rest, false), |delay| (delay, true));
+                Ok(Self::Delayed { delay_ns: span(text, delay, unit_ns)?, cleanup })
+            }
+            _ => Err(unknown(text)),
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random => f.write_str("random"),
+            Self::RoundRobin => f.write_str("round-robin"),
+            Self::LeastOutstanding => f.write_str("least-outstanding"),
+            Self::TwoChoices => f.write_str("two-choices"),
+            Self::Bounded(n) => write!(f, "bounded:{n}"),
+            Self::PerShardQueue => f.write_str("psq"),
+            Self::Naive => f.write_str("naive"),
+            Self::Delayed { delay_ns, cleanup } => {
+                let cleanup = if *cleanup { ":cc" } else { "" };
+                write!(f, "delayed:{}{cleanup}", duration::format(*delay_ns))
+            }
+            Self::Laedge(Cancellation::Plain) => f.write_str("laedge"),
+            Self::Laedge(Cancellation::Cleanup) => f.write_str("laedge:cc"),
+            Self::Laedge(Cancellation::Preemptive) => f.write_str("laedge:cc+pc"),
+            Self::LaedgeBounded(n) => write!(f, "laedge+bounded:{n}"),
+            Self::Idealized => f.write_str("idealized"),
+        }
+    }
+}
+
+fn unknown(text: &str) -> PolicyError {
+    PolicyError(format!("unknown policy {text:?}; use one of {}", Policy::FORMS.join(", ")))
+}
+
+fn bound(text: &str, n: &str) -> Result<u32, PolicyError> {
+    let range = 1..=Topology::MAX_GATE;
+    n.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| {
+        let most = Topology::MAX_GATE;
+        PolicyError(format!(
+            "policy {text:?}: {n:?} is no bound; give it a number from 1 to {most}"
+        ))
+    })
+}
+
+fn span(text: &str, delay: &str, unit_ns: Option<u64>) -> Result<u64, PolicyError> {
+    if let Some(unit) = unit_ns
+        && let Ok(multiple) = delay.parse::<f64>()
+    {
+        let ns = multiple * unit as f64;
+        if ns.is_finite() && (0.0..9e15).contains(&ns) {
+            return Ok(ns as u64);
+        }
+    }
+    duration::parse(delay).map_err(|why| PolicyError(format!("policy {text:?}: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn names_read_back_as_printed() {
+        for form in Policy::FORMS {
+            let text = form.replace('N', "2").replace("D[:cc]", "5ms:cc");
+            let policy = Policy::parse(&text, None).expect(&text);
+            assert_eq!(policy.to_string(), text);
+        }
+        assert_eq!(
+            Policy::parse("delayed:5", Some(1_000_000)),
+            Ok(Policy::Delayed { delay_ns: 5_000_000, cleanup: false })
+        );
+    }
+
+    #[test]
+    fn wrong_names_say_what_to_write() {
+        for bad in ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"] {
+            let said = Policy::parse(bad, None).expect_err(bad).to_string();
+            assert!(
+                said.contains("one of") || said.contains("give it") || said.contains("write it"),
+                "{said}"
+            );
+        }
+    }
+}
