@@ -66,6 +66,16 @@ impl Policy {
         matches!(self, PerShardQueue | Bounded(_) | Laedge(_) | LaedgeBounded(_) | Idealized)
     }
 
+    /// What keeps it from real servers, where only the simulator can run it: a clause that goes on
+    /// from its name.
+    #[must_use]
+    pub fn simulator_only(&self) -> Option<&'static str> {
+        match self {
+            Self::Idealized => Some("needs to know the future, which only the simulator does"),
+            _ => None,
+        }
+    }
+
     /// The gate of each server: how many copies it may hold.
     fn gates(&self, topology: &Topology, limits: &Limits) -> Result<Vec<u32>, ConfigError> {
         let slots = topology.servers.iter().map(|server| server.slots);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use curtail_kernel::{GroupId, NEVER_NS, Policy, ServerId};
+use curtail_kernel::{GroupId, NEVER_NS, ServerId};
 use curtail_proxy::config::{self, Cancel, Config, Key, LogFormat, LogLevel, ShardBy};
 use proptest::prelude::*;
 
@@ -377,7 +377,7 @@ proptest! {
         // Whatever the file may say, the kernel has no reason left to refuse it.
         if let Ok(config) = config::parse("random", &text) {
             let service = &config.services[0];
-            prop_assert!(service.policy != Policy::Idealized);
+            prop_assert_eq!(service.policy.simulator_only(), None);
             let rng = curtail_kernel::rng(1);
             let built = service.policy.build(&service.cells().cells[0].topology, service.limits(), rng);
             prop_assert!(built.is_ok());

@@ -181,10 +181,8 @@ impl Args {
         let policies = names.into_iter().map(|name| {
             let policy = Policy::parse(&name, None)
                 .map_err(|error| Stop::BadInput(format!("--policies: {error}")))?;
-            if policy == Policy::Idealized {
-                let text =
-                    "--policies idealized: it knows the future, so only the simulator has it";
-                return Err(Stop::BadInput(text.into()));
+            if let Some(why) = policy.simulator_only() {
+                return Err(Stop::BadInput(format!("--policies {name}: it {why}")));
             }
             // The root would find out, but not before the first policy has been measured.
             let topology = Topology::replicated(self.replicas, self.slots);

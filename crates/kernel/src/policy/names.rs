@@ -39,6 +39,9 @@ impl Policy {
         "idealized",
     ];
 
+    /// Those of them that only the simulator can run ([`Policy::simulator_only`]).
+    pub const SIMULATOR_FORMS: &[&str] = &["idealized"];
+
     /// Parses a policy. A delay without a unit counts in multiples of `unit_ns`, where one is given.
     ///
     /// # Errors
@@ -122,10 +125,15 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
+    /// An example of a form, with all that may be left out.
+    fn example(form: &str) -> String {
+        form.replace("[:cc]", ":cc").replace('N', "2").replace('D', "5ms")
+    }
+
     #[test]
     fn names_read_back_as_printed() {
         for form in Policy::FORMS {
-            let text = form.replace('N', "2").replace("D[:cc]", "5ms:cc");
+            let text = example(form);
             let policy = Policy::parse(&text, None).expect(&text);
             assert_eq!(policy.to_string(), text);
         }
@@ -133,6 +141,15 @@ mod tests {
             Policy::parse("delayed:5", Some(1_000_000)),
             Ok(Policy::Delayed { delay_ns: 5_000_000, cleanup: false })
         );
+    }
+
+    #[test]
+    fn the_forms_of_the_simulator_are_known() {
+        for form in Policy::FORMS {
+            let policy = Policy::parse(&example(form), None).expect(form);
+            let listed = Policy::SIMULATOR_FORMS.contains(form);
+            assert_eq!(policy.simulator_only().is_some(), listed, "{form}");
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub struct Log {
 pub struct Service {
     /// Unique among the services.
     pub name: String,
-    /// How it picks replicas and hedges. Never [`Policy::Idealized`].
+    /// How it picks replicas and hedges. Never one that is [`Policy::simulator_only`].
     pub policy: Policy,
     /// Queries that a replica serves at once, 1 to 65,535; 1 if not given.
     pub slots: u32,

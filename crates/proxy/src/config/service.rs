@@ -74,9 +74,9 @@ fn policy(
             return fallback;
         }
     };
-    if policy == Policy::Idealized {
-        let mend = "use laedge here, and idealized in curtail sim";
-        report.error(&at, "policy needs to know the future, which only the simulator does", mend);
+    if let Some(why) = policy.simulator_only() {
+        let mend = format!("use laedge here, and {policy} in curtail sim");
+        report.error(&at, &format!("policy {why}"), &mend);
         return fallback;
     }
     if policy.needs_cancellation() && cancel == Cancel::None {
@@ -100,7 +100,7 @@ fn policy(
 /// The policies that a proxy can run.
 fn forms() -> Vec<&'static str> {
     let known = Policy::FORMS.iter().copied();
-    known.filter(|&form| form != "idealized").collect()
+    known.filter(|form| !Policy::SIMULATOR_FORMS.contains(form)).collect()
 }
 
 fn unknown_policy(given: &Given<String>, said: &str, report: &mut Report<'_>) {
