@@ -12,10 +12,12 @@ use crate::Rng;
 use crate::balance::{LeastOutstanding, Pick, Random, RoundRobin, TwoChoices};
 use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
-use crate::hedge::{Cancellation, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle};
+use crate::hedge::{
+    Cancellation, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle, Probabilistic,
+};
 
 /// A policy that a person can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
     /// `random`
     Random,
@@ -37,6 +39,18 @@ pub enum Policy {
         delay_ns: u64,
         /// With cleanup cancellation.
         cleanup: bool,
+    },
+    /// `probabilistic:D:Q`
+    Probabilistic {
+        /// In nanoseconds.
+        delay_ns: u64,
+        /// From 0 to 1.
+        probability: f64,
+    },
+    /// `probabilistic:auto[:BUDGET]`: a `probabilistic:D:Q` whose D and Q are yet to be trained.
+    ProbabilisticAuto {
+        /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
+        budget: Option<f64>,
     },
     /// `laedge`, `laedge:cc`, `laedge:cc+pc`
     Laedge(Cancellation),
@@ -66,12 +80,25 @@ impl Policy {
         matches!(self, PerShardQueue | Bounded(_) | Laedge(_) | LaedgeBounded(_) | Idealized)
     }
 
+    /// The delay after which a query without an answer may get a further copy, in nanoseconds, where
+    /// the policy has one.
+    #[must_use]
+    pub fn delay_ns(&self) -> Option<u64> {
+        match *self {
+            Self::Delayed { delay_ns, .. } | Self::Probabilistic { delay_ns, .. } => Some(delay_ns),
+            _ => None,
+        }
+    }
+
     /// What keeps it from real servers, where only the simulator can run it: a clause that goes on
     /// from its name.
     #[must_use]
     pub fn simulator_only(&self) -> Option<&'static str> {
         match self {
             Self::Idealized => Some("needs to know the future, which only the simulator does"),
+            Self::ProbabilisticAuto { .. } => {
+                Some("must be trained first, which only the simulator does")
+            }
             _ => None,
         }
     }
@@ -97,8 +124,8 @@ impl Policy {
     /// Makes a cell.
     ///
     /// # Errors
-    /// An impossible topology or limit, a bound below the servers' slots, or a policy that needs
-    /// cancellation where the limits say that servers cannot stop.
+    /// An impossible topology or limit, a bound below the servers' slots, a policy that needs
+    /// cancellation where the limits say that servers cannot stop, or one that must be trained first.
     pub fn build(
         &self,
         topology: &Topology,
@@ -125,6 +152,12 @@ impl Policy {
             Self::Delayed { delay_ns, cleanup } => {
                 maker.cell(Random, Delayed { delay_ns, cleanup })
             }
+            Self::Probabilistic { delay_ns, probability } => {
+                maker.cell(Random, Probabilistic { delay_ns, probability })
+            }
+            Self::ProbabilisticAuto { .. } => Err(ConfigError(format!(
+                "policy {self} must be trained first; the simulator does that, from samples, and says which probabilistic:D:Q to use"
+            ))),
             Self::Laedge(cancellation) => {
                 maker.cell(jsq, Laedge::new(groups, cancellation, MostRecent))
             }

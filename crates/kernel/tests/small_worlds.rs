@@ -1,6 +1,6 @@
 //! Every promise of the contract in every state that a small world can reach: up to three servers
-//! and four queries, with failures, early heads, stops that take their time, clients that leave and
-//! a server that comes and goes, in every order.
+//! and four queries, with failures, early heads, stops that take their time, delays that pass, clients
+//! that leave and a server that comes and goes, in every order.
 //!
 //! States that look the same to the referee are visited once, reached by a shortest path. Ties are
 //! decided by the cell's generator, so each world is walked with several seeds.
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use curtail_kernel::hedge::Cancellation;
 use curtail_kernel::{
-    Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, Server, ServerId, Topology,
+    Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, Server, ServerId, Timestamp, Topology,
 };
 use referee::{Health, World};
 
@@ -25,6 +25,7 @@ enum Step {
     Abandon(curtail_kernel::QueryId),
     Down,
     Up,
+    Tick,
 }
 
 struct Setup {
@@ -57,6 +58,7 @@ impl Setup {
             Step::Abandon(query) => Event::Abandoned { query },
             Step::Down => Event::ServerDown { server: ServerId(0) },
             Step::Up => Event::ServerUp { server: ServerId(0) },
+            Step::Tick => Event::Tick,
         };
         world.feed(now, event);
     }
@@ -86,6 +88,9 @@ impl Setup {
         }
         steps.extend(world.model.queries.keys().map(|&query| Step::Abandon(query)));
         steps.push(if world.model.up[0] == Health::Down { Step::Up } else { Step::Down });
+        if is_due(world) {
+            steps.push(Step::Tick);
+        }
         steps
     }
 
@@ -124,6 +129,11 @@ impl Drop for Told<'_> {
     }
 }
 
+/// Delays in these worlds are of no length: what is due at all is due now.
+fn is_due(world: &World) -> bool {
+    world.cell.next_deadline() != Timestamp::NEVER
+}
+
 /// What the referee sees, with times and ages replaced by their order.
 fn looks(world: &World) -> String {
     let model = &world.model;
@@ -144,7 +154,7 @@ fn looks(world: &World) -> String {
         (seq == 1, q.group, q.may_duplicate, q.may_retry, q.avoid, q.retries)
     };
     let queries: Vec<_> = queries.iter().map(of).collect();
-    format!("{} {:?} {queries:?} {copies:?}", model.arrivals, model.up)
+    format!("{} {:?} {} {queries:?} {copies:?}", model.arrivals, model.up, is_due(world))
 }
 
 fn walk(topology: &Topology, queries: u64, policies: &[Policy]) -> usize {
@@ -199,12 +209,34 @@ fn two_slots_each() {
 #[test]
 fn push_policies_behind_a_gate() {
     let policies = [Policy::Random, Policy::LeastOutstanding, Policy::Naive, Policy::RoundRobin];
-    let topology = Topology::replicated(2, 1);
-    let mut states = 0;
+    let states = walk_behind_a_gate(2, &policies);
+    assert!(states > 1_000, "only {states} states: the walk stopped early");
+}
+
+#[test]
+fn second_copies_behind_a_gate() {
+    let policies = [
+        Policy::Delayed { delay_ns: 0, cleanup: true },
+        Policy::Probabilistic { delay_ns: 0, probability: 0.5 },
+    ];
     for policy in policies {
-        let limits = Limits { max_outstanding: 2, eject_after: 0, queue: 2, ..Limits::default() };
+        for servers in [2, 3] {
+            let states = walk_behind_a_gate(servers, &[policy]);
+            assert!(states > 500, "{policy}: only {states} states: the walk stopped early");
+        }
+    }
+}
+
+/// Three queries and a gate of two copies per server, with a short queue before it.
+fn walk_behind_a_gate(servers: u32, policies: &[Policy]) -> usize {
+    let topology = Topology::replicated(servers, 1);
+    let mut states = 0;
+    for &policy in policies {
+        let cancel = policy.needs_cancellation();
+        let limits =
+            Limits { max_outstanding: 2, eject_after: 0, queue: 2, cancel, ..Limits::default() };
         let topology = topology.clone();
         states += Setup { policy, topology, limits, seed: 1, queries: 3 }.walk();
     }
-    assert!(states > 1_000, "only {states} states: the walk stopped early");
+    states
 }

@@ -8,8 +8,8 @@
 //! in the source is its arrival. Deviation: where no server has room at that time, there is no
 //! second copy.
 
-use super::Hedge;
-use crate::action::{Role, StartReason};
+use super::{Hedge, duplicate, wake_after};
+use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
 use crate::id::QueryId;
@@ -29,17 +29,10 @@ impl Hedge for Delayed {
     }
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
-        if core.may_duplicate(query) {
-            core.wake_at(query, core.now().after(self.delay_ns));
-        }
+        wake_after(core, query, self.delay_ns);
     }
 
     fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        if !core.may_duplicate(query) {
-            return;
-        }
-        if let Some(server) = core.choose(pick, query) {
-            core.start(query, server, Role::Duplicate, StartReason::Delay);
-        }
+        duplicate(core, pick, query, StartReason::Delay);
     }
 }

@@ -5,13 +5,16 @@ mod laedge;
 mod naive;
 mod none;
 mod predictor;
+mod probabilistic;
 
 pub use delayed::Delayed;
 pub use laedge::{Cancellation, Laedge};
 pub use naive::Naive;
 pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
+pub use probabilistic::Probabilistic;
 
+use crate::action::{Role, StartReason};
 use crate::balance::Pick;
 use crate::cell::Core;
 use crate::id::{GroupId, QueryId, ServerId};
@@ -50,4 +53,21 @@ pub trait Hedge {
 
     /// Queries of the group wait and no server has room. Asked when [`Self::preempts`].
     fn starved(&mut self, _core: &mut Core, _group: GroupId) {}
+}
+
+/// A second copy where the balance wants it, if the query may have one and a server has room.
+fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartReason) {
+    if !core.may_duplicate(query) {
+        return;
+    }
+    if let Some(server) = core.choose(pick, query) {
+        core.start(query, server, Role::Duplicate, why);
+    }
+}
+
+/// Asks to be woken so long after the start of a query's copy, if it may have a second one.
+fn wake_after(core: &mut Core, query: QueryId, delay_ns: u64) {
+    if core.may_duplicate(query) {
+        core.wake_at(query, core.now().after(delay_ns));
+    }
 }

@@ -6,8 +6,8 @@
 //! Settled: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
 //! finds no server with room is not sent later; the source's queues are infinite.
 
-use super::Hedge;
-use crate::action::{Role, StartReason};
+use super::{Hedge, duplicate};
+use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
 use crate::id::QueryId;
@@ -18,11 +18,6 @@ pub struct Naive;
 
 impl Hedge for Naive {
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        if !core.may_duplicate(query) {
-            return;
-        }
-        if let Some(server) = core.choose(pick, query) {
-            core.start(query, server, Role::Duplicate, StartReason::Hedge);
-        }
+        duplicate(core, pick, query, StartReason::Hedge);
     }
 }

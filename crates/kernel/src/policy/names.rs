@@ -32,6 +32,8 @@ impl Policy {
         "psq",
         "naive",
         "delayed:D[:cc]",
+        "probabilistic:D:Q",
+        "probabilistic:auto[:BUDGET]",
         "laedge",
         "laedge:cc",
         "laedge:cc+pc",
@@ -40,7 +42,7 @@ impl Policy {
     ];
 
     /// Those of them that only the simulator can run ([`Policy::simulator_only`]).
-    pub const SIMULATOR_FORMS: &[&str] = &["idealized"];
+    pub const SIMULATOR_FORMS: &[&str] = &["probabilistic:auto[:BUDGET]", "idealized"];
 
     /// Parses a policy. A delay without a unit counts in multiples of `unit_ns`, where one is given.
     ///
@@ -66,6 +68,17 @@ impl Policy {
                     rest.strip_suffix(":cc").map_or((rest, false), |delay| (delay, true));
                 Ok(Self::Delayed { delay_ns: span(text, delay, unit_ns)?, cleanup })
             }
+            ("probabilistic", Some("auto")) => Ok(Self::ProbabilisticAuto { budget: None }),
+            ("probabilistic", Some(rest)) => match rest.split_once(':') {
+                Some(("auto", budget)) => {
+                    Ok(Self::ProbabilisticAuto { budget: Some(fraction(text, budget)?) })
+                }
+                Some((delay, probability)) => Ok(Self::Probabilistic {
+                    delay_ns: span(text, delay, unit_ns)?,
+                    probability: fraction(text, probability)?,
+                }),
+                None => Err(unknown(text)),
+            },
             _ => Err(unknown(text)),
         }
     }
@@ -84,6 +97,13 @@ impl fmt::Display for Policy {
             Self::Delayed { delay_ns, cleanup } => {
                 let cleanup = if *cleanup { ":cc" } else { "" };
                 write!(f, "delayed:{}{cleanup}", duration::format(*delay_ns))
+            }
+            Self::Probabilistic { delay_ns, probability } => {
+                write!(f, "probabilistic:{}:{probability}", duration::format(*delay_ns))
+            }
+            Self::ProbabilisticAuto { budget: None } => f.write_str("probabilistic:auto"),
+            Self::ProbabilisticAuto { budget: Some(budget) } => {
+                write!(f, "probabilistic:auto:{budget}")
             }
             Self::Laedge(Cancellation::Plain) => f.write_str("laedge"),
             Self::Laedge(Cancellation::Cleanup) => f.write_str("laedge:cc"),
@@ -108,6 +128,14 @@ fn bound(text: &str, n: &str) -> Result<u32, PolicyError> {
     })
 }
 
+fn fraction(text: &str, value: &str) -> Result<f64, PolicyError> {
+    // Without the zero that has a sign: it would be printed.
+    let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
+    value.parse().ok().filter(fits).ok_or_else(|| {
+        PolicyError(format!("policy {text:?}: {value:?} is no share; give it a number from 0 to 1"))
+    })
+}
+
 fn span(text: &str, delay: &str, unit_ns: Option<u64>) -> Result<u64, PolicyError> {
     if let Some(unit) = unit_ns
         && let Ok(multiple) = delay.parse::<f64>()
@@ -127,7 +155,8 @@ mod tests {
 
     /// An example of a form, with all that may be left out.
     fn example(form: &str) -> String {
-        form.replace("[:cc]", ":cc").replace('N', "2").replace('D', "5ms")
+        let whole = form.replace("[:cc]", ":cc").replace("[:BUDGET]", ":0.05");
+        whole.replace('N', "2").replace('D', "5ms").replace('Q', "0.125")
     }
 
     #[test]
@@ -136,6 +165,9 @@ mod tests {
             let text = example(form);
             let policy = Policy::parse(&text, None).expect(&text);
             assert_eq!(policy.to_string(), text);
+        }
+        for text in ["laedge", "delayed:1.5us", "probabilistic:auto", "probabilistic:0ns:0.1"] {
+            assert_eq!(Policy::parse(text, None).expect(text).to_string(), text);
         }
         assert_eq!(
             Policy::parse("delayed:5", Some(1_000_000)),
@@ -154,12 +186,17 @@ mod tests {
 
     #[test]
     fn wrong_names_say_what_to_write() {
-        for bad in ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"] {
+        let names = ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"];
+        let more = ["probabilistic", "probabilistic:5ms", "probabilistic:5:0.5"];
+        for bad in names.into_iter().chain(more) {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();
-            assert!(
-                said.contains("one of") || said.contains("give it") || said.contains("write it"),
-                "{said}"
-            );
+            assert!(said.contains("one of") || said.contains("give it"), "{said}");
+        }
+        for share in ["1.1", "-0", "-1", "NaN", "inf", "half", ""] {
+            for bad in ["probabilistic:5ms:", "probabilistic:auto:"] {
+                let said = Policy::parse(&format!("{bad}{share}"), None).expect_err(share);
+                assert!(said.to_string().contains("give it a number from 0 to 1"), "{said}");
+            }
         }
     }
 }

@@ -292,7 +292,7 @@ impl Model {
             Role::Duplicate => {
                 assert_eq!(copies, 1, "a duplicate of a running query, two copies at most");
                 assert!(state.may_duplicate, "an idempotent query without failures");
-                self.check_duplicate(server, state.group);
+                self.check_duplicate(query, server, why);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What must hold after every event.
 
 use super::{Copy, Model};
-use curtail_kernel::{Core, GroupId, Policy, QueryId, ServerId};
+use curtail_kernel::{Core, GroupId, Policy, QueryId, ServerId, StartReason};
 
 impl Model {
     fn is_laedge(&self) -> bool {
@@ -13,8 +13,18 @@ impl Model {
         matches!(self.policy, Policy::Laedge(Preemptive) | Policy::Idealized)
     }
 
-    /// A duplicate starts on `server`: does it take anything from a query that waits?
-    pub fn check_duplicate(&self, server: ServerId, group: GroupId) {
+    /// A duplicate starts on `server`: does the policy start any such, and does it take anything from
+    /// a query that waits?
+    pub fn check_duplicate(&self, query: QueryId, server: ServerId, why: StartReason) {
+        let group = self.queries[&query].group;
+        match (self.policy, self.policy.delay_ns()) {
+            (_, Some(delay)) => {
+                let over = |(_, copy): (_, &Copy)| copy.started.after(delay) <= self.now;
+                assert!(why == StartReason::Delay && self.attached(query).all(over), "too early");
+            }
+            (Policy::Naive, _) => assert_eq!(why, StartReason::Hedge),
+            _ => assert!(self.is_laedge(), "{} starts no duplicates", self.policy),
+        }
         if self.is_laedge() {
             assert_eq!(self.waiting(group), [], "a duplicate starts while a query waits");
             let slots = self.topology.servers[server.index()].slots;

@@ -75,7 +75,9 @@ fn policy(
         }
     };
     if let Some(why) = policy.simulator_only() {
-        let mend = format!("use laedge here, and {policy} in curtail sim");
+        let trained = matches!(policy, Policy::ProbabilisticAuto { .. });
+        let instead = if trained { "probabilistic:D:Q" } else { "laedge" };
+        let mend = format!("use {instead} here, and {policy} in curtail sim");
         report.error(&at, &format!("policy {why}"), &mend);
         return fallback;
     }
@@ -147,7 +149,7 @@ fn timeouts(
         );
         report.warn(&at, &wrong, "give drain_timeout at least attempt_timeout");
     }
-    if let Policy::Delayed { delay_ns, .. } = policy
+    if let Some(delay_ns) = policy.delay_ns()
         && Duration::from_nanos(delay_ns) >= attempt
         && let Some(given) = &raw.policy
     {

@@ -1,0 +1,47 @@
+//! Probabilistic hedge (p-Hedge, SingleR): delayed hedge with a coin. A query whose first copy has
+//! not answered after a fixed delay gets a second one with a fixed probability.
+//!
+//! Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Kaler et al.). Losers run to their end. Cost:
+//! O(log n) for the timer.
+//!
+//! Settled: the coin comes from the cell's generator and is tossed when the delay is over, so queries
+//! that were answered before take nothing from the generator; the second copy restarts the whole
+//! query; the delay counts from the start of the first copy, as with [`super::Delayed`]. The delay
+//! and the probability are trained outside, over samples of response times. Deviation: where no
+//! server has room at that time, there is no second copy.
+
+use super::{Hedge, duplicate, wake_after};
+use crate::Rng;
+use crate::action::StartReason;
+use crate::balance::Pick;
+use crate::cell::Core;
+use crate::id::QueryId;
+use rand_core::Rng as _;
+
+/// A second copy after a fixed delay, with a fixed probability.
+#[derive(Clone, Debug)]
+pub struct Probabilistic {
+    /// In nanoseconds.
+    pub delay_ns: u64,
+    /// From 0 to 1.
+    pub probability: f64,
+}
+
+impl Hedge for Probabilistic {
+    fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+        wake_after(core, query, self.delay_ns);
+    }
+
+    fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        if toss(&mut core.rng, self.probability) {
+            duplicate(core, pick, query, StartReason::Delay);
+        }
+    }
+}
+
+/// True with this probability: never at 0, always at 1.
+fn toss(rng: &mut Rng, probability: f64) -> bool {
+    // As many bits as a float holds, from 0 up to but without 1.
+    let drawn = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    drawn < probability
+}
