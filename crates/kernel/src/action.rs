@@ -35,6 +35,8 @@ pub enum StopReason {
     Cleanup,
     /// Its slot is needed for a query that waits.
     Preemption,
+    /// Another copy of its query is to do the work.
+    Purge,
 }
 
 /// Why a query failed.

@@ -13,7 +13,8 @@ use crate::balance::{LeastOutstanding, Pick, Random, RoundRobin, TwoChoices};
 use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{
-    Cancellation, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle, Probabilistic,
+    AppTimeout, Cancellation, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle,
+    Probabilistic,
 };
 
 /// A policy that a person can name.
@@ -52,6 +53,11 @@ pub enum Policy {
         /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
         budget: Option<f64>,
     },
+    /// `app-timeout:D`
+    AppTimeout {
+        /// In nanoseconds.
+        delay_ns: u64,
+    },
     /// `laedge`, `laedge:cc`, `laedge:cc+pc`
     Laedge(Cancellation),
     /// `laedge+bounded:N`: plain LÆDGE over JBSQ.
@@ -67,7 +73,7 @@ impl Policy {
         match self {
             Self::Delayed { cleanup, .. } => *cleanup,
             Self::Laedge(cancellation) => *cancellation != Cancellation::Plain,
-            Self::Idealized => true,
+            Self::AppTimeout { .. } | Self::Idealized => true,
             _ => false,
         }
     }
@@ -85,7 +91,9 @@ impl Policy {
     #[must_use]
     pub fn delay_ns(&self) -> Option<u64> {
         match *self {
-            Self::Delayed { delay_ns, .. } | Self::Probabilistic { delay_ns, .. } => Some(delay_ns),
+            Self::Delayed { delay_ns, .. }
+            | Self::Probabilistic { delay_ns, .. }
+            | Self::AppTimeout { delay_ns } => Some(delay_ns),
             _ => None,
         }
     }
@@ -158,6 +166,7 @@ impl Policy {
             Self::ProbabilisticAuto { .. } => Err(ConfigError(format!(
                 "policy {self} must be trained first; the simulator does that, from samples, and says which probabilistic:D:Q to use"
             ))),
+            Self::AppTimeout { delay_ns } => maker.cell(Random, AppTimeout { delay_ns }),
             Self::Laedge(cancellation) => {
                 maker.cell(jsq, Laedge::new(groups, cancellation, MostRecent))
             }

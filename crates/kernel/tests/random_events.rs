@@ -67,6 +67,7 @@ fn policies() -> Vec<Policy> {
         Policy::Delayed { delay_ns: 20, cleanup: false },
         Policy::Delayed { delay_ns: 20, cleanup: true },
         Policy::Probabilistic { delay_ns: 20, probability: 0.5 },
+        Policy::AppTimeout { delay_ns: 20 },
         Policy::Laedge(Cancellation::Plain),
         Policy::Laedge(Cancellation::Cleanup),
         Policy::Laedge(Cancellation::Preemptive),

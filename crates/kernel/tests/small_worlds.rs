@@ -218,6 +218,7 @@ fn second_copies_behind_a_gate() {
     let policies = [
         Policy::Delayed { delay_ns: 0, cleanup: true },
         Policy::Probabilistic { delay_ns: 0, probability: 0.5 },
+        Policy::AppTimeout { delay_ns: 0 },
     ];
     for policy in policies {
         for servers in [2, 3] {

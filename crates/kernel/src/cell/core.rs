@@ -196,6 +196,11 @@ impl Core {
         state.may_duplicate && state.deadline > self.now
     }
 
+    /// The query gets no further duplicates.
+    pub fn forbid_duplicates(&mut self, query: QueryId) {
+        self.queries[query.index()].may_duplicate = false;
+    }
+
     /// The copies that may still answer a query, newest first.
     pub fn copies_of(&self, query: QueryId) -> impl Iterator<Item = CopyView> + '_ {
         let next = |slot: u32| (slot != NONE).then_some(slot);

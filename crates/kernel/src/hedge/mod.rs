@@ -1,5 +1,6 @@
 //! When a query gets a second copy, and when a copy is given up.
 
+mod app_timeout;
 mod delayed;
 mod laedge;
 mod naive;
@@ -7,6 +8,7 @@ mod none;
 mod predictor;
 mod probabilistic;
 
+pub use app_timeout::AppTimeout;
 pub use delayed::Delayed;
 pub use laedge::{Cancellation, Laedge};
 pub use naive::Naive;
@@ -55,14 +57,15 @@ pub trait Hedge {
     fn starved(&mut self, _core: &mut Core, _group: GroupId) {}
 }
 
-/// A second copy where the balance wants it, if the query may have one and a server has room.
-fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartReason) {
+/// A second copy where the balance wants it, if the query may have one and a server has room; did it
+/// start?
+fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartReason) -> bool {
     if !core.may_duplicate(query) {
-        return;
+        return false;
     }
-    if let Some(server) = core.choose(pick, query) {
-        core.start(query, server, Role::Duplicate, why);
-    }
+    let Some(server) = core.choose(pick, query) else { return false };
+    core.start(query, server, Role::Duplicate, why);
+    true
 }
 
 /// Asks to be woken so long after the start of a query's copy, if it may have a second one.

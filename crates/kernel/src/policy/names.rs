@@ -34,6 +34,7 @@ impl Policy {
         "delayed:D[:cc]",
         "probabilistic:D:Q",
         "probabilistic:auto[:BUDGET]",
+        "app-timeout:D",
         "laedge",
         "laedge:cc",
         "laedge:cc+pc",
@@ -67,6 +68,9 @@ impl Policy {
                 let (delay, cleanup) =
                     rest.strip_suffix(":cc").map_or((rest, false), |delay| (delay, true));
                 Ok(Self::Delayed { delay_ns: span(text, delay, unit_ns)?, cleanup })
+            }
+            ("app-timeout", Some(delay)) => {
+                Ok(Self::AppTimeout { delay_ns: span(text, delay, unit_ns)? })
             }
             ("probabilistic", Some("auto")) => Ok(Self::ProbabilisticAuto { budget: None }),
             ("probabilistic", Some(rest)) => match rest.split_once(':') {
@@ -104,6 +108,9 @@ impl fmt::Display for Policy {
             Self::ProbabilisticAuto { budget: None } => f.write_str("probabilistic:auto"),
             Self::ProbabilisticAuto { budget: Some(budget) } => {
                 write!(f, "probabilistic:auto:{budget}")
+            }
+            Self::AppTimeout { delay_ns } => {
+                write!(f, "app-timeout:{}", duration::format(*delay_ns))
             }
             Self::Laedge(Cancellation::Plain) => f.write_str("laedge"),
             Self::Laedge(Cancellation::Cleanup) => f.write_str("laedge:cc"),
@@ -187,7 +194,7 @@ mod tests {
     #[test]
     fn wrong_names_say_what_to_write() {
         let names = ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"];
-        let more = ["probabilistic", "probabilistic:5ms", "probabilistic:5:0.5"];
+        let more = ["probabilistic", "probabilistic:5ms", "probabilistic:5:0.5", "app-timeout:5"];
         for bad in names.into_iter().chain(more) {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();
             assert!(said.contains("one of") || said.contains("give it"), "{said}");

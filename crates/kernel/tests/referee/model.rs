@@ -293,6 +293,10 @@ impl Model {
                 assert_eq!(copies, 1, "a duplicate of a running query, two copies at most");
                 assert!(state.may_duplicate, "an idempotent query without failures");
                 self.check_duplicate(query, server, why);
+                if matches!(self.policy, Policy::AppTimeout { .. }) {
+                    let state = self.queries.get_mut(&query).expect("live");
+                    state.may_duplicate = false; // one time-out per query
+                }
             }
         }
     }
@@ -313,6 +317,7 @@ impl Model {
                 let wanted = self.is_wanted(server, |other| other.group == group);
                 assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
             }
+            StopReason::Purge => self.check_purge(copy),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What must hold after every event.
 
 use super::{Copy, Model};
-use curtail_kernel::{Core, GroupId, Policy, QueryId, ServerId, StartReason};
+use curtail_kernel::{CopyId, Core, GroupId, Policy, QueryId, ServerId, StartReason};
 
 impl Model {
     fn is_laedge(&self) -> bool {
@@ -36,6 +36,19 @@ impl Model {
         }
     }
 
+    /// A copy is stopped so that another one of its query does the work: is there such a one?
+    pub fn check_purge(&self, copy: CopyId) {
+        let query = self.copies[&copy].query.expect("not of a query that ended");
+        let mut others = self.attached(query).filter(|(id, _)| **id != copy);
+        match self.policy {
+            Policy::AppTimeout { .. } => {
+                let instead = |(_, other): (_, &Copy)| other.started == self.now && !other.stopping;
+                assert!(others.any(instead), "{query:?} loses its only copy");
+            }
+            policy => panic!("{policy} purges nothing"),
+        }
+    }
+
     /// The promises between events.
     pub fn check(&self, core: &Core) {
         for at in 0..self.topology.servers.len() {
@@ -46,6 +59,10 @@ impl Model {
         }
         for &query in self.queries.keys() {
             assert!(self.attached(query).count() <= 2, "two copies at most");
+            if matches!(self.policy, Policy::AppTimeout { .. }) {
+                let living = self.attached(query).filter(|(_, copy)| !copy.stopping).count();
+                assert!(living <= 1, "the second copy is in place of the first");
+            }
             assert!(core.is_live(query));
         }
         assert_eq!(self.arrivals, self.ends + self.queries.len() as u64, "every arrival ends once");

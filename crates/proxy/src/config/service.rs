@@ -83,8 +83,14 @@ fn policy(
     }
     if policy.needs_cancellation() && cancel == Cancel::None {
         let wrong = "policy stops queries, but with cancel = \"none\" the replicas go on";
-        let mend = "set cancel = \"reset\" if they stop when a connection is reset, or use a policy without :cc and +pc";
-        report.error(&at, wrong, mend);
+        let other = match policy {
+            Policy::AppTimeout { .. } => "delayed:D",
+            _ => "a policy without :cc and +pc",
+        };
+        let mend = format!(
+            "set cancel = \"reset\" if they stop when a connection is reset, or use {other}"
+        );
+        report.error(&at, wrong, &mend);
     }
     if policy.pulls() && raw.slots.is_none() {
         let mend = "add slots = N, the queries that a replica serves at once";

@@ -233,7 +233,7 @@ kinds! {
         Idle => "idle",
     }
     Role { Primary => "primary", Duplicate => "duplicate" }
-    StopReason { Cleanup => "cleanup", Preemption => "preemption" }
+    StopReason { Cleanup => "cleanup", Preemption => "preemption", Purge => "purge" }
     OutReason {
         Refused => "refused",
         Failures => "failures",
