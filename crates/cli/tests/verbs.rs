@@ -60,6 +60,7 @@ fn bad_input_is_two_and_names_the_mend() {
         (&["demo", "--loads", "1.5"], "below 1"),
         (&["demo", "--policies", "lædge"], "use one of"),
         (&["demo", "--policies", "idealized"], "idealized: it needs to know the future, which"),
+        (&["demo", "--policies", "psq,tied"], "tied: it needs servers that tell when they begin"),
         (&["demo", "--policies", "probabilistic:auto"], "probabilistic:auto: it must be trained"),
         (&["demo", "--slots", "2", "--policies", "psq,bounded:1"], "--policies bounded:1: "),
         (&["soak", "--rate", "1e-300"], "give requests per second from 0.01"),

@@ -53,6 +53,12 @@ pub enum Outcome {
 pub enum Event {
     /// A query arrives.
     Arrive(Arrive),
+    /// A server began to execute a copy, rather than let it wait for its turn. Optional: a policy that
+    /// wants it does without where nobody can tell.
+    Started {
+        /// The copy.
+        copy: CopyId,
+    },
     /// The head of a copy's answer arrived. The first good one wins; the slot stays taken until
     /// [`Event::Finished`].
     Responded {

@@ -14,7 +14,7 @@ use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{
     AppTimeout, Cancellation, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle,
-    Probabilistic,
+    Probabilistic, Tied,
 };
 
 /// A policy that a person can name.
@@ -53,6 +53,8 @@ pub enum Policy {
         /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
         budget: Option<f64>,
     },
+    /// `tied`: needs to hear when copies begin, so the simulator only.
+    Tied,
     /// `app-timeout:D`
     AppTimeout {
         /// In nanoseconds.
@@ -73,7 +75,7 @@ impl Policy {
         match self {
             Self::Delayed { cleanup, .. } => *cleanup,
             Self::Laedge(cancellation) => *cancellation != Cancellation::Plain,
-            Self::AppTimeout { .. } | Self::Idealized => true,
+            Self::Tied | Self::AppTimeout { .. } | Self::Idealized => true,
             _ => false,
         }
     }
@@ -104,6 +106,9 @@ impl Policy {
     pub fn simulator_only(&self) -> Option<&'static str> {
         match self {
             Self::Idealized => Some("needs to know the future, which only the simulator does"),
+            Self::Tied => Some(
+                "needs servers that tell when they begin with a query, which only the simulator's do",
+            ),
             Self::ProbabilisticAuto { .. } => {
                 Some("must be trained first, which only the simulator does")
             }
@@ -166,6 +171,7 @@ impl Policy {
             Self::ProbabilisticAuto { .. } => Err(ConfigError(format!(
                 "policy {self} must be trained first; the simulator does that, from samples, and says which probabilistic:D:Q to use"
             ))),
+            Self::Tied => maker.cell(Random, Tied),
             Self::AppTimeout { delay_ns } => maker.cell(Random, AppTimeout { delay_ns }),
             Self::Laedge(cancellation) => {
                 maker.cell(jsq, Laedge::new(groups, cancellation, MostRecent))

@@ -67,6 +67,7 @@ fn policies() -> Vec<Policy> {
         Policy::Delayed { delay_ns: 20, cleanup: false },
         Policy::Delayed { delay_ns: 20, cleanup: true },
         Policy::Probabilistic { delay_ns: 20, probability: 0.5 },
+        Policy::Tied,
         Policy::AppTimeout { delay_ns: 20 },
         Policy::Laedge(Cancellation::Plain),
         Policy::Laedge(Cancellation::Cleanup),
@@ -163,7 +164,8 @@ fn next_event(
         // Reports about what has ended long ago must change nothing.
         5 if !ended.is_empty() => {
             let copy = pick(rng, ended);
-            pick(rng, &[Event::Stopped { copy }, Event::Finished { copy, outcome: Outcome::Good }])
+            let good = Event::Finished { copy, outcome: Outcome::Good };
+            pick(rng, &[Event::Stopped { copy }, Event::Started { copy }, good])
         }
         _ => {
             let queries: Vec<QueryId> = world.model.queries.keys().copied().collect();
@@ -186,7 +188,8 @@ fn copy_event(
     match below(rng, 8) {
         0 => return Event::Responded { copy, good: trouble == 0 || below(rng, 4) > 0 },
         1 => return Event::Forecast { copy, ends: Timestamp(u64::from(rng.next_u32() % 10_000)) },
-        2 if state.query.is_none() => {
+        2 => return Event::Started { copy },
+        3 if state.query.is_none() => {
             return pick(rng, &[Event::Unwanted { copy }, Event::Progress { copy }]);
         }
         _ => {}

@@ -1,6 +1,6 @@
 //! Every promise of the contract in every state that a small world can reach: up to three servers
-//! and four queries, with failures, early heads, stops that take their time, delays that pass, clients
-//! that leave and a server that comes and goes, in every order.
+//! and four queries, with failures, early heads, stops that take their time, delays that pass, copies
+//! that begin, clients that leave and a server that comes and goes, in every order.
 //!
 //! States that look the same to the referee are visited once, reached by a shortest path. Ties are
 //! decided by the cell's generator, so each world is walked with several seeds.
@@ -19,6 +19,7 @@ use referee::{Health, World};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive,
+    Begin(CopyId),
     Respond(CopyId),
     Finish(CopyId, Outcome),
     Stopped(CopyId),
@@ -52,6 +53,7 @@ impl Setup {
                 arrive.may_retry = number != 1;
                 Event::Arrive(arrive)
             }
+            Step::Begin(copy) => Event::Started { copy },
             Step::Respond(copy) => Event::Responded { copy, good: true },
             Step::Finish(copy, outcome) => Event::Finished { copy, outcome },
             Step::Stopped(copy) => Event::Stopped { copy },
@@ -81,6 +83,10 @@ impl Setup {
             if state.query.is_some() {
                 steps.push(Step::Finish(copy, Outcome::Reset));
                 steps.push(Step::Respond(copy));
+            }
+            // To other policies it means nothing.
+            if self.policy == Policy::Tied {
+                steps.push(Step::Begin(copy));
             }
             if state.stopping {
                 steps.push(Step::Stopped(copy));
@@ -219,6 +225,7 @@ fn second_copies_behind_a_gate() {
         Policy::Delayed { delay_ns: 0, cleanup: true },
         Policy::Probabilistic { delay_ns: 0, probability: 0.5 },
         Policy::AppTimeout { delay_ns: 0 },
+        Policy::Tied,
     ];
     for policy in policies {
         for servers in [2, 3] {

@@ -29,6 +29,14 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
+    /// What begins although it was told to stop, or although nobody waits for it, changes nothing.
+    pub(super) fn began(&mut self, copy: CopyId) {
+        let Some(&CopyState { query, stopping, .. }) = self.core.copies.peek(copy) else { return };
+        if query != NONE && !stopping {
+            self.hedge.began(&mut self.core, QueryId(query), copy);
+        }
+    }
+
     pub(super) fn stopped(&mut self, copy: CopyId) {
         let Some(state) = self.core.copies.find(copy) else { return };
         let query = state.query;

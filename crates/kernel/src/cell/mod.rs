@@ -81,6 +81,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn other(&mut self, event: &Event) -> &[Action] {
         match *event {
             Event::Arrive(_) | Event::Finished { .. } => unreachable!("handled at once"),
+            Event::Started { copy } => self.began(copy),
             Event::Responded { copy, good } => self.responded(copy, good),
             Event::Stopped { copy } => self.stopped(copy),
             Event::Unwanted { copy } => self.unwanted(copy),

@@ -7,6 +7,7 @@ mod naive;
 mod none;
 mod predictor;
 mod probabilistic;
+mod tied;
 
 pub use app_timeout::AppTimeout;
 pub use delayed::Delayed;
@@ -15,11 +16,12 @@ pub use naive::Naive;
 pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
 pub use probabilistic::Probabilistic;
+pub use tied::Tied;
 
 use crate::action::{Role, StartReason};
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::id::{GroupId, QueryId, ServerId};
+use crate::id::{CopyId, GroupId, QueryId, ServerId};
 
 /// Decides about second copies. Every method but `recount` may start and stop copies through the
 /// [`Core`]; all default to doing nothing.
@@ -46,6 +48,9 @@ pub trait Hedge {
 
     /// The time asked for with [`Core::wake_at`] has come.
     fn timer<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
+
+    /// Its server began to execute a copy that may answer the query and was not told to stop.
+    fn began(&mut self, _core: &mut Core, _query: QueryId, _copy: CopyId) {}
 
     /// The server has an idle slot and nothing waits that it could serve. True when the slot was
     /// used; asked again until it is false or the server is busy.

@@ -34,6 +34,7 @@ impl Policy {
         "delayed:D[:cc]",
         "probabilistic:D:Q",
         "probabilistic:auto[:BUDGET]",
+        "tied",
         "app-timeout:D",
         "laedge",
         "laedge:cc",
@@ -43,7 +44,7 @@ impl Policy {
     ];
 
     /// Those of them that only the simulator can run ([`Policy::simulator_only`]).
-    pub const SIMULATOR_FORMS: &[&str] = &["probabilistic:auto[:BUDGET]", "idealized"];
+    pub const SIMULATOR_FORMS: &[&str] = &["probabilistic:auto[:BUDGET]", "tied", "idealized"];
 
     /// Parses a policy. A delay without a unit counts in multiples of `unit_ns`, where one is given.
     ///
@@ -58,6 +59,7 @@ impl Policy {
             ("two-choices", None) => Ok(Self::TwoChoices),
             ("psq", None) => Ok(Self::PerShardQueue),
             ("naive", None) => Ok(Self::Naive),
+            ("tied", None) => Ok(Self::Tied),
             ("idealized", None) => Ok(Self::Idealized),
             ("laedge", None) => Ok(Self::Laedge(Cancellation::Plain)),
             ("laedge", Some("cc")) => Ok(Self::Laedge(Cancellation::Cleanup)),
@@ -109,6 +111,7 @@ impl fmt::Display for Policy {
             Self::ProbabilisticAuto { budget: Some(budget) } => {
                 write!(f, "probabilistic:auto:{budget}")
             }
+            Self::Tied => f.write_str("tied"),
             Self::AppTimeout { delay_ns } => {
                 write!(f, "app-timeout:{}", duration::format(*delay_ns))
             }
@@ -194,7 +197,13 @@ mod tests {
     #[test]
     fn wrong_names_say_what_to_write() {
         let names = ["", "lædge", "laedge:pc", "psq:1", "bounded", "bounded:0", "delayed:5"];
-        let more = ["probabilistic", "probabilistic:5ms", "probabilistic:5:0.5", "app-timeout:5"];
+        let more = [
+            "probabilistic",
+            "probabilistic:5ms",
+            "probabilistic:5:0.5",
+            "app-timeout:5",
+            "tied:1ms",
+        ];
         for bad in names.into_iter().chain(more) {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();
             assert!(said.contains("one of") || said.contains("give it"), "{said}");

@@ -51,6 +51,8 @@ pub struct Model {
     next_serial: u64,
     /// The answer that the event at hand must bring.
     due: Option<(QueryId, CopyId)>,
+    /// The copy whose server began with it in the event at hand, where that is news to its query.
+    pub begun: Option<CopyId>,
     /// The copies that the event at hand must report as lost.
     lost: BTreeSet<CopyId>,
 }
@@ -70,6 +72,7 @@ impl Model {
             retries: 0,
             next_serial: 0,
             due: None,
+            begun: None,
             lost: BTreeSet::new(),
         }
     }
@@ -123,8 +126,13 @@ impl Model {
     pub fn event(&mut self, now: Timestamp, event: &Event) {
         self.now = now;
         self.due = None;
+        self.begun = None;
         match *event {
             Event::Arrive(arrive) => self.arrive(&arrive),
+            Event::Started { copy } => {
+                let news = |copy: &Copy| copy.query.is_some() && !copy.stopping;
+                self.begun = self.copies.get(&copy).filter(|&copy| news(copy)).map(|_| copy);
+            }
             Event::Responded { copy, good } => self.heard(copy, good),
             Event::Finished { copy, outcome } => {
                 self.heard(copy, outcome == Outcome::Good);

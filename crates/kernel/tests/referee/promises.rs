@@ -22,7 +22,7 @@ impl Model {
                 let over = |(_, copy): (_, &Copy)| copy.started.after(delay) <= self.now;
                 assert!(why == StartReason::Delay && self.attached(query).all(over), "too early");
             }
-            (Policy::Naive, _) => assert_eq!(why, StartReason::Hedge),
+            (Policy::Naive | Policy::Tied, _) => assert_eq!(why, StartReason::Hedge),
             _ => assert!(self.is_laedge(), "{} starts no duplicates", self.policy),
         }
         if self.is_laedge() {
@@ -45,12 +45,26 @@ impl Model {
                 let instead = |(_, other): (_, &Copy)| other.started == self.now && !other.stopping;
                 assert!(others.any(instead), "{query:?} loses its only copy");
             }
+            Policy::Tied => {
+                let begun = self.begun;
+                let goes_on = |(id, other): (&CopyId, &Copy)| begun == Some(*id) && !other.stopping;
+                assert!(others.any(goes_on), "{query:?} has no other copy that began");
+            }
             policy => panic!("{policy} purges nothing"),
         }
     }
 
+    /// A copy began: does its sibling stop?
+    fn check_begun(&self, core: &Core) {
+        let Some(copy) = self.begun.filter(|_| self.policy == Policy::Tied) else { return };
+        let query = core.query_of(copy).expect("beginning ends no query");
+        let others = self.attached(query).filter(|(id, _)| **id != copy);
+        assert!(others.into_iter().all(|(_, other)| other.stopping), "both copies go on");
+    }
+
     /// The promises between events.
     pub fn check(&self, core: &Core) {
+        self.check_begun(core);
         for at in 0..self.topology.servers.len() {
             self.check_server(core, ServerId(at as u32));
         }

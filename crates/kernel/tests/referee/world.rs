@@ -39,6 +39,9 @@ impl World {
         }
         self.model.settled();
         self.model.check(self.cell.core());
+        if matches!(event, Event::Started { .. }) && self.model.policy != Policy::Tied {
+            assert_eq!(self.actions, [], "to this policy it means nothing");
+        }
         if matches!(event, Event::Tick) {
             assert!(self.cell.next_deadline().0 > now, "what is due is done");
         }

@@ -1,0 +1,41 @@
+//! Tied requests: every query is sent to two servers at once, and as soon as one begins with it, the
+//! other copy is stopped.
+//!
+//! Source: document 003 §5.2 "Schemes" (Dean and Barroso): "When a request's turn arrives, it sends a
+//! purge message to its counterpart. The corresponding request, if not finished, gets purged."
+//! Cost: O(1).
+//!
+//! Settled: both servers are drawn at random; the copy whose beginning is reported first goes on,
+//! and one that was told to stop and begins anyway changes nothing, nor does a copy that begins
+//! again. A copy that was told to stop may still win until it has stopped: a good answer is one.
+//! Where nothing reports that copies begin, it is [`super::Naive`] with cleanup.
+//!
+//! Deviations: the servers tell the cell, and the cell stops the sibling; in the source they tell
+//! each other. Where only one server has room, there is no second copy.
+
+use super::{Hedge, duplicate};
+use crate::action::{StartReason, StopReason};
+use crate::balance::Pick;
+use crate::cell::Core;
+use crate::id::{CopyId, QueryId};
+
+/// Two copies, of which the one that begins first is to do the work.
+#[derive(Clone, Debug, Default)]
+pub struct Tied;
+
+impl Hedge for Tied {
+    fn cleans_up(&self) -> bool {
+        true
+    }
+
+    fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        duplicate(core, pick, query, StartReason::Hedge);
+    }
+
+    fn began(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {
+        let other = core.copies_of(query).find(|other| other.id != copy);
+        if let Some(other) = other {
+            core.stop(other.id, StopReason::Purge);
+        }
+    }
+}
