@@ -7,7 +7,7 @@ use crate::id::{CopyId, QueryId, ServerId};
 pub enum Role {
     /// The copy that every query has.
     Primary,
-    /// A second one.
+    /// A further one.
     Duplicate,
 }
 

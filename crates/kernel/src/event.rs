@@ -11,7 +11,7 @@ pub struct Arrive {
     pub query: QueryId,
     /// The group whose servers can answer it.
     pub group: GroupId,
-    /// May it run on two servers at once? True for idempotent queries only.
+    /// May it run on several servers at once? True for idempotent queries only.
     pub may_duplicate: bool,
     /// May it be sent again after a failure?
     pub may_retry: bool,

@@ -38,7 +38,7 @@
 //!
 //! A policy is a *gate* (how many copies a server may hold, [`Topology`] and [`Policy`]), a *pick*
 //! ([`balance::Pick`]: which server takes a copy) and a *hedge* ([`hedge::Hedge`]: when a query
-//! gets a second copy, and when a copy is given up). [`Policy`] names the combinations.
+//! gets further copies, and when a copy is given up). [`Policy`] names the combinations.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -13,7 +13,7 @@ use crate::balance::{LeastOutstanding, Pick, Random, RoundRobin, TwoChoices};
 use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{
-    AppTimeout, Cancellation, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle,
+    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle,
     Probabilistic, Tied,
 };
 
@@ -34,6 +34,8 @@ pub enum Policy {
     PerShardQueue,
     /// `naive`
     Naive,
+    /// `clone`
+    Clone,
     /// `delayed:D[:cc]`
     Delayed {
         /// In nanoseconds.
@@ -162,6 +164,7 @@ impl Policy {
                 maker.cell(jsq, NoHedge)
             }
             Self::Naive => maker.cell(Random, Naive),
+            Self::Clone => maker.cell(Random, Cloning),
             Self::Delayed { delay_ns, cleanup } => {
                 maker.cell(Random, Delayed { delay_ns, cleanup })
             }

@@ -64,6 +64,7 @@ fn policies() -> Vec<Policy> {
         Policy::Bounded(3),
         Policy::PerShardQueue,
         Policy::Naive,
+        Policy::Clone,
         Policy::Delayed { delay_ns: 20, cleanup: false },
         Policy::Delayed { delay_ns: 20, cleanup: true },
         Policy::Probabilistic { delay_ns: 20, probability: 0.5 },

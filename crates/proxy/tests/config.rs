@@ -364,7 +364,7 @@ proptest! {
 
     #[test]
     fn what_is_taken_can_be_built(
-        policy in prop::sample::select(&["laedge", "psq", "bounded:2", "random", "delayed:5ms:cc", "probabilistic:5ms:0.5", "app-timeout:5ms"][..]),
+        policy in prop::sample::select(&["laedge", "psq", "bounded:2", "random", "delayed:5ms:cc", "probabilistic:5ms:0.5", "app-timeout:5ms", "clone"][..]),
         cancel in prop::sample::select(&["none", "reset"][..]),
         slots in 0u32..5,
         outstanding in 0u32..3,

@@ -198,7 +198,7 @@ pub(crate) struct QueryState {
     /// How often it was sent again.
     pub(crate) retries: u8,
     pub(crate) stage: Stage,
-    /// How many copies may still answer it.
+    /// How many copies may still answer it, up to [`super::Core::MOST_COPIES`].
     pub(crate) copies: u8,
     /// The first of them.
     pub(crate) first: u32,

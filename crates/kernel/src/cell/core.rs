@@ -73,6 +73,9 @@ pub struct CopyView {
 }
 
 impl Core {
+    /// Copies that a query may have at once, at most.
+    pub const MOST_COPIES: u8 = u8::MAX;
+
     pub(crate) fn new(topology: &Topology, gates: &[u32], limits: Limits, rng: Rng) -> Self {
         let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
         let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
@@ -188,7 +191,7 @@ impl Core {
         self.queries[query.index()].group
     }
 
-    /// May the query run on two servers at once? No more after one of its copies failed, else a
+    /// May the query run on several servers at once? No more after one of its copies failed, else a
     /// server that fails fast would be sent duplicates without end; nor once it has expired.
     #[must_use]
     pub fn may_duplicate(&self, query: QueryId) -> bool {

@@ -258,8 +258,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         for at in from..to {
             let group: GroupId = self.core.memberships[at as usize].0;
             if self.core.groups[group.index()].up > 0 {
-                let members = self.core.members(group);
-                self.core.freed.extend(members);
+                self.core.freed.extend_from_slice(&self.core.groups[group.index()].servers);
                 continue;
             }
             while let Some(query) = self.core.oldest_waiting(group) {

@@ -146,6 +146,12 @@ impl Core {
         self.memberships_of(server).iter().map(|&(group, _)| group)
     }
 
+    /// The servers of a group, in the order of the topology.
+    #[must_use]
+    pub fn servers_of(&self, group: GroupId) -> &[ServerId] {
+        &self.groups[group.index()].servers
+    }
+
     /// May the server start a primary copy?
     #[inline(always)]
     #[must_use]
@@ -312,9 +318,5 @@ impl Core {
     /// Takes the oldest waiting query of a group, whatever may serve it.
     pub(crate) fn oldest_waiting(&self, group: GroupId) -> Option<QueryId> {
         self.waiting_in(group).next()
-    }
-
-    pub(crate) fn members(&self, group: GroupId) -> Vec<ServerId> {
-        self.groups[group.index()].servers.clone()
     }
 }

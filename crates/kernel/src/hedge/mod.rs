@@ -1,6 +1,7 @@
-//! When a query gets a second copy, and when a copy is given up.
+//! When a query gets further copies, and when a copy is given up.
 
 mod app_timeout;
+mod cloning;
 mod delayed;
 mod laedge;
 mod naive;
@@ -10,6 +11,7 @@ mod probabilistic;
 mod tied;
 
 pub use app_timeout::AppTimeout;
+pub use cloning::Cloning;
 pub use delayed::Delayed;
 pub use laedge::{Cancellation, Laedge};
 pub use naive::Naive;
@@ -23,10 +25,10 @@ use crate::balance::Pick;
 use crate::cell::Core;
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 
-/// Decides about second copies. Every method but `recount` may start and stop copies through the
+/// Decides about further copies. Every method but `recount` may start and stop copies through the
 /// [`Core`]; all default to doing nothing.
 pub trait Hedge {
-    /// Are there second copies at all? Where not, a cell spends nothing on asking.
+    /// Are there further copies at all? Where not, a cell spends nothing on asking.
     const HEDGES: bool = true;
 
     /// Is the loser told to stop when a copy wins (cleanup cancellation)?

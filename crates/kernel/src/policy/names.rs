@@ -31,6 +31,7 @@ impl Policy {
         "bounded:N",
         "psq",
         "naive",
+        "clone",
         "delayed:D[:cc]",
         "probabilistic:D:Q",
         "probabilistic:auto[:BUDGET]",
@@ -59,6 +60,7 @@ impl Policy {
             ("two-choices", None) => Ok(Self::TwoChoices),
             ("psq", None) => Ok(Self::PerShardQueue),
             ("naive", None) => Ok(Self::Naive),
+            ("clone", None) => Ok(Self::Clone),
             ("tied", None) => Ok(Self::Tied),
             ("idealized", None) => Ok(Self::Idealized),
             ("laedge", None) => Ok(Self::Laedge(Cancellation::Plain)),
@@ -100,6 +102,7 @@ impl fmt::Display for Policy {
             Self::Bounded(n) => write!(f, "bounded:{n}"),
             Self::PerShardQueue => f.write_str("psq"),
             Self::Naive => f.write_str("naive"),
+            Self::Clone => f.write_str("clone"),
             Self::Delayed { delay_ns, cleanup } => {
                 let cleanup = if *cleanup { ":cc" } else { "" };
                 write!(f, "delayed:{}{cleanup}", duration::format(*delay_ns))

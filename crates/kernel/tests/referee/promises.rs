@@ -13,6 +13,16 @@ impl Model {
         matches!(self.policy, Policy::Laedge(Preemptive) | Policy::Idealized)
     }
 
+    /// Does every query get all its copies when it starts?
+    fn hedges_at_once(&self) -> bool {
+        matches!(self.policy, Policy::Naive | Policy::Tied | Policy::Clone)
+    }
+
+    /// How many copies of a query may run at once.
+    pub fn most_copies(&self) -> usize {
+        if self.policy == Policy::Clone { 255 } else { 2 }
+    }
+
     /// A duplicate starts on `server`: does the policy start any such, and does it take anything from
     /// a query that waits?
     pub fn check_duplicate(&self, query: QueryId, server: ServerId, why: StartReason) {
@@ -22,7 +32,7 @@ impl Model {
                 let over = |(_, copy): (_, &Copy)| copy.started.after(delay) <= self.now;
                 assert!(why == StartReason::Delay && self.attached(query).all(over), "too early");
             }
-            (Policy::Naive | Policy::Tied, _) => assert_eq!(why, StartReason::Hedge),
+            _ if self.hedges_at_once() => assert_eq!(why, StartReason::Hedge),
             _ => assert!(self.is_laedge(), "{} starts no duplicates", self.policy),
         }
         if self.is_laedge() {
@@ -62,9 +72,28 @@ impl Model {
         assert!(others.into_iter().all(|(_, other)| other.stopping), "both copies go on");
     }
 
+    /// Queries that got their first copy have the others, too, where servers have room for them.
+    fn check_fresh(&self) {
+        let fresh = self.fresh.iter().filter_map(|id| Some((*id, self.queries.get(id)?)));
+        for (id, query) in fresh.filter(|(_, query)| query.may_duplicate) {
+            if self.attached(id).count() == self.most_copies() {
+                continue;
+            }
+            for &server in &self.topology.groups[query.group.index()] {
+                let elsewhere = self.attached(id).all(|(_, copy)| copy.server != server);
+                let room = self.outstanding(server) < self.gate(server);
+                let left_out = elsewhere && room && self.suits(server, query);
+                assert!(!left_out, "{server:?} could have run {id:?}, too");
+            }
+        }
+    }
+
     /// The promises between events.
     pub fn check(&self, core: &Core) {
         self.check_begun(core);
+        if self.hedges_at_once() {
+            self.check_fresh();
+        }
         for at in 0..self.topology.servers.len() {
             self.check_server(core, ServerId(at as u32));
         }
@@ -72,7 +101,8 @@ impl Model {
             self.check_group(core, GroupId(at as u32));
         }
         for &query in self.queries.keys() {
-            assert!(self.attached(query).count() <= 2, "two copies at most");
+            let copies = self.attached(query).count();
+            assert!(copies <= self.most_copies(), "{copies} copies of {query:?}");
             if matches!(self.policy, Policy::AppTimeout { .. }) {
                 let living = self.attached(query).filter(|(_, copy)| !copy.stopping).count();
                 assert!(living <= 1, "the second copy is in place of the first");

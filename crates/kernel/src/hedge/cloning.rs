@@ -1,0 +1,45 @@
+//! Cloning: every query runs on every server of its group, from the start.
+//!
+//! Source: document 000 §2.5.2 "Naïve Hedge", which sends each query to all replicas; document 003
+//! Table 1 and §5.2 "Cloning", which sends two. Losers run to their end. Cost: O(r).
+//!
+//! Settled:
+//! - It is the only policy with more than two copies. In a group of more than 255 servers, 255 get
+//!   one: that on which the query starts, drawn at random, and those behind it in the order of the
+//!   group, round and round.
+//! - A query whose copies fail is sent again when the last of them has. Each copy that failed while
+//!   others ran counts as one retry, so that of three there is none left with the usual limit.
+//!
+//! Deviation: a server without room gets no copy, now or later; the source's queues are infinite.
+
+use super::Hedge;
+use crate::action::{Role, StartReason};
+use crate::balance::Pick;
+use crate::cell::Core;
+use crate::id::QueryId;
+
+/// A copy at every server that has room.
+#[derive(Clone, Debug, Default)]
+pub struct Cloning;
+
+impl Hedge for Cloning {
+    fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+        if !core.may_duplicate(query) {
+            return;
+        }
+        let Some(first) = core.copies_of(query).next() else { return };
+        let group = core.group_of(query);
+        let count = core.servers_of(group).len();
+        let Some(at) = core.servers_of(group).iter().position(|&s| s == first.server) else {
+            return;
+        };
+        let mut more = Core::MOST_COPIES - 1;
+        for step in 1..count {
+            let server = core.servers_of(group)[(at + step) % count];
+            if more > 0 && core.has_room(server) {
+                core.start(query, server, Role::Duplicate, StartReason::Hedge);
+                more -= 1;
+            }
+        }
+    }
+}
