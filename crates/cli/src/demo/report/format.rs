@@ -153,6 +153,23 @@ pub(crate) fn policy(name: &str) -> PolicyName {
             "naive hedging",
             "every query to two replicas at once; the first answer counts",
         ),
+        ("clone", "") => {
+            of("Clone", "cloning", "every query to all replicas at once; the first answer counts")
+        }
+        ("probabilistic", args) if args.contains(':') => {
+            let (delay, probability) = args.split_once(':').unwrap_or((args, ""));
+            let delay = spaced(delay);
+            let does = format!(
+                "a second copy of a query without an answer after {delay}, with probability \
+                 {probability}"
+            );
+            of(&format!("Probabilistic {delay}, {probability}"), "probabilistic hedging", &does)
+        }
+        ("app-timeout", delay) if !delay.is_empty() => {
+            let delay = spaced(delay);
+            let does = format!("a query without an answer after {delay} is begun anew elsewhere");
+            of(&format!("App time-out {delay}"), "application time-outs", &does)
+        }
         ("delayed", delay) if !delay.is_empty() => {
             let (delay, cancels) = delay.split_once(':').map_or((delay, ""), |(d, _)| (d, " CC"));
             let delay = spaced(delay);
@@ -214,6 +231,9 @@ mod tests {
     fn policies_have_names_and_strangers_keep_theirs() {
         assert_eq!(policy("laedge:cc").short, "LÆDGE CC");
         assert_eq!(policy("delayed:15ms").short, "Delayed 15\u{a0}ms");
+        assert_eq!(policy("probabilistic:5ms:0.1").short, "Probabilistic 5\u{a0}ms, 0.1");
+        assert_eq!(policy("app-timeout:5ms").noun, "application time-outs");
+        assert_eq!(policy("clone").short, "Clone");
         assert_eq!(policy("delayed:").noun, "delayed:");
         assert_eq!(policy("prequal").short, "prequal");
     }

@@ -62,7 +62,7 @@ const OTHERS: [Metric; 3] = [
         title: "Copies per query against utilization",
         unit: " copies per query",
         floor: 1.0,
-        // There is a bound on copies: two.
+        // There is a bound on copies: two, or with cloning the replicas of a shard.
         reach: f64::INFINITY,
         of: copies_per_query,
     },
