@@ -66,6 +66,7 @@ pub trait Hedge {
 
 /// A second copy where the balance wants it, if the query may have one and a server has room; did it
 /// start?
+#[inline(always)]
 fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartReason) -> bool {
     if !core.may_duplicate(query) {
         return false;
