@@ -40,7 +40,7 @@ impl Spec {
             mean += part.mean;
             variance += part.variance;
         }
-        Ok(Distribution { samplers: samplers.into(), mean, variance })
+        Ok(Distribution { samplers: samplers.into(), has_units: files_have_units, mean, variance })
     }
 }
 

@@ -23,7 +23,28 @@ pub(crate) enum Sampler {
     Empirical { samples: Arc<[f64]>, index: Uniform<usize> },
 }
 
+/// Adds a draw to each of many times.
+fn add_each(out: &mut [f64], mut draw: impl FnMut() -> f64) {
+    for time in out {
+        *time += draw();
+    }
+}
+
 impl Sampler {
+    /// Adds an independent draw to each of many times. The common samplers are told apart once
+    /// for all of them, and not for each.
+    pub(crate) fn add(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
+        match self {
+            Self::Constant(value) => add_each(out, || *value),
+            Self::Exp(exp) => add_each(out, || exp.sample(rng)),
+            Self::Bimodal { is_high, high } => {
+                add_each(out, || if is_high.sample(rng) { *high } else { 0.0 });
+            }
+            Self::Empirical { samples, index } => add_each(out, || samples[index.sample(rng)]),
+            other => add_each(out, || other.sample(rng)),
+        }
+    }
+
     pub(crate) fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {
         match self {
             Self::Constant(value) => *value,
