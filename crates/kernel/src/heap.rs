@@ -52,10 +52,17 @@ impl<K: Copy + Ord> Heaps<K> {
     }
 
     /// Takes an id out of the heap it is in; false when it is not there.
+    #[inline(always)]
     pub fn remove(&mut self, heap: usize, id: u32) -> bool {
-        if !self.contains(id) {
-            return false;
+        let is_there = self.contains(id);
+        if is_there {
+            self.take(heap, id);
         }
+        is_there
+    }
+
+    #[inline(never)]
+    fn take(&mut self, heap: usize, id: u32) {
         let at = self.position[id as usize] as usize;
         self.position[id as usize] = ABSENT;
         let items = &mut self.heaps[heap];
@@ -66,20 +73,36 @@ impl<K: Copy + Ord> Heaps<K> {
             let at = self.rise(heap, at);
             self.sink(heap, at);
         }
-        true
     }
 
     /// The least entry whose id is `wanted`. Where k entries of the heap are not wanted, it visits
     /// at most 2 k + 1 entries.
+    #[inline(always)]
     pub fn first_where(
         &self,
         heap: usize,
         mut wanted: impl FnMut(u32) -> bool,
     ) -> Option<(K, u32)> {
         let items = &self.heaps[heap];
+        // Mostly there is none, or the first will do.
+        let &(key, id) = items.first()?;
+        if wanted(id) {
+            return Some((key, id));
+        }
+        if items.len() == 1 {
+            return None;
+        }
+        self.search(heap, wanted)
+    }
+
+    /// [`Self::first_where`] among the entries after the first.
+    #[inline(never)]
+    fn search(&self, heap: usize, mut wanted: impl FnMut(u32) -> bool) -> Option<(K, u32)> {
+        let items = &self.heaps[heap];
         let mut best: Option<(K, u32)> = None;
         let mut open = Frontier::new();
-        open.push(0);
+        open.push(1);
+        open.push(2);
         while let Some(at) = open.pop() {
             let Some(&(key, id)) = items.get(at) else { continue };
             if best.is_some_and(|(least, _)| least <= key) {

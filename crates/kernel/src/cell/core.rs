@@ -309,6 +309,15 @@ impl Core {
         }
     }
 
+    /// Is there nothing left to look at?
+    pub(crate) fn is_settled(&self) -> bool {
+        let queries = [&self.orphans, &self.started, &self.woken];
+        let servers = [&self.freed, &self.spare];
+        queries.iter().all(|list| list.is_empty())
+            && servers.iter().all(|list| list.is_empty())
+            && self.crowded.is_empty()
+    }
+
     /// What the event at hand comes to.
     #[inline(always)]
     pub(crate) fn actions(&self) -> &[Action] {

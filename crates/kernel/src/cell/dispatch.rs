@@ -12,7 +12,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(always)]
     fn start_primary(&mut self, query: QueryId, server: ServerId, why: StartReason) {
         self.core.start(query, server, Role::Primary, why);
-        self.hedge.recount(&self.core, query);
         if H::HEDGES {
             self.core.started.push(query);
         }
@@ -54,13 +53,19 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 self.hedge.timer(&mut self.core, &mut self.pick, query);
             }
         } else if let Some(server) = self.core.spare.pop() {
-            while self.core.has_idle_slot(server) && self.hedge.spare(&mut self.core, server) {}
+            self.offer(server);
         } else if let Some(group) = self.core.crowded.pop() {
             self.hedge.starved(&mut self.core, group);
         } else {
             return false;
         }
         true
+    }
+
+    /// Nothing waits that the server could serve: its idle slots are the hedge's.
+    #[inline(always)]
+    pub(super) fn offer(&mut self, server: ServerId) {
+        while self.core.has_idle_slot(server) && self.hedge.spare(&mut self.core, server) {}
     }
 
     /// A waiting query gets its copy, if it is not too late.
@@ -91,11 +96,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// A server may have room: for whom?
+    #[inline(always)]
     pub(super) fn fill(&mut self, server: ServerId) {
-        while self.core.has_room(server)
-            && let Some(query) = self.core.next_waiting(server)
-        {
-            self.serve(query, server);
+        if self.core.waiting > 0 {
+            self.fill_from_queue(server);
         }
         if H::HEDGES {
             self.core.spare.push(server);
@@ -109,6 +113,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                     self.core.crowded.push(group);
                 }
             }
+        }
+    }
+
+    #[inline(never)]
+    fn fill_from_queue(&mut self, server: ServerId) {
+        while self.core.has_room(server)
+            && let Some(query) = self.core.next_waiting(server)
+        {
+            self.serve(query, server);
         }
     }
 

@@ -50,7 +50,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 self.core.look_for_spare(group);
             }
         }
-        self.release(copy.slot);
+        let server = self.release(copy.slot);
+        self.core.freed.push(server);
     }
 
     pub(super) fn unwanted(&mut self, copy: CopyId) {
@@ -177,9 +178,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.copies.get_mut(at).next = next;
     }
 
-    /// A detached copy has ended: its slot is free.
+    /// A detached copy has ended: its slot is free, on the server that is returned.
     #[inline(always)]
-    pub(super) fn release(&mut self, slot: u32) {
+    pub(super) fn release(&mut self, slot: u32) -> ServerId {
         let CopyState { query, server, stopping, timed, .. } = *self.core.copies.get(slot);
         debug_assert!(query == NONE, "detached before released");
         if timed {
@@ -194,7 +195,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if holder.ordered {
             self.core.sort(server);
         }
-        self.core.freed.push(server);
+        server
     }
 
     pub(super) fn count_failure(&mut self, server: ServerId) {
@@ -248,7 +249,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.copy_failed(slot);
         }
         self.core.out.push(Action::Lose { copy: self.core.copies.id(slot) });
-        self.release(slot);
+        let server = self.release(slot);
+        self.core.freed.push(server);
     }
 
     /// A server left: whose queries nobody can serve any more, and who may serve those that

@@ -89,9 +89,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             core.set_patience(slot, core.limits.attempt_timeout_ns);
         }
         if H::HEDGES {
-            self.hedge.recount(core, query);
-            core.started.push(query);
-            return self.settle();
+            // Nothing waits that a server with room could serve, so there is nothing to settle
+            // before the hedge sees the query, and its duplicate leaves nothing to settle.
+            self.hedge.primary_started(core, &mut self.pick, query);
         }
         self.core.actions()
     }
@@ -155,12 +155,20 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             core.delays.remove(0, query.0);
             self.hedge.recount(core, query);
         }
-        // No query has lost its last copy: this server is what settling would begin with.
-        if H::HEDGES || self.core.waiting > 0 {
+        self.settle_only(server)
+    }
+
+    /// [`Self::settle`] where nothing has happened but that a server got room.
+    #[inline(always)]
+    fn settle_only(&mut self, server: ServerId) -> &[Action] {
+        debug_assert!(self.core.is_settled(), "the server is all that there is to settle");
+        if self.core.waiting > 0 {
             self.fill(server);
-        }
-        if H::HEDGES {
-            return self.settle();
+            if H::HEDGES {
+                return self.settle();
+            }
+        } else if H::HEDGES {
+            self.offer(server);
         }
         self.core.actions()
     }
@@ -187,6 +195,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             _ if late => {}
             _ => self.count_failure(server),
         }
+        if outcome == Outcome::Good {
+            return self.settle_only(server);
+        }
+        self.core.freed.push(server);
         self.settle()
     }
 }

@@ -59,9 +59,26 @@ impl<R: Predictor> Laedge<R> {
         Self { cancellation, predictor, singles: Heaps::new(groups), pairs: Heaps::new(groups) }
     }
 
-    fn duplicate(&mut self, core: &mut Core, query: QueryId, server: ServerId, why: StartReason) {
-        core.start(query, server, Role::Duplicate, why);
-        self.recount(core, query);
+    /// Puts a query that is in no list into the one where it belongs.
+    #[inline(never)]
+    fn list(&mut self, core: &Core, query: QueryId) {
+        // A query that may not run twice is of no interest, nor is one with a copy that is about
+        // to stop: it is looked at again when that copy has.
+        if !core.may_duplicate(query) {
+            return;
+        }
+        let group = core.group_of(query).index();
+        let mut copies = core.copies_of(query);
+        match (copies.next(), copies.next()) {
+            (Some(only), None) if !only.stopping => {
+                self.singles.insert(group, only.started, query.0);
+            }
+            (Some(newer), Some(older)) if self.preempts() && !newer.stopping && !older.stopping => {
+                let judgment = self.predictor.judge(&older, &newer);
+                self.pairs.insert(group, Reverse(judgment.saves_ns), query.0);
+            }
+            _ => {}
+        }
     }
 
     /// The oldest query with one copy that the server could run a second copy of.
@@ -116,41 +133,32 @@ impl<R: Predictor> Hedge for Laedge<R> {
         self.cancellation == Cancellation::Preemptive
     }
 
+    #[inline(always)]
     fn recount(&mut self, core: &Core, query: QueryId) {
         let group = core.group_of(query).index();
         self.singles.remove(group, query.0);
         self.pairs.remove(group, query.0);
-        // A query that may not run twice is of no interest, nor is one with a copy that is about
-        // to stop: it is looked at again when that copy has.
-        if !core.is_live(query) || !core.may_duplicate(query) {
-            return;
-        }
-        let mut copies = core.copies_of(query);
-        match (copies.next(), copies.next()) {
-            (Some(only), None) if !only.stopping => {
-                self.singles.insert(group, only.started, query.0);
-            }
-            (Some(newer), Some(older)) if self.preempts() && !newer.stopping && !older.stopping => {
-                let judgment = self.predictor.judge(&older, &newer);
-                self.pairs.insert(group, Reverse(judgment.saves_ns), query.0);
-            }
-            _ => {}
+        if core.is_live(query) {
+            self.list(core, query);
         }
     }
 
+    #[inline(always)]
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        if !core.may_duplicate(query) || core.waiting(core.group_of(query)) > 0 {
-            return;
-        }
         // Where another server is idle, every older query has its second copy, or may have none.
-        if let Some(server) = core.choose(pick, query).filter(|&s| core.has_idle_slot(s)) {
-            self.duplicate(core, query, server, StartReason::Hedge);
+        if core.may_duplicate(query)
+            && core.waiting(core.group_of(query)) == 0
+            && let Some(server) = core.choose(pick, query).filter(|&s| core.has_idle_slot(s))
+        {
+            core.start(query, server, Role::Duplicate, StartReason::Hedge);
         }
+        self.list(core, query);
     }
 
     fn spare(&mut self, core: &mut Core, server: ServerId) -> bool {
         let Some(query) = self.oldest_single(core, server) else { return false };
-        self.duplicate(core, query, server, StartReason::Idle);
+        core.start(query, server, Role::Duplicate, StartReason::Idle);
+        self.recount(core, query);
         true
     }
 

@@ -41,7 +41,8 @@ pub trait Hedge {
         false
     }
 
-    /// The copies that may answer this query have changed, or it has ended. For bookkeeping only.
+    /// The copies that may answer this query have changed, or it has ended. For bookkeeping only;
+    /// what starts a copy keeps its own books: the other methods are not followed by this one.
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
 
     /// The query got its first copy, or one in place of a failed one, and every waiting query that
