@@ -1,0 +1,117 @@
+//! How fast a server works at what time, and when it is down.
+//!
+//! A calendar is a stream of stretches of its own, drawn ahead and independent of the policy: so
+//! every policy meets the same slow servers, and the end of a copy is known when it starts, without
+//! events in between. Cost: O(stretches that a copy lasts).
+
+use std::collections::VecDeque;
+
+use curtail_dist::{Distribution, seed};
+use rand_pcg::Pcg64Mcg;
+
+/// Something that befalls a server again and again.
+#[derive(Clone, Debug)]
+pub struct Disturbance {
+    /// The time from the end of one to the start of the next.
+    pub every: Distribution,
+    /// How long it lasts.
+    pub lasts: Distribution,
+}
+
+/// A stretch of constant speed.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    until_ns: u64,
+    speed: f64,
+}
+
+/// The speeds of one server.
+#[derive(Debug)]
+pub(crate) struct Calendar {
+    base: f64,
+    /// What it is slowed down by, and its speed meanwhile, as a share of its own.
+    slowdown: Option<(Disturbance, f64)>,
+    rng: Pcg64Mcg,
+    /// From now on.
+    stretches: VecDeque<Stretch>,
+    known_until_ns: u64,
+}
+
+impl Calendar {
+    pub(crate) fn new(base: f64, slowdown: Option<(Disturbance, f64)>, seed: u64) -> Self {
+        let rng = seed::rng(seed);
+        Self { base, slowdown, rng, stretches: VecDeque::new(), known_until_ns: 0 }
+    }
+
+    /// When work that starts now ends, in ns.
+    pub(crate) fn end(&mut self, now_ns: u64, work_ns: u64) -> u64 {
+        if self.slowdown.is_none() {
+            return now_ns.saturating_add((work_ns as f64 / self.base) as u64);
+        }
+        while self.stretches.front().is_some_and(|stretch| stretch.until_ns <= now_ns) {
+            self.stretches.pop_front();
+        }
+        let mut left = work_ns as f64;
+        let mut at = now_ns;
+        let mut index = 0;
+        loop {
+            if index == self.stretches.len() {
+                self.look_ahead();
+                continue;
+            }
+            let Stretch { until_ns, speed } = self.stretches[index];
+            let room = until_ns.saturating_sub(at) as f64 * speed;
+            if left < room || until_ns == u64::MAX {
+                return at.saturating_add((left / speed) as u64);
+            }
+            left -= room;
+            at = at.max(until_ns);
+            index += 1;
+        }
+    }
+
+    /// Draws the next stretch of its own speed, and the next slow one.
+    fn look_ahead(&mut self) {
+        let Some((Disturbance { every, lasts }, speed)) = &self.slowdown else { return };
+        let slow = self.base * speed;
+        for (length, speed) in [(every, self.base), (lasts, slow)] {
+            // Where both lengths may be zero, time must go on all the same.
+            let length = (length.sample(&mut self.rng) as u64).max(1);
+            self.known_until_ns = self.known_until_ns.saturating_add(length);
+            self.stretches.push_back(Stretch { until_ns: self.known_until_ns, speed });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calendar(base: f64, every: &str, lasts: &str, speed: f64) -> Calendar {
+        let resolve = |text: &str| {
+            let spec: curtail_dist::Spec = text.parse().expect("a distribution");
+            spec.resolve(1.0).expect("a distribution")
+        };
+        let disturbance = Disturbance { every: resolve(every), lasts: resolve(lasts) };
+        Calendar::new(base, Some((disturbance, speed)), 1)
+    }
+
+    #[test]
+    fn work_waits_for_the_end_of_a_pause() {
+        // Paused from 100 to 150, from 250 to 300, …
+        let mut calendar = calendar(1.0, "det:100", "det:50", 0.0);
+        assert_eq!(calendar.end(0, 99), 99);
+        assert_eq!(calendar.end(0, 120), 170);
+        assert_eq!(calendar.end(110, 10), 160);
+        assert_eq!(calendar.end(150, 250), 500);
+    }
+
+    #[test]
+    fn a_slow_stretch_counts_for_its_share() {
+        // At half of twice the speed from 100 to 150.
+        let mut calendar = calendar(2.0, "det:100", "det:50", 0.5);
+        assert_eq!(calendar.end(0, 200), 100);
+        assert_eq!(calendar.end(0, 240), 140);
+        assert_eq!(calendar.end(90, 20 + 50 + 10), 155);
+    }
+}

@@ -1,0 +1,87 @@
+//! Runs several policies through one experiment, on common random numbers.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::candidate::Candidate;
+use crate::error::Error;
+use crate::experiment::{Experiment, Setup};
+use crate::outcome::{About, Outcome};
+use crate::parallel;
+use crate::run::run;
+use crate::tally::Tally;
+
+/// The percentiles that are told where no others are asked for.
+pub const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
+
+/// How to run, and how to follow it.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// Threads; the results do not depend on them.
+    pub threads: usize,
+    /// Percentiles to tell, above 0 and below 100.
+    pub percentiles: &'a [f64],
+    /// Counts the requests of all runs as they come; [`total`] of them are to come.
+    pub progress: &'a AtomicU64,
+    /// Ends the work when it becomes true.
+    pub stop: &'a AtomicBool,
+}
+
+/// How many requests an experiment will count in [`Plan::progress`].
+#[must_use]
+pub fn total(experiment: &Experiment, candidates: usize) -> u64 {
+    experiment.requests * u64::from(experiment.replications) * candidates as u64
+}
+
+/// Runs all candidates; `None` where it was stopped.
+///
+/// # Errors
+/// A policy that cannot run in this experiment.
+pub fn compare(
+    experiment: &Experiment,
+    candidates: &[Candidate],
+    plan: &Plan<'_>,
+) -> Result<Option<Vec<Outcome>>, Error> {
+    for &candidate in candidates {
+        Setup { experiment, candidate, replication: 0 }.build(0)?;
+    }
+    let replications = experiment.replications as usize;
+    let done = parallel::each(candidates.len() * replications, plan.threads, |job| {
+        let candidate = candidates[job / replications];
+        let replication = (job % replications) as u32;
+        timed(&Setup { experiment, candidate, replication }, plan)
+    });
+    let Some(done) = done else { return Ok(None) };
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(candidates.len());
+    for (candidate, runs) in candidates.iter().zip(done.chunks(replications)) {
+        let tallies: Vec<Tally> = runs.iter().map(|(tally, _)| tally.clone()).collect();
+        let about = About {
+            experiment,
+            policy: candidate.to_string(),
+            trained: None,
+            percentiles: plan.percentiles,
+            elapsed_s: runs.iter().map(|(_, seconds)| seconds).sum(),
+        };
+        let mut outcome = Outcome::new(about, &tallies);
+        if let Some(first) = outcomes.first() {
+            outcome.compare(first);
+        }
+        outcomes.push(outcome);
+    }
+    Ok(Some(outcomes))
+}
+
+/// One run, and how long it took, in seconds.
+fn timed(setup: &Setup<'_>, plan: &Plan<'_>) -> Option<(Tally, f64)> {
+    #[allow(clippy::disallowed_methods)] // how long simulating takes is about real time
+    let start = Instant::now();
+    let mut left = setup.experiment.requests;
+    let tally = run(setup, &mut |arrived| {
+        let counted = arrived.min(left);
+        left -= counted;
+        plan.progress.fetch_add(counted, Ordering::Relaxed);
+        !plan.stop.load(Ordering::Relaxed)
+    })?;
+    plan.progress.fetch_add(left, Ordering::Relaxed);
+    Some((tally, start.elapsed().as_secs_f64()))
+}

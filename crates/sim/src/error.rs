@@ -1,0 +1,106 @@
+//! What can be wrong with an experiment. Every message names the value and the mend.
+
+use std::path::PathBuf;
+
+use curtail_dist::{ParseError, ResolveError};
+
+/// Why an experiment cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A value is outside what its parameter allows.
+    #[error("{name} is {value}; give it {allowed}")]
+    OutOfRange {
+        /// The parameter.
+        name: &'static str,
+        /// The value as written.
+        value: String,
+        /// What it may be, in words.
+        allowed: String,
+    },
+    /// A distribution is not one.
+    #[error("{name}: {source}")]
+    Distribution {
+        /// The parameter.
+        name: &'static str,
+        /// Why.
+        source: ParseError,
+    },
+    /// A distribution cannot be drawn from.
+    #[error("{name}: {source}")]
+    Unusable {
+        /// The parameter.
+        name: &'static str,
+        /// Why.
+        source: ResolveError,
+    },
+    /// A distribution has no mean, so no rate belongs to a utilization.
+    #[error(
+        "{name} is {text}, whose mean is {mean}; a utilization needs a mean above zero that is \
+         finite: bound it, as pareto:ALPHA:MIN:MAX"
+    )]
+    NoMean {
+        /// The parameter.
+        name: &'static str,
+        /// As written.
+        text: String,
+        /// Its mean, in the unit of the experiment.
+        mean: f64,
+    },
+    /// Some times have units and some have none.
+    #[error("{with} has units and {without} has none; give a unit to every time or to none")]
+    MixedUnits {
+        /// A parameter with units.
+        with: &'static str,
+        /// A parameter without.
+        without: &'static str,
+    },
+    /// An arrival process is not one.
+    #[error("arrivals {text:?}: {why}")]
+    Arrivals {
+        /// As written.
+        text: String,
+        /// What to write instead.
+        why: String,
+    },
+    /// A recorded trace cannot be used.
+    #[error("{}{}: {why}", .path.display(), line_suffix(*.line))]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1; 0 where it is about the whole file.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// There is no such policy.
+    #[error("{0}")]
+    Policy(String),
+    /// A policy cannot run in this experiment.
+    #[error("{policy}: {why}")]
+    Unfit {
+        /// The policy.
+        policy: String,
+        /// Why.
+        why: String,
+    },
+    /// A disturbance is written wrongly.
+    #[error("{name} is {text:?}; write {form}{}", because(.why))]
+    Disturbance {
+        /// The parameter.
+        name: &'static str,
+        /// As written.
+        text: String,
+        /// How to write it.
+        form: &'static str,
+        /// What is wrong, where more is known.
+        why: String,
+    },
+}
+
+fn line_suffix(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(":{line}") }
+}
+
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(" ({why})") }
+}

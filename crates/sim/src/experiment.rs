@@ -1,0 +1,190 @@
+//! An experiment, checked: what is simulated, and for how long.
+
+use curtail_dist::{Distribution, seed};
+use curtail_kernel::{Limits, NEVER_NS, Policy, Scheduler, Server, ServerId, Topology};
+use serde::{Deserialize, Serialize};
+
+use crate::arrivals::{Arrivals, Clock};
+use crate::calendar::{Calendar, Disturbance};
+use crate::candidate::Candidate;
+use crate::error::Error;
+
+/// What a utilization counts: λ·x̄ over the capacity, which is the slots times the servers' speeds.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UtilizationOf {
+    /// λ·P̄: the queries' own service times only (document 000 §4.4).
+    #[default]
+    Mean,
+    /// λ·S̄: with the jitter of one copy (document 001 §2.5).
+    Total,
+}
+
+/// An experiment. Made by [`crate::Parameters::experiment`], which checks the values.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Shards that every request asks.
+    pub shards: u32,
+    /// The speed of each replica of a shard.
+    pub servers: Vec<f64>,
+    /// Queries that a replica serves at once.
+    pub slots: u32,
+    /// P.
+    pub service: Distribution,
+    /// J; none where it is always zero.
+    pub jitter: Option<Distribution>,
+    /// The arrival process of requests.
+    pub arrivals: Arrivals,
+    /// The offered utilization.
+    pub utilization: f64,
+    /// What it counts.
+    pub utilization_of: UtilizationOf,
+    /// Requests of each replication, with those of the warm-up.
+    pub requests: u64,
+    /// How many of them are not measured.
+    pub warm_up: u64,
+    /// Independent replications.
+    pub replications: u32,
+    /// Decides every draw.
+    pub seed: u64,
+    /// Queries that may wait per shard.
+    pub queue: u32,
+    /// Latency between balancer and replica, one way.
+    pub network: Option<Distribution>,
+    /// Slow stretches of each replica, and its share of its own speed meanwhile.
+    pub slowdown: Option<(Disturbance, f64)>,
+    /// Failures of each replica.
+    pub outages: Option<Disturbance>,
+    /// How long a replica needs to stop a copy that executes, in ns.
+    pub cancel_ns: u64,
+    /// Are its times written with units? Then results are in milliseconds, else in multiples of
+    /// its unit.
+    pub has_units: bool,
+}
+
+impl Experiment {
+    /// The mean gap between requests, in ns.
+    #[must_use]
+    pub fn gap_ns(&self) -> f64 {
+        let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
+        let work = match self.utilization_of {
+            UtilizationOf::Mean => self.service.mean(),
+            UtilizationOf::Total => self.service.mean() + jitter,
+        };
+        work / self.capacity() / self.utilization
+    }
+
+    /// What the servers of a shard can do at once, in slots of speed 1.
+    #[must_use]
+    pub fn capacity(&self) -> f64 {
+        f64::from(self.slots) * self.servers.iter().sum::<f64>()
+    }
+
+    /// The utilization with the jitter of one copy per query.
+    #[must_use]
+    pub fn utilization_with_jitter(&self) -> f64 {
+        let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
+        (self.service.mean() + jitter) / self.capacity() / self.gap_ns()
+    }
+
+    /// The first request that is measured, and the first one after them.
+    #[must_use]
+    pub(crate) fn measured(&self) -> (u64, u64) {
+        (self.warm_up, self.requests)
+    }
+}
+
+/// One run: an experiment, what is tried in it, and which replication this is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) candidate: Candidate,
+    pub(crate) replication: u32,
+}
+
+impl Setup<'_> {
+    /// The seed of a stream that depends on the replication and the shard, and not on the policy.
+    pub(crate) fn stream(&self, what: &[u8], shard: u32) -> u64 {
+        let (replication, shard) = (self.replication.to_le_bytes(), shard.to_le_bytes());
+        seed::stream(self.experiment.seed, &[what, &replication, &shard])
+    }
+
+    /// When requests arrive.
+    pub(crate) fn clock(&self) -> Clock {
+        let seed = self.stream(b"arrivals", u32::MAX);
+        Clock::new(&self.experiment.arrivals, self.experiment.gap_ns(), seed)
+    }
+
+    /// J, in the world of the candidate.
+    pub(crate) fn jitter(&self) -> Option<&Distribution> {
+        self.experiment.jitter.as_ref().filter(|_| self.candidate != Candidate::O1)
+    }
+
+    /// How many copies a query mostly has at most: one, where nothing hedges and nothing fails.
+    pub(crate) fn copies(&self) -> usize {
+        use Policy::{Bounded, LeastOutstanding, PerShardQueue, Random, RoundRobin, TwoChoices};
+        let balances = matches!(
+            self.candidate.policy(),
+            Random | RoundRobin | LeastOutstanding | TwoChoices | Bounded(_) | PerShardQueue
+        );
+        if balances && self.experiment.outages.is_none() { 1 } else { 2 }
+    }
+
+    /// Of the servers of a shard; none where all are always of speed 1.
+    pub(crate) fn calendars(&self, shard: u32) -> Vec<Calendar> {
+        let Experiment { servers, slowdown, .. } = self.experiment;
+        if slowdown.is_none() && servers.iter().all(|&speed| speed == 1.0) {
+            return Vec::new();
+        }
+        let of = |(server, &speed): (usize, &f64)| {
+            let seed = self.stream(b"speed", shard);
+            let seed = seed::stream(seed, &[&(server as u64).to_le_bytes()]);
+            Calendar::new(speed, slowdown.clone(), seed)
+        };
+        servers.iter().enumerate().map(of).collect()
+    }
+
+    pub(crate) fn wants_forecasts(&self) -> bool {
+        self.candidate.policy() == Policy::Idealized
+    }
+
+    pub(crate) fn wants_starts(&self) -> bool {
+        self.candidate.policy() == Policy::Tied
+    }
+
+    /// Does the policy ask to be woken?
+    pub(crate) fn is_timed(&self) -> bool {
+        use Policy::{AppTimeout, Delayed, Probabilistic};
+        matches!(self.candidate.policy(), Delayed { .. } | Probabilistic { .. } | AppTimeout { .. })
+    }
+
+    /// A cell of the policy.
+    pub(crate) fn cell(&self, seed: u64) -> Box<dyn Scheduler> {
+        self.build(seed).expect("checked before the run")
+    }
+
+    /// Makes a cell, or says why the policy cannot run here.
+    pub(crate) fn build(&self, seed: u64) -> Result<Box<dyn Scheduler>, Error> {
+        let Experiment { servers, slots, queue, .. } = self.experiment;
+        let topology = Topology {
+            servers: vec![Server { slots: *slots }; servers.len()],
+            groups: vec![(0..servers.len() as u32).map(ServerId).collect()],
+        };
+        let limits = Limits {
+            // Queues at the servers are as long as queues in front of them.
+            max_outstanding: Topology::MAX_GATE,
+            queue: *queue,
+            timeout_ns: NEVER_NS,
+            attempt_timeout_ns: NEVER_NS,
+            drain_timeout_ns: NEVER_NS,
+            cancel: true,
+            eject_after: 0,
+            ..Limits::default()
+        };
+        let policy = self.candidate.policy();
+        policy.build(&topology, limits, curtail_kernel::rng(seed)).map_err(|error| Error::Unfit {
+            policy: self.candidate.to_string(),
+            why: error.to_string(),
+        })
+    }
+}

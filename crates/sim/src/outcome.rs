@@ -1,0 +1,239 @@
+//! What came of an experiment: point estimates over all replications, and how sure they are.
+//!
+//! A percentile is that of all measured requests together. Its confidence interval is Student's,
+//! from the percentiles of the independent replications. Differences between policies are paired:
+//! both meet the same arrivals and the same draws, so most of the noise cancels.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::parameters::UNIT_NS;
+use crate::shard::Accuracy;
+use crate::stability;
+use crate::student;
+use crate::tally::Tally;
+
+/// The fewest samples that must lie above a percentile for it to be told.
+const SAMPLES_ABOVE: f64 = 10.0;
+
+/// A number per statistic: the mean, and some percentiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// In the unit of the experiment.
+    pub mean: Option<f64>,
+    /// Percentiles, each with its figure in the unit of the experiment; none where fewer than ten
+    /// samples lie above it.
+    pub percentiles: Vec<(f64, Option<f64>)>,
+}
+
+impl Figures {
+    /// The figure of a percentile, where it was asked for and there are enough samples.
+    #[must_use]
+    pub fn percentile(&self, percentile: f64) -> Option<f64> {
+        self.percentiles.iter().find(|(p, _)| *p == percentile).and_then(|&(_, figure)| figure)
+    }
+
+    fn of(histogram: &Histogram<u64>, sum_ns: f64, percentiles: &[f64]) -> Self {
+        let count = histogram.len();
+        let unit = UNIT_NS as f64;
+        let figure = |p: f64| {
+            let above = count as f64 * (1.0 - p / 100.0);
+            // Rounding must not cost the last of ten samples.
+            (above + 1e-6 >= SAMPLES_ABOVE)
+                .then(|| histogram.value_at_quantile(p / 100.0) as f64 / unit)
+        };
+        Self {
+            mean: (count > 0).then(|| sum_ns / count as f64 / unit),
+            percentiles: percentiles.iter().map(|&p| (p, figure(p))).collect(),
+        }
+    }
+
+    /// Combines the same statistic of several.
+    fn across(all: &[Self], combine: impl Fn(&[f64]) -> Option<f64>) -> Self {
+        let each = |get: &dyn Fn(&Self) -> Option<f64>| {
+            let values: Option<Vec<f64>> = all.iter().map(get).collect();
+            values.and_then(|values| combine(&values))
+        };
+        let first = all.first().map(|figures| &figures.percentiles[..]).unwrap_or_default();
+        Self {
+            mean: each(&|figures| figures.mean),
+            percentiles: first.iter().map(|&(p, _)| (p, each(&|f| f.percentile(p)))).collect(),
+        }
+    }
+
+    fn minus(&self, other: &Self) -> Self {
+        let minus = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a - b);
+        let pairs = self.percentiles.iter().zip(&other.percentiles);
+        Self {
+            mean: minus(self.mean, other.mean),
+            percentiles: pairs.map(|(&(p, a), &(_, b))| (p, minus(a, b))).collect(),
+        }
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mean = std::iter::once(("mean".to_owned(), self.mean));
+        let percentiles = self.percentiles.iter().map(|&(p, figure)| (name(p), figure));
+        serializer.collect_map(mean.chain(percentiles))
+    }
+}
+
+/// The name of a percentile in JSON: p50, p999 for 99.9.
+#[must_use]
+pub fn name(percentile: f64) -> String {
+    format!("p{}", percentile.to_string().replace('.', ""))
+}
+
+/// Utilizations of the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Utilization {
+    /// As asked for.
+    pub offered: f64,
+    /// λ·S̄ over the capacity.
+    pub with_jitter: f64,
+    /// The share of time that slots were busy, with all copies.
+    pub busy: Option<f64>,
+}
+
+/// How queries fared in front of the servers, per shard.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Queue {
+    /// From arrival to the start of the first copy, in the unit of the experiment.
+    pub mean_wait: f64,
+    /// Queries that wait, on average.
+    pub mean_length: f64,
+}
+
+/// Differences to the first policy of an experiment, in the unit of the experiment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Versus {
+    /// The first policy.
+    pub policy: String,
+    /// The mean of the differences of the replications.
+    pub difference: Figures,
+    /// Half the width of their 95 % confidence interval.
+    pub ci95: Figures,
+}
+
+/// What came of one policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Its name.
+    pub policy: String,
+    /// What it was made of where that was not given: the trained form of a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trained: Option<String>,
+    /// Of its servers.
+    pub utilization: Utilization,
+    /// Does it reach a steady state?
+    pub stable: bool,
+    /// What the latencies are in: `ms`, or `1` for the experiment's own unit.
+    pub unit: &'static str,
+    /// Latencies of requests; none where it is unstable.
+    pub request: Option<Figures>,
+    /// Half the width of their 95 % confidence intervals; none of a single replication.
+    pub ci95: Option<Figures>,
+    /// Latencies of queries.
+    pub query: Option<Figures>,
+    /// Its latencies minus those of the first policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versus_first: Option<Versus>,
+    /// Copies that a query had on average.
+    pub copies_per_query: Option<f64>,
+    /// The share of queries with more than one.
+    pub hedged_fraction: Option<f64>,
+    /// The share of the busy time that brought no answer.
+    pub wasted_fraction: Option<f64>,
+    /// In front of the servers.
+    pub queue: Option<Queue>,
+    /// Of pre-emptive cancellations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predictor: Option<Accuracy>,
+    /// Measured requests without an answer.
+    pub requests_failed: u64,
+    /// Queries of all replications, those of the warm-up included.
+    pub queries_simulated: u64,
+    /// How long that took, added up over the cores.
+    pub elapsed_s: f64,
+    /// What the replications came to, for the differences to others.
+    #[serde(skip)]
+    pub replications: Vec<Figures>,
+    /// All latencies of requests, in ns.
+    #[serde(skip)]
+    pub histogram: Histogram<u64>,
+}
+
+/// What an outcome says beside its counts.
+#[derive(Clone, Debug)]
+pub(crate) struct About<'a> {
+    pub(crate) experiment: &'a crate::Experiment,
+    pub(crate) policy: String,
+    pub(crate) trained: Option<String>,
+    pub(crate) percentiles: &'a [f64],
+    pub(crate) elapsed_s: f64,
+}
+
+impl Outcome {
+    pub(crate) fn new(about: About<'_>, runs: &[Tally]) -> Self {
+        let About { experiment, policy, trained, percentiles, elapsed_s } = about;
+        let mut all = Tally::new();
+        runs.iter().for_each(|run| all.add(run));
+        let stable = stability::is_stable(runs);
+        let figures = |run: &Tally| Figures::of(&run.requests, run.request_ns, percentiles);
+        let replications: Vec<Figures> = runs.iter().map(figures).collect();
+        let queries = all.queries.len() as f64;
+        let per = |count: f64, of: f64| (of > 0.0).then_some(count / of);
+        let when_stable = |figure: Option<f64>| figure.filter(|_| stable);
+        let unit = UNIT_NS as f64;
+        let queue = per(all.waited_ns, queries).map(|wait| Queue {
+            mean_wait: wait / unit,
+            // Little's law: what waits is the rate times the wait.
+            mean_length: wait / experiment.gap_ns(),
+        });
+        Self {
+            policy,
+            trained,
+            utilization: Utilization {
+                offered: experiment.utilization,
+                with_jitter: experiment.utilization_with_jitter(),
+                busy: per(all.busy_ns as f64, all.capacity_ns as f64),
+            },
+            stable,
+            unit: if experiment.has_units { "ms" } else { "1" },
+            request: stable.then(|| Figures::of(&all.requests, all.request_ns, percentiles)),
+            ci95: (stable && runs.len() > 1)
+                .then(|| Figures::across(&replications, student::half_width)),
+            query: stable.then(|| Figures::of(&all.queries, all.query_ns, percentiles)),
+            versus_first: None,
+            copies_per_query: when_stable(per(all.copies as f64, queries)),
+            hedged_fraction: when_stable(per(all.hedged as f64, queries)),
+            wasted_fraction: when_stable(
+                per(all.useful_ns as f64, all.busy_ns as f64).map(|useful| 1.0 - useful),
+            ),
+            queue: queue.filter(|_| stable),
+            predictor: (all.accuracy.overall.all > 0).then_some(all.accuracy),
+            requests_failed: all.failed,
+            queries_simulated: runs.len() as u64
+                * experiment.requests
+                * u64::from(experiment.shards),
+            elapsed_s,
+            replications,
+            histogram: all.requests,
+        }
+    }
+
+    /// Compares this with another outcome of the same experiment; nothing if one is unstable.
+    pub(crate) fn compare(&mut self, first: &Self) {
+        if !self.stable || !first.stable {
+            return;
+        }
+        let pairs = self.replications.iter().zip(&first.replications);
+        let differences: Vec<Figures> = pairs.map(|(a, b)| a.minus(b)).collect();
+        self.versus_first = Some(Versus {
+            policy: first.policy.clone(),
+            difference: Figures::across(&differences, student::mean),
+            ci95: Figures::across(&differences, student::half_width),
+        });
+    }
+}

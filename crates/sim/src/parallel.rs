@@ -1,0 +1,52 @@
+//! Many independent jobs on some threads. The results come in the order of the jobs, so they do not
+//! depend on how many threads there were.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Does `work` for 0 to `jobs` − 1, on at most `threads` threads; none where one job gave up.
+pub(crate) fn each<R: Send>(
+    jobs: usize,
+    threads: usize,
+    work: impl Fn(usize) -> Option<R> + Sync,
+) -> Option<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::from_iter((0..jobs).map(|_| None)));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, jobs.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let job = next.fetch_add(1, Ordering::Relaxed);
+                    if job >= jobs {
+                        return;
+                    }
+                    let result = work(job);
+                    // One that gave up ends the others before they begin.
+                    if result.is_none() {
+                        next.store(jobs, Ordering::Relaxed);
+                    }
+                    results.lock().expect("no job panics with the lock")[job] = result;
+                }
+            });
+        }
+    });
+    results.into_inner().expect("no job panics with the lock").into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whatever_the_threads() {
+        for threads in [1, 3, 100] {
+            assert_eq!(each(5, threads, |job| Some(job * job)), Some(vec![0, 1, 4, 9, 16]));
+        }
+        assert_eq!(each::<()>(0, 2, |_| None), Some(Vec::new()));
+    }
+
+    #[test]
+    fn one_that_gives_up_ends_it_all() {
+        assert_eq!(each(50, 2, |job| (job != 3).then_some(job)), None);
+    }
+}

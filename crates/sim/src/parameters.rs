@@ -1,0 +1,251 @@
+//! An experiment as people write it, in a file or by flags.
+
+use serde::{Deserialize, Serialize};
+
+use crate::arrivals::Arrivals;
+use crate::calendar::Disturbance;
+use crate::error::Error;
+use crate::experiment::{Experiment, UtilizationOf};
+use curtail_dist::{Distribution, Spec};
+
+/// The length of the experiment's unit in ns: a millisecond. Times with units are reported in
+/// milliseconds, times without in multiples of the unit.
+pub const UNIT_NS: u64 = 1_000_000;
+
+/// The parameters of an experiment, not checked yet. Times are written as everywhere.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct Parameters {
+    /// Shards that every request asks, 1 to 100,000.
+    pub shards: u32,
+    /// Replicas of each shard, 1 to 1,024.
+    pub replicas: u32,
+    /// Queries that a replica serves at once, 1 to 1,024.
+    pub slots: u32,
+    /// The offered utilization, above 0.
+    pub utilization: f64,
+    /// What it is the utilization of.
+    pub utilization_of: UtilizationOf,
+    /// P: the part of the service time that a query's copies share.
+    pub service: String,
+    /// J: the part that each copy draws for itself. None: no jitter.
+    pub jitter: Option<String>,
+    /// The arrival process of requests.
+    pub arrivals: String,
+    /// Requests of each replication, warm-up included.
+    pub requests: u64,
+    /// The share of them that comes before measuring begins, 0 to 0.9.
+    pub warm_up: f64,
+    /// Independent replications, for the confidence intervals.
+    pub replications: u32,
+    /// Decides every draw.
+    pub seed: u64,
+    /// Queries that may wait per shard; beyond it the run is unstable.
+    pub queue: u32,
+    /// Latency between balancer and replica, one way.
+    pub network: Option<String>,
+    /// How fast each replica works; all alike where it is empty.
+    pub speeds: Vec<f64>,
+    /// `EVERY/LASTS/SPEED`: slow stretches of each replica, or pauses with a speed of 0.
+    pub slowdown: Option<String>,
+    /// `EVERY/LASTS`: failures of each replica.
+    pub outage: Option<String>,
+    /// How long a replica needs to stop a copy that executes.
+    pub cancel_cost: Option<String>,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            shards: 50,
+            replicas: 2,
+            slots: 1,
+            utilization: 0.3,
+            utilization_of: UtilizationOf::Mean,
+            service: "exp:1".to_owned(),
+            jitter: None,
+            arrivals: "poisson".to_owned(),
+            requests: 100_000,
+            warm_up: 0.1,
+            replications: 6,
+            seed: 42,
+            queue: 100_000,
+            network: None,
+            speeds: Vec::new(),
+            slowdown: None,
+            outage: None,
+            cancel_cost: None,
+        }
+    }
+}
+
+/// The form of a slowdown.
+const SLOWDOWN: &str = "EVERY/LASTS/SPEED, as exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
+/// The form of an outage.
+const OUTAGE: &str = "EVERY/LASTS, as exp:100000/det:500";
+
+impl Parameters {
+    /// Checks them and makes the experiment; files are read here.
+    ///
+    /// # Errors
+    /// Names the first value that is wrong, and the mend.
+    pub fn experiment(&self) -> Result<Experiment, Error> {
+        self.check_ranges()?;
+        let mut units = Units::default();
+        let service = units.distribution("service", &self.service)?;
+        let jitter = self.jitter.as_deref().map(|text| units.distribution("jitter", text));
+        let jitter = jitter.transpose()?;
+        check_mean("service", &self.service, &service)?;
+        if let (Some(jitter), Some(text)) = (&jitter, &self.jitter) {
+            check_finite("jitter", text, jitter)?;
+        }
+        let arrivals = Arrivals::parse(&self.arrivals, UNIT_NS as f64)?;
+        units.see("arrivals", arrivals.has_units())?;
+        let network = self.network.as_deref().map(|text| units.distribution("network", text));
+        let slowdown = self.slowdown.as_deref().map(|text| slowdown(text, &mut units));
+        let outages = self.outage.as_deref().map(|text| outage(text, &mut units));
+        let cancel = self.cancel_cost.as_deref().map(|text| {
+            let time = units.distribution("cancel-cost", &format!("det:{text}"))?;
+            Ok(time.mean() as u64)
+        });
+        Ok(Experiment {
+            shards: self.shards,
+            servers: if self.speeds.is_empty() {
+                vec![1.0; self.replicas as usize]
+            } else {
+                self.speeds.clone()
+            },
+            slots: self.slots,
+            // A distribution of zeros is none: the shards need not draw it.
+            jitter: jitter.filter(|jitter| jitter.mean() > 0.0),
+            service,
+            arrivals,
+            utilization: self.utilization,
+            utilization_of: self.utilization_of,
+            requests: self.requests,
+            warm_up: (self.requests as f64 * self.warm_up) as u64,
+            replications: self.replications,
+            seed: self.seed,
+            queue: self.queue,
+            network: network.transpose()?,
+            slowdown: slowdown.transpose()?,
+            outages: outages.transpose()?,
+            cancel_ns: cancel.transpose()?.unwrap_or(0),
+            has_units: units.have.is_some_and(|(_, have)| have),
+        })
+    }
+
+    fn check_ranges(&self) -> Result<(), Error> {
+        let whole = |name, value: u64, least: u64, most: u64| {
+            range(name, &value, (least..=most).contains(&value), &format!("{least} to {most}"))
+        };
+        whole("shards", self.shards.into(), 1, 100_000)?;
+        whole("replicas", self.replicas.into(), 1, 1_024)?;
+        whole("slots", self.slots.into(), 1, 1_024)?;
+        whole("requests", self.requests, 100, 1_000_000_000_000)?;
+        whole("replications", self.replications.into(), 1, 10_000)?;
+        whole("queue", self.queue.into(), 1, 10_000_000)?;
+        let load = self.utilization;
+        range("utilization", &load, load > 0.0 && load.is_finite(), "a number above 0, as 0.3")?;
+        range("warm-up", &self.warm_up, (0.0..=0.9).contains(&self.warm_up), "0 to 0.9")?;
+        let count = self.speeds.len();
+        let fits = count == 0 || count == self.replicas as usize;
+        let list = || format!("{:?}", self.speeds);
+        range(
+            "speeds",
+            &list(),
+            fits,
+            &format!("one speed for each of the {} replicas", self.replicas),
+        )?;
+        let usable = |speed: &f64| (1e-6..=1e6).contains(speed);
+        range("speeds", &list(), self.speeds.iter().all(usable), "numbers from 1e-6 to 1e6")
+    }
+}
+
+fn range(name: &'static str, value: &dyn ToString, fits: bool, allowed: &str) -> Result<(), Error> {
+    if fits {
+        return Ok(());
+    }
+    Err(Error::OutOfRange { name, value: value.to_string(), allowed: allowed.to_owned() })
+}
+
+/// Whether times are written with units: all of an experiment, or none.
+#[derive(Debug, Default)]
+struct Units {
+    /// The first parameter that says so.
+    have: Option<(&'static str, bool)>,
+}
+
+impl Units {
+    fn see(&mut self, name: &'static str, has: Option<bool>) -> Result<(), Error> {
+        let Some(has) = has else { return Ok(()) };
+        match *self.have.get_or_insert((name, has)) {
+            (_, before) if before == has => Ok(()),
+            (with, true) => Err(Error::MixedUnits { with, without: name }),
+            (without, false) => Err(Error::MixedUnits { with: name, without }),
+        }
+    }
+
+    fn distribution(&mut self, name: &'static str, text: &str) -> Result<Distribution, Error> {
+        let spec: Spec = text.parse().map_err(|source| Error::Distribution { name, source })?;
+        let made =
+            spec.resolve(UNIT_NS as f64).map_err(|source| Error::Unusable { name, source })?;
+        self.see(name, made.has_units())?;
+        Ok(made)
+    }
+
+    fn disturbance(
+        &mut self,
+        name: &'static str,
+        every: &str,
+        lasts: &str,
+    ) -> Result<Disturbance, Error> {
+        let made = Disturbance {
+            every: self.distribution(name, every)?,
+            lasts: self.distribution(name, lasts)?,
+        };
+        check_mean(name, every, &made.every)?;
+        check_mean(name, lasts, &made.lasts)?;
+        Ok(made)
+    }
+}
+
+fn check_mean(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
+    if of.mean() > 0.0 { check_finite(name, text, of) } else { Err(no_mean(name, text, of)) }
+}
+
+fn check_finite(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
+    if of.mean().is_finite() { Ok(()) } else { Err(no_mean(name, text, of)) }
+}
+
+fn no_mean(name: &'static str, text: &str, of: &Distribution) -> Error {
+    Error::NoMean { name, text: text.to_owned(), mean: of.mean() / UNIT_NS as f64 }
+}
+
+fn slowdown(text: &str, units: &mut Units) -> Result<(Disturbance, f64), Error> {
+    let bad = |why: &str| malformed("slowdown", text, SLOWDOWN, why);
+    let mut parts = text.rsplitn(2, '/');
+    let (Some(speed), Some(rest)) = (parts.next(), parts.next()) else { return Err(bad("")) };
+    let (every, lasts) = halves(rest).ok_or_else(|| bad(""))?;
+    let share = speed.parse().ok().filter(|speed: &f64| (0.0..=1e6).contains(speed));
+    let share = share.ok_or_else(|| bad(&format!("SPEED is {speed:?}")))?;
+    Ok((units.disturbance("slowdown", every, lasts)?, share))
+}
+
+fn outage(text: &str, units: &mut Units) -> Result<Disturbance, Error> {
+    let (every, lasts) = halves(text).ok_or_else(|| malformed("outage", text, OUTAGE, ""))?;
+    units.disturbance("outage", every, lasts)
+}
+
+/// Two distributions with a slash between them: before the one that a distribution follows, for
+/// paths have slashes, too.
+fn halves(text: &str) -> Option<(&str, &str)> {
+    let splits = text.match_indices('/').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    splits
+        .rev()
+        .find(|(every, lasts)| every.parse::<Spec>().is_ok() && lasts.parse::<Spec>().is_ok())
+}
+
+fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> Error {
+    Error::Disturbance { name, text: text.to_owned(), form, why: why.to_owned() }
+}

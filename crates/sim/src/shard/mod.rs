@@ -1,0 +1,391 @@
+//! One shard: the kernel's cell, its servers, and what happens between them in virtual time.
+//!
+//! Shards share nothing but the arrivals and the requests that they answer, so each runs through a
+//! block of arrivals on its own. There is no heap of events: what comes next is the first of the
+//! next arrival, the next end of a copy, the next wish of the cell, and what is on the network.
+//! Cost per query: two events of the kernel, and a scan of the servers.
+
+mod accuracy;
+mod leaves;
+mod mail;
+mod network;
+
+use std::collections::VecDeque;
+
+use curtail_kernel::{
+    Action, Arrive, CopyId, Event, GroupId, Outcome, QueryId, Scheduler, ServerId, ShedReason,
+    StopReason, Timestamp,
+};
+
+pub use accuracy::{Accuracy, Share};
+use leaves::{CopyState, Halt, Leaves};
+use mail::Message;
+use network::Network;
+
+use crate::agenda::NEVER;
+use crate::draws::{Drawn, Draws};
+use crate::experiment::{Experiment, Setup};
+use crate::sink::{Answered, Sink};
+
+/// A query that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Query {
+    request: u64,
+    arrived_ns: u64,
+    service_ns: u64,
+    /// Of its first two copies.
+    jitter_ns: [u64; 2],
+    /// Copies that were started.
+    copies: u32,
+    /// When the first of them began to execute.
+    served_ns: u64,
+}
+
+/// What a cell is to be told of besides the ends of copies.
+#[derive(Clone, Copy, Debug)]
+struct Wants {
+    /// When each copy will end.
+    forecasts: bool,
+    /// When a copy begins.
+    starts: bool,
+}
+
+impl Wants {
+    fn any(self) -> bool {
+        self.forecasts | self.starts
+    }
+}
+
+/// One shard in virtual time.
+pub(crate) struct Shard {
+    cell: Box<dyn Scheduler>,
+    world: World,
+    /// Does the policy ask to be woken? Then this is when.
+    timed: bool,
+    wake_ns: u64,
+    /// What is drawn for the block.
+    drawn: Vec<Drawn>,
+}
+
+/// All of a shard but its cell.
+struct World {
+    now: u64,
+    leaves: Leaves,
+    queries: Vec<Query>,
+    free: Vec<u32>,
+    draws: Draws,
+    network: Network,
+    wants: Wants,
+    cancel_ns: u64,
+    /// What the cell is to be told next, at this time.
+    follow: VecDeque<Event>,
+    /// Copies that were stopped to make room, until their end is looked at.
+    preempted: Vec<CopyId>,
+}
+
+impl Shard {
+    /// The shard `index` of an experiment.
+    pub(crate) fn new(setup: &Setup<'_>, index: u32) -> Self {
+        let Experiment { service, network, outages, servers, slots, .. } = setup.experiment;
+        let stream = |what: &[u8]| setup.stream(what, index);
+        let draws = Draws::new(service, setup.jitter(), setup.copies(), stream);
+        let world = World {
+            now: 0,
+            leaves: Leaves::new(servers.len(), *slots as usize, setup.calendars(index)),
+            queries: Vec::new(),
+            free: Vec::new(),
+            draws,
+            network: Network::new(network.as_ref(), outages.as_ref(), servers.len() as u32, stream),
+            wants: Wants { forecasts: setup.wants_forecasts(), starts: setup.wants_starts() },
+            cancel_ns: setup.experiment.cancel_ns,
+            follow: VecDeque::new(),
+            preempted: Vec::new(),
+        };
+        let cell = setup.cell(stream(b"cell"));
+        Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new() }
+    }
+
+    /// Queries that have not ended.
+    pub(crate) fn open(&self) -> u64 {
+        (self.world.queries.len() - self.world.free.len()) as u64
+    }
+
+    /// Lets a block of arrivals come, of the requests from `first` on, and all that happens before
+    /// the last of them.
+    pub(crate) fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
+        let mut drawn = std::mem::take(&mut self.drawn);
+        self.world.draws.block(times.len(), &mut drawn);
+        for (request, (&time, &own)) in (first..).zip(times.iter().zip(&drawn)) {
+            self.advance(time, sink);
+            self.arrive(time, request, own, sink);
+        }
+        self.drawn = drawn;
+    }
+
+    /// Everything up to `until` happens.
+    #[inline(always)]
+    fn advance(&mut self, until: u64, sink: &mut Sink) {
+        loop {
+            let (end, place) = self.world.leaves.next_end();
+            let other = self.world.network.mail.next().min(self.wake_ns);
+            if end.min(other) > until {
+                return;
+            }
+            if end <= other {
+                self.complete(end, place, sink);
+            } else {
+                self.other(other, sink);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, time: u64, request: u64, own: Drawn, sink: &mut Sink) {
+        let Drawn { service_ns, jitter_ns } = own;
+        let query =
+            Query { request, arrived_ns: time, service_ns, jitter_ns, copies: 0, served_ns: NEVER };
+        let id = match self.world.free.pop() {
+            Some(id) => {
+                self.world.queries[id as usize] = query;
+                id
+            }
+            None => {
+                self.world.queries.push(query);
+                self.world.queries.len() as u32 - 1
+            }
+        };
+        self.feed(time, &Event::Arrive(Arrive::new(QueryId(id), GroupId(0))), sink);
+    }
+
+    /// The copy at a place ends.
+    #[inline(always)]
+    fn complete(&mut self, now: u64, place: usize, sink: &mut Sink) {
+        let (slot, next) = self.world.leaves.complete(now, place);
+        let CopyState { id: copy, stopping, .. } = self.world.leaves.copies[slot as usize];
+        if let Some(next) = next {
+            self.world.begun(now, next);
+        }
+        let over_network = self.world.network.takes_time();
+        let event = match stopping {
+            false if over_network => {
+                return self.world.network.send(now, Message::Finished(copy));
+            }
+            true if over_network => return self.world.network.send(now, Message::Stopped(copy)),
+            false => Event::Finished { copy, outcome: Outcome::Good },
+            true => Event::Stopped { copy },
+        };
+        self.feed(now, &event, sink);
+    }
+
+    /// The cell has a wish, or something comes over the network.
+    #[inline(never)]
+    fn other(&mut self, now: u64, sink: &mut Sink) {
+        if self.wake_ns <= now {
+            return self.feed(now, &Event::Tick, sink);
+        }
+        let Some(message) = self.world.network.mail.take() else { return };
+        if let Some(event) = self.world.receive(now, message) {
+            self.feed(now, &event, sink);
+        }
+        self.follow_up(sink);
+    }
+
+    /// Tells the cell of an event, and of what this brings about at once.
+    #[inline(always)]
+    fn feed(&mut self, now: u64, event: &Event, sink: &mut Sink) {
+        self.world.now = now;
+        for action in self.cell.handle(Timestamp(now), event) {
+            self.world.act(now, action, sink);
+        }
+        if !self.world.follow.is_empty() {
+            self.follow_up(sink);
+        }
+        if self.timed {
+            self.wake_ns = self.cell.next_deadline().0;
+        }
+    }
+
+    #[inline(never)]
+    fn follow_up(&mut self, sink: &mut Sink) {
+        while let Some(event) = self.world.follow.pop_front() {
+            if let Event::Stopped { copy } = event {
+                self.world.judge(copy, self.cell.core(), sink);
+            }
+            let now = self.world.now;
+            for action in self.cell.handle(Timestamp(now), &event) {
+                self.world.act(now, action, sink);
+            }
+        }
+        if self.timed {
+            self.wake_ns = self.cell.next_deadline().0;
+        }
+    }
+
+    /// For how long its servers have been busy until `now`, up to which all has happened, in ns.
+    pub(crate) fn busy_ns(&self, now: u64) -> u64 {
+        self.world.leaves.busy_until(now)
+    }
+}
+
+impl World {
+    #[inline(always)]
+    fn act(&mut self, now: u64, action: &Action, sink: &mut Sink) {
+        match *action {
+            Action::Start { copy, query, server, .. } => self.start(now, copy, query, server),
+            Action::Answer { query, copy } => self.answer(now, query, copy, sink),
+            _ => self.act_rarely(now, action, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn act_rarely(&mut self, now: u64, action: &Action, sink: &mut Sink) {
+        match *action {
+            Action::Stop { copy, why } => self.stop(now, copy, why),
+            Action::Fail { query, .. } => self.fail(query, sink),
+            Action::Shed { query, why } => {
+                sink.tally.overflowed |= why == ShedReason::QueueFull;
+                self.fail(query, sink);
+            }
+            // Of a server that failed: its copies are gone already. Nothing ejects a server here.
+            Action::Lose { .. } | Action::Eject { .. } => {}
+            Action::Start { .. } | Action::Answer { .. } => unreachable!("done elsewhere"),
+        }
+    }
+
+    #[inline(always)]
+    fn start(&mut self, now: u64, copy: CopyId, query: QueryId, server: ServerId) {
+        let state = &mut self.queries[query.index()];
+        let jitter_ns = match state.copies {
+            copy @ 0..=1 => state.jitter_ns[copy as usize],
+            further => self.draws.further(state.request, further),
+        };
+        state.copies += 1;
+        self.leaves.send(CopyState {
+            id: copy,
+            query: query.0,
+            request: state.request,
+            server: server.0,
+            work_ns: state.service_ns + jitter_ns,
+            began_ns: now,
+            served_ns: 0,
+            hiccup: jitter_ns > 0,
+            stopping: false,
+        });
+        if self.network.takes_time() {
+            return self.network.send(now, Message::Deliver(copy));
+        }
+        if self.leaves.admit(now, copy.slot) {
+            state.served_ns = state.served_ns.min(now);
+            if self.wants.any() {
+                self.report(now, copy);
+            }
+        }
+    }
+
+    /// A copy that waited or was on its way begins to execute.
+    #[inline(never)]
+    fn begun(&mut self, now: u64, slot: u32) {
+        let CopyState { id: copy, query, request, .. } = self.leaves.copies[slot as usize];
+        let query = &mut self.queries[query as usize];
+        // When a copy begins that nobody waits for, its query's id may be another's already.
+        if query.request == request {
+            query.served_ns = query.served_ns.min(now);
+        }
+        if self.wants.any() {
+            self.report(now, copy);
+        }
+    }
+
+    /// The cell is to know that a copy begins.
+    #[inline(never)]
+    fn report(&mut self, now: u64, copy: CopyId) {
+        if self.wants.forecasts
+            && let Some(ends) = self.leaves.end_of(copy)
+        {
+            self.follow.push_back(Event::Forecast { copy, ends: Timestamp(ends) });
+        }
+        if self.wants.starts && self.network.takes_time() {
+            self.network.send(now, Message::Started(copy));
+        } else if self.wants.starts {
+            self.follow.push_back(Event::Started { copy });
+        }
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, now: u64, query: QueryId, copy: CopyId, sink: &mut Sink) {
+        let Query { request, arrived_ns, served_ns, copies, .. } = self.queries[query.index()];
+        self.free.push(query.0);
+        let useful_ns = self.leaves.copies[copy.slot as usize].served_ns;
+        let waited_ns = served_ns - arrived_ns;
+        sink.answered(Answered {
+            request,
+            latency_ns: now - arrived_ns,
+            waited_ns,
+            useful_ns,
+            copies,
+        });
+    }
+
+    fn fail(&mut self, query: QueryId, sink: &mut Sink) {
+        self.free.push(query.0);
+        sink.failed(self.queries[query.index()].request);
+    }
+
+    fn stop(&mut self, now: u64, copy: CopyId, why: StopReason) {
+        if why == StopReason::Preemption {
+            self.preempted.push(copy);
+        }
+        if self.network.takes_time() {
+            return self.network.send(now, Message::Stop(copy));
+        }
+        self.halt(now, copy);
+    }
+
+    /// The order to stop a copy has reached its server.
+    fn halt(&mut self, now: u64, copy: CopyId) {
+        let Halt::AtOnce(next) = self.leaves.stop(now, copy, self.cancel_ns) else {
+            // Its end says so, or it has ended; one that is overtaken by the order runs on.
+            return;
+        };
+        if self.network.takes_time() {
+            self.network.send(now, Message::Stopped(copy));
+        } else {
+            self.follow.push_back(Event::Stopped { copy });
+        }
+        if let Some(next) = next {
+            self.begun(now, next);
+        }
+    }
+
+    /// A message arrives; the event that it is for the cell, if it is one.
+    fn receive(&mut self, now: u64, message: Message) -> Option<Event> {
+        self.now = now;
+        let lives = |copy: CopyId| self.leaves.copies[copy.slot as usize].id == copy;
+        match message {
+            Message::Deliver(copy) if lives(copy) => {
+                if self.leaves.admit(now, copy.slot) {
+                    self.begun(now, copy.slot);
+                }
+                None
+            }
+            Message::Stop(copy) if lives(copy) => {
+                self.halt(now, copy);
+                None
+            }
+            // What became of a server that failed meanwhile.
+            Message::Deliver(_) | Message::Stop(_) => None,
+            Message::Finished(copy) => Some(Event::Finished { copy, outcome: Outcome::Good }),
+            Message::Stopped(copy) => Some(Event::Stopped { copy }),
+            Message::Started(copy) => Some(Event::Started { copy }),
+            Message::Down(server) => {
+                self.leaves.clear(now, server as usize);
+                self.network.plan_return(now, server);
+                Some(Event::ServerDown { server: ServerId(server) })
+            }
+            Message::Up(server) => {
+                self.network.plan_outage(now, server);
+                Some(Event::ServerUp { server: ServerId(server) })
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Where the shards of a run report what became of their queries.
+
+use crate::requests::{Done, Requests};
+use crate::tally::Tally;
+
+/// A query that was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) request: u64,
+    /// From arrival to answer.
+    pub(crate) latency_ns: u64,
+    /// From arrival to the start of the first copy.
+    pub(crate) waited_ns: u64,
+    /// How long the copy that won executed.
+    pub(crate) useful_ns: u64,
+    /// Copies that were started.
+    pub(crate) copies: u32,
+}
+
+/// The requests that are open, and the counts of those that are measured.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    pub(crate) requests: Requests,
+    pub(crate) tally: Tally,
+    /// How long copies executed that brought answers, from the first request on, in ns.
+    pub(crate) useful_ns: u64,
+    /// The first request that is measured, and the first one after them.
+    measured: (u64, u64),
+}
+
+impl Sink {
+    pub(crate) fn new(shards: u32, measured: (u64, u64)) -> Self {
+        Self { requests: Requests::new(shards), tally: Tally::new(), useful_ns: 0, measured }
+    }
+
+    /// Does the request count?
+    #[inline(always)]
+    pub(crate) fn measures(&self, request: u64) -> bool {
+        (self.measured.0..self.measured.1).contains(&request)
+    }
+
+    #[inline(always)]
+    pub(crate) fn answered(&mut self, answered: Answered) {
+        let Answered { request, latency_ns, waited_ns, useful_ns, copies } = answered;
+        self.requests.answered(request, latency_ns);
+        self.useful_ns += useful_ns;
+        if self.measures(request) {
+            let tally = &mut self.tally;
+            tally.queries.saturating_record(latency_ns);
+            tally.query_ns += latency_ns as f64;
+            tally.waited_ns += waited_ns as f64;
+            tally.copies += u64::from(copies);
+            tally.hedged += u64::from(copies > 1);
+        }
+    }
+
+    pub(crate) fn failed(&mut self, request: u64) {
+        self.requests.failed(request);
+    }
+
+    /// Counts the requests that are done; false when all that are measured are.
+    pub(crate) fn collect(&mut self) -> bool {
+        while let Some(Done { request, latency_ns }) = self.requests.pop() {
+            if !self.measures(request) {
+                continue;
+            }
+            match latency_ns {
+                Some(ns) => {
+                    self.tally.requests.saturating_record(ns);
+                    self.tally.request_ns += ns as f64;
+                }
+                None => self.tally.failed += 1,
+            }
+        }
+        self.requests.next() - self.requests.open() < self.measured.1
+    }
+}

@@ -1,0 +1,57 @@
+//! Does a run reach a steady state?
+//!
+//! Unstable is a run whose queues overflowed, or whose backlog grew from quarter to quarter of the
+//! measured time while the servers had no time to spare. Growth alone is not enough: at high load a
+//! stable backlog swings. Full servers alone are not, either: a policy that fills idle servers with
+//! second copies keeps them busy at any load.
+
+use crate::tally::Tally;
+
+/// The growth from one quarter to the next that counts: where a backlog grows steadily from
+/// nothing, it is 5/3, then 7/5.
+const GROWTH: f64 = 1.2;
+
+/// Servers that are busy for a larger share of the time have none to spare.
+const FULL: f64 = 0.99;
+
+/// More than half of the runs must be unstable for the whole to be.
+pub(crate) fn is_stable(runs: &[Tally]) -> bool {
+    let unstable = runs.iter().filter(|run| grows(run)).count();
+    unstable * 2 <= runs.len() && !runs.iter().any(|run| run.overflowed)
+}
+
+/// Does the backlog of a run grow without end?
+fn grows(run: &Tally) -> bool {
+    if (run.busy_ns as f64) < FULL * run.capacity_ns as f64 {
+        return false;
+    }
+    let mean = |(sum, count): (u64, u64)| (count > 0).then(|| sum as f64 / count as f64);
+    let quarters: Option<Vec<f64>> = run.backlog.iter().map(|&quarter| mean(quarter)).collect();
+    let Some(quarters) = quarters else { return false };
+    quarters[1..].windows(2).all(|pair| pair[1] > GROWTH * pair[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(backlog: [u64; 4]) -> Tally {
+        Tally { backlog: backlog.map(|sum| (sum, 1)), ..Tally::new() }
+    }
+
+    #[test]
+    fn steady_growth_is_unstable_and_swings_are_not() {
+        assert!(!is_stable(&[run([100, 300, 500, 700])]));
+        assert!(is_stable(&[run([100, 300, 200, 400])]));
+        assert!(is_stable(&[run([300, 310, 320, 330])]));
+        assert!(is_stable(&[run([100, 300, 500, 700]), run([100; 4])]));
+        let spare = Tally { busy_ns: 98, capacity_ns: 100, ..run([100, 300, 500, 700]) };
+        assert!(is_stable(&[spare]));
+    }
+
+    #[test]
+    fn a_full_queue_is_unstable_whatever_the_rest() {
+        let full = Tally { overflowed: true, ..run([100; 4]) };
+        assert!(!is_stable(&[full, run([100; 4]), run([100; 4])]));
+    }
+}

@@ -1,0 +1,94 @@
+//! What one run counts.
+
+use hdrhistogram::Histogram;
+
+use crate::shard::Accuracy;
+
+/// The longest latency that a histogram tells apart, in ns (13 days); longer ones count as that.
+const LONGEST_NS: u64 = 1 << 50;
+
+/// Decimal digits that a histogram keeps.
+const DIGITS: u8 = 3;
+
+/// An empty histogram of latencies in ns.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("these bounds make a histogram")
+}
+
+/// Counts of the measured requests and the measured time.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// Latencies of requests, in ns.
+    pub(crate) requests: Histogram<u64>,
+    /// The sum of them.
+    pub(crate) request_ns: f64,
+    /// Latencies of queries, in ns.
+    pub(crate) queries: Histogram<u64>,
+    /// The sum of them.
+    pub(crate) query_ns: f64,
+    /// Copies that the answered queries had.
+    pub(crate) copies: u64,
+    /// Answered queries that had more than one copy.
+    pub(crate) hedged: u64,
+    /// Requests without an answer from every shard.
+    pub(crate) failed: u64,
+    /// From arrival to the start of a query's first copy, all together, in ns.
+    pub(crate) waited_ns: f64,
+    /// Time that servers were busy, in ns.
+    pub(crate) busy_ns: u64,
+    /// The part of it that brought answers, in ns.
+    pub(crate) useful_ns: u64,
+    /// Time that all slots had together, in ns.
+    pub(crate) capacity_ns: u64,
+    /// Queries that had not ended, summed over moments of each quarter of the measured time, and
+    /// how many moments these were.
+    pub(crate) backlog: [(u64, u64); 4],
+    /// A queue was full.
+    pub(crate) overflowed: bool,
+    /// How well copies were chosen that had to make room.
+    pub(crate) accuracy: Accuracy,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: histogram(),
+            request_ns: 0.0,
+            queries: histogram(),
+            query_ns: 0.0,
+            copies: 0,
+            hedged: 0,
+            failed: 0,
+            waited_ns: 0.0,
+            busy_ns: 0,
+            useful_ns: 0,
+            capacity_ns: 0,
+            backlog: [(0, 0); 4],
+            overflowed: false,
+            accuracy: Accuracy::default(),
+        }
+    }
+
+    /// Adds the counts of another run.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let add = |to: &mut Histogram<u64>, from| {
+            to.add(from).expect("all histograms have the same bounds");
+        };
+        add(&mut self.requests, &other.requests);
+        add(&mut self.queries, &other.queries);
+        self.request_ns += other.request_ns;
+        self.query_ns += other.query_ns;
+        self.copies += other.copies;
+        self.hedged += other.hedged;
+        self.failed += other.failed;
+        self.waited_ns += other.waited_ns;
+        self.busy_ns += other.busy_ns;
+        self.useful_ns += other.useful_ns;
+        self.capacity_ns += other.capacity_ns;
+        for (sum, other) in self.backlog.iter_mut().zip(other.backlog) {
+            *sum = (sum.0 + other.0, sum.1 + other.1);
+        }
+        self.overflowed |= other.overflowed;
+        self.accuracy.add(&other.accuracy);
+    }
+}
