@@ -15,6 +15,7 @@ mod proxy;
 mod root;
 mod say;
 mod signals;
+mod sim;
 mod soak;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Verb {
     Demo(demo::Args),
+    Sim(sim::Args),
     Proxy(proxy::Args),
     Load(load::Args),
     #[command(hide = true)]
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
         Verb::Demo(args) => demo::run(&args),
+        Verb::Sim(args) => sim::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
         Verb::Root(args) => root::run(&args),
         Verb::Soak(args) => soak::run(&args),

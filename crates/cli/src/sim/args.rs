@@ -1,0 +1,207 @@
+//! The parameters of an experiment on the command line and in a file, and how they combine.
+
+use std::path::{Path, PathBuf};
+
+use curtail_sim::{Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf};
+use serde::Deserialize;
+
+use crate::exit::Stop;
+
+/// Beyond this the work needs a `--yes`, in seconds.
+const LONG_S: f64 = 3_600.0;
+
+/// What a core simulates per second of the slower policies, in queries; to say how long work takes.
+const QUERIES_PER_SECOND: f64 = 2e6;
+
+/// The experiment: each parameter may come from a file, and a flag overrides it.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct ExperimentArgs {
+    /// Read the experiment from a TOML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Shards that every request asks [default: 50]
+    #[arg(long, value_name = "N")]
+    pub(crate) shards: Option<u32>,
+    /// Replicas of each shard [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) replicas: Option<u32>,
+    /// Queries that a replica serves at once [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) slots: Option<u32>,
+    /// Offered utilization of the replicas, a fraction [default: 0.3]
+    #[arg(long, value_name = "U", allow_negative_numbers = true)]
+    pub(crate) utilization: Option<f64>,
+    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄) [default: mean]
+    #[arg(long, value_name = "WHAT", value_parser = utilization_of)]
+    pub(crate) utilization_of: Option<UtilizationOf>,
+    /// P, a query's own service time, the same for all of its copies [default: exp:1]
+    #[arg(long, value_name = "DIST")]
+    pub(crate) service: Option<String>,
+    /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
+    #[arg(long, value_name = "DIST")]
+    pub(crate) jitter: Option<String>,
+    /// Arrivals: poisson, deterministic, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
+    #[arg(long, value_name = "PROCESS")]
+    pub(crate) arrivals: Option<String>,
+    /// Requests of each replication [default: 100000]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+    /// The share of them that is not measured [default: 0.1]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub(crate) warm_up: Option<f64>,
+    /// Independent replications, for the confidence intervals [default: 6]
+    #[arg(long, value_name = "N")]
+    pub(crate) replications: Option<u32>,
+    /// Decides every draw [default: 42]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Queries that may wait per shard; beyond it a run is unstable [default: 100000]
+    #[arg(long, value_name = "N")]
+    pub(crate) queue: Option<u32>,
+    /// Latency between balancer and replica, one way [default: none]
+    #[arg(long, value_name = "DIST")]
+    pub(crate) network: Option<String>,
+    /// The speed of each replica, as 1,1,0.5 [default: all 1]
+    #[arg(long, value_name = "SPEED,…", value_delimiter = ',')]
+    pub(crate) speeds: Option<Vec<f64>>,
+    /// Slow stretches of each replica: EVERY/LASTS/SPEED; a SPEED of 0 is a pause
+    #[arg(long, value_name = "DIST/DIST/SPEED")]
+    pub(crate) slowdown: Option<String>,
+    /// Failures of each replica: EVERY/LASTS
+    #[arg(long, value_name = "DIST/DIST")]
+    pub(crate) outage: Option<String>,
+    /// How long a replica needs to stop a copy [default: no time]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) cancel_cost: Option<String>,
+    /// A policy, as in the proxy; may be repeated. `idealized` and the bound `o1` exist here only
+    #[arg(long = "policy", value_name = "POLICY")]
+    pub(crate) policies: Vec<String>,
+    /// Percentiles to tell [default: 50,95,99,99.9]
+    #[arg(long, value_name = "P,…", value_delimiter = ',')]
+    pub(crate) percentiles: Option<Vec<f64>>,
+    /// Threads; the figures do not depend on them [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Go on although it takes more than an hour
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+fn utilization_of(text: &str) -> Result<UtilizationOf, String> {
+    match text {
+        "mean" => Ok(UtilizationOf::Mean),
+        "total" => Ok(UtilizationOf::Total),
+        _ => Err("write mean or total".to_owned()),
+    }
+}
+
+/// A file with an experiment.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    policies: Vec<String>,
+    percentiles: Option<Vec<f64>>,
+    experiment: Parameters,
+}
+
+/// An experiment that can be run.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) experiment: Experiment,
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) percentiles: Vec<f64>,
+    pub(crate) threads: usize,
+}
+
+impl ExperimentArgs {
+    /// Reads the file, lets the flags override it, and checks the whole. `policies` are taken where
+    /// none are given.
+    pub(crate) fn ready(&self, policies: &[&str]) -> Result<Ready, Stop> {
+        let file = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut parameters = file.experiment;
+        self.override_(&mut parameters);
+        let experiment =
+            parameters.experiment().map_err(|error| Stop::BadInput(error.to_string()))?;
+        let named = [self.policies.clone(), file.policies];
+        let named = named.into_iter().find(|list| !list.is_empty());
+        let named = named.unwrap_or_else(|| policies.iter().map(ToString::to_string).collect());
+        let percentiles = self.percentiles.clone().or(file.percentiles);
+        let percentiles = percentiles.unwrap_or_else(|| PERCENTILES.to_vec());
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Ready {
+            experiment,
+            candidates: candidates(&named)?,
+            percentiles: checked(percentiles)?,
+            threads: self.threads.unwrap_or(cores).clamp(1, 1024),
+        })
+    }
+
+    fn override_(&self, parameters: &mut Parameters) {
+        macro_rules! plain {
+            ($($name:ident),*) => {$(
+                if let Some(value) = &self.$name {
+                    parameters.$name = value.clone();
+                }
+            )*};
+        }
+        macro_rules! optional {
+            ($($name:ident),*) => {$(
+                if self.$name.is_some() {
+                    parameters.$name = self.$name.clone();
+                }
+            )*};
+        }
+        plain!(shards, replicas, slots, utilization, utilization_of, service, arrivals, requests);
+        plain!(warm_up, replications, seed, queue, speeds);
+        optional!(jitter, network, slowdown, outage, cancel_cost);
+    }
+
+    /// Refuses work that takes long, unless it was asked for.
+    pub(crate) fn check_length(&self, queries: f64, threads: usize) -> Result<(), Stop> {
+        let seconds = queries / QUERIES_PER_SECOND / threads as f64;
+        if self.yes || seconds < LONG_S {
+            return Ok(());
+        }
+        Err(Stop::BadInput(format!(
+            "this simulates {queries:.1e} queries, which takes about {}; ask for fewer requests \
+             or replications, or add --yes",
+            rough(seconds)
+        )))
+    }
+}
+
+/// A long time, roughly.
+fn rough(seconds: f64) -> String {
+    let units = [("years", 31_557_600.0), ("days", 86_400.0)];
+    let unit = units.into_iter().find(|(_, length)| seconds >= 2.0 * length);
+    let (name, length) = unit.unwrap_or(("hours", 3_600.0));
+    format!("{:.0} {name}", (seconds / length).ceil())
+}
+
+fn read(path: &Path) -> Result<File, Stop> {
+    let bad = |why: &dyn std::fmt::Display| Stop::BadInput(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| bad(&error))?;
+    toml::from_str(&text).map_err(|error| bad(&error))
+}
+
+fn candidates(names: &[String]) -> Result<Vec<Candidate>, Stop> {
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for name in names {
+        let candidate = Candidate::parse(name, UNIT_NS)
+            .map_err(|error| Stop::BadInput(format!("--policy {name}: {error}")))?;
+        if candidates.contains(&candidate) {
+            return Err(Stop::BadInput(format!("--policy {name} is there twice; drop one")));
+        }
+        candidates.push(candidate);
+    }
+    Ok(candidates)
+}
+
+fn checked(percentiles: Vec<f64>) -> Result<Vec<f64>, Stop> {
+    match percentiles.iter().find(|&&p| !(p > 0.0 && p < 100.0)) {
+        Some(p) => Err(Stop::BadInput(format!(
+            "--percentiles {p}: give numbers above 0 and below 100, as 50,99,99.9"
+        ))),
+        None => Ok(percentiles),
+    }
+}

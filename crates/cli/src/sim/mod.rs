@@ -1,0 +1,73 @@
+//! `curtail sim`: one experiment.
+
+mod args;
+mod table;
+mod work;
+
+use std::process::ExitCode;
+
+use curtail_sim::{Plan, compare, total};
+
+use crate::exit::Stop;
+use crate::{progress, say};
+use args::{ExperimentArgs, Ready};
+
+/// What is compared where nothing is named.
+const POLICIES: &[&str] = &["psq", "laedge", "idealized", "o1"];
+
+/// Simulate a replicated service, with the very policies that the proxy runs.
+///
+/// Requests arrive, ask every shard, and take as long as the slowest. A query's service time is
+/// S = P + J: P is its own, J is what each copy adds. All policies meet the same arrivals and the
+/// same draws, so their differences are theirs. The same seed gives the same figures on any number
+/// of threads.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail sim --jitter bimodal:0.001:15 --policy psq --policy laedge --utilization 0.3
+  curtail sim --service exp:5ms --jitter bimodal:0.003:75ms --shards 5 --json
+  curtail sim --file experiment.toml --seed 7
+
+An experiment in a file has the same names:
+  policies = [\"psq\", \"laedge\"]
+  percentiles = [50, 99]
+  [experiment]
+  shards = 50
+  jitter = \"bimodal:0.001:15\"
+
+Times have a unit (5ms) or none; without one they are multiples of a unit of your choice, and so
+are the results.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    experiment: ExperimentArgs,
+    /// Print one JSON document on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let Ready { experiment, candidates, percentiles, threads } = args.experiment.ready(POLICIES)?;
+    let requests = total(&experiment, candidates.len());
+    args.experiment.check_length(requests as f64 * f64::from(experiment.shards), threads)?;
+    let bar = progress::bar("simulating");
+    bar.set_length(requests);
+    let outcomes = work::watched(&bar, |watch| {
+        let plan = Plan {
+            threads,
+            percentiles: &percentiles,
+            progress: &watch.progress,
+            stop: &watch.stop,
+        };
+        compare(&experiment, &candidates, &plan)
+    })?;
+    let outcomes = outcomes.map_err(|error| Stop::BadInput(error.to_string()))?;
+    let Some(outcomes) = outcomes else {
+        return Err(Stop::Interrupted("before all replications were done"));
+    };
+    if args.json {
+        say::result(crate::json(&outcomes)?)?;
+    } else {
+        say::result(table::render(&experiment, &outcomes, &percentiles))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

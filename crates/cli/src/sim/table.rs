@@ -1,0 +1,96 @@
+//! The outcomes of an experiment in a terminal.
+
+use std::fmt::Write as _;
+
+use curtail_sim::{Experiment, Figures, Outcome};
+
+/// What stands where there is no figure.
+const NONE: &str = "–";
+
+/// Renders the outcomes.
+pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles: &[f64]) -> String {
+    let mut text = heading(experiment);
+    let width = outcomes.iter().map(|outcome| outcome.policy.chars().count()).max();
+    let width = width.unwrap_or(0).max("policy".len()) + 2;
+    let _ = write!(text, "{:<width$}", "policy");
+    for head in
+        std::iter::once("mean".to_owned()).chain(percentiles.iter().map(|p| format!("p{p}")))
+    {
+        let _ = write!(text, "{head:>16}");
+    }
+    let _ = writeln!(text, "{:>9}{:>7}{:>8}", "copies", "busy", "wasted");
+    for outcome in outcomes {
+        let _ = write!(text, "{:<width$}", outcome.policy);
+        let Some(figures) = &outcome.request else {
+            let _ = writeln!(text, "  unstable: queues grow without end");
+            continue;
+        };
+        let _ = write!(
+            text,
+            "{:>16}",
+            figure(figures.mean, outcome.ci95.as_ref().and_then(|w| w.mean))
+        );
+        for &(p, value) in &figures.percentiles {
+            let width = outcome.ci95.as_ref().and_then(|widths| widths.percentile(p));
+            let _ = write!(text, "{:>16}", figure(value, width));
+        }
+        let copies = outcome.copies_per_query.map_or(NONE.to_owned(), |n| format!("{n:.2}"));
+        let [busy, wasted] = [outcome.utilization.busy, outcome.wasted_fraction].map(percent);
+        let _ = writeln!(text, "{copies:>9}{busy:>7}{wasted:>8}");
+    }
+    text += &versus(outcomes);
+    text += &missing(outcomes);
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn heading(experiment: &Experiment) -> String {
+    let Experiment { shards, servers, slots, replications, requests, .. } = experiment;
+    let of = if *slots == 1 { String::new() } else { format!(" of {slots} slots") };
+    let unit = if experiment.has_units { "milliseconds" } else { "multiples of the unit of time" };
+    format!(
+        "{shards} × {} replicas{of}, utilization {}, {replications} × {requests} requests\n\
+         Latencies of requests in {unit}, ± half of the 95 % confidence interval\n\n",
+        servers.len(),
+        experiment.utilization,
+    )
+}
+
+fn figure(value: Option<f64>, width: Option<f64>) -> String {
+    let Some(value) = value else { return NONE.to_owned() };
+    width.map_or_else(|| format!("{value:.2}"), |width| format!("{value:.2} ±{width:.2}"))
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or(NONE.to_owned(), |share| format!("{:.0} %", share * 100.0))
+}
+
+/// Which differences to the first policy are more than chance.
+fn versus(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let Some(versus) = &outcome.versus_first else { continue };
+        let sure = |of: &Figures, width: &Figures, p: f64| {
+            let (difference, width) = of.percentile(p).zip(width.percentile(p))?;
+            Some((difference, width))
+        };
+        if let Some((difference, width)) = sure(&versus.difference, &versus.ci95, 99.0) {
+            let verdict = if difference.abs() <= width { ", which may be chance" } else { "" };
+            let _ = writeln!(
+                text,
+                "{} − {}: p99 {difference:+.3} ±{width:.3}{verdict}",
+                outcome.policy, versus.policy
+            );
+        }
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+/// Why there is a dash, where there is one.
+fn missing(outcomes: &[Outcome]) -> String {
+    let lacks = |figures: &Figures| figures.percentiles.iter().any(|(_, value)| value.is_none());
+    if outcomes.iter().filter_map(|outcome| outcome.request.as_ref()).any(lacks) {
+        return format!("\n{NONE}: fewer than 10 samples lie above it; see --requests\n");
+    }
+    String::new()
+}
