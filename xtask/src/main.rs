@@ -5,6 +5,7 @@ mod accept;
 mod bench;
 mod cargo;
 mod ci;
+mod eval;
 mod fuzz;
 mod purity;
 mod reason;
@@ -41,6 +42,11 @@ enum Recipe {
     Bench {
         #[command(subcommand)]
         what: bench::Bench,
+    },
+    /// Run the experiments of the sources, and put their figures beside ours
+    Eval {
+        #[command(subcommand)]
+        what: eval::Eval,
     },
     /// Feed what parses bytes from outside with made-up input
     Fuzz {
@@ -88,6 +94,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
         Recipe::Bench { what } => bench::run(what, root),
+        Recipe::Eval { what } => eval::run(&what, root),
         Recipe::Accept { name, lines } => accept::run(root, name, &lines),
         Recipe::Fuzz { cases } => fuzz::run(root, cases),
         Recipe::Soak { minutes, policies } => {
