@@ -1,0 +1,97 @@
+//! Single stations: one queue, first come first served, in its steady state.
+//!
+//! | function | arrivals, service, servers | mean | percentiles |
+//! |---|---|---|---|
+//! | [`mm1`] | Poisson, exponential, 1 | exact | exact |
+//! | [`mmk`] | Poisson, exponential, k | exact | exact |
+//! | [`md1`] | Poisson, constant, 1 | exact | exact |
+//! | [`mh21`] | Poisson, two-phase hyper-exponential, 1 | exact | exact |
+//! | [`mg1`] | Poisson, any, 1 | exact | of the wait, approximate |
+//! | [`gg1`] | any, any, 1 | approximate | of the wait, approximate |
+//! | [`gg1_heavy_traffic`] | any, any, 1 | approximate | of the wait, approximate |
+//! | [`gg1_upper_bound`] | any, any, 1 | upper bound | none |
+//! | [`ggk`] | any, any, k | approximate | of the wait, approximate |
+//!
+//! "Any" means: independent, and known by mean and variance.
+
+mod gg1;
+mod ggk;
+mod md1;
+mod mg1;
+mod mh21;
+mod mm1;
+mod mmk;
+
+pub use gg1::{gg1, gg1_heavy_traffic, gg1_upper_bound};
+pub use ggk::ggk;
+pub use md1::md1;
+pub use mg1::mg1;
+pub use mh21::{Hyper, mh21};
+pub use mm1::{mm1, mm1_in_system};
+pub use mmk::{erlang_c, mmk};
+
+use crate::check;
+use crate::error::ModelError;
+use crate::law::Law;
+use crate::tail::{Basis, Prediction, Tail};
+
+/// A stream of arrivals, known by its first two moments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrivals {
+    /// λ, per unit of time; above 0.
+    pub rate: f64,
+    /// The squared coefficient of variation of the gaps, variance/mean²; 0 or more. 1 for Poisson
+    /// arrivals, 0 for a clock's.
+    pub scv: f64,
+}
+
+/// A service time, known by its first two moments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Service {
+    /// The mean, in units of time; above 0.
+    pub mean: f64,
+    /// The squared coefficient of variation, variance/mean²; 0 or more. 1 for the exponential.
+    pub scv: f64,
+}
+
+impl Arrivals {
+    fn check(self) -> Result<Self, ModelError> {
+        check::positive("arrival rate", self.rate)?;
+        check::scv("squared coefficient of variation of the gaps", self.scv)?;
+        Ok(self)
+    }
+}
+
+impl Service {
+    fn check(self) -> Result<Self, ModelError> {
+        if self.mean == f64::INFINITY {
+            return Err(ModelError::InfiniteMoment("mean service time"));
+        }
+        check::positive("mean service time", self.mean)?;
+        check::scv("squared coefficient of variation of the service time", self.scv)?;
+        Ok(self)
+    }
+}
+
+/// A prediction from a mean wait: the wait is zero except with probability `waits`, and then taken
+/// for exponential; the sojourn has a mean only.
+fn from_mean_wait(
+    model: &'static str,
+    arrival_rate: f64,
+    utilization: f64,
+    service: f64,
+    (mean, mean_basis): (f64, Basis),
+    waits: f64,
+) -> Result<Prediction, ModelError> {
+    // A wait of zero, or too short for a number to hold its rate.
+    let rate = waits / mean;
+    let law = if rate.is_finite() {
+        Law::exponential(waits, rate)
+    } else {
+        Law::exponentials(Vec::new())
+    };
+    let law_basis = Basis::Approximation("a wait that is zero or exponential");
+    let wait = Tail::new(model, mean, mean_basis, Some((law, law_basis)))?;
+    let sojourn = Tail::new(model, mean + service, mean_basis, None)?;
+    Ok(Prediction { model, arrival_rate, utilization, wait, sojourn })
+}

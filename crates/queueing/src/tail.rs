@@ -1,0 +1,132 @@
+//! What a model predicts, and how far it is to be trusted.
+
+use std::fmt;
+
+use crate::check;
+use crate::error::ModelError;
+use crate::law::Law;
+
+/// How a prediction relates to the truth of its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// A theorem, computed to the precision of the machine.
+    Exact,
+    /// Close to the truth, but neither above nor below it for certain; the name of the method.
+    Approximation(&'static str),
+    /// The truth is this or more.
+    LowerBound,
+    /// The truth is this or less.
+    UpperBound,
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Approximation(method) => write!(f, "approximation ({method})"),
+            Self::LowerBound => f.write_str("lower bound"),
+            Self::UpperBound => f.write_str("upper bound"),
+        }
+    }
+}
+
+/// A random time: its mean, and its percentiles where the model gives them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tail {
+    mean: f64,
+    mean_basis: Basis,
+    law: Option<(Law, Basis)>,
+    model: &'static str,
+}
+
+impl Tail {
+    /// `model` is named where percentiles are asked for in vain.
+    pub(crate) fn new(
+        model: &'static str,
+        mean: f64,
+        mean_basis: Basis,
+        law: Option<(Law, Basis)>,
+    ) -> Result<Self, ModelError> {
+        Ok(Self { mean: check::finite(mean)?, mean_basis, law, model })
+    }
+
+    /// Mean and law of the same basis.
+    pub(crate) fn full(
+        model: &'static str,
+        mean: f64,
+        law: Law,
+        basis: Basis,
+    ) -> Result<Self, ModelError> {
+        Self::new(model, mean, basis, Some((law, basis)))
+    }
+
+    /// The mean, in the unit of the model's parameters; finite, 0 or more.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// How far the mean is to be trusted.
+    #[must_use]
+    pub fn mean_basis(&self) -> Basis {
+        self.mean_basis
+    }
+
+    /// The whole law, if the model gives one.
+    #[must_use]
+    pub fn law(&self) -> Option<&Law> {
+        self.law.as_ref().map(|(law, _)| law)
+    }
+
+    /// How far the law, and so every percentile, is to be trusted; `None` without a law.
+    #[must_use]
+    pub fn law_basis(&self) -> Option<Basis> {
+        self.law.as_ref().map(|&(_, basis)| basis)
+    }
+
+    /// P(T > `t`), from 0 to 1; `None` if the model gives a mean only.
+    #[must_use]
+    pub fn above(&self, t: f64) -> Option<f64> {
+        self.law().map(|law| law.above(t))
+    }
+
+    /// The `q`-quantile, for q from 0 to below 1: `quantile(0.99)` is the 99th percentile.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError::NoPercentiles`] if the model gives a mean only, [`ModelError::OutOfRange`] if
+    /// `q` is.
+    pub fn quantile(&self, q: f64) -> Result<f64, ModelError> {
+        self.law().ok_or(ModelError::NoPercentiles(self.model))?.quantile(q)
+    }
+}
+
+/// What a model of a queue predicts for its steady state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The model's name, for instance `M/M/1`.
+    pub model: &'static str,
+    /// λ, per unit of time.
+    pub arrival_rate: f64,
+    /// ρ, the share of time that a server is busy; from 0 to below 1.
+    pub utilization: f64,
+    /// From arrival to the start of service.
+    pub wait: Tail,
+    /// From arrival to the end of service: the latency.
+    pub sojourn: Tail,
+}
+
+impl Prediction {
+    /// The mean number of queries that wait, by Little's law; as good as the mean wait is.
+    #[must_use]
+    pub fn mean_waiting(&self) -> f64 {
+        self.arrival_rate * self.wait.mean()
+    }
+
+    /// The mean number of queries that wait or are served, by Little's law; as good as the mean
+    /// sojourn is.
+    #[must_use]
+    pub fn mean_in_system(&self) -> f64 {
+        self.arrival_rate * self.sojourn.mean()
+    }
+}

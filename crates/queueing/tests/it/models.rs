@@ -1,0 +1,286 @@
+//! Values from textbooks, models that meet in special cases, and what is refused.
+
+use curtail_queueing::models::{
+    Arrivals, Hyper, Service, erlang_c, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1,
+    mh21, mm1, mm1_in_system, mmk,
+};
+use curtail_queueing::{Basis, ModelError, Prediction, Tail};
+
+use crate::{assert_close, assert_near};
+
+const QUANTILES: [f64; 6] = [0.0, 0.3, 0.5, 0.9, 0.99, 0.9999];
+
+fn poisson(rate: f64) -> Arrivals {
+    Arrivals { rate, scv: 1.0 }
+}
+
+fn same(one: &Prediction, other: &Prediction) {
+    let names = format!("{} and {}", one.model, other.model);
+    assert_near(one.utilization, other.utilization, 1e-12, &names);
+    same_tail(&one.wait, &other.wait, &names);
+    same_tail(&one.sojourn, &other.sojourn, &names);
+}
+
+/// Means always; percentiles where both have them.
+fn same_tail(one: &Tail, other: &Tail, names: &str) {
+    assert_near(one.mean(), other.mean(), 1e-12, names);
+    if let (Some(one), Some(other)) = (one.law(), other.law()) {
+        for q in QUANTILES {
+            let (one, other) = (one.quantile(q).expect("in range"), other.quantile(q));
+            assert_close(one, other.expect("in range"), 1e-10 * (1.0 + one), names);
+        }
+    }
+}
+
+#[test]
+fn mm1_is_that_of_the_textbook() {
+    // Harchol-Balter §13: λ = 3, μ = 4: E[T] = 1/(μ-λ) = 1, E[N] = ρ/(1-ρ) = 3.
+    let queue = mm1(3.0, 4.0).expect("stable");
+    assert_eq!(queue.utilization, 0.75);
+    assert_eq!(queue.sojourn.mean(), 1.0);
+    assert_eq!(queue.wait.mean(), 0.75);
+    assert_eq!(queue.mean_in_system(), 3.0);
+    assert_eq!(queue.mean_waiting(), 2.25);
+    // P(W > 0) = ρ; the median sojourn of an exponential is ln 2.
+    assert_eq!(queue.wait.above(0.0), Some(0.75));
+    assert_eq!(queue.wait.quantile(0.25), Ok(0.0));
+    assert_close(queue.sojourn.quantile(0.5).expect("exact"), 2.0_f64.ln(), 1e-15, "median");
+    let held: Vec<f64> = (0..200).map(|n| mm1_in_system(3.0, 4.0, n).expect("stable")).collect();
+    assert_eq!(held[..2], [0.25, 0.1875]);
+    assert_close(held.iter().sum(), 1.0, 1e-12, "probabilities");
+    let mean: f64 = held.iter().enumerate().map(|(n, p)| n as f64 * p).sum();
+    assert_close(mean, 3.0, 1e-12, "mean number");
+}
+
+#[test]
+fn erlang_c_is_that_of_the_tables() {
+    // By hand: k = 1 gives ρ; k = 2 gives 2ρ²/(1+ρ); three servers at 2 erlangs, 4/9
+    // (Gross and Harris, example 2.4).
+    assert_close(erlang_c(0.3, 1).expect("stable"), 0.3, 1e-15, "k = 1");
+    assert_close(erlang_c(1.2, 2).expect("stable"), 2.0 * 0.36 / 1.6, 1e-15, "k = 2");
+    assert_close(erlang_c(2.0, 3).expect("stable"), 4.0 / 9.0, 1e-15, "k = 3");
+    // Tables of the Erlang C formula.
+    assert_close(erlang_c(4.0, 5).expect("stable"), 0.5541, 5e-5, "k = 5");
+    assert_close(erlang_c(8.0, 10).expect("stable"), 0.4092, 5e-5, "k = 10");
+    assert_eq!(erlang_c(0.0, 7), Ok(0.0));
+    assert!(erlang_c(999_000.0, 1_000_000).expect("stable") < 0.5);
+}
+
+#[test]
+fn the_power_of_utilization_is_below_erlang_c() {
+    // Document 004, "Takeaway 5", has P(all busy) ~ ρᵏ.
+    let rho_to_the_k = |utilization: f64, servers: u32| utilization.powf(f64::from(servers));
+    for servers in [2, 3, 10, 50] {
+        for utilization in [0.1, 0.5, 0.8, 0.99] {
+            let exact = erlang_c(utilization * f64::from(servers), servers).expect("stable");
+            if servers <= 10 || utilization > 0.9 {
+                assert!(rho_to_the_k(utilization, servers) < exact, "{utilization}, {servers}");
+            }
+        }
+    }
+    assert_close(rho_to_the_k(0.8, 10), 0.107, 5e-4, "rough");
+}
+
+#[test]
+fn mmk_is_that_of_the_textbook() {
+    // Three servers at 2 erlangs: E[W] = C/(kμ-λ) = 4/9.
+    let queue = mmk(2.0, 1.0, 3).expect("stable");
+    assert_close(queue.wait.mean(), 4.0 / 9.0, 1e-15, "mean wait");
+    assert_close(queue.sojourn.mean(), 13.0 / 9.0, 1e-15, "mean sojourn");
+    assert_close(queue.wait.above(1.0).expect("exact"), 4.0 / 9.0 / 1.0_f64.exp(), 1e-15, "wait");
+    // Here kμ - λ = μ: with probability C the sojourn is Erlang of two stages, e^(-t)(1+t).
+    let t = 2.5_f64;
+    let expected = (-t).exp() * (5.0 / 9.0 + 4.0 / 9.0 * (1.0 + t));
+    assert_close(queue.sojourn.above(t).expect("exact"), expected, 1e-15, "degenerate");
+    // Two servers at ρ = 0.9, C = 1.62/1.9, rates 1 and 0.2: the mixture of two exponentials.
+    let queue = mmk(1.8, 1.0, 2).expect("stable");
+    let waits = 1.62 / 1.9;
+    let mixture = (1.0 - waits) * (-t).exp() + waits * ((-0.2 * t).exp() - 0.2 * (-t).exp()) / 0.8;
+    assert_close(queue.sojourn.above(t).expect("exact"), mixture, 1e-14, "mixture");
+}
+
+#[test]
+fn md1_has_the_mean_of_pollaczek_and_khinchine() {
+    // ρD/(2(1-ρ)) is half of M/M/1's; and the law, integrated, has the same mean.
+    for utilization in [0.2, 0.5, 0.9] {
+        let queue = md1(utilization, 1.0).expect("stable");
+        let half = mm1(utilization, 1.0).expect("stable").wait.mean() / 2.0;
+        assert_near(queue.wait.mean(), half, 1e-14, "mean");
+        let (step, end) = (1e-3, 200_000);
+        let integral: f64 = (0..end)
+            .map(|i| queue.wait.above((f64::from(i) + 0.5) * step).expect("exact") * step)
+            .sum();
+        assert_near(integral, half, 1e-5, "integral of the law");
+        assert_close(queue.wait.above(0.0).expect("exact"), utilization, 1e-14, "P(W > 0)");
+    }
+}
+
+#[test]
+fn md1_follows_erlangs_formula() {
+    // Erlang 1909: P(W ≤ D/2) = (1-ρ)e^(ρ/2), P(W ≤ D) = (1-ρ)e^ρ; between D and 2D,
+    // (1-ρ)(e^(ρx) - ρ(x-1)e^(ρ(x-1))).
+    let queue = md1(0.5, 1.0).expect("stable");
+    let above = |t| queue.wait.above(t).expect("exact");
+    assert_close(above(0.5), 1.0 - 0.5 * 0.25_f64.exp(), 1e-14, "half a service");
+    assert_close(above(1.0), 1.0 - 0.5 * 0.5_f64.exp(), 1e-14, "one service");
+    let expected = 1.0 - 0.5 * (0.75_f64.exp() - 0.25 * 0.25_f64.exp());
+    assert_close(above(1.5), expected, 1e-14, "one and a half");
+    let median = queue.sojourn.quantile(0.75).expect("exact");
+    assert_close(median, 1.0 + 2.0 * 1.5_f64.ln(), 1e-12, "where (1-ρ)e^(ρx) = 0.75");
+    let busy = md1(1.0 - 1e-9, 1.0).expect("stable");
+    let p99 = busy.wait.quantile(0.99).expect("exact");
+    assert_near(p99, busy.wait.mean() * 100.0_f64.ln(), 1e-6, "heavy traffic is exponential");
+}
+
+#[test]
+fn mg1_is_that_of_the_tutorial() {
+    // Document 004: E[T] = Var(S)/(2 E[IAT] (1-ρ)) + E[S](2-ρ)/(2(1-ρ)).
+    let (mean, scv, rate) = (2.0, 3.5, 0.3);
+    let queue = mg1(rate, Service { mean, scv }).expect("stable");
+    let rho = 0.6;
+    let tutorial =
+        scv * mean * mean * rate / (2.0 * (1.0 - rho)) + mean * (2.0 - rho) / (2.0 - 2.0 * rho);
+    assert_near(queue.sojourn.mean(), tutorial, 1e-14, "mean sojourn");
+    assert_eq!(queue.wait.mean_basis(), Basis::Exact);
+    assert!(matches!(queue.wait.law_basis(), Some(Basis::Approximation(_))));
+    let error = queue.sojourn.quantile(0.99).expect_err("a mean only");
+    assert!(error.to_string().contains("simulate"), "{error}");
+}
+
+#[test]
+fn models_meet_where_they_are_the_same() {
+    for rate in [0.01, 0.4, 0.95] {
+        let exponential = Service { mean: 1.0, scv: 1.0 };
+        let markov = mm1(rate, 1.0).expect("stable");
+        same(&mmk(rate, 1.0, 1).expect("stable"), &markov);
+        same(&mg1(rate, exponential).expect("stable"), &markov);
+        for probability in [0.0, 0.3, 1.0] {
+            let hyper = Hyper { probability, rates: [1.0, 1.0] };
+            same(&mh21(rate, hyper).expect("stable"), &markov);
+        }
+        for scv in [0.0, 0.5, 4.0] {
+            let service = Service { mean: 1.0, scv };
+            let general = mg1(rate, service).expect("stable");
+            same(&gg1(poisson(rate), service).expect("stable"), &general);
+            same(&gg1_heavy_traffic(poisson(rate), service).expect("stable"), &general);
+            same(&ggk(poisson(rate), service, 1).expect("stable"), &general);
+        }
+        let constant = Service { mean: 1.0, scv: 0.0 };
+        let general = mg1(rate, constant).expect("stable");
+        assert_near(md1(rate, 1.0).expect("stable").wait.mean(), general.wait.mean(), 1e-14, "D");
+        let markov = mmk(6.0 * rate, 1.0, 6).expect("stable");
+        same(&ggk(poisson(6.0 * rate), exponential, 6).expect("stable"), &markov);
+    }
+}
+
+#[test]
+fn a_phase_that_never_comes_changes_nothing() {
+    // Its rate is the pole of M/M/1 on purpose.
+    let hyper = Hyper { probability: 1.0, rates: [1.0, 0.4] };
+    same(&mh21(0.6, hyper).expect("stable"), &mm1(0.6, 1.0).expect("stable"));
+}
+
+#[test]
+fn mh21_has_the_moments_of_pollaczek_and_khinchine() {
+    // From the law: P(W > 0) = ρ, and E[W] is λE[S²]/(2(1-ρ)) = 0.25·(0.5·2/4 + 0.5·2/0.25)/(2·0.6875)
+    // for phases of means 0.5 and 2 with probability 1/2 at λ = 0.25.
+    let hyper = Hyper { probability: 0.5, rates: [2.0, 0.5] };
+    assert_near(hyper.mean(), 1.25, 1e-14, "mean");
+    assert_near(hyper.scv(), 1.72, 1e-14, "scv");
+    let queue = mh21(0.25, hyper).expect("stable");
+    assert_near(queue.wait.mean(), 0.25 * 4.25 / (2.0 * 0.6875), 1e-14, "mean wait");
+    let law = queue.wait.law().expect("exact");
+    assert_close(law.above(0.0), 0.3125, 1e-14, "P(W > 0)");
+    for tail in [&queue.wait, &queue.sojourn] {
+        let step = 1e-3;
+        let integral: f64 = (0..150_000)
+            .map(|i| tail.above((f64::from(i) + 0.5) * step).expect("exact") * step)
+            .sum();
+        assert_near(integral, tail.mean(), 1e-6, "integral of the law");
+    }
+    assert_close(queue.sojourn.above(0.0).expect("exact"), 1.0, 1e-14, "P(T > 0)");
+}
+
+#[test]
+fn hyper_exponentials_have_the_moments_asked_for() {
+    let balanced = Hyper::balanced(3.0, 9.0).expect("valid");
+    assert_near(balanced.mean(), 3.0, 1e-14, "mean");
+    assert_near(balanced.scv(), 9.0, 1e-13, "scv");
+    assert_near(balanced.probability / balanced.rates[0], 1.5, 1e-14, "balance");
+    // p = 0.9, means 1 and 10: E[S^k] = k!(0.9 + 0.1·10^k).
+    let made = Hyper::from_moments([1.9, 2.0 * 10.9, 6.0 * 100.9]).expect("there is one");
+    assert_near(made.probability, 0.9, 1e-12, "probability");
+    assert_near(made.rates[0], 1.0, 1e-12, "fast");
+    assert_near(made.rates[1], 0.1, 1e-12, "slow");
+    for moments in [[1.0, 2.0, 6.0], [1.0, 1.5, 9.0], [1.0, 4.0, 20.0], [1.0, f64::NAN, 1.0]] {
+        assert_eq!(Hyper::from_moments(moments), None, "{moments:?}");
+    }
+    assert!(Hyper::balanced(1.0, 0.9).is_err());
+}
+
+#[test]
+fn more_variance_waits_longer() {
+    // Document 004, "Takeaway 2": M/H2/1 > M/M/1 > M/D/1 > D/D/1.
+    let hyper = mh21(0.7, Hyper::balanced(1.0, 4.0).expect("valid")).expect("stable");
+    let (markov, constant) = (mm1(0.7, 1.0).expect("stable"), md1(0.7, 1.0).expect("stable"));
+    let clock = Arrivals { rate: 0.7, scv: 0.0 };
+    let nothing = gg1(clock, Service { mean: 1.0, scv: 0.0 }).expect("stable");
+    for q in [0.5, 0.9, 0.99, 0.999] {
+        let all =
+            [&hyper, &markov, &constant, &nothing].map(|p| p.wait.quantile(q).expect("a law"));
+        assert!(all.is_sorted_by(|a, b| a > b), "{q}: {all:?}");
+    }
+    assert_eq!(nothing.wait.mean(), 0.0);
+}
+
+#[test]
+fn gg1_refines_kingman() {
+    // ρ = 0.5, cₐ² = 0.5, cₛ² = 0.25: Kingman 0.375, factor exp(-2·0.5·0.25/(3·0.5·0.75)) = e^(-2/9).
+    let (arrivals, service) = (Arrivals { rate: 0.5, scv: 0.5 }, Service { mean: 1.0, scv: 0.25 });
+    let kingman = gg1_heavy_traffic(arrivals, service).expect("stable").wait.mean();
+    assert_near(kingman, 0.375, 1e-14, "Kingman");
+    let refined = gg1(arrivals, service).expect("stable").wait.mean();
+    assert_near(refined, 0.375 * (-2.0_f64 / 9.0).exp(), 1e-14, "refined");
+    // Bursty: cₐ² = 3, cₛ² = 0.5: factor exp(-0.5·2/(3+2)).
+    let bursty = Arrivals { rate: 0.5, scv: 3.0 };
+    let wait = gg1(bursty, Service { mean: 1.0, scv: 0.5 }).expect("stable").wait.mean();
+    assert_near(wait, 1.75 * (-0.2_f64).exp(), 1e-14, "bursty");
+    // The bound: (0.5/0.5 + 0.5·0.25)/(2·0.5).
+    let bound = gg1_upper_bound(arrivals, service).expect("stable");
+    assert_near(bound.wait.mean(), 1.125, 1e-14, "bound");
+    assert_eq!(bound.wait.mean_basis(), Basis::UpperBound);
+    assert!(bound.wait.law().is_none());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_mend() {
+    let service = Service { mean: 1.0, scv: 1.0 };
+    let infinite = Service { mean: 1.0, scv: f64::INFINITY };
+    let errors = [
+        (mm1(1.0, 1.0), "1, so the queue grows", "lower the arrival rate"),
+        (mm1(-1.0, 1.0), "arrival rate is -1", "greater than 0"),
+        (mmk(2.0, f64::NAN, 2), "service rate is NaN", "greater than 0"),
+        (mmk(2.0, 1.0, 0), "number of servers is 0", "from 1"),
+        (mmk(2.0, 1.0, 2), "utilization is 1", "add servers"),
+        (md1(0.5, 0.0), "service time is 0", "greater than 0"),
+        (mg1(0.5, infinite), "variation of the service time is infinite", "cut the tail"),
+        (
+            mg1(0.5, Service { mean: f64::INFINITY, scv: 1.0 }),
+            "mean service time is inf",
+            "time-out",
+        ),
+        (mg1(0.5, Service { mean: 1.0, scv: f64::NAN }), "service time is NaN", "0 or more"),
+        (mg1(0.9, Service { mean: 1.0, scv: f64::MAX }), "inf", "unit of time"),
+        (gg1(Arrivals { rate: 0.5, scv: -0.5 }, service), "gaps is -0.5", "0 or more"),
+        (ggk(poisson(9.0), service, 9), "utilization is 1", "below 1"),
+        (mh21(0.5, Hyper { probability: 1.5, rates: [1.0, 1.0] }), "1.5", "from 0 to 1"),
+        (mh21(0.5, Hyper { probability: 0.5, rates: [1.0, -1.0] }), "-1", "greater than 0"),
+    ];
+    for (result, value, mend) in errors {
+        let error: ModelError = result.expect_err(value);
+        let text = error.to_string();
+        assert!(text.contains(value) && text.contains(mend), "{text}");
+    }
+    assert!(erlang_c(f64::NAN, 3).is_err());
+    assert!(mm1_in_system(2.0, 1.0, 0).is_err());
+}

@@ -1,0 +1,109 @@
+//! What holds for every law, whatever the parameters.
+
+use curtail_queueing::models::{
+    Arrivals, Hyper, Service, gg1, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
+};
+use curtail_queueing::{Law, Prediction};
+use proptest::prelude::*;
+
+/// A prediction of each kind at this utilization, with a service of mean 1.
+fn predictions(utilization: f64, scv: f64, servers: u32) -> Vec<Prediction> {
+    let rate = utilization;
+    let all = f64::from(servers) * utilization;
+    let service = Service { mean: 1.0, scv };
+    let hyper = Hyper::balanced(1.0, 1.0 + scv).expect("valid");
+    [
+        mm1(rate, 1.0),
+        mmk(all, 1.0, servers),
+        md1(rate, 1.0),
+        mg1(rate, service),
+        mh21(rate, hyper),
+        gg1(Arrivals { rate, scv }, service),
+        ggk(Arrivals { rate: all, scv }, service, servers),
+    ]
+    .map(|prediction| prediction.expect("stable"))
+    .to_vec()
+}
+
+fn laws(predictions: &[Prediction]) -> impl Iterator<Item = &Law> {
+    predictions.iter().flat_map(|p| [p.wait.law(), p.sojourn.law()]).flatten()
+}
+
+proptest! {
+    #[test]
+    fn percentiles_rise_and_invert_the_law(
+        utilization in 0.001..0.999_f64,
+        scv in 0.0..50.0_f64,
+        servers in 1..60_u32,
+        shards in 1..1000_u32,
+    ) {
+        for law in laws(&predictions(utilization, scv, servers)) {
+            for law in [law.clone(), law.longest_of(shards).expect("in range")] {
+                let mut last = 0.0;
+                for q in [0.0, 0.1, 0.5, 0.9, 0.99, 0.999, 0.999_999] {
+                    let t = law.quantile(q).expect("in range");
+                    prop_assert!(t >= last, "{law:?}: {q} gives {t} after {last}");
+                    last = t;
+                    let above = law.above(t);
+                    prop_assert!(above <= 1.0 - q + 1e-9, "{law:?}: {above} above the {q}-quantile");
+                    // Unless it sits at a jump, hardly less is above.
+                    if t > 0.0 && law.above(t * (1.0 - 1e-9)) < 1.0 {
+                        prop_assert!(above >= 1.0 - q - 1e-6, "{law:?}: {above} at {q}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn laws_fall(utilization in 0.001..0.999_f64, scv in 0.0..50.0_f64, servers in 1..60_u32) {
+        for law in laws(&predictions(utilization, scv, servers)) {
+            let mut last = 1.0;
+            for i in 0..400 {
+                let above = law.above(f64::from(i) * 0.1);
+                prop_assert!(above <= last + 1e-12, "{law:?} rises at {i}: {above} after {last}");
+                last = above;
+            }
+        }
+    }
+
+    #[test]
+    fn waits_grow_with_load_and_stay_below_the_bound(
+        low in 0.01..0.98_f64,
+        more in 0.001..0.01_f64,
+        scv in 0.0..50.0_f64,
+        servers in 1..60_u32,
+    ) {
+        let (before, after) = (predictions(low, scv, servers), predictions(low + more, scv, servers));
+        for (before, after) in before.iter().zip(&after) {
+            prop_assert!(before.wait.mean() <= after.wait.mean(), "{}", before.model);
+        }
+        let service = Service { mean: 1.0, scv };
+        let arrivals = Arrivals { rate: low, scv: 1.0 };
+        let bound = gg1_upper_bound(arrivals, service).expect("stable").wait.mean();
+        prop_assert!(mg1(low, service).expect("stable").wait.mean() <= bound);
+    }
+
+    #[test]
+    fn nothing_from_outside_panics(
+        a in any::<f64>(), b in any::<f64>(), c in any::<f64>(), d in any::<f64>(), k in any::<u8>(),
+    ) {
+        let service = Service { mean: b, scv: c };
+        let results = [
+            mm1(a, b),
+            mmk(a, b, u32::from(k)),
+            md1(a, b),
+            mg1(a, service),
+            mh21(a, Hyper { probability: c, rates: [b, d] }),
+            gg1(Arrivals { rate: a, scv: d }, service),
+            ggk(Arrivals { rate: a, scv: d }, service, u32::from(k)),
+        ];
+        for prediction in results.into_iter().flatten() {
+            prop_assert!(prediction.wait.mean() >= 0.0 && prediction.sojourn.mean().is_finite());
+            for law in laws(&[prediction]) {
+                prop_assert!(law.above(a.abs()) <= 1.0);
+                prop_assert!(law.quantile(0.99).expect("in range") >= 0.0);
+            }
+        }
+    }
+}
