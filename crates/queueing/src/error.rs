@@ -30,6 +30,9 @@ pub enum ModelError {
         "{0} gives no percentiles of this time; simulate, or use a model with a full service law"
     )]
     NoPercentiles(&'static str),
+    /// There is no server to send anything to.
+    #[error("there are no servers; name at least one")]
+    NoServers,
     /// The parameters are so extreme that the result is no finite number.
     #[error(
         "the result is {0}, no finite number; choose a unit of time nearer to the service time"

@@ -31,6 +31,8 @@ enum Shape {
     WaitAndServe { waits: f64, wait_rate: f64, service_rate: f64 },
     /// The wait for a deterministic server.
     Deterministic(DeterministicWait),
+    /// An exponential time, with probability `probability` longer by `hiccup`.
+    Hiccup { rate: f64, probability: f64, hiccup: f64 },
     /// Longer by a constant.
     Later(Box<Law>, f64),
     /// The longest of some independent times.
@@ -53,6 +55,10 @@ impl Law {
 
     pub(crate) fn deterministic_wait(wait: DeterministicWait) -> Self {
         Self(Shape::Deterministic(wait))
+    }
+
+    pub(crate) fn hiccup(rate: f64, probability: f64, hiccup: f64) -> Self {
+        Self(Shape::Hiccup { rate, probability, hiccup })
     }
 
     pub(crate) fn later(self, by: f64) -> Self {
@@ -88,6 +94,10 @@ impl Law {
                     + waits * two_stages(wait_rate, service_rate, t)
             }
             Shape::Deterministic(wait) => wait.above(t),
+            &Shape::Hiccup { rate, probability, hiccup } => {
+                let late = if t < hiccup { 1.0 } else { (-rate * (t - hiccup)).exp() };
+                (1.0 - probability) * (-rate * t).exp() + probability * late
+            }
             Shape::Later(law, by) => law.above(t - by),
             Shape::Longest(law, count) => -(f64::from(*count) * (-law.above(t)).ln_1p()).exp_m1(),
         };
@@ -134,6 +144,7 @@ impl Law {
                 1.0 / wait_rate.min(*service_rate)
             }
             Shape::Deterministic(wait) => wait.service(),
+            Shape::Hiccup { rate, .. } => 1.0 / rate,
             Shape::Later(law, _) | Shape::Longest(law, _) => law.scale(),
         }
     }

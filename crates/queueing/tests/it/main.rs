@@ -1,8 +1,11 @@
 //! Closed forms against textbooks, against each other, and against simulation; fits against seeds.
 
+mod fork_join;
 mod models;
 mod properties;
 mod simulation;
+mod split;
+mod unloaded;
 
 fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
     let error = (actual - expected).abs();

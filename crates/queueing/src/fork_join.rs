@@ -1,0 +1,80 @@
+//! Fork-join: every query forks to n parallel M/M/1 stations and is done when the last is.
+//!
+//! The stations see the same arrivals, so their queues are correlated and no closed form is known for
+//! n > 2. Between which the truth lies:
+//! - *lower bound*: no query ever waits, so the sojourn is the longest of n service times, with mean
+//!   H_n/μ, H_n = 1 + 1/2 + … + 1/n;
+//! - *upper bound*: sojourn times of stations with common arrivals are associated, so the longest is
+//!   stochastically below that of n independent stations: mean H_n/(μ-λ), and the p-quantile is that of
+//!   one station at p^(1/n);
+//! - *approximation* of the mean: (H_n/H₂ + (1 - H_n/H₂)·4ρ/11)·(12-ρ)/(8(μ-λ)), within 5 % of
+//!   simulations for n ≤ 32; exact for n = 2, and for n = 1, where M/M/1 is taken.
+//!
+//! Source: Nelson and Tantawi, "Approximate analysis of fork/join synchronization in parallel
+//! queues", IEEE Transactions on Computers 37(6), 1988; for two stations, Flatto and Hahn 1984. Cost:
+//! O(1).
+
+use crate::check;
+use crate::error::ModelError;
+use crate::law::Law;
+use crate::special::harmonic;
+use crate::tail::{Basis, Tail};
+
+/// What is known of a fork-join of M/M/1 stations. Sojourns run until the last station is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForkJoin {
+    /// λ/μ, of each station; from 0 to below 1.
+    pub utilization: f64,
+    /// The best estimate of the mean sojourn; no percentiles but for one station.
+    pub estimate: Tail,
+    /// No query sojourns shorter than by this law.
+    pub lower: Tail,
+    /// No query sojourns longer than by this law.
+    pub upper: Tail,
+}
+
+/// Bounds and an estimate for `stations` (1 to 1,000,000) M/M/1 stations that all serve every query.
+/// `arrival_rate` is that of queries, and so of each station; `service_rate` that of one station; both
+/// per unit of time, above 0.
+///
+/// # Errors
+///
+/// [`ModelError::OutOfRange`] for a parameter out of range, [`ModelError::Overload`] if the arrival
+/// rate is not below the service rate.
+pub fn fork_join(
+    arrival_rate: f64,
+    service_rate: f64,
+    stations: u32,
+) -> Result<ForkJoin, ModelError> {
+    const MODEL: &str = "fork-join of M/M/1";
+    check::positive("arrival rate", arrival_rate)?;
+    check::positive("service rate", service_rate)?;
+    check::count("number of stations", stations)?;
+    let utilization = check::stable(arrival_rate / service_rate)?;
+    let slack = service_rate - arrival_rate;
+    let longest = |rate, basis| {
+        let law = Law::exponential(1.0, rate).longest_of(stations)?;
+        Tail::full(MODEL, harmonic(stations) / rate, law, basis)
+    };
+    let estimate = match stations {
+        1 => Tail::full(MODEL, 1.0 / slack, Law::exponential(1.0, slack), Basis::Exact)?,
+        2 => Tail::new(MODEL, of_two(utilization) / slack, Basis::Exact, None)?,
+        _ => {
+            let scale = harmonic(stations) / harmonic(2);
+            let scale = scale + (1.0 - scale) * 4.0 * utilization / 11.0;
+            let method = Basis::Approximation("Nelson and Tantawi");
+            Tail::new(MODEL, scale * of_two(utilization) / slack, method, None)?
+        }
+    };
+    Ok(ForkJoin {
+        utilization,
+        estimate,
+        lower: longest(service_rate, Basis::LowerBound)?,
+        upper: longest(slack, Basis::UpperBound)?,
+    })
+}
+
+/// The mean sojourn of two stations, in mean sojourns of one.
+fn of_two(utilization: f64) -> f64 {
+    (12.0 - utilization) / 8.0
+}
