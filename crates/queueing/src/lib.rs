@@ -5,10 +5,12 @@
 //! - [`models`]: one queue, from M/M/1 to G/G/k;
 //! - [`fork_join`]: queries that wait for the last of many queues, between bounds;
 //! - [`unloaded`]: the same without queues, with hiccups and hedges;
-//! - [`optimal_split`]: how much to send to servers of different speeds.
+//! - [`optimal_split`]: how much to send to servers of different speeds;
+//! - [`curve`]: latency over load, fitted to measurements.
 #![forbid(unsafe_code)]
 
 mod check;
+pub mod curve;
 mod error;
 mod fork_join;
 mod law;

@@ -1,5 +1,6 @@
 //! Closed forms against textbooks, against each other, and against simulation; fits against seeds.
 
+mod curve;
 mod fork_join;
 mod models;
 mod properties;

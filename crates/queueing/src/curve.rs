@@ -1,0 +1,217 @@
+//! A latency curve fitted to measurements: T(x) = base + gain/(1 - x/capacity) at load x.
+//!
+//! In practice latency grows like 1/(1-ρ), but not by E\[S\]/(1-ρ): arrivals and services are not
+//! exponential, the network adds its part, resources are shared. The tutorial (document 004, "In
+//! Practice: Queueing Models") gives a better approximation with fitted parameters, whose formula is
+//! lost with its picture. Ours is this reading: an offset, a factor, and a capacity instead of a
+//! measured service rate. Three parameters can be told apart from four loads, and the form holds the
+//! mean of M/G/1 exactly: base = E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\]. So base
+//! may be negative; the latency without load, base + gain, may not.
+//!
+//! The fit is least squares: for a given capacity the rest is linear; the capacity is searched on a
+//! logarithmic grid of its distance from the highest load, then by golden section. Points weigh the
+//! same, so latencies near the capacity, which vary most, count most: give means or percentiles of
+//! many requests. Cost: about 170 passes over the points.
+
+use crate::solve;
+
+/// The fewest different loads that a curve is fitted to.
+pub const MIN_POINTS: usize = 4;
+
+/// The capacities that are tried: from this part above the highest load …
+const NEAREST: f64 = 1e-4;
+/// … to this multiple above it, where a curve can no longer be told from a straight line.
+const FARTHEST: f64 = 1e2;
+const GRID: u32 = 120;
+
+/// A measured latency at a load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Requests per unit of time (or any other measure of load that has a capacity); 0 or more.
+    pub load: f64,
+    /// A mean or a percentile, in units of time; above 0.
+    pub latency: f64,
+}
+
+/// Latency as a function of load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencyCurve {
+    /// What does not grow with load, in units of time; may be negative.
+    pub base: f64,
+    /// What grows, at no load, in units of time; above 0.
+    pub gain: f64,
+    /// The load at which latency grows beyond all bounds.
+    pub capacity: f64,
+}
+
+/// A curve, and how well it fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CurveFit {
+    /// The curve.
+    pub curve: LatencyCurve,
+    /// The share of the latencies' variance that the curve explains; 1 for a perfect fit.
+    pub r_squared: f64,
+    /// Measured less fitted latency of each point, in units of time.
+    pub residuals: Vec<f64>,
+}
+
+/// Why there is no curve, or none at this load. The message names the value and the mend.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CurveError {
+    /// A point is not a measurement.
+    #[error(
+        "point {index} has load {load} and latency {latency}; loads are 0 or more, latencies above 0, both finite"
+    )]
+    BadPoint {
+        /// Its place, counted from 0.
+        index: usize,
+        /// Its load.
+        load: f64,
+        /// Its latency.
+        latency: f64,
+    },
+    /// There are too few points.
+    #[error("there are {0} different loads; measure at {MIN_POINTS} or more")]
+    TooFewLoads(usize),
+    /// Latency does not rise with load, so there is no capacity to be seen.
+    #[error("latency does not rise up to load {0}; measure at higher loads")]
+    NotRising(f64),
+    /// Latency rises along a straight line, so the capacity is anywhere beyond.
+    #[error("latency rises, but does not bend up to load {0}; measure at higher loads")]
+    NoBend(f64),
+    /// The latency at the highest load stands out, as it does where a queue grows without end.
+    #[error("the point at the highest load, {0}, is at capacity; leave it out, or measure between")]
+    AtCapacity(f64),
+    /// The curve says nothing of this load.
+    #[error("the curve holds for loads from 0 to below {capacity}, not for {load}")]
+    OffCurve {
+        /// The load that was asked for.
+        load: f64,
+        /// The capacity of the curve.
+        capacity: f64,
+    },
+}
+
+impl LatencyCurve {
+    /// The latency at `load`, in units of time.
+    ///
+    /// # Errors
+    ///
+    /// [`CurveError::OffCurve`] for a load below 0, or of the capacity or more.
+    pub fn latency(&self, load: f64) -> Result<f64, CurveError> {
+        if (0.0..self.capacity).contains(&load) {
+            return Ok(self.base + self.gain / (1.0 - load / self.capacity));
+        }
+        Err(CurveError::OffCurve { load, capacity: self.capacity })
+    }
+
+    /// The load, 0 or more, up to which latency stays at or below `latency`; `None` if it never does.
+    #[must_use]
+    pub fn highest_load(&self, latency: f64) -> Option<f64> {
+        let above_base = latency - self.base;
+        (above_base >= self.gain).then(|| self.capacity * (1.0 - self.gain / above_base))
+    }
+
+    /// Fits a curve to `points`, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Any [`CurveError`] but the last.
+    pub fn fit(points: &[Point]) -> Result<CurveFit, CurveError> {
+        let top = check(points)?;
+        // Loads in units of the highest and latencies in units of the longest keep sums in range.
+        let unit = points.iter().map(|point| point.latency).fold(0.0, f64::max);
+        let scaled: Vec<(f64, f64)> =
+            points.iter().map(|point| (point.load / top, point.latency / unit)).collect();
+        let total = spread(&scaled);
+        let distance = nearest_capacity(&scaled, top)?;
+        let line = Line::through(&scaled, distance);
+        if line.gain <= 0.0 || line.error >= total {
+            return Err(CurveError::NotRising(top));
+        }
+        let curve = LatencyCurve {
+            base: line.base * unit,
+            gain: line.gain * unit,
+            capacity: (1.0 + distance) * top,
+        };
+        let residual = |point: &Point| Ok(point.latency - curve.latency(point.load)?);
+        let residuals = points.iter().map(residual).collect::<Result<_, _>>()?;
+        Ok(CurveFit { curve, r_squared: 1.0 - line.error / total, residuals })
+    }
+}
+
+/// The highest load, if the points can be fitted to.
+fn check(points: &[Point]) -> Result<f64, CurveError> {
+    for (index, &Point { load, latency }) in points.iter().enumerate() {
+        if !(load.is_finite() && load >= 0.0 && latency.is_finite() && latency > 0.0) {
+            return Err(CurveError::BadPoint { index, load, latency });
+        }
+    }
+    let mut loads: Vec<f64> = points.iter().map(|point| point.load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    if loads.len() < MIN_POINTS {
+        return Err(CurveError::TooFewLoads(loads.len()));
+    }
+    Ok(loads.last().copied().unwrap_or_default())
+}
+
+/// The sum of squares about the mean.
+fn spread(points: &[(f64, f64)]) -> f64 {
+    let mean = points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64;
+    points.iter().map(|point| (point.1 - mean).powi(2)).sum()
+}
+
+/// How far beyond the highest load the best capacity is, in units of that load.
+fn nearest_capacity(points: &[(f64, f64)], top: f64) -> Result<f64, CurveError> {
+    let width = (FARTHEST / NEAREST).ln() / f64::from(GRID);
+    let distance = |step: f64| NEAREST * (step * width).exp();
+    let error = |step: f64| Line::through(points, distance(step)).error;
+    let steps = 0..=GRID;
+    let errors = steps.map(|step| (error(f64::from(step)), step));
+    let best = errors.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0, |(_, step)| step);
+    let rises = Line::through(points, distance(f64::from(best))).gain > 0.0;
+    match best {
+        _ if !rises => Err(CurveError::NotRising(top)),
+        0 => Err(CurveError::AtCapacity(top)),
+        GRID => Err(CurveError::NoBend(top)),
+        _ => {
+            let best = f64::from(best);
+            Ok(distance(solve::valley(error, best - 1.0, best + 1.0)))
+        }
+    }
+}
+
+/// The best base and gain for a given capacity, and their sum of squared residuals.
+struct Line {
+    base: f64,
+    gain: f64,
+    error: f64,
+}
+
+impl Line {
+    fn through(points: &[(f64, f64)], distance: f64) -> Self {
+        let capacity = 1.0 + distance;
+        // 1/(1-x/c) less its value at no load, 1, so that the intercept is the idle latency.
+        let rise = |load: f64| load / (capacity - load);
+        let count = points.len() as f64;
+        let mean_rise = points.iter().map(|point| rise(point.0)).sum::<f64>() / count;
+        let mean = points.iter().map(|point| point.1).sum::<f64>() / count;
+        let (mut along, mut across) = (0.0, 0.0);
+        for &(load, latency) in points {
+            along += (rise(load) - mean_rise).powi(2);
+            across += (rise(load) - mean_rise) * (latency - mean);
+        }
+        let mut gain = across / along;
+        let mut idle = mean - gain * mean_rise;
+        if idle < 0.0 {
+            // No service answers in less than no time.
+            idle = 0.0;
+            gain = points.iter().map(|point| rise(point.0) * point.1).sum::<f64>()
+                / points.iter().map(|point| rise(point.0).powi(2)).sum::<f64>();
+        }
+        let residual = |&(load, latency): &(f64, f64)| latency - idle - gain * rise(load);
+        let error = points.iter().map(|point| residual(point).powi(2)).sum();
+        Self { base: idle - gain, gain, error }
+    }
+}
