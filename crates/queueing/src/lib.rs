@@ -6,12 +6,14 @@
 //! - [`fork_join`]: queries that wait for the last of many queues, between bounds;
 //! - [`unloaded`]: the same without queues, with hiccups and hedges;
 //! - [`optimal_split`]: how much to send to servers of different speeds;
-//! - [`curve`]: latency over load, fitted to measurements.
+//! - [`curve`]: latency over load, fitted to measurements;
+//! - [`fit`]: distributions fitted to samples.
 #![forbid(unsafe_code)]
 
 mod check;
 pub mod curve;
 mod error;
+pub mod fit;
 mod fork_join;
 mod law;
 pub mod models;

@@ -1,6 +1,7 @@
 //! Closed forms against textbooks, against each other, and against simulation; fits against seeds.
 
 mod curve;
+mod fit;
 mod fork_join;
 mod models;
 mod properties;

@@ -1,0 +1,102 @@
+//! Samples that can be fitted to: checked, sorted, with their moments.
+
+use super::error::FitError;
+
+/// The fewest samples that anything is fitted to.
+pub const MIN_SAMPLES: usize = 10;
+
+/// Samples within these bounds have third moments that numbers can hold.
+pub(super) const SMALLEST: f64 = 1e-90;
+pub(super) const LARGEST: f64 = 1e90;
+
+/// Measured times, all in one unit.
+///
+/// Cost: O(n log n) to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    sorted: Vec<f64>,
+    mean: f64,
+    variance: f64,
+    mean_ln: f64,
+}
+
+impl Sample {
+    /// Takes the samples in any order; each is above 0, and from 1e-90 to 1e90.
+    ///
+    /// # Errors
+    ///
+    /// [`FitError::TooFew`] for fewer than [`MIN_SAMPLES`], [`FitError::BadSample`] for one that is
+    /// not positive and finite, [`FitError::BadUnit`] for one that is too extreme.
+    pub fn new(values: &[f64]) -> Result<Self, FitError> {
+        for (index, &value) in values.iter().enumerate() {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(FitError::BadSample { index, value });
+            }
+            if !(SMALLEST..=LARGEST).contains(&value) {
+                return Err(FitError::BadUnit { index, value });
+            }
+        }
+        if values.len() < MIN_SAMPLES {
+            return Err(FitError::TooFew(values.len()));
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let average = |of: &dyn Fn(f64) -> f64| {
+            sorted.iter().map(|&x| of(x)).sum::<f64>() / sorted.len() as f64
+        };
+        let mean = average(&|x| x);
+        let variance = average(&|x| (x - mean).powi(2));
+        let mean_ln = average(&f64::ln);
+        Ok(Self { mean, variance, mean_ln, sorted })
+    }
+
+    /// The samples, the smallest first.
+    #[must_use]
+    pub fn sorted(&self) -> &[f64] {
+        &self.sorted
+    }
+
+    /// The mean, in the unit of the samples.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// The squared coefficient of variation (with the variance divided by n), 0 or more.
+    #[must_use]
+    pub fn scv(&self) -> f64 {
+        self.variance / self.mean / self.mean
+    }
+
+    /// The mean of the logarithms.
+    pub(super) fn mean_ln(&self) -> f64 {
+        self.mean_ln
+    }
+
+    /// The mean of `of` over the samples.
+    pub(super) fn average(&self, of: impl Fn(f64) -> f64) -> f64 {
+        self.sorted.iter().map(|&x| of(x)).sum::<f64>() / self.sorted.len() as f64
+    }
+
+    pub(super) fn least(&self) -> f64 {
+        self.sorted.first().copied().unwrap_or_default()
+    }
+
+    pub(super) fn largest(&self) -> f64 {
+        self.sorted.last().copied().unwrap_or_default()
+    }
+
+    /// Fails if all samples are equal.
+    pub(super) fn spread(&self) -> Result<(), FitError> {
+        if self.least() < self.largest() { Ok(()) } else { Err(FitError::NoSpread(self.least())) }
+    }
+
+    /// At most `count` (1 or more) of the samples, evenly spread over their ranks.
+    pub(super) fn thinned(&self, count: usize) -> Vec<f64> {
+        let all = self.sorted.len();
+        if all <= count {
+            return self.sorted.clone();
+        }
+        (0..count).map(|i| self.sorted[(2 * i + 1) * all / (2 * count)]).collect()
+    }
+}
