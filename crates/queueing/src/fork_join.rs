@@ -27,9 +27,9 @@ pub struct ForkJoin {
     pub utilization: f64,
     /// The best estimate of the mean sojourn; no percentiles but for one station.
     pub estimate: Tail,
-    /// No query sojourns shorter than by this law.
+    /// A law that is stochastically below the sojourn: no percentile of the sojourn is less.
     pub lower: Tail,
-    /// No query sojourns longer than by this law.
+    /// A law that is stochastically above the sojourn: no percentile of the sojourn is more.
     pub upper: Tail,
 }
 
@@ -40,7 +40,7 @@ pub struct ForkJoin {
 /// # Errors
 ///
 /// [`ModelError::OutOfRange`] for a parameter out of range, [`ModelError::Overload`] if the arrival
-/// rate is not below the service rate.
+/// rate is not below the service rate, [`ModelError::NotFinite`] if a mean exceeds every number.
 pub fn fork_join(
     arrival_rate: f64,
     service_rate: f64,

@@ -7,12 +7,41 @@
 //! - [`unloaded`]: the same without queues, with hiccups and hedges;
 //! - [`optimal_split`]: how much to send to servers of different speeds;
 //! - [`curve`]: latency over load, fitted to measurements;
-//! - [`fit`]: distributions fitted to samples.
+//! - [`fit`]: distributions fitted to samples;
+//! - [`mod@estimate`]: rates and utilization from a log of requests;
+//! - [`mod@bottleneck`]: which component saturates first.
+//!
+//! # Units
+//!
+//! Times are in one unit of the caller's choice, rates per that unit. Utilization is the share of time
+//! that a server is busy, below 1. Variability is the squared coefficient of variation, variance/mean².
+//!
+//! # Trust
+//!
+//! Every result says by its [`Basis`] whether it is exact, an approximation (of which name) or a bound.
+//! Exact means: for this model. Nothing here panics on any parameter; errors name the value and the
+//! mend.
+//!
+//! # Use
+//!
+//! ```
+//! use curtail_queueing::Basis;
+//! use curtail_queueing::models::{Hyper, mh21, mm1};
+//!
+//! // Both are 70 % busy, with a mean service of 2 ms; one is more variable.
+//! let steady = mm1(0.35, 0.5)?;
+//! let variable = mh21(0.35, Hyper::balanced(2.0, 4.0)?)?;
+//! assert_eq!(variable.sojourn.law_basis(), Some(Basis::Exact));
+//! assert!(variable.sojourn.quantile(0.99)? > 2.0 * steady.sojourn.quantile(0.99)?);
+//! # Ok::<(), curtail_queueing::ModelError>(())
+//! ```
 #![forbid(unsafe_code)]
 
+pub mod bottleneck;
 mod check;
 pub mod curve;
 mod error;
+pub mod estimate;
 pub mod fit;
 mod fork_join;
 mod law;

@@ -39,7 +39,7 @@ impl Hyper {
             return Err(ModelError::OutOfRange { name, value: scv, allowed: "1 or more" });
         }
         let root = ((scv - 1.0) / (scv + 1.0)).sqrt();
-        // 1-root = (1-root²)/(1+root), without subtracting nearly equal numbers.
+        // The rates of the phases, times the mean; the slow one is 1-root, with all its digits.
         let (fast, slow) = (1.0 + root, 2.0 / (scv + 1.0) / (1.0 + root));
         Ok(Self { probability: fast / 2.0, rates: [fast / mean, slow / mean] })
     }

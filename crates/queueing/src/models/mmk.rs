@@ -19,7 +19,8 @@ use crate::tail::{Basis, Prediction, Tail};
 /// # Errors
 ///
 /// [`ModelError::OutOfRange`] for a rate that is not positive and finite, or a number of servers
-/// out of range; [`ModelError::Overload`] if all servers together are not faster than the arrivals.
+/// out of range; [`ModelError::Overload`] if all servers together are not faster than the arrivals;
+/// [`ModelError::NotFinite`] as [`mm1`](super::mm1).
 pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     check::positive("service rate", service_rate)?;

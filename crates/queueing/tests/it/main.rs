@@ -1,6 +1,8 @@
 //! Closed forms against textbooks, against each other, and against simulation; fits against seeds.
 
+mod bottleneck;
 mod curve;
+mod estimate;
 mod fit;
 mod fork_join;
 mod models;
@@ -8,6 +10,8 @@ mod properties;
 mod simulation;
 mod split;
 mod unloaded;
+
+use curtail_queueing::estimate::Record;
 
 fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
     let error = (actual - expected).abs();
@@ -17,6 +21,22 @@ fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
 /// Relative to the expected value.
 fn assert_near(actual: f64, expected: f64, relative: f64, what: &str) {
     assert_close(actual, expected, relative * expected.abs(), what);
+}
+
+/// A seeded log of a station with Poisson arrivals that is first come first served.
+fn station(rate: f64, service: &str, servers: usize, count: usize, seed: u64) -> Vec<Record> {
+    let gaps = draw(&format!("exp:{}", 1.0 / rate), count, seed);
+    let services = draw(service, count, seed + 1);
+    let mut free_at = vec![0.0_f64; servers];
+    let mut now = 0.0;
+    let serve = |(gap, service): (f64, f64)| {
+        now += gap;
+        let next = free_at.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("a server");
+        let start = next.max(now);
+        *next = start + service;
+        Record { arrival: now, start: Some(start), end: *next }
+    };
+    gaps.into_iter().zip(services).map(serve).collect()
 }
 
 /// Seeded samples of a distribution, in its own unit.

@@ -1,28 +1,18 @@
-//! The exact laws against a simulation of the queue itself: Lindley's recursion over seeded draws.
+//! The exact laws against a simulation of the queue itself.
 
 use curtail_queueing::Prediction;
 use curtail_queueing::models::{Hyper, md1, mh21, mmk};
 
-use crate::{assert_near, draw};
+use crate::{assert_near, station};
 
 const QUERIES: usize = 400_000;
 
-/// The waits and sojourns, sorted, of a queue that is first come first served by `servers`.
+/// The waits and sojourns, sorted.
 fn simulate(rate: f64, service: &str, servers: usize) -> [Vec<f64>; 2] {
-    let gaps = draw(&format!("exp:{}", 1.0 / rate), QUERIES, 1);
-    let services = draw(service, QUERIES, 2);
-    let mut free_at = vec![0.0_f64; servers];
-    let mut now = 0.0;
-    let (mut waits, mut sojourns) = (Vec::new(), Vec::new());
-    for (gap, service) in gaps.into_iter().zip(services) {
-        now += gap;
-        let next = free_at.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("a server");
-        let start = next.max(now);
-        *next = start + service;
-        waits.push(start - now);
-        sojourns.push(*next - now);
-    }
-    [waits, sojourns].map(|mut times| {
+    let log = station(rate, service, servers, QUERIES, 1);
+    let waits = log.iter().filter_map(|query| Some(query.start? - query.arrival)).collect();
+    let sojourns = log.iter().map(|query| query.end - query.arrival).collect();
+    [waits, sojourns].map(|mut times: Vec<f64>| {
         times.sort_by(f64::total_cmp);
         times
     })

@@ -1,0 +1,307 @@
+//! Rates, service times and utilization from a log of requests, with confidence intervals.
+//!
+//! The tutorial (document 004, "In Practice: Arrivals and Services") warns that μ is not the
+//! throughput: it is 1/E\[S\], where the service time S holds no queueing. With starts in the log, S is
+//! end less start. Without, starts are worked out for k servers that are first come first served: a
+//! request starts when it has arrived and fewer than k of those before it are left.
+//!
+//! Intervals are of 95 %, from Student's t on the logarithm, so that they stay above zero. They take
+//! gaps and service times for independent; a log with bursts longer than a gap is less certain than
+//! they say. Two sources of error add up in ρ as squares.
+//!
+//! Source: document 004; Jain, "The Art of Computer Systems Performance Analysis", ch. 13, for the
+//! intervals. Cost: O(n log n).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::models::{Arrivals, Service};
+
+/// The fewest requests that anything is estimated from.
+pub const MIN_RECORDS: usize = 10;
+/// The most servers that starts are worked out for.
+pub const MAX_SERVERS: u32 = 1_000_000;
+
+/// Times up to this, and means from this, have squares and inverses that numbers can hold.
+const LATEST: f64 = 1e150;
+const SHORTEST: f64 = 1e-150;
+
+/// A request in a log; times in one unit, since any moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// When it arrived.
+    pub arrival: f64,
+    /// When its service began, if the log says so; at `arrival` or later.
+    pub start: Option<f64>,
+    /// When its service ended; at `start` or later.
+    pub end: f64,
+}
+
+/// An estimate and its 95 % confidence interval; all above 0, and `low` ≤ `value` ≤ `high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The estimate.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// What a log tells of a station.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The number of requests.
+    pub requests: usize,
+    /// λ, per unit of time.
+    pub arrival_rate: Interval,
+    /// E\[S\], in units of time.
+    pub mean_service: Interval,
+    /// μ = 1/E\[S\] of one server, per unit of time.
+    pub service_rate: Interval,
+    /// ρ = λE\[S\] divided by the number of servers; of 1 or more where the log shows an overload.
+    pub utilization: Interval,
+    /// The mean time from arrival to start.
+    pub mean_wait: f64,
+    /// The mean time from arrival to end.
+    pub mean_sojourn: f64,
+    /// The squared coefficient of variation of the gaps between arrivals.
+    pub arrival_scv: f64,
+    /// The squared coefficient of variation of the service times.
+    pub service_scv: f64,
+}
+
+/// Why a log tells nothing. The message names the value and the mend.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EstimateError {
+    /// There are too few requests.
+    #[error("there are {0} requests; at least {MIN_RECORDS} are needed")]
+    TooFew(usize),
+    /// The number of servers is not one that starts are worked out for.
+    #[error("there are {0} servers; say how many serve, from 1 to 1,000,000")]
+    BadServers(u32),
+    /// A time is no number, or none to compute with.
+    #[error("request {0} has a time that is not finite, or beyond 1e150; leave it out")]
+    BadTime(usize),
+    /// A request's times are out of order.
+    #[error(
+        "request {index} ends at {end}, before it starts at {start}, or starts before it arrives; \
+        correct the clocks, or leave it out"
+    )]
+    OutOfOrder {
+        /// Its place, counted from 0.
+        index: usize,
+        /// When it starts.
+        start: f64,
+        /// When it ends.
+        end: f64,
+    },
+    /// Some requests say when they started and some do not.
+    #[error(
+        "request {0} has a start where others have none, or the reverse; give starts to all or to none"
+    )]
+    MixedStarts(usize),
+    /// Without starts: the ends cannot be those of so many servers, first come first served.
+    #[error(
+        "request {index} ends at {end}, before {servers} servers that are first come first served \
+        could start it at {start}; log the starts, or give the number of servers that there are"
+    )]
+    Overtaken {
+        /// Its place, counted from 0.
+        index: usize,
+        /// When it would start.
+        start: f64,
+        /// When it ends.
+        end: f64,
+        /// The number of servers.
+        servers: u32,
+    },
+    /// All requests arrive at once, or no service takes any time.
+    #[error(
+        "the mean {0} is zero, or nearly so; log requests over a longer time, by a finer clock"
+    )]
+    NoTime(&'static str),
+}
+
+impl Estimate {
+    /// The arrivals, as models take them.
+    #[must_use]
+    pub fn arrivals(&self) -> Arrivals {
+        Arrivals { rate: self.arrival_rate.value, scv: self.arrival_scv }
+    }
+
+    /// The service, as models take it.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        Service { mean: self.mean_service.value, scv: self.service_scv }
+    }
+}
+
+/// Estimates the rates of a station of `servers` (1 to 1,000,000) from the log of all its requests, in
+/// any order. Where no record has a start, the station is taken for first come first served, and the
+/// first requests for not waiting for any before the log.
+///
+/// # Errors
+///
+/// [`EstimateError`] for a log that is too short, inconsistent, or not of such a station.
+pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateError> {
+    if !(1..=MAX_SERVERS).contains(&servers) {
+        return Err(EstimateError::BadServers(servers));
+    }
+    if records.len() < MIN_RECORDS {
+        return Err(EstimateError::TooFew(records.len()));
+    }
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    // Of those that arrive at once, the first to end is taken for the first to start.
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&records[a], &records[b]);
+        a.arrival.total_cmp(&b.arrival).then(a.end.total_cmp(&b.end))
+    });
+    let starts = starts(records, &order, servers)?;
+
+    let in_order = order.iter().map(|&index| &records[index]);
+    let gaps = Moments::of(order.windows(2).map(|w| records[w[1]].arrival - records[w[0]].arrival));
+    let services =
+        Moments::of(in_order.clone().zip(&starts).map(|(record, start)| record.end - start));
+    let waits =
+        Moments::of(in_order.clone().zip(&starts).map(|(record, start)| start - record.arrival));
+    let sojourns = Moments::of(in_order.map(|record| record.end - record.arrival));
+    if gaps.mean < SHORTEST {
+        return Err(EstimateError::NoTime("gap between arrivals"));
+    }
+    if services.mean < SHORTEST {
+        return Err(EstimateError::NoTime("service time"));
+    }
+    let (of_gaps, of_services) = (gaps.relative_error(), services.relative_error());
+    let utilization = services.mean / gaps.mean / f64::from(servers);
+    Ok(Estimate {
+        requests: records.len(),
+        arrival_rate: interval(gaps.mean.recip(), of_gaps),
+        mean_service: interval(services.mean, of_services),
+        service_rate: interval(services.mean.recip(), of_services),
+        utilization: interval(utilization, of_gaps.hypot(of_services)),
+        mean_wait: waits.mean,
+        mean_sojourn: sojourns.mean,
+        arrival_scv: gaps.scv(),
+        service_scv: services.scv(),
+    })
+}
+
+/// When each request starts, in `order` of arrival.
+fn starts(records: &[Record], order: &[usize], servers: u32) -> Result<Vec<f64>, EstimateError> {
+    let logged = records[0].start.is_some();
+    for (index, record) in records.iter().enumerate() {
+        if record.start.is_some() != logged {
+            return Err(EstimateError::MixedStarts(index));
+        }
+        let start = record.start.unwrap_or(record.arrival);
+        let usable = |time: f64| time.abs() <= LATEST;
+        if ![record.arrival, start, record.end].into_iter().all(usable) {
+            return Err(EstimateError::BadTime(index));
+        }
+        if start < record.arrival || record.end < start {
+            return Err(EstimateError::OutOfOrder { index, start, end: record.end });
+        }
+    }
+    if logged {
+        return Ok(order.iter().filter_map(|&index| records[index].start).collect());
+    }
+    // The latest ends so far, one for each server: the earliest of them frees the next.
+    let mut latest: BinaryHeap<Reverse<Moment>> = BinaryHeap::new();
+    let mut starts = Vec::with_capacity(records.len());
+    for &index in order {
+        let Record { arrival, end, .. } = records[index];
+        let full = latest.len() >= servers as usize;
+        let free = if full { latest.pop().map(|Reverse(Moment(end))| end) } else { None };
+        let start = free.map_or(arrival, |free| free.max(arrival));
+        if end < start {
+            return Err(EstimateError::Overtaken { index, start, end, servers });
+        }
+        // It ends after the one that was taken out, so these are still the latest.
+        latest.push(Reverse(Moment(end)));
+        starts.push(start);
+    }
+    Ok(starts)
+}
+
+/// A finite time, in order.
+#[derive(Clone, Copy, Debug)]
+struct Moment(f64);
+
+impl Ord for Moment {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Moment {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Moment {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Moment {}
+
+/// Mean and variance of a measure.
+struct Moments {
+    count: f64,
+    mean: f64,
+    /// Divided by the count less one.
+    variance: f64,
+}
+
+impl Moments {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        // Welford's: the sums of large times and of their squares would lose the digits.
+        let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
+        for value in values {
+            count += 1.0;
+            let before = value - mean;
+            mean += before / count;
+            squares += before * (value - mean);
+        }
+        Self { count, mean, variance: squares / (count - 1.0) }
+    }
+
+    fn scv(&self) -> f64 {
+        self.variance / self.mean / self.mean
+    }
+
+    /// Half of the width of the 95 % interval of the mean, relative to the mean.
+    fn relative_error(&self) -> f64 {
+        student(self.count - 1.0) * (self.scv() / self.count).sqrt()
+    }
+}
+
+fn interval(value: f64, relative_error: f64) -> Interval {
+    let factor = relative_error.exp();
+    Interval { value, low: value / factor, high: value * factor }
+}
+
+/// The 97.5th percentile of Student's t, within 0.01 for 8 degrees of freedom and more.
+///
+/// Source: Abramowitz and Stegun 26.7.5, the first terms.
+fn student(degrees: f64) -> f64 {
+    let z = 1.959_963_984_540_054_f64;
+    let first = (z.powi(3) + z) / 4.0;
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    z + (first + second / degrees) / degrees
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn student_is_that_of_the_tables() {
+        for (degrees, expected) in [(8.0, 2.306), (9.0, 2.262), (29.0, 2.045), (1e9, 1.960)] {
+            assert!((student(degrees) - expected).abs() < 0.01, "{degrees}: {}", student(degrees));
+        }
+    }
+}
