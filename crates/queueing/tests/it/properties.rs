@@ -1,9 +1,13 @@
 //! What holds for every law, whatever the parameters.
 
+use curtail_queueing::curve::{LatencyCurve, Point};
+use curtail_queueing::estimate::{Interval, Record, estimate};
+use curtail_queueing::fit::{By, Sample, best_fit, hill};
 use curtail_queueing::models::{
     Arrivals, Hyper, Service, gg1, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
 };
-use curtail_queueing::{Law, Prediction};
+use curtail_queueing::unloaded::HiccupService;
+use curtail_queueing::{Law, Prediction, fork_join, optimal_split};
 use proptest::prelude::*;
 
 /// A prediction of each kind at this utilization, with a service of mean 1.
@@ -85,6 +89,47 @@ proptest! {
     }
 
     #[test]
+    fn measurements_of_any_kind_give_answers_or_reasons(
+        values in prop::collection::vec(prop_oneof![any::<f64>(), 0.001..10.0_f64], 0..40),
+        servers in 0..4_u32,
+        largest in any::<usize>(),
+    ) {
+        if let Ok(sample) = Sample::new(&values) {
+            for (_, fit) in best_fit(&sample, By::Ks).fits {
+                prop_assert!((0.0..=1.0).contains(&fit.ks), "{fit:?}");
+            }
+            let _ = hill(&sample, largest);
+        }
+        let pairs = values.chunks_exact(2);
+        let points: Vec<Point> = pairs.map(|p| Point { load: p[0], latency: p[1] }).collect();
+        if let Ok(fit) = LatencyCurve::fit(&points) {
+            prop_assert!(fit.curve.capacity.is_finite() && fit.r_squared <= 1.0, "{fit:?}");
+        }
+        let times = values.windows(3);
+        let records: Vec<Record> = times
+            .map(|t| Record { arrival: t[0], start: (t[1] > 5.0).then_some(t[1]), end: t[0] + t[2] })
+            .collect();
+        if let Ok(found) = estimate(&records, servers) {
+            let Interval { value, low, high } = found.utilization;
+            prop_assert!(0.0 < low && low <= value && value <= high && high.is_finite(), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn samples_of_any_shape_are_fitted(
+        values in prop::collection::vec((-30.0..30.0_f64).prop_map(f64::exp), 10..60),
+        same in 0.001..1000.0_f64,
+        repeats in 0..50_usize,
+    ) {
+        let all = [values, vec![same; repeats]].concat();
+        let ranking = best_fit(&Sample::new(&all).expect("valid"), By::Aic);
+        prop_assert!(ranking.best_with_spec().is_some());
+        for (family, fit) in ranking.fits {
+            prop_assert!((0.0..=1.0).contains(&fit.ks) && !fit.aic.is_nan(), "{family:?}: {fit:?}");
+        }
+    }
+
+    #[test]
     fn nothing_from_outside_panics(
         a in any::<f64>(), b in any::<f64>(), c in any::<f64>(), d in any::<f64>(), k in any::<u8>(),
     ) {
@@ -98,6 +143,9 @@ proptest! {
             gg1(Arrivals { rate: a, scv: d }, service),
             ggk(Arrivals { rate: a, scv: d }, service, u32::from(k)),
         ];
+        let _ = fork_join(a, b, u32::from(k));
+        let _ = optimal_split(a, &[b, c, d]);
+        let _ = HiccupService { mean: a, probability: b, hiccup: c }.all_shards(u32::from(k), 2);
         for prediction in results.into_iter().flatten() {
             prop_assert!(prediction.wait.mean() >= 0.0 && prediction.sojourn.mean().is_finite());
             for law in laws(&[prediction]) {
