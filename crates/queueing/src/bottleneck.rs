@@ -2,11 +2,11 @@
 //!
 //! A request visits component i Vᵢ times, each time for a mean service Sᵢ, so it demands Dᵢ = Vᵢ·Sᵢ
 //! of one of its kᵢ servers. At throughput X each of them is busy for a share X·Dᵢ/kᵢ (the service
-//! demand law and the utilization law), which may not exceed 1: so X is at most the least kᵢ/Dᵢ, and
-//! the component that has it is the bottleneck. That holds whatever the distributions are.
+//! demand law and the utilization law), which may not exceed 1: so X is at most the least kᵢ/Dᵢ,
+//! and the component that has it is the bottleneck. That holds whatever the distributions are.
 //!
-//! Source: document 004, "Using queueing theory to detect application bottlenecks"; Denning and Buzen,
-//! "The operational analysis of queueing network models", 1978. Exact. Cost: O(n log n).
+//! Source: document 004, "Using queueing theory to detect application bottlenecks"; Denning and
+//! Buzen, "The operational analysis of queueing network models", 1978. Exact. Cost: O(n log n).
 
 /// A component of a system, for instance a stage, a tier, a disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +30,8 @@ pub struct Demand {
     pub name: String,
     /// The service that a request demands of it, in units of time.
     pub demand: f64,
-    /// The throughput at which all its servers are always busy, per unit of time; infinite if requests
-    /// demand nothing of it.
+    /// The throughput at which all its servers are always busy, per unit of time; infinite if
+    /// requests demand nothing of it.
     pub max_throughput: f64,
 }
 
@@ -76,7 +76,8 @@ impl Saturation {
 }
 
 impl Demand {
-    /// The share of time that each of its servers is busy at this throughput; above 1 if it cannot be.
+    /// The share of time that each of its servers is busy at this throughput; above 1 if it cannot
+    /// be.
     #[must_use]
     pub fn utilization(&self, throughput: f64) -> f64 {
         throughput / self.max_throughput

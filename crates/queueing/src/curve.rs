@@ -2,11 +2,11 @@
 //!
 //! In practice latency grows like 1/(1-ρ), but not by E\[S\]/(1-ρ): arrivals and services are not
 //! exponential, the network adds its part, resources are shared. The tutorial (document 004, "In
-//! Practice: Queueing Models") gives a better approximation with fitted parameters, whose formula is
-//! lost with its picture. Ours is this reading: an offset, a factor, and a capacity instead of a
-//! measured service rate. Three parameters can be told apart from four loads, and the form holds the
-//! mean of M/G/1 exactly: base = E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\]. So base
-//! may be negative; the latency without load, base + gain, may not.
+//! Practice: Queueing Models") gives a better approximation with fitted parameters, whose formula
+//! is lost with its picture. Ours is this reading: an offset, a factor, and a capacity instead of a
+//! measured service rate. Three parameters can be told apart from four loads, and the form holds
+//! the mean of M/G/1 exactly: base = E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\].
+//! So base may be negative; the latency without load, base + gain, may not.
 //!
 //! The fit is least squares: for a given capacity the rest is linear; the capacity is searched on a
 //! logarithmic grid of its distance from the highest load, then by golden section. Points weigh the
@@ -60,7 +60,8 @@ pub struct CurveFit {
 pub enum CurveError {
     /// A point is not a measurement.
     #[error(
-        "point {index} has load {load} and latency {latency}; loads are 0 or more, latencies above 0, both finite"
+        "point {index} has load {load} and latency {latency}; \
+         loads are 0 or more, latencies above 0, both finite"
     )]
     BadPoint {
         /// Its place, counted from 0.
@@ -105,7 +106,8 @@ impl LatencyCurve {
         Err(CurveError::OffCurve { load, capacity: self.capacity })
     }
 
-    /// The load, 0 or more, up to which latency stays at or below `latency`; `None` if it never does.
+    /// The load, 0 or more, up to which latency stays at or below `latency`; `None` if it never
+    /// does.
     #[must_use]
     pub fn highest_load(&self, latency: f64) -> Option<f64> {
         let above_base = latency - self.base;

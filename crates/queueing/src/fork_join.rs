@@ -1,18 +1,18 @@
 //! Fork-join: every query forks to n parallel M/M/1 stations and is done when the last is.
 //!
-//! The stations see the same arrivals, so their queues are correlated and no closed form is known for
-//! n > 2. Between which the truth lies:
-//! - *lower bound*: no query ever waits, so the sojourn is the longest of n service times, with mean
-//!   H_n/μ, H_n = 1 + 1/2 + … + 1/n;
-//! - *upper bound*: sojourn times of stations with common arrivals are associated, so the longest is
-//!   stochastically below that of n independent stations: mean H_n/(μ-λ), and the p-quantile is that of
-//!   one station at p^(1/n);
+//! The stations see the same arrivals, so their queues are correlated and no closed form is known
+//! for n > 2. Between which the truth lies:
+//! - *lower bound*: no query ever waits, so the sojourn is the longest of n service times, with
+//!   mean H_n/μ, H_n = 1 + 1/2 + … + 1/n;
+//! - *upper bound*: sojourn times of stations with common arrivals are associated, so the longest
+//!   is stochastically below that of n independent stations: mean H_n/(μ-λ), and the p-quantile is
+//!   that of one station at p^(1/n);
 //! - *approximation* of the mean: (H_n/H₂ + (1 - H_n/H₂)·4ρ/11)·(12-ρ)/(8(μ-λ)), within 5 % of
 //!   simulations for n ≤ 32; exact for n = 2, and for n = 1, where M/M/1 is taken.
 //!
 //! Source: Nelson and Tantawi, "Approximate analysis of fork/join synchronization in parallel
-//! queues", IEEE Transactions on Computers 37(6), 1988; for two stations, Flatto and Hahn 1984. Cost:
-//! O(1).
+//! queues", IEEE Transactions on Computers 37(6), 1988; for two stations, Flatto and Hahn 1984.
+//! Cost: O(1).
 
 use crate::check;
 use crate::error::ModelError;
@@ -33,9 +33,9 @@ pub struct ForkJoin {
     pub upper: Tail,
 }
 
-/// Bounds and an estimate for `stations` (1 to 1,000,000) M/M/1 stations that all serve every query.
-/// `arrival_rate` is that of queries, and so of each station; `service_rate` that of one station; both
-/// per unit of time, above 0.
+/// Bounds and an estimate for `stations` (1 to 1,000,000) M/M/1 stations that all serve every
+/// query. `arrival_rate` is that of queries, and so of each station; `service_rate` that of one
+/// station; both per unit of time, above 0.
 ///
 /// # Errors
 ///

@@ -13,14 +13,15 @@
 //!
 //! # Units
 //!
-//! Times are in one unit of the caller's choice, rates per that unit. Utilization is the share of time
-//! that a server is busy, below 1. Variability is the squared coefficient of variation, variance/mean².
+//! Times are in one unit of the caller's choice, rates per that unit. Utilization is the share of
+//! time that a server is busy, below 1. Variability is the squared coefficient of variation,
+//! variance/mean².
 //!
 //! # Trust
 //!
-//! Every result says by its [`Basis`] whether it is exact, an approximation (of which name) or a bound.
-//! Exact means: for this model. Nothing here panics on any parameter; errors name the value and the
-//! mend.
+//! Every result says by its [`Basis`] whether it is exact, an approximation (of which name) or a
+//! bound. Exact means: for this model. Nothing here panics on any parameter; errors name the value
+//! and the mend.
 //!
 //! # Use
 //!

@@ -1,9 +1,10 @@
 //! The best split of a Poisson stream over servers of different speeds.
 //!
 //! With rate λᵢ to server i, the mean sojourn is Σ λᵢ/(μᵢ-λᵢ) / Σ λᵢ, for processor sharing as for
-//! M/M/1. It is lowest where the marginal costs μᵢ/(μᵢ-λᵢ)² are equal: λᵢ = μᵢ - √μᵢ·(M - λ)/R, where
-//! M and R are the sums of μ and √μ over the servers in use. So the slack goes by the square root of
-//! the speed: faster servers get more than their proportion, and slow ones nothing while λ is low.
+//! M/M/1. It is lowest where the marginal costs μᵢ/(μᵢ-λᵢ)² are equal: λᵢ = μᵢ - √μᵢ·(M - λ)/R,
+//! where M and R are the sums of μ and √μ over the servers in use. So the slack goes by the square
+//! root of the speed: faster servers get more than their proportion, and slow ones nothing while λ
+//! is low.
 //!
 //! Source: document 004, "In Practice: Multi-Server Queueing Models" (the result, without the
 //! rule); Bell and Stidham, "Individual versus social optimization in the allocation of
@@ -24,8 +25,8 @@ pub struct Split {
     pub proportional: f64,
 }
 
-/// Splits Poisson arrivals of `arrival_rate` over servers with these service rates (both per unit of
-/// time, above 0), so that the mean sojourn is lowest.
+/// Splits Poisson arrivals of `arrival_rate` over servers with these service rates (both per unit
+/// of time, above 0), so that the mean sojourn is lowest.
 ///
 /// # Errors
 ///

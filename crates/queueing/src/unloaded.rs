@@ -1,13 +1,15 @@
 //! A query to many shards while nothing queues: the longest of independent service times.
 //!
 //! A service time is S = P + J: an exponential processing time P, and a hiccup J that is a constant
-//! with a small probability and else zero (`exp:MEAN+bimodal:PROB:VALUE` of `curtail-dist`). A naive
-//! hedge sends each shard's query to several replicas. P belongs to the query, so its copies share it,
-//! while each replica hiccups on its own: S = P + min(J₁, J₂, …), and the hiccup's probability is
-//! raised to the number of copies. This is what hedging can win at best: there is no load yet.
+//! with a small probability and else zero (`exp:MEAN+bimodal:PROB:VALUE` of `curtail-dist`). A
+//! naive hedge sends each shard's query to several replicas. P belongs to the query, so its copies
+//! share it, while each replica hiccups on its own: S = P + min(J₁, J₂, …), and the hiccup's
+//! probability is raised to the number of copies. This is what hedging can win at best: there is no
+//! load yet.
 //!
 //! Source: documents 000 and 001, whose services are of this form; Dean and Barroso, "The tail at
-//! scale", 2013, for the maximum over shards. Exact. Cost: O(1), a percentile about 100 exponentials.
+//! scale", 2013, for the maximum over shards. Exact. Cost: O(1), a percentile about 100
+//! exponentials.
 
 use crate::check;
 use crate::error::ModelError;

@@ -1,20 +1,22 @@
-//! A mixture of two Erlang distributions of the same order: phase-type, and flexible. Order 1 is the
-//! hyper-exponential by maximum likelihood; higher orders have two humps, or one with a heavy side.
+//! A mixture of two Erlang distributions of the same order: phase-type, and flexible. Order 1 is
+//! the hyper-exponential by maximum likelihood; higher orders have two humps, or one with a heavy
+//! side.
 //!
-//! Expectation maximization for each of a few orders and from two starts (halves; a rare slow branch),
-//! at most [`ITERATIONS`] times each, on at most [`POINTS`] samples that are evenly spread over the
-//! ranks. The order with the highest likelihood of these wins; the likelihood that is reported is of
-//! all samples.
+//! Expectation maximization for each of a few orders and from two starts (halves; a rare slow
+//! branch), at most [`ITERATIONS`] times each, on at most [`POINTS`] samples that are evenly spread
+//! over the ranks. The order with the highest likelihood of these wins; the likelihood that is
+//! reported is of all samples.
 //!
 //! Source: Thümmler, Buchholz and Telek, "A novel approach for phase-type fitting with the EM
-//! algorithm", 2006; a common order and two branches are our restriction. Cost: bounded, at most 6.4
-//! million exponentials, and O(n).
+//! algorithm", 2006; a common order and two branches are our restriction. Cost: bounded, at most
+//! 6.4 million exponentials, and O(n).
 
 use super::hyper::ln_of_mixture;
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 use crate::special::{gamma_cdf, ln_gamma};
 
-/// A mixture of two Erlang distributions: sums of `order` exponential stages of one rate or the other.
+/// A mixture of two Erlang distributions: sums of `order` exponential stages of one rate or the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Erlangs {
     /// The number of stages of either branch.

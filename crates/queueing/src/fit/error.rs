@@ -18,7 +18,8 @@ pub enum FitError {
     },
     /// A sample is too large or too small to compute with.
     #[error(
-        "sample {index} is {value:e}; give samples from {SMALLEST:e} to {LARGEST:e}, by another unit"
+        "sample {index} is {value:e}; \
+         give samples from {SMALLEST:e} to {LARGEST:e}, by another unit"
     )]
     BadUnit {
         /// Its place, counted from 0.

@@ -1,8 +1,9 @@
-//! The gamma distribution by maximum likelihood: the shape a solves ln a - ψ(a) = ln x̄ - mean of ln x,
-//! whose left side falls from ∞ to 0; it lies between 1/(2a) and 1/a, which brackets the root.
+//! The gamma distribution by maximum likelihood: the shape a solves ln a - ψ(a) = ln x̄ - mean of
+//! ln x, whose left side falls from ∞ to 0; it lies between 1/(2a) and 1/a, which brackets the
+//! root.
 //!
-//! Source: Minka, "Estimating a Gamma distribution", 2002, for the equation. Cost: O(n), and O(√shape)
-//! for each sample's place in the distribution.
+//! Source: Minka, "Estimating a Gamma distribution", 2002, for the equation. Cost: O(n), and
+//! O(√shape) for each sample's place in the distribution.
 
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 use crate::solve;

@@ -1,11 +1,12 @@
 //! The hyper-exponential distribution of two phases, by moments.
 //!
-//! By three moments where there is such a distribution. Third moments of samples are dominated by the
-//! largest few, so there may be none: then by two moments, with phases that contribute equally to the
-//! mean. Where the samples vary less than an exponential, neither exists, and that is an error.
+//! By three moments where there is such a distribution. Third moments of samples are dominated by
+//! the largest few, so there may be none: then by two moments, with phases that contribute equally
+//! to the mean. Where the samples vary less than an exponential, neither exists, and that is an
+//! error.
 //!
-//! Source: document 004, Takeaway 4; Whitt, "Approximating a point process by a renewal process, I",
-//! 1982. Cost: O(n).
+//! Source: document 004, Takeaway 4; Whitt, "Approximating a point process by a renewal process,
+//! I", 1982. Cost: O(n).
 
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 use crate::models::Hyper;

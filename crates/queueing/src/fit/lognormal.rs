@@ -1,4 +1,5 @@
-//! The log-normal distribution: mean and deviation of the logarithms. Maximum likelihood. Cost: O(n).
+//! The log-normal distribution: mean and deviation of the logarithms. Maximum likelihood. Cost:
+//! O(n).
 
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 use crate::special::normal_cdf;

@@ -11,10 +11,11 @@
 //! | [`hyper`] | three moments, or else two | none for three moments |
 //! | [`erlangs`] | expectation maximization | none |
 //!
-//! Every [`Fit`] comes with its likelihood, AIC and Kolmogorov–Smirnov distance. [`hill`] looks at the
-//! far tail alone.
+//! Every [`Fit`] comes with its likelihood, AIC and Kolmogorov–Smirnov distance. [`hill`] looks at
+//! the far tail alone.
 //!
-//! Source: document 004, "In Practice: IAT and ST distributions" (Takeaway 4); each file names its own.
+//! Source: document 004, "In Practice: IAT and ST distributions" (Takeaway 4); each file names its
+//! own.
 
 mod erlangs;
 mod error;
@@ -113,8 +114,8 @@ impl Parameters {
         if matches!(self, Self::HyperBalanced(_)) { all - 1 } else { all }
     }
 
-    /// The distribution as `curtail-dist` writes it, without units; `None` if it has no such form, or
-    /// if a parameter is outside what it reads.
+    /// The distribution as `curtail-dist` writes it, without units; `None` if it has no such form,
+    /// or if a parameter is outside what it reads.
     #[must_use]
     pub fn spec(&self) -> Option<Spec> {
         let balanced = match self {
@@ -134,14 +135,14 @@ pub struct Fit {
     /// It as `curtail-dist` writes it, without units: in multiples of the samples' unit. `None` if
     /// there is no such form.
     pub spec: Option<Spec>,
-    /// The logarithm of the likelihood of all samples. It depends on their unit, so it compares only
-    /// fits to the same samples.
+    /// The logarithm of the likelihood of all samples. It depends on their unit, so it compares
+    /// only fits to the same samples.
     pub log_likelihood: f64,
     /// Akaike's criterion: twice the number of parameters less twice the log-likelihood. Lower is
     /// better.
     pub aic: f64,
-    /// The Kolmogorov–Smirnov distance: the largest difference of the distribution functions, from 0
-    /// to 1. Lower is better. It is not a test: the parameters come from the same samples.
+    /// The Kolmogorov–Smirnov distance: the largest difference of the distribution functions, from
+    /// 0 to 1. Lower is better. It is not a test: the parameters come from the same samples.
     pub ks: f64,
 }
 

@@ -1,10 +1,10 @@
 //! The Pareto distribution by maximum likelihood, and Hill's estimate of a tail's exponent.
 //!
-//! The minimum is the smallest sample, the exponent n/Σ ln(x/min). Hill's estimate is the same over the
-//! largest samples only: it sees a heavy tail behind a body of any shape.
+//! The minimum is the smallest sample, the exponent n/Σ ln(x/min). Hill's estimate is the same over
+//! the largest samples only: it sees a heavy tail behind a body of any shape.
 //!
-//! Source: Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, ch. 20; Hill, "A
-//! simple general approach to inference about the tail of a distribution", 1975. Cost: O(n).
+//! Source: Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, ch. 20; Hill,
+//! "A simple general approach to inference about the tail of a distribution", 1975. Cost: O(n).
 
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 
@@ -29,8 +29,9 @@ pub fn pareto(sample: &Sample) -> Result<Fit, FitError> {
     Ok(Fit::of(Parameters::Pareto(Pareto { alpha, min }), sample))
 }
 
-/// Hill's estimate of the exponent alpha of P(X > x) ~ x^(-alpha), from the `largest` (2 or more, and
-/// fewer than all) samples. Its standard error is alpha/√largest, if that part is a Pareto tail at all.
+/// Hill's estimate of the exponent alpha of P(X > x) ~ x^(-alpha), from the `largest` (2 or more,
+/// and fewer than all) samples. Its standard error is alpha/√largest, if that part is a Pareto tail
+/// at all.
 ///
 /// # Errors
 ///

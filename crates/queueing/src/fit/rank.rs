@@ -68,7 +68,8 @@ pub enum By {
 /// All fits, the best first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
-    /// The fits with their families, the best first; those that fit equally well, the simplest first.
+    /// The fits with their families, the best first; those that fit equally well, the simplest
+    /// first.
     pub fits: Vec<(Family, Fit)>,
     /// The families that do not fit, and why.
     pub refused: Vec<(Family, FitError)>,

@@ -1,8 +1,8 @@
 //! The Weibull distribution by maximum likelihood: the shape k solves
 //! Σ xᵏ ln x / Σ xᵏ - 1/k = mean of ln x, whose left side rises; then scaleᵏ is the mean of xᵏ.
 //!
-//! Source: Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, ch. 21. Cost: O(n)
-//! with a factor of about 60.
+//! Source: Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, ch. 21. Cost:
+//! O(n) with a factor of about 60.
 
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 use crate::solve;
@@ -16,7 +16,8 @@ pub struct Weibull {
     pub scale: f64,
 }
 
-/// The shapes that are looked for: those that `curtail-dist` reads, as far as they can be told apart.
+/// The shapes that are looked for: those that `curtail-dist` reads, as far as they can be told
+/// apart.
 const SHAPES: (f64, f64) = (1e-3, 1e4);
 
 /// Fits a Weibull distribution.

@@ -1,10 +1,10 @@
 //! The wait for a single deterministic server under Poisson arrivals, exactly.
 //!
 //! Erlang's formula of 1909 alternates in sign, and soon has no digits left. Franx' form adds
-//! positive terms only: with kD the first multiple of the service time D above t,
-//! P(W ≤ t) = e^(-y) Σ_{j<k} Q_{k-1-j} y^j/j!, where y = λ(kD - t) and Q_i is the probability of at
-//! most i + 1 queries in the system. The numbers in the system follow from the embedded chain, again
-//! by positive terms: p_{j+1} a_0 = p_0 A_j + Σ_{i=1..j} p_i A_{j+1-i}, where a_i is the probability
+//! positive terms only: with kD the first multiple of the service time D above t, P(W ≤ t) = e^(-y)
+//! Σ_{j<k} Q_{k-1-j} y^j/j!, where y = λ(kD - t) and Q_i is the probability of at most i + 1
+//! queries in the system. The numbers in the system follow from the embedded chain, again by
+//! positive terms: p_{j+1} a_0 = p_0 A_j + Σ_{i=1..j} p_i A_{j+1-i}, where a_i is the probability
 //! of i arrivals in one service, and A_i of more than i.
 //!
 //! From [`STEPS`] services on, the law has become a single exponential: P(W > t) = C·e^(-θt), with

@@ -1,16 +1,17 @@
 //! G/G/1: any arrivals, any service, one server, by their first two moments.
 //!
 //! Three answers, since none is exact:
-//! - Krämer and Langenbach-Belz: the refinement that is good at medium utilization too, and exact for
-//!   Poisson arrivals;
+//! - Krämer and Langenbach-Belz: the refinement that is good at medium utilization too, and exact
+//!   for Poisson arrivals;
 //! - Kingman's heavy-traffic formula, ρ/(1-ρ)·(cₐ²+cₛ²)/2·E\[S\], simple, and exact for Poisson
 //!   arrivals, but too high for regular ones;
 //! - Kingman's bound, λ(σₐ²+σₛ²)/(2(1-ρ)), which nothing exceeds.
 //!
-//! All take gaps and service times for independent; bursts that last longer than a gap make it worse.
+//! All take gaps and service times for independent; bursts that last longer than a gap make it
+//! worse.
 //!
-//! Source: Kingman, "The single server queue in heavy traffic", 1961, and "Some inequalities for the
-//! queue GI/G/1", 1962; Krämer and Langenbach-Belz, "Approximate formulae for the delay in the
+//! Source: Kingman, "The single server queue in heavy traffic", 1961, and "Some inequalities for
+//! the queue GI/G/1", 1962; Krämer and Langenbach-Belz, "Approximate formulae for the delay in the
 //! queueing system GI/G/1", 8th International Teletraffic Congress, 1976. Cost: O(1).
 
 use super::{Arrivals, Service, from_mean_wait};

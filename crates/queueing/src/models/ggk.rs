@@ -1,11 +1,12 @@
 //! G/G/k: any arrivals, any service, k servers behind one queue, by their first two moments.
 //!
 //! Allen and Cunneen scale the mean wait of M/M/k by (cₐ²+cₛ²)/2. It is exact for M/M/k, for one
-//! server it is Kingman's heavy-traffic formula, and it is best at high utilization. The wait is taken
-//! for zero or exponential, as in M/M/k, with Erlang's C as the probability that there is one.
+//! server it is Kingman's heavy-traffic formula, and it is best at high utilization. The wait is
+//! taken for zero or exponential, as in M/M/k, with Erlang's C as the probability that there is
+//! one.
 //!
-//! Source: Allen, "Probability, Statistics and Queueing Theory", 1978; compared with others in Whitt,
-//! "Approximations for the GI/G/m queue", 1993. Cost: O(k).
+//! Source: Allen, "Probability, Statistics and Queueing Theory", 1978; compared with others in
+//! Whitt, "Approximations for the GI/G/m queue", 1993. Cost: O(k).
 
 use super::{Arrivals, Service, erlang_c, from_mean_wait};
 use crate::check;

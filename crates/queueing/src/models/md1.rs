@@ -16,8 +16,8 @@ use crate::tail::{Basis, Prediction, Tail};
 /// # Errors
 ///
 /// [`ModelError::OutOfRange`] for a parameter that is not positive and finite,
-/// [`ModelError::Overload`] if `arrival_rate`·`service` is 1 or more, [`ModelError::NotFinite`] if a
-/// mean exceeds every number.
+/// [`ModelError::Overload`] if `arrival_rate`·`service` is 1 or more, [`ModelError::NotFinite`] if
+/// a mean exceeds every number.
 pub fn md1(arrival_rate: f64, service: f64) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     check::positive("service time", service)?;

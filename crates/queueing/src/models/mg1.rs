@@ -5,8 +5,8 @@
 //! here the wait is zero with probability 1 - ρ (which is exact) and else taken for exponential
 //! (which is so for exponential service, and in the limit of high utilization).
 //!
-//! Source: document 004, "Impact of Var(ST) and E\[ST\] on Latency"; Kleinrock, "Queueing Systems" I,
-//! ch. 5. Cost: O(1).
+//! Source: document 004, "Impact of Var(ST) and E\[ST\] on Latency"; Kleinrock, "Queueing Systems"
+//! I, ch. 5. Cost: O(1).
 
 use super::{Service, from_mean_wait};
 use crate::check;

@@ -24,8 +24,8 @@ use crate::tail::{Basis, Prediction, Tail};
 /// # Errors
 ///
 /// [`ModelError::OutOfRange`] for a rate that is not positive and finite, [`ModelError::Overload`]
-/// if the arrival rate is not below the service rate, [`ModelError::NotFinite`] for rates so low that
-/// a mean exceeds every number.
+/// if the arrival rate is not below the service rate, [`ModelError::NotFinite`] for rates so low
+/// that a mean exceeds every number.
 pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrival_rate, service_rate)?;
     let slack = service_rate - arrival_rate;

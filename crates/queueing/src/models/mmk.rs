@@ -2,8 +2,9 @@
 //!
 //! A query waits with the probability of Erlang's C formula, and then for an exponential time of
 //! rate kμ - λ; its service is independent of its wait. C is computed from Erlang's B recursion,
-//! which only adds positive terms. The tutorial (document 004, "Takeaway 5") gives ρᵏ for it: that is
-//! rough, and always too low for k ≥ 2 (at ρ = 0.8 and k = 10, 0.11 for 0.41), so it is not offered.
+//! which only adds positive terms. The tutorial (document 004, "Takeaway 5") gives ρᵏ for it: that
+//! is rough, and always too low for k ≥ 2 (at ρ = 0.8 and k = 10, 0.11 for 0.41), so it is not
+//! offered.
 //!
 //! Source: document 004; Gross and Harris, "Fundamentals of Queueing Theory", §2.3; Harchol-Balter,
 //! "Performance Modeling and Design of Computer Systems", §14. Exact. Cost: O(k).

@@ -180,8 +180,8 @@ fn a_phase_that_never_comes_changes_nothing() {
 
 #[test]
 fn mh21_has_the_moments_of_pollaczek_and_khinchine() {
-    // From the law: P(W > 0) = ρ, and E[W] is λE[S²]/(2(1-ρ)) = 0.25·(0.5·2/4 + 0.5·2/0.25)/(2·0.6875)
-    // for phases of means 0.5 and 2 with probability 1/2 at λ = 0.25.
+    // From the law: P(W > 0) = ρ, and E[W] is λE[S²]/(2(1-ρ)) = 0.25·(0.5·2/4 +
+    // 0.5·2/0.25)/(2·0.6875) for phases of means 0.5 and 2 with probability 1/2 at λ = 0.25.
     let hyper = Hyper { probability: 0.5, rates: [2.0, 0.5] };
     assert_near(hyper.mean(), 1.25, 1e-14, "mean");
     assert_near(hyper.scv(), 1.72, 1e-14, "scv");
@@ -233,7 +233,8 @@ fn more_variance_waits_longer() {
 
 #[test]
 fn gg1_refines_kingman() {
-    // ρ = 0.5, cₐ² = 0.5, cₛ² = 0.25: Kingman 0.375, factor exp(-2·0.5·0.25/(3·0.5·0.75)) = e^(-2/9).
+    // ρ = 0.5, cₐ² = 0.5, cₛ² = 0.25: Kingman 0.375, factor exp(-2·0.5·0.25/(3·0.5·0.75)) =
+    // e^(-2/9).
     let (arrivals, service) = (Arrivals { rate: 0.5, scv: 0.5 }, Service { mean: 1.0, scv: 0.25 });
     let kingman = gg1_heavy_traffic(arrivals, service).expect("stable").wait.mean();
     assert_near(kingman, 0.375, 1e-14, "Kingman");
@@ -281,4 +282,16 @@ fn what_cannot_be_is_refused_with_the_mend() {
     }
     assert!(erlang_c(f64::NAN, 3).is_err());
     assert!(mm1_in_system(2.0, 1.0, 0).is_err());
+}
+
+#[test]
+fn predictions_say_how_far_to_trust_them() {
+    let queue = gg1(poisson(0.5), Service { mean: 1.0, scv: 2.0 }).expect("stable");
+    let bases = [queue.wait.mean_basis(), Basis::Exact, Basis::LowerBound, Basis::UpperBound];
+    assert_eq!(
+        bases.map(|basis| basis.to_string()),
+        ["approximation (Krämer and Langenbach-Belz)", "exact", "lower bound", "upper bound"]
+    );
+    assert_eq!(queue.sojourn.above(1.0), None);
+    assert_eq!(queue.sojourn.law_basis(), None);
 }

@@ -1,19 +1,21 @@
 //! Rates, service times and utilization from a log of requests, with confidence intervals.
 //!
 //! The tutorial (document 004, "In Practice: Arrivals and Services") warns that μ is not the
-//! throughput: it is 1/E\[S\], where the service time S holds no queueing. With starts in the log, S is
-//! end less start. Without, starts are worked out for k servers that are first come first served: a
-//! request starts when it has arrived and fewer than k of those before it are left.
+//! throughput: it is 1/E\[S\], where the service time S holds no queueing. With starts in the log,
+//! S is end less start. Without, starts are worked out for k servers that are first come first
+//! served: a request starts when it has arrived and fewer than k of those before it are left.
 //!
-//! Intervals are of 95 %, from Student's t on the logarithm, so that they stay above zero. They take
-//! gaps and service times for independent; a log with bursts longer than a gap is less certain than
-//! they say. Two sources of error add up in ρ as squares.
+//! Intervals are of 95 %, from Student's t on the logarithm, so that they stay above zero. They
+//! take gaps and service times for independent; a log with bursts longer than a gap is less certain
+//! than they say. Two sources of error add up in ρ as squares.
 //!
 //! Source: document 004; Jain, "The Art of Computer Systems Performance Analysis", ch. 13, for the
 //! intervals. Cost: O(n log n).
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod error;
+mod starts;
+
+pub use error::EstimateError;
 
 use crate::models::{Arrivals, Service};
 
@@ -71,58 +73,6 @@ pub struct Estimate {
     pub service_scv: f64,
 }
 
-/// Why a log tells nothing. The message names the value and the mend.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum EstimateError {
-    /// There are too few requests.
-    #[error("there are {0} requests; at least {MIN_RECORDS} are needed")]
-    TooFew(usize),
-    /// The number of servers is not one that starts are worked out for.
-    #[error("there are {0} servers; say how many serve, from 1 to 1,000,000")]
-    BadServers(u32),
-    /// A time is no number, or none to compute with.
-    #[error("request {0} has a time that is not finite, or beyond 1e150; leave it out")]
-    BadTime(usize),
-    /// A request's times are out of order.
-    #[error(
-        "request {index} ends at {end}, before it starts at {start}, or starts before it arrives; \
-        correct the clocks, or leave it out"
-    )]
-    OutOfOrder {
-        /// Its place, counted from 0.
-        index: usize,
-        /// When it starts.
-        start: f64,
-        /// When it ends.
-        end: f64,
-    },
-    /// Some requests say when they started and some do not.
-    #[error(
-        "request {0} has a start where others have none, or the reverse; give starts to all or to none"
-    )]
-    MixedStarts(usize),
-    /// Without starts: the ends cannot be those of so many servers, first come first served.
-    #[error(
-        "request {index} ends at {end}, before {servers} servers that are first come first served \
-        could start it at {start}; log the starts, or give the number of servers that there are"
-    )]
-    Overtaken {
-        /// Its place, counted from 0.
-        index: usize,
-        /// When it would start.
-        start: f64,
-        /// When it ends.
-        end: f64,
-        /// The number of servers.
-        servers: u32,
-    },
-    /// All requests arrive at once, or no service takes any time.
-    #[error(
-        "the mean {0} is zero, or nearly so; log requests over a longer time, by a finer clock"
-    )]
-    NoTime(&'static str),
-}
-
 impl Estimate {
     /// The arrivals, as models take them.
     #[must_use]
@@ -137,9 +87,9 @@ impl Estimate {
     }
 }
 
-/// Estimates the rates of a station of `servers` (1 to 1,000,000) from the log of all its requests, in
-/// any order. Where no record has a start, the station is taken for first come first served, and the
-/// first requests for not waiting for any before the log.
+/// Estimates the rates of a station of `servers` (1 to 1,000,000) from the log of all its requests,
+/// in any order. Where no record has a start, the station is taken for first come first served, and
+/// the first requests for not waiting for any before the log.
 ///
 /// # Errors
 ///
@@ -157,7 +107,7 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
         let (a, b) = (&records[a], &records[b]);
         a.arrival.total_cmp(&b.arrival).then(a.end.total_cmp(&b.end))
     });
-    let starts = starts(records, &order, servers)?;
+    let starts = starts::starts(records, &order, servers)?;
 
     let in_order = order.iter().map(|&index| &records[index]);
     let gaps = Moments::of(order.windows(2).map(|w| records[w[1]].arrival - records[w[0]].arrival));
@@ -186,67 +136,6 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
         service_scv: services.scv(),
     })
 }
-
-/// When each request starts, in `order` of arrival.
-fn starts(records: &[Record], order: &[usize], servers: u32) -> Result<Vec<f64>, EstimateError> {
-    let logged = records[0].start.is_some();
-    for (index, record) in records.iter().enumerate() {
-        if record.start.is_some() != logged {
-            return Err(EstimateError::MixedStarts(index));
-        }
-        let start = record.start.unwrap_or(record.arrival);
-        let usable = |time: f64| time.abs() <= LATEST;
-        if ![record.arrival, start, record.end].into_iter().all(usable) {
-            return Err(EstimateError::BadTime(index));
-        }
-        if start < record.arrival || record.end < start {
-            return Err(EstimateError::OutOfOrder { index, start, end: record.end });
-        }
-    }
-    if logged {
-        return Ok(order.iter().filter_map(|&index| records[index].start).collect());
-    }
-    // The latest ends so far, one for each server: the earliest of them frees the next.
-    let mut latest: BinaryHeap<Reverse<Moment>> = BinaryHeap::new();
-    let mut starts = Vec::with_capacity(records.len());
-    for &index in order {
-        let Record { arrival, end, .. } = records[index];
-        let full = latest.len() >= servers as usize;
-        let free = if full { latest.pop().map(|Reverse(Moment(end))| end) } else { None };
-        let start = free.map_or(arrival, |free| free.max(arrival));
-        if end < start {
-            return Err(EstimateError::Overtaken { index, start, end, servers });
-        }
-        // It ends after the one that was taken out, so these are still the latest.
-        latest.push(Reverse(Moment(end)));
-        starts.push(start);
-    }
-    Ok(starts)
-}
-
-/// A finite time, in order.
-#[derive(Clone, Copy, Debug)]
-struct Moment(f64);
-
-impl Ord for Moment {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Moment {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Moment {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Moment {}
 
 /// Mean and variance of a measure.
 struct Moments {
