@@ -1,4 +1,4 @@
-//! The bottleneck of a textbook's system.
+//! The bottleneck of small systems, worked out by hand.
 
 use curtail_queueing::bottleneck::{BottleneckError, Component, bottleneck};
 
@@ -10,8 +10,8 @@ fn component(name: &str, visits: f64, mean_service: f64, servers: u32) -> Compon
 
 #[test]
 fn the_highest_demand_per_server_is_the_bottleneck() {
-    // Lazowska et al., "Quantitative System Performance", ch. 5: demands of 5, 4 and 3 s for a
-    // processor and two disks, so at most 0.2 requests per second.
+    // By hand: a processor and two disks, with demands of 5, 4 and 3 s: at most 0.2 requests per
+    // second.
     let system = [
         component("disk", 80.0, 0.05, 1),
         component("processor", 121.0, 5.0 / 121.0, 1),

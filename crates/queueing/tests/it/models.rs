@@ -34,7 +34,7 @@ fn same_tail(one: &Tail, other: &Tail, names: &str) {
 
 #[test]
 fn mm1_is_that_of_the_textbook() {
-    // Harchol-Balter §13: λ = 3, μ = 4: E[T] = 1/(μ-λ) = 1, E[N] = ρ/(1-ρ) = 3.
+    // By the formulas of Kleinrock I, §3.2, with λ = 3, μ = 4: E[T] = 1/(μ-λ) = 1, E[N] = ρ/(1-ρ) = 3.
     let queue = mm1(3.0, 4.0).expect("stable");
     assert_eq!(queue.utilization, 0.75);
     assert_eq!(queue.sojourn.mean(), 1.0);
@@ -55,7 +55,7 @@ fn mm1_is_that_of_the_textbook() {
 #[test]
 fn erlang_c_is_that_of_the_tables() {
     // By hand: k = 1 gives ρ; k = 2 gives 2ρ²/(1+ρ); three servers at 2 erlangs, 4/9
-    // (Gross and Harris, example 2.4).
+    // (the eye clinic of Gross and Harris, §2.3).
     assert_close(erlang_c(0.3, 1).expect("stable"), 0.3, 1e-15, "k = 1");
     assert_close(erlang_c(1.2, 2).expect("stable"), 2.0 * 0.36 / 1.6, 1e-15, "k = 2");
     assert_close(erlang_c(2.0, 3).expect("stable"), 4.0 / 9.0, 1e-15, "k = 3");
