@@ -30,6 +30,13 @@ impl<K: Copy + Ord> Heaps<K> {
         self.heaps[heap].first().copied()
     }
 
+    /// Has the heap no entries?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self, heap: usize) -> bool {
+        self.heaps[heap].is_empty()
+    }
+
     /// Is the id in a heap of the family?
     #[must_use]
     pub fn contains(&self, id: u32) -> bool {

@@ -250,22 +250,27 @@ fn toss(
     avoid: Avoid,
     key: impl Fn(u32) -> u32,
 ) -> u32 {
-    let mut least = FULL - 1;
-    let mut best = NONE;
-    let mut ties = 1;
-    for &server in group.servers.iter().filter(|&&server| !avoid.contains(server)) {
-        let its_key = key(states[server.index()].level);
+    let open = || group.servers.iter().filter(|&&server| !avoid.contains(server));
+    let key_of = |server: &ServerId| key(states[server.index()].level);
+    // Nobody who is open has this key, and those who are full have a larger one.
+    let (mut least, mut ties) = (FULL - 1, 0);
+    for server in open() {
+        let its_key = key_of(server);
         if its_key < least {
-            (least, best, ties) = (its_key, server.0, 1);
+            (least, ties) = (its_key, 1);
         } else if its_key == least {
-            // The k-th of equals takes the place of the one held with probability 1/k.
             ties += 1;
-            if below(rng, ties) == 0 {
-                best = server.0;
-            }
         }
     }
-    best
+    // One draw, however many they are.
+    let mut at = below(rng, ties);
+    for server in open().filter(|server| key_of(server) == least) {
+        if at == 0 {
+            return server.0;
+        }
+        at -= 1;
+    }
+    NONE
 }
 
 #[cfg(test)]

@@ -238,8 +238,9 @@ impl Core {
     /// The servers that a further copy of the query must not go to.
     #[must_use]
     pub fn avoid(&self, query: QueryId) -> Avoid {
-        let holds = self.copies_of(query).next().map(|copy| copy.server);
-        Avoid([holds, self.queries[query.index()].avoid()])
+        let state = &self.queries[query.index()];
+        let holds = (state.first != NONE).then(|| self.copies.get(state.first).server);
+        Avoid([holds, state.avoid()])
     }
 
     /// Asks the balance for a server for a copy.
@@ -255,6 +256,7 @@ impl Core {
     }
 
     /// Asks the balance for a server for a further copy of the query.
+    #[inline(always)]
     pub fn choose<P: Pick>(&mut self, pick: &mut P, query: QueryId) -> Option<ServerId> {
         self.pick(pick, self.group_of(query), self.avoid(query))
     }

@@ -10,7 +10,7 @@ use crate::balance::Pick;
 use crate::config::Limits;
 use crate::hedge::Hedge;
 use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
-use crate::time::Timestamp;
+use crate::time::{NEVER_NS, Timestamp};
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
     pub(super) fn responded(&mut self, copy: CopyId, good: bool) {
@@ -128,8 +128,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     fn set_drain(&mut self, slot: u32) {
-        self.core.copies.get_mut(slot).given_up = true;
-        self.core.set_patience(slot, self.core.limits.drain_timeout_ns);
+        let copy = self.core.copies.get_mut(slot);
+        copy.given_up = true;
+        let ns = self.core.limits.drain_timeout_ns;
+        if copy.timed || ns != NEVER_NS {
+            self.core.set_patience(slot, ns);
+        }
     }
 
     /// A copy will not answer its query, though it may hold its slot for longer.

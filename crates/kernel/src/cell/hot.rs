@@ -120,11 +120,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let core = &mut self.core;
         let Some(live) = core.copies.live(copy) else { return self.core.actions() };
         let CopyState { server, query: id, stopping, timed, .. } = *live.state();
+        if outcome != Outcome::Good || stopping {
+            return self.finished_otherwise(copy, outcome);
+        }
         // `NONE` is no query's id, so this asks whether the copy has a query as well.
         let Some(query) = core.queries.get_mut(id as usize) else {
-            return self.finished_otherwise(copy, outcome);
+            live.end();
+            return self.vacated(server, copy.slot, timed);
         };
-        if outcome != Outcome::Good || query.copies > 1 || stopping {
+        if query.copies > 1 {
             return self.finished_otherwise(copy, outcome);
         }
         core.only = Action::Answer { query: QueryId(id), copy };
@@ -158,6 +162,22 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_only(server)
     }
 
+    /// A copy that nobody waited for has come to its end, and the server is well.
+    #[inline(never)]
+    fn vacated(&mut self, server: ServerId, slot: u32, timed: bool) -> &[Action] {
+        let core = &mut self.core;
+        if timed {
+            core.patience.remove(0, slot);
+        }
+        let holder = &mut core.servers[server.index()];
+        holder.lose();
+        holder.failures = 0;
+        if holder.ordered {
+            core.sort(server);
+        }
+        self.settle_only(server)
+    }
+
     /// [`Self::settle`] where nothing has happened but that a server got room.
     #[inline(always)]
     fn settle_only(&mut self, server: ServerId) -> &[Action] {
@@ -173,8 +193,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// The end of a copy that failed, that nobody waits for, that others still run beside, or that
-    /// was told to stop.
+    /// The end of a copy that failed, that others still run beside, or that was told to stop.
     #[inline(never)]
     fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };

@@ -87,10 +87,16 @@ impl<R: Predictor> Laedge<R> {
             let query = QueryId(query);
             core.may_duplicate(query) && core.copies_of(query).all(|c| c.server != server)
         };
-        let oldest = |group: GroupId| self.singles.first_where(group.index(), suits);
-        // A query may wait beside an idle server: one that failed here and is sent again.
-        let quiet = core.groups_of(server).filter(|&group| core.waiting(group) == 0);
-        quiet.filter_map(oldest).min().map(|(_, query)| QueryId(query))
+        let mut oldest: Option<(Timestamp, u32)> = None;
+        for group in core.groups_of(server) {
+            // A query may wait beside an idle server: one that failed here and is sent again.
+            if self.singles.is_empty(group.index()) || core.waiting(group) > 0 {
+                continue;
+            }
+            let found = self.singles.first_where(group.index(), suits);
+            oldest = found.filter(|found| oldest.is_none_or(|best| *found < best)).or(oldest);
+        }
+        oldest.map(|(_, query)| QueryId(query))
     }
 
     /// Which copies of a pair may be stopped for a query that waits: one, or either.
