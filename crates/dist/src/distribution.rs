@@ -34,9 +34,8 @@ impl Distribution {
     /// Fills `out` with independent draws, as [`sample`](Self::sample) makes them but in another
     /// order: all draws of the first term, then all of the next. The fast way to many of them.
     pub fn fill(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
-        out.fill(0.0);
-        for sampler in &self.samplers {
-            sampler.add(rng, out);
+        for (at, sampler) in self.samplers.iter().enumerate() {
+            if at == 0 { sampler.fill::<false>(rng, out) } else { sampler.fill::<true>(rng, out) }
         }
         for time in out {
             *time = time.clamp(0.0, MAX_SAMPLE_NS);

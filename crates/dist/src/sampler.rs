@@ -23,25 +23,27 @@ pub(crate) enum Sampler {
     Empirical { samples: Arc<[f64]>, index: Uniform<usize> },
 }
 
-/// Adds a draw to each of many times.
-fn add_each(out: &mut [f64], mut draw: impl FnMut() -> f64) {
+/// Makes each of many times a draw, or adds one to it.
+fn each<const ADD: bool>(out: &mut [f64], mut draw: impl FnMut() -> f64) {
     for time in out {
-        *time += draw();
+        *time = if ADD { *time + draw() } else { draw() };
     }
 }
 
 impl Sampler {
-    /// Adds an independent draw to each of many times. The common samplers are told apart once
-    /// for all of them, and not for each.
-    pub(crate) fn add(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
+    /// Makes each of many times an independent draw, or adds one to it. The common samplers are told
+    /// apart once for all of them, and not for each.
+    pub(crate) fn fill<const ADD: bool>(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
         match self {
-            Self::Constant(value) => add_each(out, || *value),
-            Self::Exp(exp) => add_each(out, || exp.sample(rng)),
+            Self::Constant(value) => each::<ADD>(out, || *value),
+            Self::Exp(exp) => each::<ADD>(out, || exp.sample(rng)),
             Self::Bimodal { is_high, high } => {
-                add_each(out, || if is_high.sample(rng) { *high } else { 0.0 });
+                each::<ADD>(out, || if is_high.sample(rng) { *high } else { 0.0 });
             }
-            Self::Empirical { samples, index } => add_each(out, || samples[index.sample(rng)]),
-            other => add_each(out, || other.sample(rng)),
+            Self::Empirical { samples, index } => {
+                each::<ADD>(out, || samples[index.sample(rng)]);
+            }
+            other => each::<ADD>(out, || other.sample(rng)),
         }
     }
 

@@ -2,7 +2,7 @@
 //! recursion with the same generators, distributions and histograms.
 //!
 //! `speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS` prints `name=value` on one line: shard
-//! queries per second on one core; the recursion is the policy `recursion`.
+//! queries per second on one core, and the peak of memory; the recursion is the policy `recursion`.
 // A benchmark is about real time.
 #![allow(clippy::disallowed_methods)]
 
@@ -42,8 +42,17 @@ fn main() {
     let queries = parameters.requests as f64 * f64::from(parameters.shards);
     let rate = queries / seconds;
     println!(
-        "policy={policy} shards={shards} replicas={replicas} p99={p99:.2} per_second={rate:.0}"
+        "policy={policy} shards={shards} replicas={replicas} p99={p99:.2} per_second={rate:.0} \
+         peak_kb={}",
+        peak_kb().unwrap_or_default()
     );
+}
+
+/// The most memory that this process has had, in kB. Known on Linux only.
+fn peak_kb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
 fn simulation(parameters: &Parameters, policy: &str) -> f64 {
