@@ -2,6 +2,7 @@
 
 pub(crate) mod kernel;
 mod proxy;
+pub(crate) mod sim;
 
 use std::path::Path;
 
@@ -15,6 +16,8 @@ pub(crate) enum Bench {
     Kernel,
     /// The p99 and the CPU time of the proxy beside those of others, on the same leaves
     Proxy(proxy::Args),
+    /// Queries per second in the simulator, beside the practical limit
+    Sim,
 }
 
 /// Measures; false if a bound is not met.
@@ -22,5 +25,6 @@ pub(crate) fn run(bench: Bench, root: &Path) -> Result<bool> {
     match bench {
         Bench::Kernel => kernel::run(root),
         Bench::Proxy(args) => proxy::run(root, args),
+        Bench::Sim => sim::run(root),
     }
 }

@@ -1,0 +1,145 @@
+//! How fast the simulator is: shard queries per second on one core, beside a Kiefer–Wolfowitz
+//! recursion in the same run, which is the practical limit for per-shard queuing.
+//!
+//! The runs of a round follow each other closely, so that what slows the machine slows all of them;
+//! a ratio is the median over the rounds.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::cargo;
+
+/// The least share of the recursion's rate, by policy: the bounds that the simulator has set
+/// itself, in the running example at a utilization of 0.3.
+const BOUNDS: [(&str, f64); 2] = [("psq", 0.25), ("laedge", 0.15)];
+
+/// The same number of shard queries in every run.
+const QUERIES: u32 = 5_000_000;
+const ROUNDS: usize = 7;
+
+/// What memory may grow by when there are ten times as many requests.
+const MEMORY_MOST: f64 = 1.1;
+
+/// Policies that are told beside the bounded ones.
+const OTHERS: [&str; 8] = [
+    "random",
+    "least-outstanding",
+    "bounded:2",
+    "naive",
+    "laedge:cc",
+    "laedge:cc+pc",
+    "idealized",
+    "delayed:5",
+];
+
+/// A world: shards, replicas, utilization.
+type World = (u32, u32, f64);
+
+const EXAMPLE: World = (50, 2, 0.3);
+
+/// Prints the tables; false if a bound does not hold.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    let speed = build(root)?;
+    println!("{:<20}{:>12}{:>16}", "policy", "queries/s", "of recursion");
+    let mut holds = true;
+    for (policy, least) in BOUNDS {
+        let (rate, ratio) = beside(&speed, policy, EXAMPLE, ROUNDS)?;
+        let verdict = if ratio >= least { "holds" } else { "is BROKEN" };
+        println!(
+            "{policy:<20}{:>10.1} M{:>14.1} %  {:.0} % {verdict}",
+            rate / 1e6,
+            ratio * 100.0,
+            least * 100.0
+        );
+        holds &= ratio >= least;
+    }
+    for policy in OTHERS {
+        tell(&speed, policy, policy, EXAMPLE)?;
+    }
+    println!("\nat other loads");
+    for (policy, utilization) in [("psq", 0.1), ("psq", 0.7), ("laedge", 0.1), ("laedge", 0.7)] {
+        tell(&speed, &format!("{policy} at {utilization}"), policy, (50, 2, utilization))?;
+    }
+    println!("\nwith other numbers of shards and replicas, per query");
+    for policy in ["psq", "laedge"] {
+        for (shards, replicas) in [(10, 2), (500, 2), (50, 4), (50, 8)] {
+            let ratio = between(&speed, policy, (shards, replicas, 0.3), EXAMPLE)?;
+            println!("{policy:<10}{shards:>5} × {replicas}: {ratio:.2} × the rate at 50 × 2");
+        }
+    }
+    let growth = memory(&speed)?;
+    let bounded = growth <= MEMORY_MOST;
+    let verdict = if bounded { "holds" } else { "is BROKEN" };
+    println!("\nmemory with ten times the requests: {growth:.2} ×, {MEMORY_MOST} × {verdict}");
+    Ok(holds && bounded)
+}
+
+fn build(root: &Path) -> Result<PathBuf> {
+    let args = ["build", "--release", "--quiet", "-p", "curtail-sim", "--example", "speed"];
+    ensure!(cargo::succeeds(&mut cargo::command(root, &args))?, "speed does not build");
+    Ok(cargo::target_folder(root)?.join("release/examples/speed"))
+}
+
+fn tell(speed: &Path, name: &str, policy: &str, world: World) -> Result<()> {
+    let (rate, ratio) = beside(speed, policy, world, 3)?;
+    println!("{name:<20}{:>10.1} M{:>14.1} %", rate / 1e6, ratio * 100.0);
+    Ok(())
+}
+
+/// The rate of a policy, and its share of the recursion's rate in the same world.
+fn beside(speed: &Path, policy: &str, world: World, rounds: usize) -> Result<(f64, f64)> {
+    let mut rates = Vec::new();
+    let mut ratios = Vec::new();
+    for _ in 0..rounds {
+        let limit = rate(speed, "recursion", world)?;
+        let ours = rate(speed, policy, world)?;
+        rates.push(ours);
+        ratios.push(ours / limit);
+    }
+    Ok((median(rates), median(ratios)))
+}
+
+/// The rate in one world over that in another.
+fn between(speed: &Path, policy: &str, world: World, other: World) -> Result<f64> {
+    let ratio = || Ok(rate(speed, policy, world)? / rate(speed, policy, other)?);
+    let ratios: Result<Vec<f64>> = std::iter::repeat_with(ratio).take(3).collect();
+    Ok(median(ratios?))
+}
+
+fn memory(speed: &Path) -> Result<f64> {
+    let peak = |requests: u32| number(&call(speed, "laedge", (10, 2, 0.3), requests)?, "peak_kb");
+    Ok(peak(1_000_000)? / peak(100_000)?)
+}
+
+fn rate(speed: &Path, policy: &str, world: World) -> Result<f64> {
+    number(&call(speed, policy, world, QUERIES / world.0)?, "per_second")
+}
+
+/// What a run prints, as `name=value`.
+fn call(
+    speed: &Path,
+    policy: &str,
+    world: World,
+    requests: u32,
+) -> Result<HashMap<String, String>> {
+    let (shards, replicas, utilization) = world;
+    let numbers = [shards.to_string(), replicas.to_string(), utilization.to_string()];
+    let mut command = Command::new(speed);
+    command.arg(policy).args(numbers).arg(requests.to_string());
+    let printed = cargo::output(&mut command)?;
+    let pairs = printed.split_whitespace().filter_map(|field| field.split_once('='));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+fn number(printed: &HashMap<String, String>, name: &str) -> Result<f64> {
+    let value = printed.get(name).with_context(|| format!("speed prints no {name}"))?;
+    value.parse().with_context(|| format!("{name}={value} is no number"))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
