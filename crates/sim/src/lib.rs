@@ -18,6 +18,7 @@ mod shard;
 mod sink;
 mod stability;
 mod student;
+pub mod sweep;
 mod tally;
 
 pub use arrivals::Arrivals;

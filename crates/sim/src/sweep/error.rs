@@ -1,0 +1,82 @@
+//! What can be wrong with a grid. Every message names the value and the mend.
+
+use super::grid::MOST_POINTS;
+
+/// Why a grid cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is nothing to vary.
+    #[error("the grid is empty; vary something, as --grid utilization=0.1,0.2,0.3")]
+    Empty,
+    /// Two axes are one.
+    #[error("the grid has {key} twice; drop one")]
+    Twice {
+        /// The axis.
+        key: String,
+    },
+    /// An axis has no value.
+    #[error("grid {key}: the list is empty; give it a value, or drop it")]
+    NoValues {
+        /// The axis.
+        key: String,
+    },
+    /// An axis has a value twice.
+    #[error("grid {key}: {value} is there twice; drop one")]
+    Duplicate {
+        /// The axis.
+        key: String,
+        /// The value.
+        value: String,
+    },
+    /// An axis varies nothing.
+    #[error(
+        "grid {key}: no parameter has this name, and {{{key}}} stands in no text of the \
+         experiment; parameters are {parameters}"
+    )]
+    Unused {
+        /// The axis.
+        key: String,
+        /// All that could be varied.
+        parameters: String,
+    },
+    /// A text has a placeholder that no axis fills.
+    #[error("{name} has {{{key}}}, and the grid has no {key}; add it, as --grid {key}=1,2")]
+    Unfilled {
+        /// The parameter.
+        name: String,
+        /// The placeholder.
+        key: String,
+    },
+    /// A value does not fit its parameter.
+    #[error("grid {key}: {value} does not fit; give {wanted}")]
+    Misfit {
+        /// The axis.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would.
+        wanted: &'static str,
+    },
+    /// Values from one number to another cannot be made.
+    #[error("grid {key}: {why}")]
+    Range {
+        /// The axis.
+        key: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// There are too many combinations.
+    #[error("the grid has {points} points; at most {MOST_POINTS} can be run")]
+    TooMany {
+        /// How many.
+        points: String,
+    },
+    /// An experiment of the grid is wrong.
+    #[error("at {values}: {why}")]
+    Point {
+        /// The values of the point.
+        values: String,
+        /// What is wrong.
+        why: String,
+    },
+}

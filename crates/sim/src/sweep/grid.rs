@@ -1,0 +1,244 @@
+//! The points of a grid: every combination of the values of its axes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value as Json};
+
+use super::axis::{Axis, Value};
+use super::error::Error;
+use crate::experiment::Experiment;
+use crate::parameters::Parameters;
+
+/// The most points of a grid.
+pub(super) const MOST_POINTS: usize = 1_000_000;
+
+/// A grid of experiments. Points are numbered from 0; the last axis varies fastest.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    axes: Vec<Axis>,
+    /// What is not varied, by name.
+    template: Map<String, Json>,
+    points: usize,
+}
+
+impl Grid {
+    /// Varies some of the parameters. Texts of theirs may have placeholders `{key}`.
+    ///
+    /// # Errors
+    /// An axis varies nothing, a placeholder is filled by none, or a value does not fit.
+    pub fn new(parameters: &Parameters, axes: Vec<Axis>) -> Result<Self, Error> {
+        if axes.is_empty() {
+            return Err(Error::Empty);
+        }
+        let mut keys = BTreeSet::new();
+        if let Some(axis) = axes.iter().find(|axis| !keys.insert(&axis.key)) {
+            return Err(Error::Twice { key: axis.key.clone() });
+        }
+        let Ok(Json::Object(template)) = serde_json::to_value(parameters) else {
+            unreachable!("parameters are a map of numbers and texts")
+        };
+        let names = template.keys().cloned().collect::<Vec<_>>().join(", ");
+        let mut texts = Vec::new();
+        for axis in &axes {
+            let Some(replaced) = template.get(&axis.key) else { continue };
+            for value in &axis.values {
+                texts.push((axis.key.clone(), fit(&axis.key, value, replaced)?));
+            }
+        }
+        let varied = |name: &str| axes.iter().any(|axis| axis.key == name);
+        let fixed = template.iter().filter(|(name, _)| !varied(name));
+        texts.extend(fixed.map(|(name, value)| (name.clone(), value.clone())));
+        let mut used = BTreeSet::new();
+        for (name, text) in &texts {
+            for key in text.as_str().into_iter().flat_map(placeholders) {
+                if !varied(key) {
+                    return Err(Error::Unfilled { name: name.clone(), key: key.to_owned() });
+                }
+                used.insert(key);
+            }
+        }
+        let idle =
+            |axis: &&Axis| !template.contains_key(&axis.key) && !used.contains(&axis.key[..]);
+        if let Some(axis) = axes.iter().find(idle) {
+            return Err(Error::Unused { key: axis.key.clone(), parameters: names });
+        }
+        let count = axes.iter().map(|axis| axis.values.len() as f64).product::<f64>();
+        if count > MOST_POINTS as f64 {
+            return Err(Error::TooMany { points: format!("{count}") });
+        }
+        Ok(Self { axes, template, points: count as usize })
+    }
+
+    /// How many points it has.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// What is varied.
+    #[must_use]
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// For each axis, which of its values a point has.
+    #[must_use]
+    pub fn indexes(&self, point: usize) -> Vec<usize> {
+        let mut rest = point;
+        let mut indexes: Vec<usize> = self
+            .axes
+            .iter()
+            .rev()
+            .map(|axis| {
+                let index = rest % axis.values.len();
+                rest /= axis.values.len();
+                index
+            })
+            .collect();
+        indexes.reverse();
+        indexes
+    }
+
+    /// The values of a point, by axis.
+    pub fn values(&self, point: usize) -> impl Iterator<Item = (&str, &Value)> {
+        let axes = self.axes.iter().zip(self.indexes(point));
+        axes.map(|(axis, index)| (&axis.key[..], &axis.values[index]))
+    }
+
+    /// The experiment of a point; files are read here.
+    ///
+    /// # Errors
+    /// Names the point, and what is wrong there.
+    pub fn experiment(&self, point: usize) -> Result<Experiment, Error> {
+        let values: Vec<_> = self.values(point).collect();
+        let mut map = self.template.clone();
+        for &(key, value) in &values {
+            if let Some(slot) = map.get_mut(key) {
+                *slot = fit(key, value, slot)?;
+            }
+        }
+        for text in map.values_mut() {
+            if let Json::String(text) = text {
+                *text = filled(text, &values);
+            }
+        }
+        let parameters = serde_json::from_value::<Parameters>(Json::Object(map));
+        let parameters = parameters.map_err(|error| self.wrong(point, &error))?;
+        parameters.experiment().map_err(|error| self.wrong(point, &error))
+    }
+
+    /// What is wrong at a point.
+    pub(super) fn wrong(&self, point: usize, why: &dyn std::fmt::Display) -> Error {
+        let values = self.values(point).map(|(key, value)| format!("{key} = {value}"));
+        Error::Point { values: values.collect::<Vec<_>>().join(", "), why: why.to_string() }
+    }
+}
+
+/// A value in the form of what it replaces.
+fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
+    let misfit = |wanted| Error::Misfit { key: key.to_owned(), value: value.to_string(), wanted };
+    match (replaced, value) {
+        (Json::Number(number), Value::Number(_)) if !number.is_f64() => {
+            Err(misfit("whole numbers"))
+        }
+        (Json::Number(_), Value::Text(_)) => Err(misfit("numbers")),
+        (Json::Number(_), Value::Whole(whole)) => Ok(Json::from(*whole)),
+        (Json::Number(_), Value::Number(number)) => Ok(Json::from(*number)),
+        (Json::Array(_), _) => {
+            let text = value.to_string();
+            let numbers = text.split(',').map(|part| part.trim().parse::<f64>());
+            let numbers: Result<Vec<f64>, _> = numbers.collect();
+            numbers.map(Json::from).map_err(|_| misfit("lists of numbers, as \"1,0.5\""))
+        }
+        _ => Ok(Json::from(value.to_string())),
+    }
+}
+
+/// The keys in braces.
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
+}
+
+/// The text with values in place of placeholders.
+fn filled(text: &str, values: &[(&str, &Value)]) -> String {
+    let mut parts = text.split('{');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let value = part.split_once('}').and_then(|(key, rest)| {
+            let (_, value) = values.iter().find(|(name, _)| *name == key)?;
+            Some(format!("{value}{rest}"))
+        });
+        filled += &value.unwrap_or_else(|| format!("{{{part}"));
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(parameters: &Parameters, axes: &[(&str, &str)]) -> Result<Grid, Error> {
+        let axes = axes.iter().map(|(key, text)| Axis::parse(key, text));
+        Grid::new(parameters, axes.collect::<Result<_, _>>()?)
+    }
+
+    fn with_jitter(jitter: &str) -> Parameters {
+        Parameters { jitter: Some(jitter.to_owned()), ..Parameters::default() }
+    }
+
+    #[test]
+    fn points_are_all_combinations_in_order() {
+        let axes = [("shards", "1,2"), ("p", "0.1,0.2,0.5")];
+        let grid = grid(&with_jitter("bimodal:{p}:15"), &axes).expect("a grid");
+        assert_eq!(grid.points(), 6);
+        let all: Vec<_> = (0..6).map(|point| grid.experiment(point).expect("valid")).collect();
+        let shards: Vec<u32> = all.iter().map(|one| one.shards).collect();
+        assert_eq!(shards, [1, 1, 1, 2, 2, 2]);
+        let mean = |point: usize| all[point].jitter.as_ref().expect("jitter").mean() / 15e6;
+        assert!((mean(1) - 0.2).abs() < 1e-9 && (mean(3) - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_parameter_can_be_varied() {
+        let default = Parameters::default();
+        for axis in [
+            ("utilization", "1,0.5"),
+            ("warm-up", "0,0.5"),
+            ("seed", "1,2"),
+            ("service", "exp:1,det:{utilization}"),
+            ("network", "det:0.1,det:0.2"),
+            ("speeds", "1"),
+            ("cancel-cost", "1,2"),
+            ("utilization-of", "mean,total"),
+        ] {
+            let axes = [axis, ("replicas", "1"), ("utilization", "0.5")];
+            let axes = if axis.0 == "utilization" { &axes[..2] } else { &axes[..] };
+            let grid = grid(&default, axes).unwrap_or_else(|error| panic!("{axis:?}: {error}"));
+            for point in 0..grid.points() {
+                grid.experiment(point).unwrap_or_else(|error| panic!("{axis:?}: {error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let jitter = with_jitter("bimodal:{p}:15");
+        let plain = Parameters::default();
+        for (parameters, axes, words) in [
+            (&plain, &[][..], "the grid is empty"),
+            (&plain, &[("utilisation", "1")], "grid utilisation: no parameter"),
+            (&jitter, &[("shards", "1")], "jitter has {p}"),
+            (&plain, &[("shards", "1.5")], "grid shards: 1.5 does not fit; give whole numbers"),
+            (&plain, &[("utilization", "much")], "much does not fit; give numbers"),
+            (&plain, &[("jitter", "bimodal:{q}:1")], "jitter has {q}"),
+            (&plain, &[("seed", "0..999:1"), ("shards", "1..2000:1")], "2000000 points"),
+        ] {
+            let error = grid(parameters, axes).expect_err("wrong").to_string();
+            assert!(error.contains(words), "{axes:?}: {error}");
+        }
+        let axes = [("p", "0.5,2"), ("shards", "3,4")];
+        let grid = grid(&jitter, &axes).expect("its points are not looked at");
+        let error = grid.experiment(3).expect_err("no probability").to_string();
+        assert!(error.starts_with("at p = 2, shards = 4: jitter"), "{error}");
+    }
+}
