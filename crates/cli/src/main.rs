@@ -10,6 +10,7 @@ mod exit;
 mod files;
 mod leaf;
 mod load;
+mod plot;
 mod progress;
 mod proxy;
 mod root;

@@ -3,8 +3,9 @@
 
 use curtail_load::SAMPLES_ABOVE_MIN;
 
-use super::report::format::{and, copies, count, policy, utilization, whole_percent};
 use super::results::{Cell, Results};
+use crate::plot::format::{and, copies, count, policy, utilization, whole_percent};
+use crate::plot::palette::{Look, looks};
 
 /// Smaller differences of the p99 are told neither as a gain nor as a loss, however sure: nobody
 /// would act on them.
@@ -46,6 +47,11 @@ impl<'a> View<'a> {
     /// The policies, in the order in which they are shown.
     pub(crate) fn policies(self) -> impl Iterator<Item = &'a str> {
         self.results.order.iter().map(String::as_str)
+    }
+
+    /// How each of them is drawn.
+    pub(crate) fn looks(self) -> Vec<(&'a str, Look)> {
+        looks(self.policies(), self.baseline, self.subject)
     }
 
     /// What was measured, or `None` if the run did not get there.

@@ -3,25 +3,19 @@
 //! It has no script: plots are inline SVG, tips are their titles, and what depends on the width is
 //! there twice and chosen by the style sheet.
 
-mod axes;
 mod ccdf;
 mod figures;
-pub(crate) mod format;
-mod lines;
 mod method;
-mod palette;
 mod plots;
 #[cfg(test)]
 pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-use self::format::escape;
 use super::findings::{View, headline};
 use super::results::Results;
-
-/// Colors, and what plots need of the style; so much is in a picture of its own, too.
-const PLOT_STYLE: &str = include_str!("report/plot.css");
+use crate::plot::format::escape;
+use crate::plot::{PAGE_STYLE, PLOT_STYLE};
 
 /// The main figure as a file of its own, for pages of others. None if nothing was measured.
 pub(crate) fn picture(results: &Results) -> Option<String> {
@@ -44,7 +38,7 @@ pub(crate) fn render(results: &Results) -> String {
     };
     format!(
         include_str!("report/page.html"),
-        style = format_args!("{PLOT_STYLE}{}", include_str!("report/style.css")),
+        style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
         finding = finding,
         but = but,
         partial = partial(view),

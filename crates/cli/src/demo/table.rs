@@ -6,8 +6,8 @@ use anstyle::{AnsiColor, Style};
 use curtail_load::SAMPLES_ABOVE_MIN;
 
 use super::findings::{View, answered, copies_per_query, headline, is_withheld, needed};
-use super::report::format::{NONE, and, count, policy, three_or_none, utilization, whole_percent};
 use super::results::{Cell, Results};
+use crate::plot::format::{NONE, and, count, policy, three_or_none, utilization, whole_percent};
 
 /// Narrower than this the minor columns are left out.
 const WIDTH_FULL: usize = 72;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::axes::{Caption, Frame, Scale, axes, open, text, ticks};
-use super::format::{escape, policy, share, three, tick, utilization};
-use super::palette::{Look, looks};
 use crate::demo::findings::{View, is_withheld};
 use crate::demo::results::Cell;
+use crate::plot::axes::{Caption, Frame, Scale, axes, open, text, ticks};
+use crate::plot::format::{escape, policy, share, three, tick, utilization};
+use crate::plot::palette::Look;
 
 /// Below this share the tail is a few requests: chance. As with percentiles.
 const SAMPLES_ABOVE: f64 = 10.0;
@@ -70,7 +70,8 @@ fn tail(cell: &Cell) -> Vec<(f64, f64)> {
 
 /// Draws the tails of all policies at a load.
 pub(super) fn draw(view: View<'_>, load: f64, narrow: bool) -> String {
-    let tails: Vec<Tail<'_>> = looks(view)
+    let tails: Vec<Tail<'_>> = view
+        .looks()
         .into_iter()
         .filter_map(|(policy, look)| {
             let cell = view.cell(policy, load).filter(|cell| is_shown(cell))?;

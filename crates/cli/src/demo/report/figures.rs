@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::format::{
-    NONE, count, escape, policy, three, three_or_none, utilization, whole_percent,
-};
 use crate::demo::findings::{View, copies_per_query};
 use crate::demo::results::Cell;
+use crate::plot::format::{
+    NONE, count, escape, policy, three, three_or_none, utilization, whole_percent,
+};
 
 /// The table, and under it why some cells are not sound.
 pub(super) fn table(view: View<'_>) -> String {

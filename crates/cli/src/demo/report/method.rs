@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::format::{count, elapsed, escape, policy, three};
 use crate::demo::findings::View;
 use crate::demo::results::Setup;
+use crate::plot::format::{count, elapsed, escape, policy, three};
 
 /// One line that says what this is.
 pub(super) fn summary(view: View<'_>) -> String {

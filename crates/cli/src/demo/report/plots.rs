@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::axes::Caption;
 use super::ccdf;
-use super::format::{and, escape, policy, three, utilization};
-use super::lines::{Chart, Line, Point, Size, draw};
-use super::palette::{key, looks};
 use crate::demo::findings::{View, copies_per_query};
 use crate::demo::results::Cell;
+use crate::plot::axes::Caption;
+use crate::plot::format::{and, escape, policy, three, utilization};
+use crate::plot::lines::{Chart, Line, Point, Size, draw};
+use crate::plot::palette::key;
 
 /// A figure that is plotted against utilization.
 struct Metric {
@@ -73,9 +73,9 @@ fn lines<'a>(view: View<'a>, metric: &Metric) -> Vec<Line<'a>> {
     let point = |name: &str, load: f64| {
         let cell = view.cell(name, load)?;
         let value = (metric.of)(cell).filter(|value| value.is_finite())?;
-        Some(Point { load, value, sound: cell.valid })
+        Some(Point { x: load, value, sound: cell.valid })
     };
-    looks(view)
+    view.looks()
         .into_iter()
         .map(|(name, look)| {
             let points = view.results.loads.iter().map(|load| point(name, *load)).collect();
@@ -99,7 +99,7 @@ fn describe(lines: &[Line<'_>], unit: &str) -> String {
     for line in lines {
         let at = line.points.iter().flatten().map(|point| {
             let unsound = if point.sound { "" } else { ", not sound" };
-            format!("{}{unit}{unsound} at {}", three(point.value), utilization(point.load))
+            format!("{}{unit}{unsound} at {}", three(point.value), utilization(point.x))
         });
         let _ = write!(text, "{}: {}. ", policy(line.policy).short, and(at));
     }
@@ -125,7 +125,9 @@ fn chart(view: View<'_>, metric: &Metric, size: Size) -> Option<String> {
         caption,
         name: metric.name,
         unit: metric.unit,
-        loads: &view.results.loads,
+        x_name: "Utilization",
+        x_text: &utilization,
+        xs: &view.results.loads,
         lines: &lines,
         floor: metric.floor,
         most: metric.reach * highest(&lines),
@@ -145,7 +147,7 @@ pub(super) fn main_figure(view: View<'_>) -> String {
     let (Some(wide), Some(narrow)) = both else {
         return r#"<p class="nothing">No 99th percentile was measured.</p>"#.to_owned();
     };
-    let key = key(view, "for-narrow");
+    let key = key(&view.looks(), "for-narrow");
     let mut caption = String::from(
         "<b>Figure 1.</b> 99th percentile latency against utilization; lower is better.",
     );
@@ -177,7 +179,7 @@ pub(super) fn small_multiples(view: View<'_>) -> String {
     };
     format!(
         r#"<figure>{}<div class="row three">{charts}</div><figcaption><b>Figure 2.</b> {percentiles} and what hedging costs: the copies that a query runs as.{arrows}</figcaption></figure>"#,
-        key(view, "")
+        key(&view.looks(), "")
     )
 }
 
@@ -208,6 +210,6 @@ pub(super) fn tails(view: View<'_>) -> String {
     };
     format!(
         r#"<figure>{}<div class="row two">{charts}</div><figcaption><b>Figure 3.</b> The share of requests that took longer than a given time, at {at}: {which}. Further left is better. The last 10 requests of each tail are chance and not drawn.{missing}</figcaption></figure>"#,
-        key(view, "")
+        key(&view.looks(), "")
     )
 }

@@ -5,44 +5,44 @@ use std::fmt::Write as _;
 use super::format::escape;
 
 /// The height of a row of text above a plot.
-pub(super) const ROW_HEIGHT: f64 = 15.0;
+pub(crate) const ROW_HEIGHT: f64 = 15.0;
 
 /// The extent of an SVG and of the plot in it, in CSS pixels if it is shown unscaled.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) width: f64,
-    pub(super) height: f64,
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
+pub(crate) struct Frame {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
 }
 
 impl Frame {
-    pub(super) fn plot_right(&self) -> f64 {
+    pub(crate) fn plot_right(&self) -> f64 {
         self.width - self.right
     }
 
     /// Makes room for rows of text above the plot.
-    pub(super) fn with_rows(self, rows: usize) -> Frame {
+    pub(crate) fn with_rows(self, rows: usize) -> Frame {
         let more = if rows == 0 { 0.0 } else { 10.0 + ROW_HEIGHT * rows as f64 };
         Frame { top: self.top + more, height: self.height + more, ..self }
     }
 
-    pub(super) fn plot_bottom(&self) -> f64 {
+    pub(crate) fn plot_bottom(&self) -> f64 {
         self.height - self.bottom
     }
 }
 
 /// Maps values to positions, linearly.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
-    pub(super) values: (f64, f64),
-    pub(super) positions: (f64, f64),
+pub(crate) struct Scale {
+    pub(crate) values: (f64, f64),
+    pub(crate) positions: (f64, f64),
 }
 
 impl Scale {
-    pub(super) fn at(self, value: f64) -> f64 {
+    pub(crate) fn at(self, value: f64) -> f64 {
         let part = (value - self.values.0) / (self.values.1 - self.values.0);
         self.positions.0 + part * (self.positions.1 - self.positions.0)
     }
@@ -58,7 +58,7 @@ fn step(span: f64, parts: f64) -> f64 {
 
 /// Round values from `low` up to the first that is not below `high`: the ticks of an axis that
 /// covers both.
-pub(super) fn ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
+pub(crate) fn ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
     if !(high - low).is_finite() || high <= low {
         return vec![low, low + 1.0];
     }
@@ -68,15 +68,15 @@ pub(super) fn ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
 }
 
 /// What a picture is: for those who do not see it, and for whom hovers.
-pub(super) struct Caption {
+pub(crate) struct Caption {
     /// Unique in the page.
-    pub(super) id: String,
-    pub(super) title: String,
-    pub(super) description: String,
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) description: String,
 }
 
 /// Opens an SVG. To be closed with `</svg>`.
-pub(super) fn open(frame: &Frame, caption: &Caption, class: &str) -> String {
+pub(crate) fn open(frame: &Frame, caption: &Caption, class: &str) -> String {
     let Caption { id, title, description } = caption;
     let (width, height) = (frame.width, frame.height);
     format!(
@@ -87,17 +87,17 @@ pub(super) fn open(frame: &Frame, caption: &Caption, class: &str) -> String {
 }
 
 /// Text at a point. `anchor` is as in SVG: `start`, `middle`, `end`.
-pub(super) fn text(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
+pub(crate) fn text(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
     let text = escape(text);
     format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" class="{class}">{text}</text>"#)
 }
 
 /// A tick: its position and its text.
-pub(super) type Tick = (f64, String);
+pub(crate) type Tick = (f64, String);
 
 /// Grid lines with their figures, the axes and their names. The name of the y axis stands upright
 /// above it, where it can be read.
-pub(super) fn axes(frame: &Frame, x: &[Tick], y: &[Tick], names: (&str, &str)) -> String {
+pub(crate) fn axes(frame: &Frame, x: &[Tick], y: &[Tick], names: (&str, &str)) -> String {
     let (left, right) = (frame.left, frame.plot_right());
     let bottom = frame.plot_bottom();
     let mut svg = String::from("<g aria-hidden=\"true\">");
@@ -117,7 +117,7 @@ pub(super) fn axes(frame: &Frame, x: &[Tick], y: &[Tick], names: (&str, &str)) -
 
 /// Moves positions, which must be ascending, apart until each is at least `gap` from the next,
 /// within bounds as far as they go.
-pub(super) fn spread(positions: &mut [f64], gap: f64, bounds: (f64, f64)) {
+pub(crate) fn spread(positions: &mut [f64], gap: f64, bounds: (f64, f64)) {
     for i in 1..positions.len() {
         positions[i] = positions[i].max(positions[i - 1] + gap);
     }

@@ -4,15 +4,14 @@
 use std::fmt::Write as _;
 
 use super::format::{escape, policy};
-use crate::demo::findings::View;
 
 /// How the line of a policy is drawn. Colors are in the style sheet, for they depend on the scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// The class that has the color: `k0` is the baseline's, `k1` the subject's.
-    pub(super) color: usize,
-    pub(super) dash: &'static str,
-    pub(super) width: f64,
+    pub(crate) color: usize,
+    pub(crate) dash: &'static str,
+    pub(crate) width: f64,
 }
 
 /// How many looks there are.
@@ -21,12 +20,16 @@ const LOOKS: usize = 8;
 /// Dashes of the looks that are neither the baseline's nor the subject's.
 const DASHES: [&str; LOOKS - 2] = ["7 4", "1.5 3.5", "10 3 2 3", "4 3", "14 4", "8 3 2 3 2 3"];
 
-/// Looks of the policies, in the order in which they are shown. The two that are compared are solid.
-pub(super) fn looks(view: View<'_>) -> Vec<(&str, Look)> {
+/// Looks of policies, in their order. The two that are compared are solid.
+pub(crate) fn looks<'a>(
+    policies: impl Iterator<Item = &'a str>,
+    baseline: Option<&str>,
+    subject: Option<&str>,
+) -> Vec<(&'a str, Look)> {
     let mut taken = Vec::new();
     let mut look = |name: &str| match name {
-        name if Some(name) == view.baseline => Look { color: 0, dash: "", width: 2.0 },
-        name if Some(name) == view.subject => Look { color: 1, dash: "", width: 3.0 },
+        name if Some(name) == baseline => Look { color: 0, dash: "", width: 2.0 },
+        name if Some(name) == subject => Look { color: 1, dash: "", width: 3.0 },
         name => {
             let first = usual(name);
             let mut free = (first..LOOKS).chain(2..first).filter(|color| !taken.contains(color));
@@ -35,7 +38,7 @@ pub(super) fn looks(view: View<'_>) -> Vec<(&str, Look)> {
             Look { color, dash: DASHES[color - 2], width: 1.8 }
         }
     };
-    view.policies().map(|name| (name, look(name))).collect()
+    policies.map(|name| (name, look(name))).collect()
 }
 
 /// The color that a policy has if it can, so that two reports can be laid side by side.
@@ -50,7 +53,7 @@ fn usual(policy: &str) -> usize {
 
 impl Look {
     /// The attributes of a line in this look.
-    pub(super) fn stroke(self) -> String {
+    pub(crate) fn stroke(self) -> String {
         let cap = if self.dash.starts_with("1.5") { "round" } else { "butt" };
         let mut attributes = format!(
             r#"fill="none" stroke="currentColor" stroke-width="{}" stroke-linejoin="round""#,
@@ -64,7 +67,7 @@ impl Look {
     }
 
     /// The marker of this look around a point, as path data.
-    pub(super) fn marker(self, x: f64, y: f64) -> String {
+    pub(crate) fn marker(self, x: f64, y: f64) -> String {
         const CORNERS: [&[(f64, f64)]; LOOKS - 1] = [
             &[(-4.2, -4.2), (4.2, -4.2), (4.2, 4.2), (-4.2, 4.2)],
             &[(0.0, -5.4), (5.0, 3.8), (-5.0, 3.8)],
@@ -91,9 +94,9 @@ impl Look {
 }
 
 /// The key to the figures, outside of them, so that it covers no data.
-pub(super) fn key(view: View<'_>, class: &str) -> String {
+pub(crate) fn key(looks: &[(&str, Look)], class: &str) -> String {
     let mut html = format!(r#"<ul class="key {class}">"#);
-    for (name, look) in looks(view) {
+    for (name, look) in looks {
         let swatch = format!(
             r#"<svg class="k{}" viewBox="0 0 36 14" aria-hidden="true"><path d="M0 7H36" {}/><path class="mark" d="{}"/></svg>"#,
             look.color,

@@ -1,9 +1,9 @@
-//! A figure against utilization, a line per policy.
+//! A figure against what is varied, a line per policy.
 
 use std::fmt::Write as _;
 
 use super::axes::{Caption, Frame, ROW_HEIGHT, Scale, axes, open, spread, text, ticks};
-use super::format::{escape, policy, three, tick, utilization};
+use super::format::{escape, policy, three, tick};
 use super::palette::Look;
 
 /// A digit in the size of the text of a plot is no wider, whatever the font.
@@ -11,23 +11,23 @@ const DIGIT_WIDTH: f64 = 8.0;
 
 /// A measured figure.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
-    pub(super) load: f64,
-    pub(super) value: f64,
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) value: f64,
     /// Of a sound measurement. Others are drawn hollow.
-    pub(super) sound: bool,
+    pub(crate) sound: bool,
 }
 
 /// The points of a policy, `None` where there is none: the line has a gap there.
-pub(super) struct Line<'a> {
-    pub(super) policy: &'a str,
-    pub(super) look: Look,
-    pub(super) points: Vec<Option<Point>>,
+pub(crate) struct Line<'a> {
+    pub(crate) policy: &'a str,
+    pub(crate) look: Look,
+    pub(crate) points: Vec<Option<Point>>,
 }
 
 /// How large a chart is, and so how much is in it.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Size {
+pub(crate) enum Size {
     /// Names beside the lines.
     Wide,
     /// For phones: the names are in the key.
@@ -37,31 +37,36 @@ pub(super) enum Size {
 }
 
 impl Size {
-    /// Every how many loads are written at the x axis.
-    fn crowded(self, loads: usize) -> usize {
+    /// Every how many places are written at the x axis.
+    fn crowded(self, places: usize) -> usize {
         let fit = match self {
             Size::Wide => 14,
             Size::Narrow => 7,
             Size::Small => 5,
         };
-        loads.div_ceil(fit).max(1)
+        places.div_ceil(fit).max(1)
     }
 }
 
 /// A chart of lines.
-pub(super) struct Chart<'a> {
-    pub(super) caption: Caption,
+pub(crate) struct Chart<'a> {
+    pub(crate) caption: Caption,
     /// What the y axis shows, with its unit.
-    pub(super) name: &'a str,
+    pub(crate) name: &'a str,
     /// The same in the tip of a point: a unit, or nothing.
-    pub(super) unit: &'a str,
-    pub(super) loads: &'a [f64],
-    pub(super) lines: &'a [Line<'a>],
+    pub(crate) unit: &'a str,
+    /// What the x axis shows.
+    pub(crate) x_name: &'a str,
+    /// How a place on it is written.
+    pub(crate) x_text: &'a dyn Fn(f64) -> String,
+    /// The places that are written there, ascending.
+    pub(crate) xs: &'a [f64],
+    pub(crate) lines: &'a [Line<'a>],
     /// The lower end of the y axis.
-    pub(super) floor: f64,
+    pub(crate) floor: f64,
     /// What is more is off the chart: a policy that collapses must not press the others flat.
-    pub(super) most: f64,
-    pub(super) size: Size,
+    pub(crate) most: f64,
+    pub(crate) size: Size,
 }
 
 /// A chart with its scales.
@@ -73,23 +78,23 @@ struct Plot<'a> {
 }
 
 /// Draws a chart. With no points it has axes only.
-pub(super) fn draw(chart: &Chart<'_>, class: &str) -> String {
+pub(crate) fn draw(chart: &Chart<'_>, class: &str) -> String {
     let values: Vec<f64> = points(chart.lines).map(|point| point.value).collect();
     let y_ticks = ticks(chart.floor, top(&values, chart.floor, chart.most), 5.0);
     let highest = y_ticks.last().copied().unwrap_or(1.0);
     let frame = frame(chart.size);
-    let (first, last) = bounds(chart.loads);
+    let (first, last) = bounds(chart.xs);
     let x = Scale { values: (first, last), positions: (frame.left, frame.plot_right()) };
     let notes = off_chart(chart, highest, x, frame.width);
     let frame = frame.with_rows(notes.iter().map(|note| note.row + 1).max().unwrap_or(0));
     let y = Scale { values: (chart.floor, highest), positions: (frame.plot_bottom(), frame.top) };
     let plot = Plot { chart, frame, x, y };
 
-    let loads = chart.loads.iter().step_by(chart.size.crowded(chart.loads.len()));
-    let x_ticks: Vec<_> = loads.map(|load| (x.at(*load), utilization(*load))).collect();
+    let places = chart.xs.iter().step_by(chart.size.crowded(chart.xs.len()));
+    let x_ticks: Vec<_> = places.map(|&place| (x.at(place), (chart.x_text)(place))).collect();
     let y_ticks: Vec<_> = y_ticks.iter().map(|value| (y.at(*value), tick(*value))).collect();
     let mut svg = open(&plot.frame, &chart.caption, class);
-    svg += &axes(&plot.frame, &x_ticks, &y_ticks, ("Utilization", chart.name));
+    svg += &axes(&plot.frame, &x_ticks, &y_ticks, (chart.x_name, chart.name));
     for note in &notes {
         svg += &plot.note(note);
     }
@@ -115,10 +120,10 @@ fn top(values: &[f64], floor: f64, most: f64) -> f64 {
     on_chart.max_by(f64::total_cmp).filter(|top| *top > floor).unwrap_or(floor + 1.0)
 }
 
-/// The x axis starts and ends a little outside of the loads, for the markers.
-fn bounds(loads: &[f64]) -> (f64, f64) {
-    let first = loads.iter().copied().fold(f64::INFINITY, f64::min);
-    let last = loads.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+/// The x axis starts and ends a little outside of what is measured, for the markers.
+fn bounds(xs: &[f64]) -> (f64, f64) {
+    let first = xs.iter().copied().fold(f64::INFINITY, f64::min);
+    let last = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     match last - first {
         span if span > 0.0 => (first - span * 0.04, last + span * 0.03),
         0.0 => (first - 0.05, last + 0.05),
@@ -146,7 +151,7 @@ struct Note<'a> {
     row: usize,
 }
 
-/// What is off the chart, at its loads, in as few rows as keep the texts apart. In a small chart
+/// What is off the chart, at its place, in as few rows as keep the texts apart. In a small chart
 /// the arrow heads have to do.
 fn off_chart<'a>(chart: &'a Chart<'_>, highest: f64, x: Scale, width: f64) -> Vec<Note<'a>> {
     let mut notes: Vec<Note<'_>> = Vec::new();
@@ -155,13 +160,13 @@ fn off_chart<'a>(chart: &'a Chart<'_>, highest: f64, x: Scale, width: f64) -> Ve
     }
     // Where the texts of each row end.
     let mut rows: Vec<f64> = Vec::new();
-    for load in chart.loads {
+    for place in chart.xs {
         for line in chart.lines {
-            let here = |point: &&Point| point.load == *load && point.value > highest;
+            let here = |point: &&Point| point.x == *place && point.value > highest;
             for point in line.points.iter().flatten().filter(here) {
                 let text = format!("↑{}", three(point.value));
                 let half = text.chars().count() as f64 * DIGIT_WIDTH / 2.0;
-                let x = x.at(*load).min(width - half);
+                let x = x.at(*place).min(width - half);
                 let free = rows.iter().position(|end| *end < x - half);
                 let row = free.unwrap_or(rows.len());
                 rows.resize(rows.len().max(row + 1), 0.0);
@@ -193,7 +198,7 @@ impl Plot<'_> {
             );
         }
         for point in line.points.iter().flatten().filter(|point| !self.is_off(**point)) {
-            let mark = line.look.marker(self.x.at(point.load), self.y.at(point.value));
+            let mark = line.look.marker(self.x.at(point.x), self.y.at(point.value));
             svg += &self.mark(line, *point, &mark);
         }
         svg + "</g>"
@@ -208,7 +213,7 @@ impl Plot<'_> {
     fn tip(&self, line: &Line<'_>, point: Point) -> String {
         let name = policy(line.policy).short;
         let unsound = if point.sound { "" } else { " (not sound)" };
-        let at = utilization(point.load);
+        let at = (self.chart.x_text)(point.x);
         let tip = format!("{name} at {at}: {}{}{unsound}", three(point.value), self.chart.unit);
         escape(&tip)
     }
@@ -220,7 +225,7 @@ impl Plot<'_> {
         let mut pen = None;
         for pair in points.windows(2) {
             let [Some(from), Some(to)] = pair else { continue };
-            let at = |point: &Point| (self.x.at(point.load), self.y.at(point.value));
+            let at = |point: &Point| (self.x.at(point.x), self.y.at(point.value));
             let (from_off, to_off) = (self.is_off(*from), self.is_off(*to));
             let (mut start, mut end) = (at(from), at(to));
             let part = (self.frame.top - start.1) / (end.1 - start.1);
@@ -259,7 +264,7 @@ impl Plot<'_> {
     fn names(&self) -> String {
         let end = |line: &Line<'_>| {
             let point = line.points.iter().flatten().last()?;
-            Some((self.x.at(point.load), self.y.at(point.value).max(self.frame.top)))
+            Some((self.x.at(point.x), self.y.at(point.value).max(self.frame.top)))
         };
         let mut ends: Vec<_> =
             self.chart.lines.iter().filter_map(|line| Some((end(line)?, line))).collect();
