@@ -226,7 +226,7 @@ mod tests {
         let plain = Parameters::default();
         for (parameters, axes, words) in [
             (&plain, &[][..], "the grid is empty"),
-            (&plain, &[("utilisation", "1")], "grid utilisation: no parameter"),
+            (&plain, &[("utilizaton", "1")], "grid utilizaton: no parameter"),
             (&jitter, &[("shards", "1")], "jitter has {p}"),
             (&plain, &[("shards", "1.5")], "grid shards: 1.5 does not fit; give whole numbers"),
             (&plain, &[("utilization", "much")], "much does not fit; give numbers"),
