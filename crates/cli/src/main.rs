@@ -18,6 +18,7 @@ mod say;
 mod signals;
 mod sim;
 mod soak;
+mod sweep;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,7 @@ struct Args {
 enum Verb {
     Demo(demo::Args),
     Sim(sim::Args),
+    Sweep(sweep::Args),
     Proxy(proxy::Args),
     Load(load::Args),
     #[command(hide = true)]
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Load(args) => load::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Sweep(args) => sweep::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
         Verb::Root(args) => root::run(&args),
         Verb::Soak(args) => soak::run(&args),

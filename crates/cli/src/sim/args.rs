@@ -1,9 +1,11 @@
 //! The parameters of an experiment on the command line and in a file, and how they combine.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use curtail_sim::{Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf};
 use serde::Deserialize;
+use toml::{Spanned, Value};
 
 use crate::exit::Stop;
 
@@ -102,6 +104,20 @@ struct File {
     policies: Vec<String>,
     percentiles: Option<Vec<f64>>,
     experiment: Parameters,
+    grid: GridTable,
+}
+
+/// What a file says that is varied, and where it says it.
+pub(crate) type GridTable = BTreeMap<String, Spanned<Value>>;
+
+/// What file and flags say together. The parameters are not checked.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) parameters: Parameters,
+    pub(crate) grid: GridTable,
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) percentiles: Vec<f64>,
+    pub(crate) threads: usize,
 }
 
 /// An experiment that can be run.
@@ -117,19 +133,31 @@ impl ExperimentArgs {
     /// Reads the file, lets the flags override it, and checks the whole. `policies` are taken where
     /// none are given.
     pub(crate) fn ready(&self, policies: &[&str]) -> Result<Ready, Stop> {
+        let Written { parameters, grid, candidates, percentiles, threads } =
+            self.written(policies)?;
+        if !grid.is_empty() {
+            let why = "the file has a [grid]; run it with curtail sweep".to_owned();
+            return Err(Stop::BadInput(why));
+        }
+        let experiment =
+            parameters.experiment().map_err(|error| Stop::BadInput(error.to_string()))?;
+        Ok(Ready { experiment, candidates, percentiles, threads })
+    }
+
+    /// Reads the file and lets the flags override it.
+    pub(crate) fn written(&self, policies: &[&str]) -> Result<Written, Stop> {
         let file = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut parameters = file.experiment;
         self.override_(&mut parameters);
-        let experiment =
-            parameters.experiment().map_err(|error| Stop::BadInput(error.to_string()))?;
         let named = [self.policies.clone(), file.policies];
         let named = named.into_iter().find(|list| !list.is_empty());
         let named = named.unwrap_or_else(|| policies.iter().map(ToString::to_string).collect());
         let percentiles = self.percentiles.clone().or(file.percentiles);
         let percentiles = percentiles.unwrap_or_else(|| PERCENTILES.to_vec());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Ready {
-            experiment,
+        Ok(Written {
+            parameters,
+            grid: file.grid,
             candidates: candidates(&named)?,
             percentiles: checked(percentiles)?,
             threads: self.threads.unwrap_or(cores).clamp(1, 1024),

@@ -1,8 +1,8 @@
 //! `curtail sim`: one experiment.
 
-mod args;
+pub(crate) mod args;
 mod table;
-mod work;
+pub(crate) mod work;
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::{progress, say};
 use args::{ExperimentArgs, Ready};
 
 /// What is compared where nothing is named.
-const POLICIES: &[&str] = &["psq", "laedge", "idealized", "o1"];
+pub(crate) const POLICIES: &[&str] = &["psq", "laedge", "idealized", "o1"];
 
 /// Simulate a replicated service, with the very policies that the proxy runs.
 ///

@@ -1,0 +1,278 @@
+//! The plots of a sweep, on a page that needs nothing else.
+
+use super::heat::{self, Map};
+use super::plan::Plan;
+use super::table::Figures;
+use crate::plot::axes::Caption;
+use crate::plot::format::{and, escape, policy, three};
+use crate::plot::lines::{Chart, Line, Point, Size, draw};
+use crate::plot::palette::{Look, key, looks};
+use crate::plot::{PAGE_STYLE, PLOT_STYLE};
+
+/// The fewest numbers of an axis that is plotted.
+const FEWEST: usize = 3;
+
+/// The most panels of lines, and of maps.
+const MOST_PANELS: usize = 12;
+
+/// A point this many times the median of its panel is off the chart: a policy that collapses must
+/// not press the others flat.
+const OFF_CHART: f64 = 5.0;
+
+/// An axis that is wider than this factor, and equally so, is drawn by its logarithm.
+const WIDE: f64 = 50.0;
+
+/// A sweep as it is plotted.
+struct View<'a> {
+    plan: &'a Plan<'a>,
+    figures: &'a Figures,
+    /// Which axes have numbers enough, and the numbers.
+    axes: Vec<(usize, Vec<f64>)>,
+}
+
+/// The page; none where no axis has enough numbers.
+pub(super) fn render(plan: &Plan<'_>, figures: &Figures) -> Option<String> {
+    let axes = plan.grid.axes().iter().enumerate();
+    let numeric = axes.filter_map(|(place, axis)| Some((place, axis.numbers()?)));
+    let axes = numeric.filter(|(_, numbers)| numbers.len() >= FEWEST).collect();
+    let view = View { plan, figures, axes };
+    let (x, _) = view.axes.first()?;
+    let (lines, cut) = view.lines();
+    let p = figures.percentile;
+    let unit = view.unit();
+    let name = |place: &usize| escape(plan.grid.axes()[*place].key());
+    let mut main = format!(
+        "<figure>{}{lines}<figcaption><b>Figure 1.</b> p{p} \
+         latency of requests{unit} over {}; lower is better. Arrow heads: off the chart. A line \
+         ends where its policy is unstable.{cut}</figcaption></figure>",
+        key(&view.looks(), ""),
+        name(x),
+    );
+    if let [(x, _), (y, _), ..] = &view.axes[..]
+        && plan.policies.len() > 1
+    {
+        let (maps, cut) = view.maps();
+        main += &format!(
+            "<figure><div class=\"row three\">{maps}</div><figcaption><b>Figure 2.</b> By how \
+             much p{p} is lower than that of {}, over {} and {}. Blue: lower; orange: higher; \
+             gray: one of the two is unstable.{cut}</figcaption></figure>",
+            escape(&policy(&plan.policies[0]).short),
+            name(x),
+            name(y),
+        );
+    }
+    let keys = and(plan.grid.axes().iter().map(|axis| axis.key().to_owned()));
+    let policies = and(plan.policies.iter().map(|name| policy(name).short));
+    Some(format!(
+        include_str!("page.html"),
+        style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
+        title = format_args!("p{p} over {}", escape(&keys)),
+        summary = format_args!("{} points, with {}.", plan.grid.points(), escape(&policies)),
+        main = main,
+        plan = plan.json.lines().map(escape).collect::<Vec<_>>().join("\n"),
+    ))
+}
+
+impl<'a> View<'a> {
+    fn looks(&self) -> Vec<(&'a str, Look)> {
+        let policies = &self.plan.policies;
+        let name = |place: usize| policies.get(place).map(String::as_str);
+        looks(policies.iter().map(String::as_str), name(0), name(1))
+    }
+
+    fn unit(&self) -> String {
+        match &self.figures.unit[..] {
+            "1" | "" => String::new(),
+            unit => format!(", {unit}"),
+        }
+    }
+
+    fn value(&self, point: usize, policy: usize) -> Option<f64> {
+        self.figures.values[point * self.plan.policies.len() + policy]
+    }
+
+    /// The points that differ in nothing but some axes, and what they have in common. With a note
+    /// where there are too many such groups to show.
+    fn panels(&self, varied: &[usize]) -> (Vec<(String, Vec<usize>)>, usize) {
+        let grid = self.plan.grid;
+        let mut panels: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        let fixed = |axis: &usize| !varied.contains(axis);
+        let counts = grid.axes().iter().map(|axis| axis.values().len()).enumerate();
+        let all = counts.filter(|(axis, _)| fixed(axis)).map(|(_, count)| count).product();
+        for point in 0..grid.points() {
+            let indexes = grid.indexes(point).into_iter().enumerate();
+            let common: Vec<usize> =
+                indexes.filter(|(axis, _)| fixed(axis)).map(|(_, index)| index).collect();
+            match panels.iter().position(|(other, _)| *other == common) {
+                Some(panel) => panels[panel].1.push(point),
+                None if panels.len() < MOST_PANELS => panels.push((common, vec![point])),
+                None => {}
+            }
+        }
+        let named = panels.into_iter().map(|(_, points)| {
+            let values = grid.values(points[0]).enumerate().filter(|(axis, _)| fixed(axis));
+            let values = values.map(|(_, (key, value))| format!("{key} {value}"));
+            (values.collect::<Vec<_>>().join(", "), points)
+        });
+        (named.collect(), all)
+    }
+
+    /// A chart per panel, over the first axis; and what is left out.
+    fn lines(&self) -> (String, String) {
+        let (axis, numbers) = &self.axes[0];
+        let (panels, all) = self.panels(&[*axis]);
+        let scale = Scale::of(numbers);
+        let mut xs: Vec<f64> = numbers.iter().map(|&number| scale.to(number)).collect();
+        xs.sort_by(f64::total_cmp);
+        let mut charts = String::new();
+        for (place_of, (common, points)) in panels.iter().enumerate() {
+            let looks = self.looks().into_iter().enumerate();
+            let lines: Vec<Line<'_>> = looks
+                .map(|(of, (policy, look))| {
+                    let mut line: Vec<(f64, Option<f64>)> = points
+                        .iter()
+                        .zip(numbers)
+                        .map(|(&point, &number)| (scale.to(number), self.value(point, of)))
+                        .collect();
+                    line.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    let point = |(x, value): (f64, Option<f64>)| {
+                        value.map(|value| Point { x, value, sound: true })
+                    };
+                    Line { policy, look, points: line.into_iter().map(point).collect() }
+                })
+                .collect();
+            let p = self.figures.percentile;
+            let name = match &common[..] {
+                "" => format!("p{p}{}", self.unit()),
+                common => format!("p{p}{} at {common}", self.unit()),
+            };
+            let key = self.plan.grid.axes()[*axis].key();
+            charts += &draw(
+                &Chart {
+                    caption: Caption {
+                        id: format!("lines-{place_of}"),
+                        title: format!("{name} over {key}"),
+                        description: describe(&lines),
+                    },
+                    name: &name,
+                    unit: "",
+                    x_name: key,
+                    x_text: &|x| place(scale.from(x)),
+                    xs: &xs,
+                    lines: &lines,
+                    floor: 0.0,
+                    most: most(&lines),
+                    size: if panels.len() == 1 { Size::Wide } else { Size::Small },
+                },
+                if panels.len() == 1 { "alone" } else { "small" },
+            );
+        }
+        if panels.len() > 1 {
+            charts = format!(r#"<div class="row three">{charts}</div>"#);
+        }
+        (charts, cut(panels.len(), all))
+    }
+
+    /// A map per panel and policy, over the first two axes; and what is left out.
+    fn maps(&self) -> (String, String) {
+        let [(x, columns), (y, rows), ..] = &self.axes[..] else { return Default::default() };
+        let (panels, all) = self.panels(&[*x, *y]);
+        let others = self.plan.policies.len() - 1;
+        let axes = self.plan.grid.axes();
+        let mut maps = String::new();
+        let mut drawn = 0;
+        for (common, points) in &panels {
+            for of in 1..=others {
+                if drawn == MOST_PANELS {
+                    break;
+                }
+                let gain = |point: &usize| {
+                    let first = self.value(*point, 0).filter(|first| *first > 0.0)?;
+                    Some(1.0 - self.value(*point, of)? / first)
+                };
+                // The axis that comes first in the grid is the slower one.
+                let gains = (0..rows.len()).map(|row| {
+                    let place = |column: usize| column * rows.len() + row;
+                    (0..columns.len()).map(|column| gain(&points[place(column)])).collect()
+                });
+                let name = policy(&self.plan.policies[of]).short;
+                let at = if common.is_empty() { String::new() } else { format!(" at {common}") };
+                maps += &heat::draw(&Map {
+                    caption: Caption {
+                        id: format!("map-{drawn}"),
+                        title: format!("Gain of {name}{at}"),
+                        description: format!("Over {} and {}", axes[*x].key(), axes[*y].key()),
+                    },
+                    x: (axes[*x].key(), columns),
+                    name: &format!("{name}{at}, over {}", axes[*y].key()),
+                    y: (axes[*y].key(), rows),
+                    gains: gains.collect(),
+                });
+                drawn += 1;
+            }
+        }
+        (maps, cut(drawn, all * others))
+    }
+}
+
+/// What is said where not all panels are there.
+fn cut(shown: usize, all: usize) -> String {
+    if shown == all {
+        return String::new();
+    }
+    format!(" {shown} of {all} panels are shown; results.csv has all.")
+}
+
+/// How an axis is drawn.
+#[derive(Clone, Copy)]
+enum Scale {
+    Linear,
+    Log,
+}
+
+impl Scale {
+    fn of(numbers: &[f64]) -> Self {
+        let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = numbers.iter().copied().fold(0.0, f64::max);
+        if least > 0.0 && most / least >= WIDE { Self::Log } else { Self::Linear }
+    }
+
+    fn to(self, number: f64) -> f64 {
+        match self {
+            Self::Linear => number,
+            Self::Log => number.log10(),
+        }
+    }
+
+    fn from(self, place: f64) -> f64 {
+        match self {
+            Self::Linear => place,
+            Self::Log => 10f64.powf(place),
+        }
+    }
+}
+
+/// A value of an axis, short.
+pub(super) fn place(number: f64) -> String {
+    let short: f64 = format!("{number:.2e}").parse().unwrap_or(number);
+    let short = if number.fract() == 0.0 { number } else { short };
+    let is_tiny = short != 0.0 && short.abs() < 1e-3;
+    if is_tiny || short.abs() >= 1e6 { format!("{short:e}") } else { short.to_string() }
+}
+
+/// What is more is off the chart.
+fn most(lines: &[Line<'_>]) -> f64 {
+    let mut values: Vec<f64> =
+        lines.iter().flat_map(|line| line.points.iter().flatten()).map(|p| p.value).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).map_or(f64::INFINITY, |median| median * OFF_CHART)
+}
+
+/// What a chart shows, for those who do not see it.
+fn describe(lines: &[Line<'_>]) -> String {
+    let of = |line: &Line<'_>| {
+        let values = line.points.iter().flatten().map(|point| three(point.value));
+        format!("{}: {}.", policy(line.policy).short, and(values))
+    };
+    lines.iter().map(of).collect::<Vec<_>>().join(" ")
+}

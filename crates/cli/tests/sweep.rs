@@ -1,0 +1,287 @@
+//! Sweeps as people run them: killed and gone on with, on any number of threads, and with all that
+//! can be wrong.
+
+mod harness;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use harness::{CURTAIL, until, wait};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Twelve points of a few milliseconds.
+const SMALL: [&str; 14] = [
+    "--shards",
+    "3",
+    "--requests",
+    "2000",
+    "--replications",
+    "2",
+    "--jitter",
+    "bimodal:{p}:15",
+    "--grid",
+    "utilization=0.1..0.4:0.1",
+    "--grid",
+    "p=1e-3..1e-1:3:log",
+    "--policy=psq",
+    "--policy=laedge",
+];
+
+fn command(args: &[&str], out: &Path) -> Command {
+    let mut command = Command::new(CURTAIL);
+    command.arg("sweep").args(args).arg("--out").arg(out).stdin(Stdio::null());
+    command
+}
+
+fn sweep(args: &[&str], out: &Path) -> Output {
+    command(args, out).output().expect("the binary starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A sweep that succeeds.
+fn done(args: &[&str], out: &Path) -> Output {
+    let output = sweep(args, out);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    output
+}
+
+/// A sweep that is refused.
+fn refused(args: &[&str], out: &Path, code: i32, words: &str) {
+    let output = sweep(args, out);
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(said.contains(words), "{args:?}: {said}");
+    assert!(said.starts_with("error: "), "{args:?}: {said}");
+}
+
+fn with<'a>(some: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [some, more].concat()
+}
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("out");
+    (folder, out)
+}
+
+fn results(out: &Path) -> String {
+    fs::read_to_string(out.join("results.jsonl")).unwrap_or_default()
+}
+
+fn csv(out: &Path) -> String {
+    fs::read_to_string(out.join("results.csv")).expect("a table")
+}
+
+/// A sweep that has done some points, and is far from its end.
+fn begun(out: &Path) -> (Vec<&'static str>, Child) {
+    let small = SMALL.map(|arg| if arg == "2000" { "8000" } else { arg });
+    let args = with(&small, &["--grid", "seed=1..8:1", "--threads", "1"]);
+    let mut command = command(&args, out);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("the binary starts");
+    until("some points are done", || results(out).lines().count() > 3);
+    (args, child)
+}
+
+#[test]
+fn a_killed_sweep_goes_on_to_the_same_end() {
+    let (_folder, out) = folder();
+    let (args, mut child) = begun(&out);
+    child.kill().expect("a child of ours");
+    child.wait().expect("a child of ours");
+    let there = results(&out).matches('\n').count();
+    assert!(there < 96 && !out.join("results.csv").exists(), "it was too fast for this test");
+    // As a kill in the middle of a line leaves it.
+    let torn = results(&out) + "{\"point\":77,\"grid\":{\"util";
+    fs::write(out.join("results.jsonl"), torn).expect("a file");
+    let again = done(&args, &out);
+    let words = format!("{there} of 96 points are in");
+    assert!(said(&again).contains(&words), "{}", said(&again));
+    assert_eq!(results(&out).lines().count(), 96);
+
+    let whole = out.with_file_name("whole");
+    done(&args, &whole);
+    assert_eq!(csv(&out), csv(&whole));
+}
+
+#[test]
+fn a_signal_leaves_what_is_done() {
+    let (_folder, out) = folder();
+    let (_, mut child) = begun(&out);
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("the process is ours");
+    let mut stderr = child.stderr.take().expect("it is piped");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
+    assert_eq!(wait(&mut child), Some(130), "{said}");
+    assert!(said.contains("of 96 points are in") && said.contains("goes on"), "{said}");
+    assert!(results(&out).ends_with('\n') && !out.join("results.csv").exists());
+}
+
+#[test]
+fn results_do_not_depend_on_the_threads() {
+    let (_folder, one) = folder();
+    let many = one.with_file_name("many");
+    done(&with(&SMALL, &["--threads", "1"]), &one);
+    // More than a point has runs: points go side by side.
+    let threads = ["--threads", "9", "--json"];
+    let output = done(&with(&SMALL, &threads), &many);
+    assert_eq!(csv(&one), csv(&many));
+    assert_eq!(csv(&one).lines().count(), 1 + 12 * 2);
+    let header = "point,utilization,p,policy,trained,stable,unit,utilization.offered,";
+    assert!(csv(&one).starts_with(header), "{}", csv(&one));
+    let page = |out: &Path| fs::read_to_string(out.join("results.html")).expect("a page");
+    assert_eq!(page(&one), page(&many));
+    let xml = page(&one).split_once('\n').expect("lines").1.to_owned();
+    let document = roxmltree::Document::parse(&xml).expect("well-formed");
+    let plots = document
+        .descendants()
+        .filter(|node| node.attribute("class").is_some_and(|class| class.starts_with("plot")));
+    assert_eq!(plots.count(), 3 + 1, "lines by p, and a map of the second policy");
+
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let list = list.as_array().expect("a list");
+    assert_eq!(list.len(), 12);
+    assert_eq!(list[4]["grid"], serde_json::json!({"utilization": 0.2, "p": 0.01}));
+    assert_eq!(list[4]["outcomes"][1]["policy"], "laedge");
+    let p99 = &list[4]["outcomes"][1]["request"]["p99"];
+    assert!(csv(&one).lines().nth(10).expect("a row").contains(&format!(",{p99},")), "{p99}");
+}
+
+#[test]
+fn another_plan_needs_another_directory_or_a_restart() {
+    let (_folder, out) = folder();
+    done(&SMALL, &out);
+    let before = csv(&out);
+    let there = done(&SMALL, &out);
+    assert!(said(&there).contains("12 of 12 points"), "{}", said(&there));
+    assert_eq!(csv(&out), before);
+    let other = with(&SMALL, &["--seed", "7"]);
+    refused(
+        &other,
+        &out,
+        2,
+        "holds another sweep: seed is 42 there and 7 here; give another --out",
+    );
+    refused(&with(&SMALL, &["--grid", "queue=9"]), &out, 2, "grid queue is nothing there and [9]");
+    refused(&with(&SMALL, &["--policy", "random"]), &out, 2, "policies is [\"psq\",\"laedge\"]");
+    done(&with(&other, &["--restart"]), &out);
+    assert_ne!(csv(&out), before);
+    refused(&SMALL, &out, 2, "seed is 7 there and 42 here");
+}
+
+#[test]
+fn corrupt_results_are_named() {
+    let (_folder, out) = folder();
+    done(&SMALL, &out);
+    let good = results(&out);
+    let lines: Vec<&str> = good.lines().collect();
+    let double = format!("{}\n{}\n", lines[0], lines[0]);
+    let foreign = good.replacen("\"utilization\":0.1", "\"utilization\":0.15", 1);
+    for (bad, words) in [
+        (format!("{}\nnonsense\n", lines[0]), "results.jsonl:2: "),
+        (double, "results.jsonl:2: point 0 is there twice"),
+        (foreign, "results.jsonl:1: the values of point 0 are"),
+    ] {
+        fs::write(out.join("results.jsonl"), bad).expect("a file");
+        refused(&SMALL, &out, 2, words);
+    }
+    fs::write(out.join("results.jsonl"), &good).expect("a file");
+    fs::remove_file(out.join("sweep.json")).expect("a file");
+    refused(&SMALL, &out, 2, "no sweep.json");
+}
+
+#[test]
+fn a_grid_in_a_file_is_overridden_by_flags() {
+    let (folder, out) = folder();
+    let file = folder.path().join("grid.toml");
+    let text = "policies = [\"psq\"]\npercentiles = [50]\n[experiment]\nshards = 2\nrequests = 500\n\
+        replications = 1\njitter = \"bimodal:{p}:{d}\"\n[grid]\nutilization = [0.1, 0.2]\n\
+        p = { from = 0.001, to = 0.1, count = 3, scale = \"log\" }\nd = [\"15\"]\n\
+        replicas = [2]\nspeeds = [[1, 1], \"1,0.5\"]\n";
+    fs::write(&file, text).expect("a file");
+    let file = file.display().to_string();
+    done(&["--file", &file, "--grid", "utilization=0.3", "--grid", "slots=1,2"], &out);
+    let csv = csv(&out);
+    let mut rows = csv.lines();
+    let header = "point,utilization,p,d,replicas,speeds,slots,policy";
+    assert!(rows.next().expect("a header").starts_with(header), "{csv}");
+    assert!(rows.nth(3).expect("a row").starts_with("3,0.3,0.001,15,2,\"1,0.5\",2,psq,"), "{csv}");
+    assert_eq!(csv.lines().count(), 1 + 12);
+    let sim = Command::new(CURTAIL).args(["sim", "--file", &file]).output().expect("it starts");
+    assert_eq!(sim.status.code(), Some(2));
+    assert!(said(&sim).contains("curtail sweep"), "{}", said(&sim));
+    for (line, words) in [
+        ("p = 0.1", "[grid] p is 0.1; give a list, as [0.1]"),
+        ("p = [true]", "true is neither a number nor a text"),
+        ("p = { from = 1, to = 2 }", "either a step or a count"),
+        ("p = { from = 1, to = 2, stop = 1 }", "unknown field `stop`"),
+        ("p = [nan]", "finite numbers"),
+        ("p = []", "the list is empty"),
+    ] {
+        fs::write(&file, format!("[grid]\n{line}\n")).expect("a file");
+        refused(&["--file", &file], &out, 2, words);
+    }
+}
+
+#[test]
+fn bad_input_is_two_and_nothing_is_left_behind() {
+    let (_folder, out) = folder();
+    for (args, words) in [
+        (&[][..], "the grid is empty"),
+        (&["--grid", "utilization"], "write KEY=VALUES"),
+        (&["--grid", "utilization="], "the list is empty"),
+        (&["--grid", "utilization=0.1,0.10"], "0.1 is there twice"),
+        (&["--grid", "utilization=0.1", "--grid", "utilization=0.2"], "has utilization twice"),
+        (&["--grid", "utilization=0.9..0.1:0.1"], "from 0.9 is more than to 0.1"),
+        (&["--grid", "utilization=0.1..0.9:0"], "a step of 0 leads nowhere"),
+        (&["--grid", "utilization=much"], "much does not fit; give numbers"),
+        (&["--grid", "utilizaton=0.1"], "grid utilizaton: no parameter has this name"),
+        (&["--grid", "utilization=0.5,-1"], "at utilization = -1: utilization is -1"),
+        (&["--grid", "shards=1..1001:1", "--grid", "seed=1..1000:1"], "1001000 points"),
+        (&["--jitter", "bimodal:{p}:1", "--grid", "seed=1"], "jitter has {p}"),
+        (&["--grid", "slots=1,3", "--policy", "bounded:2"], "at slots = 3: bounded:2: "),
+        (&["--service", "exp:{stable}", "--grid", "stable=1,2"], "rename the key"),
+        (&["--grid", "seed=1", "--percentiles", "50,50"], "called p50"),
+        (&["--grid", "seed=1..1000:1", "--requests", "100000000"], "--yes"),
+    ] {
+        refused(args, &out, 2, words);
+    }
+    let left = fs::read_dir(&out).map_or(0, |files| {
+        files
+            .filter(|file| file.as_ref().expect("a file").metadata().expect("it is").len() > 0)
+            .count()
+    });
+    assert_eq!(left, 0, "a sweep that is refused leaves no plan");
+}
+
+#[test]
+fn what_the_environment_lacks_is_three() {
+    let (folder, out) = folder();
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("a file");
+    refused(&SMALL, &file.join("out"), 3, "cannot be written");
+    if cfg!(not(feature = "parquet")) {
+        let words = "cargo build --release --features parquet";
+        refused(&with(&SMALL, &["--parquet"]), &out, 3, words);
+    }
+    let (_, mut child) = begun(&out);
+    refused(&SMALL, &out, 3, "another sweep is writing it");
+    child.kill().expect("a child of ours");
+    child.wait().expect("a child of ours");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_has_the_rows_of_the_table() {
+    let (_folder, out) = folder();
+    done(&with(&SMALL, &["--parquet"]), &out);
+    let bytes = fs::read(out.join("results.parquet")).expect("a file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let again = out.with_file_name("again");
+    done(&with(&SMALL, &["--threads", "1"]), &again);
+    assert!(fs::read(again.join("results.parquet")).expect("a file") == bytes);
+}
