@@ -44,6 +44,13 @@ impl Spec {
     }
 }
 
+/// The distribution of some samples; none of none.
+pub(crate) fn of_samples(ns: Vec<f64>, have_units: bool) -> Option<Distribution> {
+    let Part { sampler, mean, variance } = empirical(ns).ok()?;
+    let samplers = Box::from([sampler]);
+    Some(Distribution { samplers, has_units: Some(have_units), mean, variance })
+}
+
 /// One term, resolved.
 struct Part {
     sampler: Sampler,

@@ -1,6 +1,7 @@
 //! Virtual time: the kernel among simulated servers.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod agenda;
 pub mod arrivals;
 mod calendar;

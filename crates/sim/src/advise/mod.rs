@@ -1,0 +1,275 @@
+//! Would hedging help, how much at most, with which policy, and up to which load?
+//!
+//! The policies that could be deployed are simulated at the load at hand beside per-shard queuing,
+//! which is the best that can be done without second copies, and two yardsticks: Idealized Hedge,
+//! and the bound O1, which no policy can beat whose servers work first come, first served. The best
+//! policy is then followed over all loads, to find the one beyond which it does harm.
+//!
+//! Cost: a fixed number of simulated queries, whatever the service, so that the same question has
+//! the same answer on every machine: a few seconds on two cores.
+
+mod curve;
+mod hiccups;
+mod reasons;
+mod samples;
+
+use curtail_kernel::{Policy, hedge::Cancellation};
+use serde::Serialize;
+
+use crate::candidate::Candidate;
+use crate::compare::{PERCENTILES, Plan, compare};
+use crate::error::Error;
+use crate::experiment::Experiment;
+use crate::outcome::{Figures, Outcome};
+
+pub use curve::Point;
+pub use hiccups::Hiccups;
+pub use samples::{Found, find_hiccups};
+
+/// A gain of p99 below this is not worth the second copies.
+pub const WORTH: f64 = 0.05;
+
+/// Simulated queries for the load at hand, in those of per-shard queuing.
+const QUERIES: f64 = 40e6;
+
+/// Independent replications there.
+const REPLICATIONS: u32 = 6;
+
+/// Requests of a replication.
+const REQUESTS: std::ops::RangeInclusive<f64> = 500.0..=200_000.0;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The service at the load at hand. Its requests and replications are not used.
+    pub experiment: &'a Experiment,
+    /// Can its replicas stop a query?
+    pub cancel: bool,
+    /// How much to simulate; 1 is what a person waits for.
+    pub effort: f64,
+}
+
+/// Relative reductions of latency: 0.4 is 40 % less. Negative where latency grows; none where a
+/// percentile is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// Of the median.
+    pub p50: Option<f64>,
+    /// Of the 99th percentile.
+    pub p99: Option<f64>,
+    /// Of the 99.9th.
+    pub p999: Option<f64>,
+}
+
+/// What one policy comes to at the load at hand, in the unit of the experiment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Its name.
+    pub policy: String,
+    /// Does it reach a steady state?
+    pub stable: bool,
+    /// The median of requests.
+    pub p50: Option<f64>,
+    /// Their 99th percentile.
+    pub p99: Option<f64>,
+    /// Their 99.9th.
+    pub p999: Option<f64>,
+    /// Half of the 95 % confidence interval of p99.
+    pub p99_ci95: Option<f64>,
+    /// Copies per query.
+    pub copies_per_query: Option<f64>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// Does hedging pay here?
+    pub hedge: bool,
+    /// What to run.
+    pub policy: String,
+    /// The best policy that hedges, whether it pays or not.
+    pub hedging_policy: String,
+    /// What it gains over per-shard queuing.
+    pub gain: Gain,
+    /// What no policy can exceed (O1).
+    pub bound: Gain,
+    /// What Idealized Hedge gains.
+    pub idealized: Gain,
+    /// The load beyond which the hedging policy is worse than per-shard queuing; none where it is
+    /// never better, 0.9 where it is better at all loads that were looked at.
+    pub stop_above_utilization: Option<f64>,
+    /// The probability that the verdict is right, as far as it depends on chance in the simulation.
+    pub confidence: f64,
+    /// Why, in words.
+    pub because: String,
+    /// A part of a configuration of `curtail proxy`.
+    pub config: String,
+    /// What latencies are in: `ms`, or `1` for the experiment's own unit.
+    pub unit: &'static str,
+    /// The hiccups that the jitter holds.
+    pub hiccups: Hiccups,
+    /// What was simulated at the load at hand.
+    pub latencies: Vec<Latency>,
+    /// p99 over the load.
+    pub curve: Vec<Point>,
+}
+
+/// Answers; `None` where it was stopped.
+///
+/// # Errors
+/// A utilization of 1 or more: no policy has a steady state there.
+pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>, Error> {
+    let experiment = question.experiment;
+    if experiment.utilization_with_jitter() >= 1.0 {
+        return Err(Error::OutOfRange {
+            name: "utilization",
+            value: experiment.utilization.to_string(),
+            allowed: format!(
+                "less: with the jitter replicas would have to be busy {:.0} % of the time",
+                100.0 * experiment.utilization_with_jitter()
+            ),
+        });
+    }
+    let hedgers = hedgers(question.cancel);
+    let psq = Candidate::Policy(Policy::PerShardQueue);
+    let yardsticks = [Candidate::Policy(Policy::Idealized), Candidate::O1];
+    let candidates = [&[psq], &hedgers[..], &yardsticks].concat();
+    let here = sized(experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
+    let plan = Plan { percentiles: &PERCENTILES, ..*plan };
+    let Some(outcomes) = compare(&here, &candidates, &plan)? else { return Ok(None) };
+    let (best, hedger) = best(&hedgers, &outcomes[1..=hedgers.len()]);
+    let Some(curve) = curve::curve(question, hedger, &plan)? else { return Ok(None) };
+    let facts = Facts {
+        hiccups: Hiccups::of(experiment),
+        psq: &outcomes[0],
+        best,
+        idealized: &outcomes[candidates.len() - 2],
+        bound: &outcomes[candidates.len() - 1],
+        stop_above: curve.stop_above,
+        shards: experiment.shards,
+        utilization: experiment.utilization,
+    };
+    let (hedge, confidence) = facts.verdict();
+    let policy = if hedge { best.policy.clone() } else { psq.to_string() };
+    Ok(Some(Advice {
+        hedge,
+        config: config(&policy, experiment.slots, question.cancel),
+        policy,
+        hedging_policy: best.policy.clone(),
+        gain: facts.gain(best),
+        bound: facts.gain(facts.bound),
+        idealized: facts.gain(facts.idealized),
+        stop_above_utilization: curve.stop_above,
+        confidence,
+        because: reasons::because(&facts, hedge),
+        unit: best.unit,
+        hiccups: facts.hiccups,
+        latencies: outcomes.iter().map(latency).collect(),
+        curve: curve.points,
+    }))
+}
+
+/// The policies with second copies that can be deployed.
+fn hedgers(cancel: bool) -> Vec<Candidate> {
+    use Cancellation::{Cleanup, Plain, Preemptive};
+    let all: &[Cancellation] = if cancel { &[Plain, Cleanup, Preemptive] } else { &[Plain] };
+    all.iter().map(|&cancellation| Candidate::Policy(Policy::Laedge(cancellation))).collect()
+}
+
+/// The one with the lowest p99; an unstable one is the last choice.
+fn best<'a>(hedgers: &[Candidate], outcomes: &'a [Outcome]) -> (&'a Outcome, Candidate) {
+    let p99 = |outcome: &Outcome| figure(outcome, 99.0).unwrap_or(f64::INFINITY);
+    let pairs = outcomes.iter().zip(hedgers.iter().copied());
+    pairs.min_by(|(a, _), (b, _)| p99(a).total_cmp(&p99(b))).expect("there is a policy that hedges")
+}
+
+/// What a query costs to simulate, in those of per-shard queuing; roughly.
+fn cost(candidate: &Candidate) -> f64 {
+    match candidate.policy() {
+        Policy::Idealized => 4.5,
+        Policy::Laedge(Cancellation::Preemptive) => 3.5,
+        Policy::Laedge(_) => 2.5,
+        _ => 1.0,
+    }
+}
+
+/// The experiment with as many requests as `queries` allow.
+fn sized(
+    experiment: &Experiment,
+    candidates: &[Candidate],
+    replications: u32,
+    queries: f64,
+) -> Experiment {
+    let cost: f64 = candidates.iter().map(cost).sum();
+    let requests = queries / cost / f64::from(replications) / f64::from(experiment.shards);
+    let requests = requests.clamp(*REQUESTS.start(), *REQUESTS.end()) as u64;
+    Experiment { requests, warm_up: requests / 10, replications, ..experiment.clone() }
+}
+
+fn figure(outcome: &Outcome, percentile: f64) -> Option<f64> {
+    outcome.request.as_ref().and_then(|figures| figures.percentile(percentile))
+}
+
+fn latency(outcome: &Outcome) -> Latency {
+    let of = |percentile| figure(outcome, percentile);
+    let ci95 = outcome.ci95.as_ref().and_then(|widths: &Figures| widths.percentile(99.0));
+    Latency {
+        policy: outcome.policy.clone(),
+        stable: outcome.stable,
+        p50: of(50.0),
+        p99: of(99.0),
+        p999: of(99.9),
+        p99_ci95: ci95,
+        copies_per_query: outcome.copies_per_query,
+    }
+}
+
+/// What the verdict and its reasons are made of.
+struct Facts<'a> {
+    hiccups: Hiccups,
+    psq: &'a Outcome,
+    best: &'a Outcome,
+    idealized: &'a Outcome,
+    bound: &'a Outcome,
+    stop_above: Option<f64>,
+    shards: u32,
+    utilization: f64,
+}
+
+impl Facts<'_> {
+    /// What a policy gains over per-shard queuing.
+    fn gain(&self, of: &Outcome) -> Gain {
+        let gain = |percentile| {
+            let (ours, psq) = figure(of, percentile).zip(figure(self.psq, percentile))?;
+            Some(1.0 - ours / psq)
+        };
+        Gain { p50: gain(50.0), p99: gain(99.0), p999: gain(99.9) }
+    }
+
+    /// Does hedging pay, and how sure is that? By how many standard errors the paired difference
+    /// at p99 is from what would just be worth it.
+    fn verdict(&self) -> (bool, f64) {
+        let sure = self.best.versus_first.as_ref().and_then(|versus| {
+            let by = -versus.difference.percentile(99.0)?;
+            Some((by, versus.ci95.percentile(99.0)?))
+        });
+        let Some(((by, half_width), psq)) = sure.zip(figure(self.psq, 99.0)) else {
+            // An unstable policy is worse than one that is not; there is nothing to doubt.
+            return (false, 1.0);
+        };
+        let margin = by - WORTH * psq;
+        // Six replications have five degrees of freedom.
+        let error = (half_width / 2.571).max(f64::MIN_POSITIVE);
+        let confidence = 1.0 - 0.5 * libm::erfc(margin.abs() / error / std::f64::consts::SQRT_2);
+        (margin > 0.0, confidence)
+    }
+}
+
+/// What to write into the configuration of the proxy.
+fn config(policy: &str, slots: u32, cancel: bool) -> String {
+    let cancel = if cancel { "reset" } else { "none" };
+    format!(
+        "[[service]]\nname = \"service\"\npolicy = \"{policy}\"\nslots = {slots}\n\
+         cancel = \"{cancel}\"\n# and a [[service.shard]] with its replicas for each shard\n"
+    )
+}

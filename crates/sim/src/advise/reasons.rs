@@ -1,0 +1,82 @@
+//! The reasons for a verdict, in words.
+
+use super::{Facts, Gain, WORTH, figure};
+
+/// The share of requests that p99 leaves out.
+const BEYOND_P99: f64 = 0.01;
+
+/// Why hedging pays, or why it does not.
+pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
+    let Facts { hiccups, shards, utilization, .. } = *facts;
+    let (gain, bound) = (facts.gain(facts.best), facts.gain(facts.bound));
+    let hit = format!(
+        "hiccups of {:.3} {} hit {} of the queries, and so {} of the requests over {shards} shards",
+        hiccups.duration,
+        if facts.best.unit == "ms" { "ms" } else { "time units" },
+        share(hiccups.probability),
+        share(hiccups.requests),
+    );
+    let beyond = match facts.stop_above {
+        Some(stop) => {
+            format!("{} is the slower one above a utilization of {stop:.2}", facts.best.policy)
+        }
+        None => format!("{} is not faster than psq at any load", facts.best.policy),
+    };
+    if hedge {
+        return format!(
+            "{hit}; at a utilization of {utilization} replicas have time for second copies, which \
+             takes p99 from {} to {}, where nothing gets below {}; {beyond}",
+            latency(figure(facts.psq, 99.0)),
+            latency(figure(facts.best, 99.0)),
+            latency(figure(facts.bound, 99.0)),
+        );
+    }
+    if hiccups.probability == 0.0 {
+        return "all copies of a query take about as long (the jitter holds no hiccup longer than a \
+                mean service time), so a second copy is not faster than the first"
+            .to_owned();
+    }
+    if hiccups.requests < BEYOND_P99 {
+        return format!("{hit}: too few to show at p99{}", beyond_p99(gain));
+    }
+    let at_most = bound.p99.unwrap_or(0.0);
+    if at_most < WORTH {
+        return format!(
+            "{hit}, but even in a world where they cost nothing p99 would be only {} lower: \
+             queries wait, or take long by themselves",
+            share(at_most.max(0.0))
+        );
+    }
+    format!(
+        "{hit}, and p99 would be {} lower without them, but at a utilization of {utilization} \
+         replicas are too busy for second copies: {} {}; {beyond}",
+        share(at_most),
+        facts.best.policy,
+        match gain.p99 {
+            Some(gain) if gain >= 0.0 => format!("gains {} only", share(gain)),
+            Some(loss) => format!("would make p99 {} higher", share(-loss)),
+            None => "has no steady state".to_owned(),
+        },
+    )
+}
+
+/// What p99.9 gains, where p99 does not.
+fn beyond_p99(gain: Gain) -> String {
+    match gain.p999 {
+        Some(gain) if gain >= WORTH => format!(" (p99.9 would be {} lower)", share(gain)),
+        _ => String::new(),
+    }
+}
+
+fn share(of: f64) -> String {
+    let percent = of * 100.0;
+    if percent == 0.0 || percent >= 10.0 {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.2} %")
+    }
+}
+
+fn latency(of: Option<f64>) -> String {
+    of.map_or("no steady state".to_owned(), |value| format!("{value:.3}"))
+}

@@ -1,0 +1,171 @@
+//! Hiccups in samples of service times: a dip in the hazard rate.
+//!
+//! The hazard rate is the share of those still running that end per unit of time. In common service
+//! times it rises, is constant, or falls for good: a heavy tail is no hiccup. Hiccups of a length
+//! well beyond the body make it fall and rise again: the body has ended, few samples end for a
+//! while, then those with a hiccup do. So the hazards before, in and behind a possible dip are
+//! compared, for many positions and lengths.
+//!
+//! What this cannot find: hiccups as short as the body is wide, for these leave no dip. Repeated
+//! executions of the same queries tell those apart, too (`curtail jitter`).
+//!
+//! Cost: O(n log n) for sorting, and some thousand binary searches.
+
+/// The share of the samples beyond the start of a dip: at most this, and at least so many.
+const MOST_BEYOND: f64 = 0.2;
+const LEAST_BEYOND: usize = 8;
+
+/// Positions that are looked at: each has this share of those beyond that the last one had.
+const STEP: f64 = 0.93;
+
+/// Lengths of dips, in means of all samples. A shorter one may be due to how samples are rounded.
+const LENGTHS: [f64; 9] = [2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0];
+
+/// How deep a dip must be: the hazard beside it over the hazard in it.
+const DEPTH: f64 = 3.0;
+
+/// The logarithm of the chance that as few end in the dip, if the hazard did not change. There are
+/// some thousand places to look at.
+const CHANCE: f64 = -25.0;
+
+/// Samples, taken apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The samples without a hiccup, in order.
+    pub body: Vec<f64>,
+    /// The share of samples with one.
+    pub probability: f64,
+    /// The mean length of a hiccup: by how much the mean of those with one exceeds that of the body.
+    pub duration: f64,
+    /// How many samples have one.
+    pub count: usize,
+}
+
+/// Takes samples apart; none where no hiccups show.
+#[must_use]
+pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let unit = mean(&sorted);
+    let mut best: Option<(f64, f64)> = None;
+    let mut beyond = sorted.len() as f64 * MOST_BEYOND;
+    while beyond >= LEAST_BEYOND as f64 {
+        let start = sorted[sorted.len() - 1 - beyond as usize];
+        for length in LENGTHS.map(|length| length * unit) {
+            if let Some(depth) = dip(&sorted, start, length)
+                && best.is_none_or(|(deepest, _)| depth > deepest)
+            {
+                best = Some((depth, start + length));
+            }
+        }
+        beyond *= STEP;
+    }
+    let (_, end) = best?;
+    let count = sorted.len();
+    let hit = sorted.split_off(sorted.partition_point(|&x| x <= end));
+    Some(Found {
+        probability: hit.len() as f64 / count as f64,
+        duration: mean(&hit) - mean(&sorted),
+        count: hit.len(),
+        body: sorted,
+    })
+}
+
+/// How deep the dip from `start` on is; none where there is none.
+fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
+    // The body may be shorter than the dip.
+    let lead = length.min(start / 2.0);
+    if lead <= 0.0 {
+        return None;
+    }
+    let beyond = |time: f64| (sorted.len() - sorted.partition_point(|&x| x <= time)) as f64;
+    let borders = [start - lead, start, start + length, start + 2.0 * length].map(beyond);
+    let [all, before, inside, behind] = borders;
+    if inside < LEAST_BEYOND as f64 {
+        return None;
+    }
+    // Where nobody is left, half a sample stands for those that more samples would have shown.
+    let ended = |from: f64, to: f64| (from / to.max(0.5)).ln();
+    let beside = (ended(all, before) / lead).min(ended(inside, behind) / length) * length;
+    let (seen, expected) = (before - inside, inside * (beside.exp() - 1.0));
+    // Chernoff's bound for as few as these where `expected` are, were they Poisson.
+    let few = if seen > 0.0 { seen * (expected / seen).ln() } else { 0.0 };
+    let chance = seen + few - expected;
+    // A dip in which nobody ends is as deep as one that half a sample ends in.
+    let depth = beside / ended(before.max(inside + 0.5), inside);
+    (seen < expected && chance < CHANCE && depth >= DEPTH).then_some(depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curtail_dist::{Spec, seed};
+
+    fn drawn(text: &str, count: usize) -> Vec<f64> {
+        let spec: Spec = text.parse().expect("a distribution");
+        let from = spec.resolve(1.0).expect("a distribution");
+        let mut rng = seed::rng(11);
+        (0..count).map(|_| from.sample(&mut rng)).collect()
+    }
+
+    #[test]
+    fn hiccups_are_found_with_their_length_and_probability() {
+        for (body, probability, duration) in [
+            ("exp:1", 0.001, 15.0),
+            ("exp:1", 0.003, 10.0),
+            ("exp:1", 0.05, 30.0),
+            ("lognormal:1:0.5", 0.002, 15.0),
+            ("gamma:2:0.7", 0.01, 30.0),
+            ("det:1", 0.001, 15.0),
+            ("erlang:3:5", 0.005, 100.0),
+        ] {
+            let text = format!("{body}+bimodal:{probability}:{duration}");
+            let found = find_hiccups(&drawn(&text, 50_000)).unwrap_or_else(|| panic!("{text}"));
+            assert!((found.duration / duration - 1.0).abs() < 0.1, "{text}: {}", found.duration);
+            let error = 4.0 * (probability / 50_000.0_f64).sqrt();
+            assert!(
+                (found.probability - probability).abs() < error,
+                "{text}: {}",
+                found.probability
+            );
+            assert_eq!(found.body.len() + found.count, 50_000);
+        }
+    }
+
+    #[test]
+    fn tails_are_no_hiccups() {
+        for text in [
+            "exp:1",
+            "det:1",
+            "uniform:1:3",
+            "lognormal:1:3",
+            "gamma:1:2",
+            "h2:1:4",
+            "erlang:4:1",
+            "weibull:0.5:1",
+            "pareto:1.5:1",
+            "pareto:1.5:1:100",
+            "exp:1+exp:1",
+        ] {
+            let found = find_hiccups(&drawn(text, 50_000));
+            assert_eq!(found.map(|found| (found.probability, found.duration)), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rounded_samples_have_no_hiccups_for_being_rounded() {
+        for quantum in [0.01, 0.2, 1.0, 3.0] {
+            let rounded: Vec<f64> =
+                drawn("exp:1", 50_000).iter().map(|x| (x / quantum).ceil() * quantum).collect();
+            assert!(find_hiccups(&rounded).is_none(), "{quantum}");
+        }
+    }
+
+    #[test]
+    fn few_samples_and_equal_ones_are_no_trouble() {
+        for samples in [&[][..], &[1.0], &[0.0; 100], &[5.0; 100], &[1.0, 100.0]] {
+            assert_eq!(find_hiccups(samples), None);
+        }
+    }
+}
