@@ -4,6 +4,7 @@
 //! something; 130 interrupted.
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic; `say` does not
 
+mod advise;
 mod child;
 mod demo;
 mod exit;
@@ -37,6 +38,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Verb {
     Demo(demo::Args),
+    Advise(advise::Args),
     Sim(sim::Args),
     Sweep(sweep::Args),
     Proxy(proxy::Args),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
         Verb::Demo(args) => demo::run(&args),
+        Verb::Advise(args) => advise::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
         Verb::Leaf(args) => leaf::run(&args),

@@ -89,7 +89,7 @@ pub(crate) struct ExperimentArgs {
     pub(crate) yes: bool,
 }
 
-fn utilization_of(text: &str) -> Result<UtilizationOf, String> {
+pub(crate) fn utilization_of(text: &str) -> Result<UtilizationOf, String> {
     match text {
         "mean" => Ok(UtilizationOf::Mean),
         "total" => Ok(UtilizationOf::Total),

@@ -1,6 +1,7 @@
 //! p99 of per-shard queuing and of the best policy over the load, and where they cross.
 
 use curtail_kernel::Policy;
+use curtail_kernel::hedge::Cancellation;
 use serde::Serialize;
 
 use super::{Question, figure, sized};
@@ -14,6 +15,9 @@ const LOADS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
 /// Halvings of the interval in which the curves cross.
 const HALVINGS: u32 = 3;
+
+/// Points of each curve, at most.
+const POINTS: f64 = LOADS.len() as f64 + HALVINGS as f64;
 
 /// Simulated queries in all, in those of per-shard queuing, and replications at each load.
 const QUERIES: f64 = 40e6;
@@ -86,13 +90,26 @@ fn point(
     plan: &Plan<'_>,
 ) -> Result<Option<Point>, Error> {
     let candidates = [Candidate::Policy(Policy::PerShardQueue), hedger];
-    let queries = QUERIES * question.effort / (LOADS.len() as f64 + f64::from(HALVINGS));
-    let experiment = Experiment { utilization, ..question.experiment.clone() };
-    let experiment = sized(&experiment, &candidates, REPLICATIONS, queries);
+    let experiment = at(question, utilization);
     let outcomes = compare(&experiment, &candidates, plan)?;
     Ok(outcomes.map(|outcomes| Point {
         utilization,
         psq: figure(&outcomes[0], 99.0),
         hedging: figure(&outcomes[1], 99.0),
     }))
+}
+
+/// The experiment at a load. As large whatever the policy: nobody knows yet which is the best one
+/// when the work is laid out.
+fn at(question: &Question<'_>, utilization: f64) -> Experiment {
+    let experiment = Experiment { utilization, ..question.experiment.clone() };
+    let plain = Candidate::Policy(Policy::Laedge(Cancellation::Plain));
+    let candidates = [Candidate::Policy(Policy::PerShardQueue), plain];
+    let queries = QUERIES * question.effort / POINTS;
+    sized(&experiment, &candidates, REPLICATIONS, queries)
+}
+
+/// How many requests the curves take at most.
+pub(super) fn total(question: &Question<'_>) -> u64 {
+    crate::compare::total(&at(question, question.experiment.utilization), 2) * POINTS as u64
 }

@@ -114,6 +114,22 @@ pub struct Advice {
     pub curve: Vec<Point>,
 }
 
+/// How many requests [`advise`] will count in [`Plan::progress`].
+#[must_use]
+pub fn total(question: &Question<'_>) -> u64 {
+    let candidates = candidates(question.cancel);
+    let here = sized(question.experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
+    crate::compare::total(&here, candidates.len()) + curve::total(question)
+}
+
+/// What is simulated at the load at hand: per-shard queuing, the policies that hedge, and the two
+/// yardsticks.
+fn candidates(cancel: bool) -> Vec<Candidate> {
+    let psq = Candidate::Policy(Policy::PerShardQueue);
+    let yardsticks = [Candidate::Policy(Policy::Idealized), Candidate::O1];
+    [&[psq], &hedgers(cancel)[..], &yardsticks].concat()
+}
+
 /// Answers; `None` where it was stopped.
 ///
 /// # Errors
@@ -131,9 +147,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         });
     }
     let hedgers = hedgers(question.cancel);
-    let psq = Candidate::Policy(Policy::PerShardQueue);
-    let yardsticks = [Candidate::Policy(Policy::Idealized), Candidate::O1];
-    let candidates = [&[psq], &hedgers[..], &yardsticks].concat();
+    let candidates = candidates(question.cancel);
     let here = sized(experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
     let plan = Plan { percentiles: &PERCENTILES, ..*plan };
     let Some(outcomes) = compare(&here, &candidates, &plan)? else { return Ok(None) };
@@ -150,7 +164,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         utilization: experiment.utilization,
     };
     let (hedge, confidence) = facts.verdict();
-    let policy = if hedge { best.policy.clone() } else { psq.to_string() };
+    let policy = if hedge { best } else { facts.psq }.policy.clone();
     Ok(Some(Advice {
         hedge,
         config: config(&policy, experiment.slots, question.cancel),

@@ -1,0 +1,113 @@
+//! `curtail advise`: would hedging help?
+
+mod picture;
+mod question;
+mod words;
+
+use std::process::ExitCode;
+
+use curtail_sim::advise::{self, Advice};
+use curtail_sim::{PERCENTILES, Plan, UtilizationOf};
+use serde::Serialize;
+
+use crate::exit::Stop;
+use crate::sim::{args, work};
+use crate::{progress, say};
+use question::{Asked, SamplesTold};
+
+/// Say whether hedging would help a replicated service: by how much, with which policy, up to which
+/// load.
+///
+/// It simulates the policies at the load at hand, and the best of them over all loads, in some
+/// seconds. Two yardsticks tell what is possible at all: Idealized Hedge, which knows the future,
+/// and the bound O1, a world whose hiccups cost nothing. The answer may be no; the exit code is 0
+/// all the same.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail advise --shards 5 --utilization 0.35 --service exp:5ms --jitter bimodal:0.003:75ms
+  curtail advise --shards 20 --utilization 0.3 --samples service-times.txt --json
+
+Samples are service times without queueing, one per line, as 5.1ms or 5.1. Hiccups are found in
+them where they are well beyond the other samples.")]
+pub(crate) struct Args {
+    /// Shards that every request asks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    shards: u32,
+    /// Replicas of each shard
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    replicas: u32,
+    /// Queries that a replica serves at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    slots: u32,
+    /// The utilization of the replicas, a fraction
+    #[arg(long, value_name = "U", allow_negative_numbers = true)]
+    utilization: f64,
+    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄)
+    #[arg(long, value_name = "WHAT", value_parser = args::utilization_of, default_value = "mean")]
+    utilization_of: UtilizationOf,
+    /// P, a query's own service time, the same for all of its copies
+    #[arg(long, value_name = "DIST", required_unless_present = "samples")]
+    service: Option<String>,
+    /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
+    #[arg(long, value_name = "DIST", requires = "service")]
+    jitter: Option<String>,
+    /// Service times, one per line, in place of --service and --jitter
+    #[arg(long, value_name = "FILE", conflicts_with = "service")]
+    samples: Option<std::path::PathBuf>,
+    /// Arrivals: poisson, deterministic, mmpp:…, on-off:…, trace:PATH
+    #[arg(long, value_name = "PROCESS", default_value = "poisson")]
+    arrivals: String,
+    /// What a replica does with a query that is given up: none (it goes on) or reset (it stops)
+    #[arg(long, value_name = "HOW", default_value = "none")]
+    cancel: question::Cancel,
+    /// Decides every draw
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// Threads; the answer does not depend on them [default: all cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Print one JSON document on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    advice: &'a Advice,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<SamplesTold>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let Asked { experiment, samples } = question::asked(args)?;
+    let question = advise::Question {
+        experiment: &experiment,
+        cancel: args.cancel == question::Cancel::Reset,
+        effort: 1.0,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let bar = progress::bar("simulating");
+    bar.set_length(advise::total(&question));
+    let answered = work::watched(&bar, |watch| {
+        let plan = Plan {
+            threads: args.threads.unwrap_or(cores).clamp(1, 1024),
+            percentiles: &PERCENTILES,
+            progress: &watch.progress,
+            stop: &watch.stop,
+        };
+        advise::advise(&question, &plan)
+    })?;
+    let advice = answered.map_err(|error| Stop::BadInput(error.to_string()))?;
+    let Some(advice) = advice else {
+        return Err(Stop::Interrupted("before there was an answer"));
+    };
+    if args.json {
+        say::result(crate::json(&Document { advice: &advice, samples })?)?;
+    } else {
+        say::result(words::answer(&advice, samples.as_ref(), progress::width()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

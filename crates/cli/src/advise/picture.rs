@@ -1,0 +1,37 @@
+//! p99 over the load, drawn in characters.
+
+use std::fmt::Write as _;
+
+use curtail_sim::advise::{Advice, Point};
+
+/// Columns between the labels and the end of the longest bar.
+const BARS: std::ops::RangeInclusive<usize> = 20..=60;
+
+/// A bar per load for each of both policies. Bars end at three times the p99 of per-shard queuing
+/// at the lowest load: beyond, all that matters is that it is too much.
+pub(super) fn curve(advice: &Advice, width: usize) -> String {
+    let Some(least) = advice.curve.iter().find_map(|point| point.psq) else { return String::new() };
+    let most = 3.0 * least;
+    let name = advice.hedging_policy.chars().count().max("psq".len());
+    let columns = width.saturating_sub(name + 22).clamp(*BARS.start(), *BARS.end());
+    let mut text = "p99 over the utilization\n".to_owned();
+    for point in &advice.curve {
+        let Point { utilization, psq, hedging } = *point;
+        let faster = matches!((psq, hedging), (Some(psq), Some(hedging)) if hedging < psq);
+        let rows =
+            [("psq", psq, ' '), (&advice.hedging_policy, hedging, if faster { '<' } else { ' ' })];
+        for (at, (policy, p99, mark)) in rows.into_iter().enumerate() {
+            let load = if at == 0 { format!("{utilization:.2}") } else { String::new() };
+            let _ = writeln!(text, "{load:>5}  {policy:<name$} {mark}{}", bar(p99, most, columns));
+        }
+    }
+    text + &format!("\n<: {} is the faster one\n", advice.hedging_policy)
+}
+
+fn bar(p99: Option<f64>, most: f64, columns: usize) -> String {
+    let Some(p99) = p99 else { return "unstable".to_owned() };
+    let length = (p99 / most * columns as f64).round() as usize;
+    let cut = length > columns;
+    let bar = "█".repeat(length.min(columns));
+    format!("{bar}{} {p99:.2}", if cut { "…" } else { "" })
+}

@@ -1,0 +1,118 @@
+//! The answer in words.
+
+use std::fmt::Write as _;
+
+use curtail_sim::advise::{Advice, Latency};
+
+use super::picture;
+use super::question::SamplesTold;
+
+/// What stands where there is no figure.
+const NONE: &str = "–";
+
+/// The whole answer, for a terminal of that many columns.
+pub(super) fn answer(advice: &Advice, samples: Option<&SamplesTold>, width: usize) -> String {
+    let mut text = headline(advice);
+    if let Some(samples) = samples {
+        text += &found(samples, advice.unit);
+    }
+    text += &paragraph(&sentence(&advice.because), width);
+    text += &table(advice);
+    text += &picture::curve(advice, width);
+    if advice.hedge {
+        let _ = write!(text, "\nFor the configuration of the proxy:\n\n{}", advice.config);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn headline(advice: &Advice) -> String {
+    let sure = format!("{:.0} %", (advice.confidence * 100.0).floor().min(99.0));
+    if advice.hedge {
+        let gain = advice.gain.p99.unwrap_or(0.0) * 100.0;
+        let up_to = advice
+            .stop_above_utilization
+            .map_or(String::new(), |u| format!(", up to a utilization of {u:.2}"));
+        return format!(
+            "Yes: {} lowers p99 by {gain:.0} %{up_to}. ({sure} sure)\n\n",
+            advice.policy
+        );
+    }
+    format!("No: hedging does not pay here; run {}. ({sure} sure)\n\n", advice.policy)
+}
+
+fn found(samples: &SamplesTold, unit: &str) -> String {
+    let SamplesTold { count, with_hiccup, probability, probability_ci95, duration } = samples;
+    if *with_hiccup == 0 {
+        return format!(
+            "{count} samples hold no hiccups that stand out. Shorter ones show only when the same \
+             queries are\nrepeated.\n\n"
+        );
+    }
+    let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
+    let [low, high] = probability_ci95.map(|end| end * 100.0);
+    format!(
+        "{count} samples, of which {with_hiccup} have a hiccup: {:.3} % ({low:.3} to {high:.3} %) of \
+         {duration:.2}{unit}.\n\n",
+        probability * 100.0
+    )
+}
+
+/// With a capital at its start and a full stop at its end.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", chars.as_str())
+}
+
+/// Breaks lines between words.
+fn paragraph(text: &str, width: usize) -> String {
+    let width = width.clamp(40, 100);
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n") + "\n\n"
+}
+
+fn table(advice: &Advice) -> String {
+    let unit = if advice.unit == "1" { "time units" } else { advice.unit };
+    let mut text = format!(
+        "{:<16}{:>10}{:>18}{:>10}{:>9}   latency of requests, {unit}\n",
+        "policy", "p50", "p99", "p99.9", "copies"
+    );
+    for latency in &advice.latencies {
+        let Latency { policy, p50, p99, p999, p99_ci95, copies_per_query, .. } = latency;
+        let shown =
+            |value: &Option<f64>| value.map_or(NONE.to_owned(), |value| format!("{value:.2}"));
+        let sure = p99_ci95.map_or(String::new(), |width| format!(" ±{width:.2}"));
+        let _ = writeln!(
+            text,
+            "{policy:<16}{:>10}{:>18}{:>10}{:>9}{}",
+            shown(p50),
+            shown(p99) + &sure,
+            shown(p999),
+            shown(copies_per_query),
+            note(policy, latency.stable)
+        );
+    }
+    text + "\n"
+}
+
+/// What a row is beside a policy that can be deployed.
+fn note(policy: &str, stable: bool) -> &'static str {
+    match policy {
+        _ if !stable => "   unstable",
+        "idealized" => "   knows the future",
+        "o1" => "   a world whose hiccups cost nothing",
+        _ => "",
+    }
+}
