@@ -139,7 +139,7 @@ pub enum ResolveError {
         /// The line as written, shortened.
         text: String,
         /// What is wrong with it, and the mend.
-        why: &'static str,
+        why: String,
     },
     /// The file's samples have units and the other terms have none, or the reverse.
     #[error("the samples in {} {}; give a unit to every time or to none", path.display(),

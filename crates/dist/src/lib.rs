@@ -53,5 +53,6 @@ mod spec;
 
 pub use distribution::{Distribution, MAX_SAMPLE_NS, MIN_PARAMETER_NS};
 pub use error::{ParseError, ResolveError};
-pub use samples::MAX_FILE_BYTES;
-pub use spec::{Scale, Spec};
+pub use quantity::{Malformed, Time};
+pub use samples::{MAX_FILE_BYTES, Samples, read_samples};
+pub use spec::{Form, Scale, Spec};

@@ -2,13 +2,19 @@
 
 use std::fmt;
 
-use curtail_kernel::duration::{Unit, split};
+use std::str::FromStr;
+
+use curtail_kernel::duration::{UNITS, Unit, split};
 
 /// A time as it was written: with a unit, or in multiples of the experiment's unit.
+///
+/// Parse it with [`str::parse`]. The number is finite, and may be negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Time {
-    pub(crate) number: f64,
-    pub(crate) unit: Option<Unit>,
+pub struct Time {
+    /// The number.
+    pub number: f64,
+    /// Its unit, if it has one.
+    pub unit: Option<Unit>,
 }
 
 impl Time {
@@ -18,7 +24,8 @@ impl Time {
     }
 
     /// Nanoseconds, where `unit_ns` is the length of the experiment's unit.
-    pub(crate) fn ns(self, unit_ns: f64) -> f64 {
+    #[must_use]
+    pub fn ns(self, unit_ns: f64) -> f64 {
         self.number * self.unit.map_or(unit_ns, |unit| unit.ns() as f64)
     }
 }
@@ -29,10 +36,22 @@ impl fmt::Display for Time {
     }
 }
 
-/// Why a text is not a number with an optional unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Malformed {
+impl FromStr for Time {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        parse(text)
+    }
+}
+
+/// Why a text is not a number with an optional unit. The message is the mend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// What is before the unit is not a finite number.
+    #[error("write a decimal number, with a unit or without")]
     Number,
+    /// The unit is not one that is known.
+    #[error("its unit is unknown; use one of {UNITS}")]
     Unit,
 }
 

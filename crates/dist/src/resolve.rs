@@ -96,7 +96,7 @@ fn read(
     unit_ns: f64,
     have_units: &mut Option<bool>,
 ) -> Result<Vec<f64>, ResolveError> {
-    let samples = samples::load(path, unit_ns)?;
+    let samples = samples::read_samples(path, unit_ns)?;
     if *have_units.get_or_insert(samples.have_units) == samples.have_units {
         return Ok(samples.ns);
     }

@@ -6,25 +6,36 @@ use std::path::Path;
 
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
-use crate::quantity::{self, Malformed, Time};
+use crate::quantity::{Malformed, Time};
 
 /// The largest file of samples that is read, in bytes: room for several million samples.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
+const MIXED: &str = "some lines have units and some have none; give all a unit or none";
+
 /// How much of a bad line an error repeats.
 const SHOWN_CHARS: usize = 40;
 
-/// The samples of a file, in nanoseconds, and whether they were written with units.
-#[derive(Debug)]
-pub(crate) struct Samples {
-    pub(crate) ns: Vec<f64>,
-    pub(crate) have_units: bool,
+/// The samples of a file, in its order.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// Their lengths in nanoseconds; at least one.
+    pub ns: Vec<f64>,
+    /// The lines that they stand on, counted from 1.
+    pub lines: Vec<usize>,
+    /// Whether they were written with units.
+    pub have_units: bool,
 }
 
-/// Reads the samples in `path`; without units they are multiples of `unit_ns`.
-pub(crate) fn load(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
+/// Reads the samples in `path`, as `file:PATH` does; without units they are multiples of `unit_ns`.
+///
+/// # Errors
+///
+/// [`ResolveError`] if the file cannot be read, is larger than [`MAX_FILE_BYTES`], or holds no
+/// sample or a bad one.
+pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
     let text = read_bounded(path)?;
-    let mut ns = Vec::new();
+    let (mut ns, mut lines) = (Vec::new(), Vec::new());
     let mut have_units = None;
     for (i, line) in text.lines().enumerate() {
         let content = line.split('#').next().unwrap_or_default().trim();
@@ -39,26 +50,24 @@ pub(crate) fn load(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
         };
         let time = sample(content, unit_ns).map_err(bad)?;
         if *have_units.get_or_insert(time.unit.is_some()) != time.unit.is_some() {
-            return Err(bad("some lines have units and some have none; give all a unit or none"));
+            return Err(bad(MIXED.to_owned()));
         }
         ns.push(time.ns(unit_ns));
+        lines.push(i + 1);
     }
     match have_units {
-        Some(have_units) => Ok(Samples { ns, have_units }),
+        Some(have_units) => Ok(Samples { ns, lines, have_units }),
         None => Err(ResolveError::NoSamples { path: path.to_owned() }),
     }
 }
 
-fn sample(text: &str, unit_ns: f64) -> Result<Time, &'static str> {
-    let time = quantity::parse(text).map_err(|malformed| match malformed {
-        Malformed::Number => "write a decimal number, with a unit or without",
-        Malformed::Unit => "its unit is unknown; use ns, us, µs, ms, s, min or h",
-    })?;
+fn sample(text: &str, unit_ns: f64) -> Result<Time, String> {
+    let time: Time = text.parse().map_err(|malformed: Malformed| malformed.to_string())?;
     if time.number.is_sign_negative() {
-        return Err("times are 0 or more");
+        return Err("times are 0 or more".to_owned());
     }
     if time.ns(unit_ns) > MAX_SAMPLE_NS {
-        return Err("times are below 292 years");
+        return Err("times are below 292 years".to_owned());
     }
     Ok(time)
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use curtail_kernel::duration::Unit;
+
 use crate::quantity::Time;
 
 /// The forms of all distributions; the name is what stands before the first colon.
@@ -53,6 +55,25 @@ impl Term {
         };
         first.into_iter().chain(second)
     }
+
+    /// The term with `of` done to each of its times.
+    fn map(self, of: impl Fn(Time) -> Time) -> Self {
+        match self {
+            Self::Exp { mean } => Self::Exp { mean: of(mean) },
+            Self::Det { value } => Self::Det { value: of(value) },
+            Self::LogNormal { mean, cv } => Self::LogNormal { mean: of(mean), cv },
+            Self::Gamma { mean, cv } => Self::Gamma { mean: of(mean), cv },
+            Self::Erlang { stages, mean } => Self::Erlang { stages, mean: of(mean) },
+            Self::Hyper { mean, cv } => Self::Hyper { mean: of(mean), cv },
+            Self::Pareto { alpha, min, max } => {
+                Self::Pareto { alpha, min: of(min), max: max.map(of) }
+            }
+            Self::Weibull { shape, scale } => Self::Weibull { shape, scale: of(scale) },
+            Self::Bimodal { probability, value } => Self::Bimodal { probability, value: of(value) },
+            Self::Uniform { low, high } => Self::Uniform { low: of(low), high: of(high) },
+            Self::File { path } => Self::File { path },
+        }
+    }
 }
 
 impl fmt::Display for Term {
@@ -85,6 +106,24 @@ pub enum Scale {
     InFiles,
 }
 
+/// The distributions of which more is known than mean and variance, for models that need it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Form {
+    /// Exponential, in whatever family it is written.
+    Exponential,
+    /// A constant, in whatever family it is written.
+    Constant,
+    /// Hyper-exponential of two phases with balanced means: `h2`, of a CV above 1.
+    Hyper,
+    /// Zero, or with this probability (above 0 and below 1) a constant.
+    Bimodal {
+        /// The probability.
+        probability: f64,
+    },
+    /// Another one, or a sum.
+    Other,
+}
+
 /// A distribution as it was written, such as `exp:1+bimodal:0.001:15`.
 ///
 /// Parse it with [`str::parse`]; the error is a [`ParseError`](crate::ParseError). `Display` writes
@@ -111,6 +150,32 @@ impl Spec {
             Some(Time { unit: Some(_), .. }) => Scale::Absolute,
             Some(Time { unit: None, .. }) => Scale::Relative,
         }
+    }
+
+    /// What is known of it beside mean and variance.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        let [term] = self.terms.as_slice() else { return Form::Other };
+        match *term {
+            Term::Exp { .. } | Term::Erlang { stages: 1, .. } => Form::Exponential,
+            Term::Gamma { cv: 1.0, .. } | Term::Hyper { cv: 1.0, .. } => Form::Exponential,
+            Term::Weibull { shape: 1.0, .. } => Form::Exponential,
+            Term::Det { .. } => Form::Constant,
+            Term::LogNormal { cv: 0.0, .. } | Term::Gamma { cv: 0.0, .. } => Form::Constant,
+            Term::Uniform { low, high } if low.nominal() == high.nominal() => Form::Constant,
+            Term::Bimodal { probability: 0.0 | 1.0, .. } => Form::Constant,
+            Term::Bimodal { value, .. } if value.number == 0.0 => Form::Constant,
+            Term::Bimodal { probability, .. } => Form::Bimodal { probability },
+            Term::Hyper { .. } => Form::Hyper,
+            _ => Form::Other,
+        }
+    }
+
+    /// The same with `unit` at every time that has none. What is in files stays as it is.
+    #[must_use]
+    pub fn in_unit(self, unit: Unit) -> Self {
+        let with_unit = |time: Time| Time { unit: time.unit.or(Some(unit)), ..time };
+        Self { terms: self.terms.into_iter().map(|term| term.map(with_unit)).collect() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading and writing distributions.
 
-use curtail_dist::{Scale, Spec};
+use curtail_dist::{Form, Scale, Spec};
+use curtail_kernel::duration::Unit;
 use proptest::prelude::*;
 
 /// A bad input, and words that its message must hold: the value and the mend.
@@ -88,6 +89,32 @@ fn the_scale_follows_the_units() {
     assert_eq!(scale("exp:1+bimodal:0.1:3"), Scale::Relative);
     assert_eq!(scale("exp:1s+bimodal:0.1:3min"), Scale::Absolute);
     assert_eq!(scale("file:x+file:y"), Scale::InFiles);
+}
+
+#[test]
+fn forms_are_known_in_whatever_family_they_are_written() {
+    let form = |text: &str| text.parse::<Spec>().expect(text).form();
+    for text in ["exp:5ms", "erlang:1:2", "gamma:3:1", "h2:3:1", "weibull:1:4"] {
+        assert_eq!(form(text), Form::Exponential, "{text}");
+    }
+    for text in ["det:5ms", "gamma:3:0", "uniform:2:2", "bimodal:1:3", "bimodal:0:3"] {
+        assert_eq!(form(text), Form::Constant, "{text}");
+    }
+    assert_eq!(form("h2:3:2"), Form::Hyper);
+    assert_eq!(form("bimodal:0.1:3"), Form::Bimodal { probability: 0.1 });
+    for text in ["exp:1+det:1", "gamma:3:2", "file:x", "pareto:2:1", "uniform:1:2"] {
+        assert_eq!(form(text), Form::Other, "{text}");
+    }
+}
+
+#[test]
+fn a_unit_is_given_to_times_that_have_none() {
+    let in_ms =
+        |text: &str| text.parse::<Spec>().expect(text).in_unit(Unit::Millisecond).to_string();
+    assert_eq!(in_ms("exp:5+bimodal:0.1:75"), "exp:5ms+bimodal:0.1:75ms");
+    assert_eq!(in_ms("pareto:1.5:2:8+weibull:2:1"), "pareto:1.5:2ms:8ms+weibull:2:1ms");
+    assert_eq!(in_ms("uniform:1:2+h2:3:2+erlang:4:1"), "uniform:1ms:2ms+h2:3ms:2+erlang:4:1ms");
+    assert_eq!(in_ms("det:7us"), "det:7us");
 }
 
 fn time(unit: &'static str) -> impl Strategy<Value = String> {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use curtail_dist::{MAX_FILE_BYTES, Spec, seed};
+use curtail_dist::{MAX_FILE_BYTES, Spec, read_samples, seed};
 use tempfile::NamedTempFile;
 
 const MS: f64 = 1e6;
@@ -37,6 +37,15 @@ fn each_sample_is_equally_likely() {
     }
     // Five standard deviations of a binomial count: 5 √(40,000 · 3/16).
     assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 434), "{counts:?}");
+}
+
+#[test]
+fn samples_can_be_read_with_their_lines() {
+    let file = file(b"# from a run\n3\n\n0.5 # fast\n");
+    let samples = read_samples(file.path(), MS).expect("two samples");
+    assert_eq!(samples.ns, [3.0 * MS, 0.5 * MS]);
+    assert_eq!(samples.lines, [2, 4]);
+    assert!(!samples.have_units);
 }
 
 #[test]
