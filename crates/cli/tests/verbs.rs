@@ -67,6 +67,7 @@ fn bad_input_is_two_and_names_the_mend() {
         (&["demo", "--hiccup", "2:3ms"], "0 to 1"),
         (&["demo", "--service-time", "det:0ms"], "10us"),
         (&["proxy", "--config", "/nowhere/at/all.toml"], "/nowhere/at/all.toml"),
+        (&["sim", "--percentiles", "99.9,9.99"], "another has the name p999"),
         (&["frobnicate"], "frobnicate"),
     ] {
         let output = curtail(args);

@@ -225,11 +225,23 @@ fn candidates(names: &[String]) -> Result<Vec<Candidate>, Stop> {
     Ok(candidates)
 }
 
-fn checked(percentiles: Vec<f64>) -> Result<Vec<f64>, Stop> {
+pub(crate) fn checked(percentiles: Vec<f64>) -> Result<Vec<f64>, Stop> {
     match percentiles.iter().find(|&&p| !(p > 0.0 && p < 100.0)) {
         Some(p) => Err(Stop::BadInput(format!(
             "--percentiles {p}: give numbers above 0 and below 100, as 50,99,99.9"
         ))),
-        None => Ok(percentiles),
+        None => match twice(&percentiles) {
+            Some(p) => Err(Stop::BadInput(format!(
+                "--percentiles {p}: another has the name {}, too; drop one",
+                curtail_sim::name(p)
+            ))),
+            None => Ok(percentiles),
+        },
     }
+}
+
+/// A percentile whose name in JSON is that of one before: 50 and 50, but also 99.9 and 9.99.
+fn twice(percentiles: &[f64]) -> Option<f64> {
+    let mut names = std::collections::BTreeSet::new();
+    percentiles.iter().copied().find(|&p| !names.insert(curtail_sim::name(p)))
 }
