@@ -11,6 +11,7 @@ mod exit;
 mod files;
 mod leaf;
 mod load;
+mod model;
 mod plot;
 mod progress;
 mod proxy;
@@ -41,6 +42,7 @@ enum Verb {
     Advise(advise::Args),
     Sim(sim::Args),
     Sweep(sweep::Args),
+    Model(model::Args),
     Proxy(proxy::Args),
     Load(load::Args),
     #[command(hide = true)]
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Verb::Advise(args) => advise::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Sweep(args) => sweep::run(&args),
+        Verb::Model(args) => model::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
         Verb::Root(args) => root::run(&args),
         Verb::Soak(args) => soak::run(&args),

@@ -1,0 +1,146 @@
+//! `curtail model curve`: latency over load, fitted to measurements.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use curtail_dist::Time;
+use curtail_queueing::curve::{CurveError, LatencyCurve, Point};
+use serde::Serialize;
+
+use super::rows::{self, at, malformed};
+use super::values::{OneUnit, figure, time, time_words};
+use super::{Answer, refused};
+use crate::exit::Stop;
+
+/// What a row of the file is.
+const FORM: &str = "LOAD LATENCY";
+
+/// Fit latency over load to measurements: how much load for how much latency, and the capacity.
+///
+/// Fits base + gain/(1 - load/capacity) by least squares. The file has a load and a latency per line,
+/// between commas or white space, at four loads or more, the highest where latency has risen well; `#`
+/// starts a comment, and a line of names is skipped. The latency is a mean or a percentile, with a
+/// unit or without. Loads are requests per second, or whatever has a capacity.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  printf '%s\\n' '100 6ms' '200 7.2ms' '300 10ms' '400 18ms' '450 33ms' > measured.txt
+  curtail model curve measured.txt --slo 20ms
+      what is the highest load with 20 ms?")]
+pub(super) struct Args {
+    /// The file of measurements
+    file: PathBuf,
+    /// The latency to keep to: tells the highest load for it
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    slo: Option<Time>,
+}
+
+/// A curve.
+#[derive(Serialize)]
+pub(super) struct Curve {
+    unit: &'static str,
+    base: f64,
+    gain: f64,
+    capacity: f64,
+    /// The latency without load.
+    idle: f64,
+    r_squared: f64,
+    slo: Option<Slo>,
+    points: Vec<Measured>,
+}
+
+#[derive(Serialize)]
+struct Slo {
+    latency: f64,
+    /// None where even an idle system takes longer.
+    highest_load: Option<f64>,
+    /// Was there a measurement at a load as high?
+    within_measurements: bool,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    load: f64,
+    latency: f64,
+    fitted: f64,
+}
+
+pub(super) fn answer(args: &Args) -> Result<Curve, Stop> {
+    let file = &args.file;
+    let mut unit = OneUnit::default();
+    let rows = rows::read(file, FORM, |fields| match fields {
+        [load, latency] => Ok(Point { load: load_of(load)?, latency: unit.read(latency)? }),
+        _ => Err(malformed(fields, FORM)),
+    })?;
+    let slo = args.slo.map(|slo| slo_of(slo, &mut unit)).transpose()?;
+    let points: Vec<Point> = rows.iter().map(|row| row.value).collect();
+    let fit = LatencyCurve::fit(&points).map_err(|error| match error {
+        CurveError::BadPoint { index, .. } => at(file, rows[index].line, error),
+        _ => refused(format_args!("{}: {error}", file.display())),
+    })?;
+    let LatencyCurve { base, gain, capacity } = fit.curve;
+    let top = points.iter().map(|point| point.load).fold(0.0, f64::max);
+    let slo = slo.map(|latency| {
+        let highest_load = fit.curve.highest_load(latency);
+        Slo { latency, highest_load, within_measurements: highest_load.is_some_and(|x| x <= top) }
+    });
+    let measured = |(&Point { load, latency }, residual): (&Point, &f64)| Measured {
+        load,
+        latency,
+        fitted: latency - residual,
+    };
+    Ok(Curve {
+        unit: unit.scale().unit(),
+        base,
+        gain,
+        capacity,
+        idle: base + gain,
+        r_squared: fit.r_squared,
+        slo,
+        points: points.iter().zip(&fit.residuals).map(measured).collect(),
+    })
+}
+
+fn load_of(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a load; write a number such as 500"))
+}
+
+fn slo_of(slo: Time, unit: &mut OneUnit) -> Result<f64, Stop> {
+    let bad = |why: &str| refused(format_args!("--slo {slo}: {why}"));
+    let latency = unit
+        .take(slo)
+        .map_err(|_| bad("give it a unit if the file's latencies have units, and else none"))?;
+    if latency > 0.0 { Ok(latency) } else { Err(bad("give a time above 0")) }
+}
+
+impl Answer for Curve {
+    fn text(&self) -> String {
+        let shown = |time| time_words(time, self.unit);
+        let mut text = format!(
+            "latency = {} + {} / (1 - load/{}), R² {:.4}\nwithout load {}, capacity {}\n",
+            figure(self.base),
+            figure(self.gain),
+            figure(self.capacity),
+            self.r_squared,
+            shown(self.idle),
+            figure(self.capacity)
+        );
+        match &self.slo {
+            Some(Slo { latency, highest_load: Some(load), within_measurements }) => {
+                let (latency, load) = (shown(*latency), figure(*load));
+                let beyond = if *within_measurements { "" } else { "; nothing was measured there" };
+                let _ = writeln!(text, "{latency} up to load {load}{beyond}");
+            }
+            Some(Slo { latency, .. }) => {
+                let _ = writeln!(text, "{} at no load: it is more when idle", shown(*latency));
+            }
+            None => {}
+        }
+        let _ = writeln!(text, "\n{:>12}{:>14}{:>14}", "load", "measured", "fitted");
+        for Measured { load, latency, fitted } in &self.points {
+            let [load, latency, fitted] = [*load, *latency, *fitted].map(figure);
+            let _ = writeln!(text, "{load:>12}{latency:>14}{fitted:>14}");
+        }
+        text
+    }
+}

@@ -1,0 +1,197 @@
+//! `curtail model log`: rates and utilization from a log, and what a model makes of them.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use curtail_queueing::estimate::{Estimate, EstimateError, Interval, Record, estimate};
+use curtail_queueing::models::{gg1, ggk};
+use serde::Serialize;
+
+use super::prediction::{Percentiles, Predicted};
+use super::rows::{self, at, malformed};
+use super::values::{OneUnit, Scale, figure, unit_words};
+use super::{Answer, refused};
+use crate::exit::Stop;
+
+/// What a row of the file is.
+const FORM: &str = "ARRIVAL END or ARRIVAL START END";
+
+/// Arrival rate, service rate and utilization from a log of requests, with confidence intervals.
+///
+/// The service rate is not the throughput: it is what a server could do if it never idled, the
+/// inverse of the mean service time without waiting. With starts in the log, a service time is end
+/// less start; without, starts are worked out for K servers that are first come first served.
+///
+/// The file has the times of one request per line, between commas or white space, since any moment,
+/// all with a unit or none; `#` starts a comment, and a line of names is skipped. It has to be the
+/// whole log of a station. A model is given what was found, so that one can see whether it tells the
+/// waits that were measured: if it does, it may be asked about other loads by curtail model queue.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail model log requests.csv --servers 4
+
+Lines of requests.csv may be:
+  arrival,start,end
+  0ms,0ms,5ms
+  2ms,5ms,9ms")]
+pub(super) struct Args {
+    /// The log
+    file: PathBuf,
+    /// Servers of the station
+    #[arg(long, value_name = "K", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    servers: u32,
+    #[command(flatten)]
+    percentiles: Percentiles,
+}
+
+/// What a log tells.
+#[derive(Serialize)]
+pub(super) struct Log {
+    requests: usize,
+    servers: u32,
+    unit: &'static str,
+    rate_unit: &'static str,
+    /// Did the log have them, or were they worked out?
+    starts_logged: bool,
+    arrival_rate: Estimated,
+    /// Of one server.
+    service_rate: Estimated,
+    mean_service: Estimated,
+    utilization: Estimated,
+    arrival_scv: f64,
+    service_scv: f64,
+    mean_wait: f64,
+    mean_sojourn: f64,
+    /// What a model says; none where it has no steady state.
+    predicted: Option<Predicted>,
+    /// Why there is no prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpredicted: Option<String>,
+}
+
+/// An estimate and its 95 % confidence interval.
+#[derive(Clone, Copy, Serialize)]
+struct Estimated {
+    value: f64,
+    ci95: [f64; 2],
+}
+
+impl Estimated {
+    fn new(of: Interval, told: impl Fn(f64) -> f64) -> Self {
+        Self { value: told(of.value), ci95: [told(of.low), told(of.high)] }
+    }
+
+    fn text(self) -> String {
+        let [value, low, high] = [self.value, self.ci95[0], self.ci95[1]].map(figure);
+        format!("{value:>10}   {low} to {high}")
+    }
+}
+
+pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
+    let percentiles = args.percentiles.checked()?;
+    let file = &args.file;
+    let mut unit = OneUnit::default();
+    let rows = rows::read(file, FORM, |fields| record(fields, &mut unit))?;
+    let records: Vec<Record> = rows.iter().map(|row| row.value).collect();
+    let found = estimate(&records, args.servers).map_err(|error| match error {
+        EstimateError::BadTime(index)
+        | EstimateError::MixedStarts(index)
+        | EstimateError::OutOfOrder { index, .. }
+        | EstimateError::Overtaken { index, .. } => at(file, rows[index].line, error),
+        _ => refused(format_args!("{}: {error}", file.display())),
+    })?;
+    let starts_logged = records.iter().all(|record| record.start.is_some());
+    let (predicted, unpredicted) = match predict(&found, args.servers, unit.scale(), &percentiles) {
+        Ok(predicted) => (Some(predicted), None),
+        Err(why) => (None, Some(why)),
+    };
+    let scale = unit.scale();
+    let rate = |of| Estimated::new(of, |rate| scale.rate(rate));
+    let plain = |of| Estimated::new(of, |value| value);
+    Ok(Log {
+        requests: found.requests,
+        servers: args.servers,
+        unit: scale.unit(),
+        rate_unit: scale.rate_unit(),
+        starts_logged,
+        arrival_rate: rate(found.arrival_rate),
+        service_rate: rate(found.service_rate),
+        mean_service: plain(found.mean_service),
+        utilization: plain(found.utilization),
+        arrival_scv: found.arrival_scv,
+        service_scv: found.service_scv,
+        mean_wait: found.mean_wait,
+        mean_sojourn: found.mean_sojourn,
+        predicted,
+        unpredicted,
+    })
+}
+
+fn record(fields: &[&str], unit: &mut OneUnit) -> Result<Record, String> {
+    let mut time = |text: &str| unit.read(text);
+    match *fields {
+        [arrival, end] => Ok(Record { arrival: time(arrival)?, start: None, end: time(end)? }),
+        [arrival, start, end] => {
+            Ok(Record { arrival: time(arrival)?, start: Some(time(start)?), end: time(end)? })
+        }
+        _ => Err(malformed(fields, FORM)),
+    }
+}
+
+/// What follows from means and variances alone: nothing more is known of either.
+fn predict(
+    found: &Estimate,
+    servers: u32,
+    scale: Scale,
+    percentiles: &[f64],
+) -> Result<Predicted, String> {
+    let (arrivals, service) = (found.arrivals(), found.service());
+    let prediction = match servers {
+        1 => gg1(arrivals, service),
+        _ => ggk(arrivals, service, servers),
+    };
+    let prediction = prediction.map_err(|error| error.to_string())?;
+    Predicted::new(&prediction, scale, percentiles).map_err(|_| "it is no finite number".to_owned())
+}
+
+impl Answer for Log {
+    fn text(&self) -> String {
+        let per = self.rate_unit.strip_prefix('1').unwrap_or_default();
+        let starts =
+            if self.starts_logged { "logged" } else { "worked out for first come first served" };
+        let mut text = format!(
+            "{} requests, servers: {}, starts: {starts}\ntimes in {}\n\n{:<20}{:>10}   95 % confidence\n",
+            self.requests,
+            self.servers,
+            unit_words(self.unit),
+            "",
+            "estimate"
+        );
+        for (name, estimated) in [
+            (format!("arrival rate λ{per}"), self.arrival_rate),
+            (format!("service rate μ{per}"), self.service_rate),
+            ("mean service".to_owned(), self.mean_service),
+            ("utilization ρ".to_owned(), self.utilization),
+        ] {
+            let _ = writeln!(text, "{name:<20}{}", estimated.text());
+        }
+        let [arrivals, service, wait, sojourn] =
+            [self.arrival_scv, self.service_scv, self.mean_wait, self.mean_sojourn].map(figure);
+        let _ = writeln!(
+            text,
+            "\nSCV of gaps {arrivals}, of service {service}\n\
+             measured: mean wait {wait}, mean sojourn {sojourn}\n"
+        );
+        match (&self.predicted, &self.unpredicted) {
+            (Some(predicted), _) => {
+                let _ = write!(text, "{} of these:\n\n{}", predicted.model, predicted.text());
+            }
+            (None, Some(why)) => {
+                let _ = writeln!(text, "no prediction: {why}");
+            }
+            (None, None) => {}
+        }
+        text
+    }
+}

@@ -1,0 +1,151 @@
+//! Which model answers: the most exact that the arrivals, the service and the servers allow.
+
+use clap::ValueEnum;
+use curtail_dist::Form;
+use curtail_queueing::models::{
+    Arrivals, Hyper, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
+};
+use curtail_queueing::{ModelError, Prediction};
+
+use super::refused;
+use super::service::Service;
+use crate::exit::Stop;
+
+/// A model by the name that it has on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Model {
+    /// The most exact one
+    Auto,
+    /// Poisson arrivals, exponential service, one server: exact
+    Mm1,
+    /// Poisson arrivals, exponential service, k servers: exact
+    Mmk,
+    /// Poisson arrivals, constant service, one server: exact
+    Md1,
+    /// Poisson arrivals, service h2, one server: exact
+    Mh21,
+    /// Poisson arrivals, any service, one server: exact means
+    Mg1,
+    /// Any arrivals and service, one server: Krämer and Langenbach-Belz
+    Gg1,
+    /// The same by Kingman's formula for heavy traffic
+    Gg1HeavyTraffic,
+    /// The same: Kingman's upper bound of the means
+    Gg1Bound,
+    /// Any arrivals and service, k servers: Allen and Cunneen
+    Ggk,
+}
+
+/// A station, as models see it.
+pub(super) struct Station<'a> {
+    pub(super) service: &'a Service,
+    pub(super) servers: u32,
+    /// Of the gaps between arrivals; none for Poisson arrivals.
+    pub(super) arrival_scv: Option<f64>,
+}
+
+/// What a model takes.
+struct Needs {
+    poisson: bool,
+    one_server: bool,
+    forms: &'static [Form],
+    service: &'static str,
+}
+
+impl Model {
+    fn needs(self) -> Needs {
+        let (poisson, one_server) = match self {
+            Self::Auto | Self::Ggk => (false, false),
+            Self::Mmk => (true, false),
+            Self::Mm1 | Self::Md1 | Self::Mh21 | Self::Mg1 => (true, true),
+            Self::Gg1 | Self::Gg1HeavyTraffic | Self::Gg1Bound => (false, true),
+        };
+        let (forms, service): (&[Form], _) = match self {
+            Self::Mm1 | Self::Mmk => (&[Form::Exponential], "exponential, as exp:5ms"),
+            Self::Md1 => (&[Form::Constant], "constant, as det:5ms"),
+            Self::Mh21 => (&[Form::Hyper, Form::Exponential], "hyper-exponential, as h2:5ms:2"),
+            _ => (&[], "any"),
+        };
+        Needs { poisson, one_server, forms, service }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl Station<'_> {
+    /// The model that is meant, and why it is this one.
+    pub(super) fn pick(&self, wanted: Model) -> Result<(Model, String), Stop> {
+        if wanted != Model::Auto {
+            self.check(wanted)?;
+            return Ok((wanted, format!("asked for; {}", self.words())));
+        }
+        let model = match (self.arrival_scv, self.servers, self.service.form) {
+            (None, 1, Form::Exponential) => Model::Mm1,
+            (None, 1, Form::Constant) => Model::Md1,
+            (None, 1, Form::Hyper) => Model::Mh21,
+            (None, 1, _) => Model::Mg1,
+            (None, _, Form::Exponential) => Model::Mmk,
+            (Some(_), 1, _) => Model::Gg1,
+            _ => Model::Ggk,
+        };
+        let moments = match model {
+            Model::Mg1 | Model::Gg1 | Model::Ggk => "; no closer form is known",
+            _ => "",
+        };
+        Ok((model, format!("{}{moments}", self.words())))
+    }
+
+    fn words(&self) -> String {
+        let arrivals = if self.arrival_scv.is_none() { "Poisson" } else { "general" };
+        let service = match self.service.form {
+            Form::Exponential => "exponential",
+            Form::Constant => "constant",
+            Form::Hyper => "hyper-exponential",
+            Form::Bimodal { .. } | Form::Other => "general",
+        };
+        let servers = match self.servers {
+            1 => "one server".to_owned(),
+            k => format!("{k} servers"),
+        };
+        format!("{arrivals} arrivals, {service} service, {servers}")
+    }
+
+    fn check(&self, model: Model) -> Result<(), Stop> {
+        let Needs { poisson, one_server, forms, service } = model.needs();
+        let name = model.name();
+        let bad = |why: String| Err(refused(format_args!("--model {name} {why}")));
+        if one_server && self.servers != 1 {
+            return bad(format!("has one server, not {}; use mmk or ggk", self.servers));
+        }
+        if let (true, Some(scv)) = (poisson, self.arrival_scv) {
+            return bad(format!(
+                "has Poisson arrivals; drop --arrival-scv {scv}, or use gg1 or ggk"
+            ));
+        }
+        if !forms.is_empty() && !forms.contains(&self.service.form) {
+            let text = &self.service.text;
+            return bad(format!("takes a service that is {service}, not {text}; use auto"));
+        }
+        Ok(())
+    }
+
+    /// What the model says at this arrival rate.
+    pub(super) fn predict(&self, model: Model, rate: f64) -> Result<Prediction, ModelError> {
+        let service = self.service.moments;
+        let arrivals = Arrivals { rate, scv: self.arrival_scv.unwrap_or(1.0) };
+        match model {
+            Model::Mm1 => mm1(rate, 1.0 / service.mean),
+            Model::Mmk => mmk(rate, 1.0 / service.mean, self.servers),
+            Model::Md1 => md1(rate, service.mean),
+            // Rounding may have left the exponential a little below 1.
+            Model::Mh21 => mh21(rate, Hyper::balanced(service.mean, service.scv.max(1.0))?),
+            Model::Mg1 => mg1(rate, service),
+            Model::Gg1 => gg1(arrivals, service),
+            Model::Gg1HeavyTraffic => gg1_heavy_traffic(arrivals, service),
+            Model::Gg1Bound => gg1_upper_bound(arrivals, service),
+            Model::Auto | Model::Ggk => ggk(arrivals, service, self.servers),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `curtail model queue`: one station.
+
+use curtail_queueing::ModelError;
+use serde::Serialize;
+
+use super::pick::{Model, Station};
+use super::plot::{self, Point};
+use super::prediction::{Percentiles, Predicted};
+use super::service::{Load, Service};
+use super::values::{figure, rate_words, scv, unit_words};
+use super::{Answer, refused};
+use crate::exit::Stop;
+
+/// How long queries wait for a station: one queue, first come first served, k equal servers.
+///
+/// The sojourn is wait and service together: the latency. Without --model the most exact model that
+/// fits answers: M/M/1, M/M/k, M/D/1 and M/H2/1 know all percentiles exactly; M/G/1 knows the means
+/// exactly; with arrivals that are not Poisson, or several servers and a service that is not
+/// exponential, all is approximate.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail model queue --service exp:5ms --arrival-rate 160
+      how long does it take, where each of 160 queries per second takes 5 ms on average?
+  curtail model queue --service exp:5ms --arrival-rate 640/s --servers 4
+      the same load per server, but one queue in front of four of them
+  curtail model queue --service h2:1:4 --utilization 0.8
+      how much does a variable service cost? Compare with exp:1 and det:1
+  curtail model queue --service gamma:1:0.5 --utilization 0.8 --arrival-scv 4
+      and bursts? SCV is variance/mean² of the gaps; 1 for Poisson arrivals
+  curtail model queue --utilization 0.8 --plot")]
+pub(super) struct Args {
+    /// The service time
+    #[arg(long, value_name = "DIST", default_value = "exp:1")]
+    service: String,
+    #[command(flatten)]
+    load: Load,
+    /// Servers behind the queue
+    #[arg(long, value_name = "K", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    servers: u32,
+    /// Squared coefficient of variation of the gaps between arrivals [default: Poisson arrivals]
+    #[arg(long, value_name = "SCV", value_parser = scv, allow_negative_numbers = true)]
+    arrival_scv: Option<f64>,
+    /// The model that answers
+    #[arg(long, value_name = "MODEL", default_value = "auto")]
+    model: Model,
+    #[command(flatten)]
+    percentiles: Percentiles,
+    /// Add the sojourn from a utilization of 0.1 to 0.95
+    #[arg(long)]
+    plot: bool,
+}
+
+/// What is known of a queue.
+#[derive(Serialize)]
+pub(super) struct Queue {
+    because: String,
+    service: String,
+    mean_service: f64,
+    service_scv: f64,
+    servers: u32,
+    unit: &'static str,
+    rate_unit: &'static str,
+    #[serde(flatten)]
+    predicted: Predicted,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    curve: Option<Curve>,
+}
+
+/// The sojourn over utilization.
+#[derive(Serialize)]
+struct Curve {
+    /// Which percentile the tail is.
+    percentile: Option<f64>,
+    points: Vec<Point>,
+}
+
+pub(super) fn answer(args: &Args) -> Result<Queue, Stop> {
+    let percentiles = args.percentiles.checked()?;
+    let service = Service::of_server("--service", &args.service)?;
+    let rate = args.load.rate(&service, args.servers)?;
+    let station =
+        Station { service: &service, servers: args.servers, arrival_scv: args.arrival_scv };
+    let (model, because) = station.pick(args.model)?;
+    let prediction = station.predict(model, rate).map_err(|error| match error {
+        ModelError::InfiniteMoment(_) => {
+            refused(format_args!("--service {}: {error}", args.service))
+        }
+        _ => refused(error),
+    })?;
+    let curve = args.plot.then(|| curve(&station, model, &percentiles)).transpose()?;
+    Ok(Queue {
+        because,
+        mean_service: service.moments.mean,
+        service_scv: service.moments.scv,
+        servers: args.servers,
+        unit: service.scale.unit(),
+        rate_unit: service.scale.rate_unit(),
+        predicted: Predicted::new(&prediction, service.scale, &percentiles)?,
+        curve,
+        service: service.text,
+    })
+}
+
+fn curve(station: &Station<'_>, model: Model, percentiles: &[f64]) -> Result<Curve, Stop> {
+    let percentile = percentiles.iter().copied().max_by(f64::total_cmp);
+    let point = |&utilization: &f64| {
+        let rate = utilization * f64::from(station.servers) / station.service.moments.mean;
+        let sojourn = station.predict(model, rate)?.sojourn;
+        let tail = percentile.filter(|_| sojourn.law().is_some());
+        let tail = tail.map(|p| sojourn.quantile(p / 100.0)).transpose()?;
+        Ok(Point { utilization, mean: sojourn.mean(), tail })
+    };
+    let points = plot::UTILIZATIONS.iter().map(point).collect::<Result<_, _>>();
+    let points = points.map_err(|error: ModelError| refused(error))?;
+    Ok(Curve { percentile, points })
+}
+
+impl Answer for Queue {
+    fn text(&self) -> String {
+        let Predicted { model, arrival_rate, utilization, .. } = self.predicted;
+        let mut text = format!(
+            "{model}: {}\n\
+             arrival rate {}, service {} (mean {}, SCV {}), utilization {}\n\
+             times in {}\n\n{}",
+            self.because,
+            rate_words(arrival_rate, self.rate_unit),
+            self.service,
+            figure(self.mean_service),
+            figure(self.service_scv),
+            figure(utilization),
+            unit_words(self.unit),
+            self.predicted.text(),
+        );
+        if let Some(Curve { percentile, points }) = &self.curve {
+            text += &plot::bars(points, *percentile);
+        }
+        text
+    }
+}

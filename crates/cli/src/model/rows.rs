@@ -1,0 +1,90 @@
+//! Files of rows: fields between commas or white space, `#` starts a comment, a first row of names is
+//! skipped.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use curtail_dist::MAX_FILE_BYTES;
+
+use super::refused;
+use crate::exit::Stop;
+
+/// What a row says, and where it stands.
+pub(super) struct Row<T> {
+    /// Counted from 1.
+    pub(super) line: usize,
+    pub(super) value: T,
+}
+
+/// Reads the rows of a file, each by `row`, which says what is wrong with one and how to mend it.
+/// `form` is how a row is written.
+pub(super) fn read<T>(
+    path: &Path,
+    form: &str,
+    mut row: impl FnMut(&[&str]) -> Result<T, String>,
+) -> Result<Vec<Row<T>>, Stop> {
+    let text = text(path)?;
+    let mut rows = Vec::new();
+    let mut first = true;
+    for (i, line) in text.lines().enumerate() {
+        let content = line.split('#').next().unwrap_or_default().trim();
+        if content.is_empty() {
+            continue;
+        }
+        let fields = fields(content);
+        let is_first = std::mem::replace(&mut first, false);
+        if is_first && !fields.iter().any(|field| starts_a_number(field)) {
+            continue;
+        }
+        let value = row(&fields).map_err(|why| at(path, i + 1, why))?;
+        rows.push(Row { line: i + 1, value });
+    }
+    if rows.is_empty() {
+        return Err(refused(format_args!("{} is empty; write lines of {form}", path.display())));
+    }
+    Ok(rows)
+}
+
+/// With commas, fields may hold spaces and be empty.
+fn fields(content: &str) -> Vec<&str> {
+    if content.contains(',') {
+        content.split(',').map(str::trim).collect()
+    } else {
+        content.split_whitespace().collect()
+    }
+}
+
+fn starts_a_number(field: &str) -> bool {
+    field.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))
+}
+
+/// Something is wrong in a line of a file.
+pub(super) fn at(path: &Path, line: usize, why: impl std::fmt::Display) -> Stop {
+    refused(format_args!("{}:{line}: {why}", path.display()))
+}
+
+/// A row of another form than it has to have.
+pub(super) fn malformed(fields: &[&str], form: &str) -> String {
+    /// How much of a row is repeated.
+    const SHOWN_CHARS: usize = 40;
+    let shown: String = fields.join(" ").chars().take(SHOWN_CHARS).collect();
+    format!("`{shown}` is not {form}")
+}
+
+/// Reads a text file up to a bound.
+pub(super) fn text(path: &Path) -> Result<String, Stop> {
+    let unreadable = |why: &dyn std::fmt::Display| {
+        refused(format_args!("cannot read {}: {why}; check the path", path.display()))
+    };
+    let file = File::open(path).map_err(|error| unreadable(&error))?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed, to tell a full file from one that goes on.
+    let mut file = file.take(MAX_FILE_BYTES + 1);
+    file.read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let (path, most) = (path.display(), MAX_FILE_BYTES >> 20);
+        return Err(refused(format_args!("{path} has more than {most} MiB; keep fewer lines")));
+    }
+    String::from_utf8(bytes).map_err(|_| unreadable(&"it is not UTF-8 text"))
+}

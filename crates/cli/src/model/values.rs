@@ -1,0 +1,181 @@
+//! Times and rates on the command line and in files, with units or without, and as people read them.
+
+use std::str::FromStr;
+
+use curtail_dist::Time;
+use curtail_kernel::duration::{UNITS, Unit};
+use curtail_sim::UNIT_NS;
+
+use super::refused;
+use crate::exit::Stop;
+
+/// What times are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scale {
+    /// Times have units: they are told in milliseconds, and rates per second.
+    Milliseconds,
+    /// They have none: all is in multiples of a unit that only who asks knows.
+    Multiples,
+}
+
+/// Rates of models are per millisecond, where times have units.
+const MS_PER_S: f64 = 1e3;
+
+impl Scale {
+    pub(super) fn of(have_units: bool) -> Self {
+        if have_units { Self::Milliseconds } else { Self::Multiples }
+    }
+
+    /// The unit of times in JSON, as `curtail sim` names it.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::Multiples => "1",
+        }
+    }
+
+    /// The unit of rates in JSON.
+    pub(super) fn rate_unit(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "1/s",
+            Self::Multiples => "1",
+        }
+    }
+
+    /// A model's rate as it is told.
+    pub(super) fn rate(self, of_model: f64) -> f64 {
+        match self {
+            Self::Milliseconds => of_model * MS_PER_S,
+            Self::Multiples => of_model,
+        }
+    }
+}
+
+/// A rate that is told, in words.
+pub(super) fn rate_words(rate: f64, rate_unit: &str) -> String {
+    let per = rate_unit.strip_prefix('1').unwrap_or_default();
+    format!("{}{per}", figure(rate))
+}
+
+/// A time that is told, in words.
+pub(super) fn time_words(time: f64, unit: &str) -> String {
+    if unit == "1" { figure(time) } else { format!("{} {unit}", figure(time)) }
+}
+
+/// What the times of a table are in.
+pub(super) fn unit_words(unit: &str) -> &'static str {
+    if unit == "1" { "multiples of the unit of time" } else { "milliseconds" }
+}
+
+/// A number with four digits that say something.
+pub(super) fn figure(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !(1e-3..1e7).contains(&size) {
+        return format!("{value:.3e}");
+    }
+    let decimals = (3 - size.log10().floor() as i32).clamp(0, 6) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// A rate as it was written: `0.8` or `100/s`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate {
+    number: f64,
+    per: Option<Unit>,
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, per) = match text.split_once('/') {
+            Some((number, per)) => (number, Some(per.trim())),
+            None => (text, None),
+        };
+        let number: f64 = number.trim().parse().unwrap_or(f64::NAN);
+        if !(number.is_finite() && number > 0.0) {
+            return Err("write a rate above 0, as 0.8 or 100/s".to_owned());
+        }
+        let unit = |name| {
+            Unit::parse(name).ok_or_else(|| format!("write its unit as one of {UNITS}, as 100/s"))
+        };
+        Ok(Self { number, per: per.map(unit).transpose()? })
+    }
+}
+
+impl Rate {
+    pub(super) fn has_unit(self) -> bool {
+        self.per.is_some()
+    }
+
+    /// As models take it. A rate without a unit is per second where times have units, as it is for
+    /// `curtail load`. `flag` is what a message names.
+    pub(super) fn of_model(self, scale: Scale, flag: &str) -> Result<f64, Stop> {
+        let Self { number, per } = self;
+        match (scale, per) {
+            (Scale::Multiples, None) => Ok(number),
+            (Scale::Multiples, Some(unit)) => Err(refused(format_args!(
+                "{flag} {number}/{} has a unit and the times have none; drop it, or write the times \
+                 with units, as 5ms",
+                unit.name()
+            ))),
+            (Scale::Milliseconds, per) => {
+                let per_ns = number / per.unwrap_or(Unit::Second).ns() as f64;
+                Ok(per_ns * UNIT_NS as f64)
+            }
+        }
+    }
+}
+
+/// A utilization: a queue survives what is below 1.
+pub(super) fn utilization(text: &str) -> Result<f64, String> {
+    let read = text.parse().ok().filter(|u: &f64| *u > 0.0 && *u < 1.0);
+    read.ok_or_else(|| {
+        "write a fraction above 0 and below 1, as 0.8; at 1 the queue grows without end".to_owned()
+    })
+}
+
+/// A squared coefficient of variation.
+pub(super) fn scv(text: &str) -> Result<f64, String> {
+    let read = text.parse().ok().filter(|scv: &f64| scv.is_finite() && *scv >= 0.0);
+    read.ok_or_else(|| "write variance/mean², a number of 0 or more, as 0.5".to_owned())
+}
+
+/// A time with a unit or without.
+pub(super) fn time(text: &str) -> Result<Time, String> {
+    text.parse().map_err(|error: curtail_dist::Malformed| error.to_string())
+}
+
+/// Times of one source: all have units, or none has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OneUnit {
+    have_units: Option<bool>,
+}
+
+impl OneUnit {
+    /// A time in milliseconds, or in multiples.
+    pub(super) fn read(&mut self, text: &str) -> Result<f64, String> {
+        let time = time(text).map_err(|mend| format!("`{text}` is not a time: {mend}"))?;
+        self.take(time).map_err(|why| format!("`{text}`: {why}"))
+    }
+
+    pub(super) fn take(&mut self, time: Time) -> Result<f64, &'static str> {
+        let has = time.unit.is_some();
+        if *self.have_units.get_or_insert(has) != has {
+            return Err("some times have units and some have none; give all a unit or none");
+        }
+        Ok(time.ns(UNIT_NS as f64) / UNIT_NS as f64)
+    }
+
+    pub(super) fn scale(self) -> Scale {
+        Scale::of(self.have_units == Some(true))
+    }
+}

@@ -1,0 +1,369 @@
+//! `curtail model` as people and scripts meet it: values that textbooks have, the shape of its
+//! documents, what it says of bad input, and its manual.
+
+mod harness;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use harness::CURTAIL;
+use serde_json::Value;
+
+fn model(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(CURTAIL);
+    command.arg("model").args(line.split_whitespace()).current_dir(folder);
+    command.stdin(Stdio::null()).output().expect("the binary starts")
+}
+
+/// The one document that it prints.
+fn json_in(folder: &Path, line: &str) -> Value {
+    let output = model(folder, &format!("{line} --json"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{line}: {said}");
+    serde_json::from_slice(&output.stdout).expect("JSON alone")
+}
+
+fn json(line: &str) -> Value {
+    json_in(Path::new("."), line)
+}
+
+fn close(actual: &Value, expected: f64) {
+    let actual = actual.as_f64().unwrap_or(f64::NAN);
+    assert!((actual / expected - 1.0).abs() < 1e-9, "{actual} is not {expected}");
+}
+
+/// A folder with files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+#[test]
+fn exponential_service_is_mm1_and_mmk() {
+    let one = json("queue --utilization 0.8");
+    assert_eq!(one["model"], "M/M/1");
+    assert_eq!(one["unit"], "1");
+    close(&one["wait"]["mean"], 4.0);
+    close(&one["sojourn"]["mean"], 5.0);
+    // -E[S]·ln(1-p)/(1-ρ), with its minus sign.
+    close(&one["sojourn"]["p99"], 5.0 * 100_f64.ln());
+    close(&one["sojourn"]["p999"], 5.0 * 1000_f64.ln());
+    close(&one["waiting_probability"], 0.8);
+    close(&one["mean_in_system"], 4.0);
+    assert_eq!(one["sojourn"]["percentiles_basis"], "exact");
+    // Erlang's C for two servers is 2ρ²/(1+ρ), here 1/3; ρ² would be 1/4.
+    let two = json("queue --utilization 0.5 --servers 2");
+    assert_eq!(two["model"], "M/M/k");
+    close(&two["arrival_rate"], 1.0);
+    close(&two["waiting_probability"], 1.0 / 3.0);
+    close(&two["wait"]["mean"], 1.0 / 3.0);
+}
+
+#[test]
+fn services_have_the_model_that_knows_most_of_them() {
+    for (line, model, mean_wait, has_tail) in [
+        ("--service det:1 --utilization 0.5", "M/D/1", 0.5, true),
+        ("--service h2:1:2 --utilization 0.5", "M/H2/1", 2.5, true),
+        ("--service h2:1:1 --utilization 0.5", "M/M/1", 1.0, true),
+        // Pollaczek and Khinchine: ρ/(1-ρ)·(1+c²)/2.
+        ("--service gamma:1:0.5 --utilization 0.8", "M/G/1", 2.5, false),
+        ("--service uniform:0:2 --utilization 0.5", "M/G/1", 2.0 / 3.0, false),
+        ("--service exp:1 --model mg1 --utilization 0.5", "M/G/1", 1.0, false),
+        ("--service exp:1 --model gg1-heavy-traffic --utilization 0.5", "G/G/1", 1.0, false),
+        // Kingman's bound: (cₐ²/ρ + ρ·cₛ²)/(2(1-ρ)).
+        ("--service exp:1 --model gg1-bound --utilization 0.5", "G/G/1", 2.5, false),
+        // Allen and Cunneen: M/M/2 times (cₐ²+cₛ²)/2.
+        ("--service det:1 --servers 2 --utilization 0.5", "G/G/k", 1.0 / 6.0, false),
+        ("--arrival-scv 4 --servers 2 --utilization 0.5", "G/G/k", 2.5 / 3.0, false),
+    ] {
+        let answer = json(&format!("queue {line}"));
+        assert_eq!(answer["model"], model, "{line}");
+        close(&answer["wait"]["mean"], mean_wait);
+        assert_eq!(answer["sojourn"]["p99"].is_f64(), has_tail, "{line}");
+        assert_eq!(answer["sojourn"]["percentiles_basis"].is_string(), has_tail, "{line}");
+    }
+    let bursts = json("queue --arrival-scv 4 --utilization 0.5");
+    assert_eq!(bursts["wait"]["mean_basis"], "approximation (Krämer and Langenbach-Belz)");
+}
+
+#[test]
+fn rates_are_per_second_where_times_have_units() {
+    for rate in ["160", "160/s", "0.16/ms", "9600/min"] {
+        let answer = json(&format!("queue --service exp:5ms --arrival-rate {rate}"));
+        assert_eq!([&answer["unit"], &answer["rate_unit"]], ["ms", "1/s"]);
+        close(&answer["arrival_rate"], 160.0);
+        close(&answer["utilization"], 0.8);
+        close(&answer["sojourn"]["mean"], 25.0);
+    }
+}
+
+#[test]
+fn a_plot_has_the_mean_at_each_utilization() {
+    let answer = json("queue --utilization 0.3 --percentiles 50,99 --plot");
+    let points = answer["curve"]["points"].as_array().expect("points");
+    assert_eq!((points.len(), &answer["curve"]["percentile"]), (11, &99.0.into()));
+    for point in points {
+        let mean = 1.0 / (1.0 - point["utilization"].as_f64().expect("a number"));
+        close(&point["mean"], mean);
+        close(&point["tail"], mean * 100_f64.ln());
+    }
+    assert!(json("queue --utilization 0.3")["curve"].is_null());
+}
+
+#[test]
+fn fan_out_has_the_maximum_of_its_shards() {
+    // All of n exponential times are below t with (1-e^(-t))ⁿ.
+    let plain = json("unloaded --shards 50 --service exp:2ms --copies 1");
+    close(&plain["requests"][0]["p99"], -2.0 * (1.0 - 0.99_f64.powf(0.02)).ln());
+    assert_eq!(plain["unit"], "ms");
+    let hiccups = json("unloaded --shards 50 --jitter bimodal:0.001:15");
+    let p99 = |i: usize| hiccups["requests"][i]["p99"].as_f64().expect("a number");
+    assert!((p99(0) - 16.6).abs() < 0.1 && (p99(1) - 8.5).abs() < 0.1);
+    assert_eq!(hiccups["requests"][1]["copies"], 2);
+
+    let loaded = json("fork-join --shards 10 --utilization 0.5");
+    let harmonic: f64 = (1..=10).map(|i| 1.0 / f64::from(i)).sum();
+    close(&loaded["lower"]["mean"], harmonic);
+    close(&loaded["upper"]["mean"], 2.0 * harmonic);
+    let estimate = loaded["estimate"]["mean"].as_f64().expect("a number");
+    assert!((harmonic..2.0 * harmonic).contains(&estimate));
+    assert!(loaded["estimate"]["p99"].is_null());
+}
+
+#[test]
+fn samples_have_a_distribution_to_paste() {
+    let quantiles = (0..200).map(|i| -5.0 * (1.0 - (f64::from(i) + 0.5) / 200.0).ln());
+    let bare: String = quantiles.map(|x| format!("{x}\n")).collect();
+    let with_units = bare.replace('\n', "ms # measured\n");
+    let constant = "7us\n".repeat(12);
+    let folder = folder(&[("bare", &bare), ("with-units", &with_units), ("constant", &constant)]);
+    let fit = |line: &str| json_in(folder.path(), &format!("fit {line}"));
+    assert_eq!(fit("bare")["best"], "exp:4.99134");
+    let units = fit("with-units --by ks");
+    assert_eq!(
+        [&units["unit"], &units["by"], &units["samples"]],
+        [&"ms".into(), &"ks".into(), &Value::from(200)]
+    );
+    let best = units["best"].as_str().expect("a distribution");
+    let fits = units["fits"].as_array().expect("fits");
+    assert!(fits.windows(2).all(|two| two[0]["ks"].as_f64() <= two[1]["ks"].as_f64()));
+    let answer = json(&format!("queue --service {best} --utilization 0.5"));
+    assert_eq!(answer["unit"], "ms", "what is told can be pasted");
+    assert_eq!(fit("constant")["best"], "det:0.007ms");
+}
+
+#[test]
+fn curves_find_the_load_for_a_latency() {
+    let line = |load: u32| format!("{load}, {}ms\n", 1.0 + 3.0 / (1.0 - f64::from(load) / 500.0));
+    let text: String = [50, 150, 250, 350, 450].into_iter().map(line).collect();
+    let folder = folder(&[("points.csv", &format!("load,latency\n{text}"))]);
+    let curve = json_in(folder.path(), "curve points.csv --slo 11ms");
+    let near = |value: &Value, expected: f64| {
+        let value = value.as_f64().expect("a number");
+        assert!((value / expected - 1.0).abs() < 1e-3, "{value} is not {expected}");
+    };
+    near(&curve["capacity"], 500.0);
+    near(&curve["idle"], 4.0);
+    near(&curve["r_squared"], 1.0);
+    near(&curve["slo"]["highest_load"], 350.0);
+    assert_eq!(curve["slo"]["within_measurements"], true);
+    let never = json_in(folder.path(), "curve points.csv --slo 3ms");
+    assert!(never["slo"]["highest_load"].is_null());
+}
+
+#[test]
+fn splits_go_by_the_square_root_of_the_speed() {
+    let split = json("split --arrival-rate 8 --rates 10,5,1");
+    let share = 7.0 / (10_f64.sqrt() + 5_f64.sqrt());
+    close(&split["servers"][0]["optimal"]["rate"], 10.0 - 10_f64.sqrt() * share);
+    close(&split["servers"][1]["optimal"]["rate"], 5.0 - 5_f64.sqrt() * share);
+    assert_eq!(split["servers"][2]["optimal"]["rate"], 0.0);
+    close(&split["servers"][2]["proportional"]["rate"], 0.5);
+    close(&split["proportional"]["mean_sojourn"], 3.0 / 8.0);
+    let seconds = json("split --arrival-rate 8/s --rates 10/s,5/s,1/s");
+    close(&seconds["proportional"]["mean_sojourn"], 375.0);
+}
+
+#[test]
+fn logs_tell_rates_and_are_compared_with_a_model() {
+    let regular: String = (0..20).map(|i| format!("{}s {}s\n", 2 * i, 2 * i + 1)).collect();
+    let overload: String = (0..20).map(|i| format!("{i} {}\n", 2 * i + 2)).collect();
+    let folder = folder(&[("regular", &regular), ("overload", &overload)]);
+    let log = json_in(folder.path(), "log regular");
+    close(&log["arrival_rate"]["value"], 0.5);
+    close(&log["service_rate"]["value"], 1.0);
+    close(&log["mean_service"]["value"], 1000.0);
+    close(&log["utilization"]["value"], 0.5);
+    close(&log["utilization"]["ci95"][0], 0.5);
+    assert_eq!(log["starts_logged"], false);
+    assert_eq!(log["predicted"]["wait"]["mean"], 0.0);
+    let log = json_in(folder.path(), "log overload");
+    close(&log["utilization"]["value"], 2.0);
+    assert!(log["predicted"].is_null());
+    assert!(log["unpredicted"].as_str().is_some_and(|why| why.contains("without end")));
+    assert_eq!(log["mean_wait"], 9.5);
+}
+
+#[test]
+fn the_bottleneck_is_named_first() {
+    let toml = "[[component]]\nname = \"web\"\nservice = \"2ms\"\nservers = 4\n\
+        [[component]]\nname = \"disk\"\nvisits = 0.2\nservice = \"8ms\"\n";
+    let rows = "name,visits,service,servers\nweb,1,2ms,4\ndisk,0.2,8ms,1\n";
+    let folder = folder(&[("system.toml", toml), ("system.csv", rows)]);
+    let of = |file: &str| json_in(folder.path(), &format!("bottleneck {file} --throughput 1000"));
+    let found = of("system.csv");
+    assert_eq!(found, of("system.toml"));
+    assert_eq!(found["bottleneck"], "disk");
+    close(&found["max_throughput"], 625.0);
+    close(&found["components"][0]["utilization"], 1.6);
+    close(&found["components"][1]["utilization"], 0.5);
+}
+
+/// It is bad input: exit code 2, one error that holds the word, and no result.
+fn refused(folder: &Path, cases: &[(&str, &str)]) {
+    for (line, word) in cases {
+        let output = model(folder, line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains(word), "{line}: {said}");
+        assert!(said.starts_with("error: "), "{line}: {said}");
+        assert_eq!(said.matches("error:").count(), 1, "{line}: {said}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn bad_numbers_are_refused_with_the_mend() {
+    let cases = [
+        ("queue", "--arrival-rate <RATE>|--utilization <U>"),
+        ("queue --utilization 80", "write a fraction above 0 and below 1, as 0.8"),
+        ("queue --utilization 1", "without end"),
+        ("queue --utilization -0.5", "'-0.5' for '--utilization <U>'"),
+        ("queue --utilization NaN", "a fraction"),
+        ("queue --utilization 0.5 --arrival-rate 1", "cannot be used with"),
+        ("queue --arrival-rate 0", "write a rate above 0, as 0.8 or 100/s"),
+        ("queue --arrival-rate -1", "a rate above 0"),
+        ("queue --arrival-rate inf", "a rate above 0"),
+        ("queue --arrival-rate 1e300 --service exp:1e10", "utilization is inf"),
+        ("queue --arrival-rate 1/day", "write its unit as one of"),
+        ("queue --arrival-rate 5/s", "--arrival-rate 5/s has a unit and the times have none"),
+        ("queue --arrival-rate 1.2", "the utilization is 1.2"),
+        ("queue --utilization 0.5 --servers 0", "0 is not in 1..=1000000"),
+        ("queue --utilization 0.5 --servers -1", "'-1' for '--servers <K>'"),
+        ("queue --utilization 0.5 --arrival-scv -1", "a number of 0 or more"),
+        ("queue --utilization 0.5 --arrival-scv inf", "a number of 0 or more"),
+        ("queue --utilization 0.5 --percentiles 100", "--percentiles 100: give numbers above 0"),
+        (
+            "queue --utilization 0.5 --percentiles 50,50",
+            "--percentiles 50: another has the name p50",
+        ),
+        ("queue --utilization 0.5 --service exp:-1", "--service exp:-1: `-1` is out of range"),
+        ("queue --utilization 0.5 --service norm:1", "`norm` is not a distribution"),
+        ("queue --utilization 0.5 --service det:0", "its mean is 0"),
+        ("queue --utilization 0.5 --service pareto:1:1", "its mean is infinite"),
+        ("queue --utilization 0.5 --service pareto:2:1", "--service pareto:2:1: the squared"),
+        ("queue --utilization 0.5 --service file:/nowhere", "/nowhere"),
+        ("queue --utilization 0.5 --model mm2", "[possible values: auto, mm1"),
+        ("queue --utilization 0.5 --model md1", "--model md1 takes a service that is constant"),
+        ("queue --utilization 0.5 --model mg1 --servers 2", "has one server, not 2"),
+        ("queue --utilization 0.5 --model mm1 --arrival-scv 2", "drop --arrival-scv 2"),
+        ("unloaded --shards 0", "'0' for '--shards <N>'"),
+        ("unloaded --shards 5 --copies 1,0", "'0' for '--copies <N,…>'"),
+        ("unloaded --shards 5 --service det:1", "--service det:1 is not exponential"),
+        ("unloaded --shards 5 --jitter exp:1", "bimodal:PROB:VALUE"),
+        ("unloaded --shards 5 --jitter bimodal:0.1:15ms", "give both units or none"),
+        ("fork-join --shards 5 --utilization 0.5 --service h2:1:2", "is not exponential"),
+        ("split --arrival-rate 17 --rates 10,5", "below 1"),
+        ("split --arrival-rate 1 --rates 10,-5", "'-5' for '--rates <RATE,…>'"),
+        ("split --arrival-rate 1/s --rates 10", "give all a unit, as 100/s, or none"),
+    ];
+    refused(Path::new("."), &cases);
+}
+
+#[test]
+fn bad_files_are_refused_with_line_and_mend() {
+    let folder = folder(&[
+        ("word", "1\n2\nfast\n"),
+        ("zero", "# two\n1\n0\n"),
+        ("few", "1ms\n2ms\n"),
+        ("three", "1 2 3\n"),
+        ("negative", "load latency\n-1 2\n1 2\n2 3\n3 4\n4 6\n"),
+        ("mixed", "1 2\n2 3ms\n"),
+        ("flat", "1 2\n2 2\n3 2\n4 2\n"),
+        ("early", &("0 1\n".repeat(10) + "5 4\n")),
+        ("overtaken", &("0 10\n".to_owned() + &"1 2\n".repeat(10))),
+        ("visits", "web,1,2ms,4\ndisk,-1,8ms,1\n"),
+        ("servers", "web,1,2ms,4\ndisk,1,8ms,few\n"),
+        ("idle", "web,0,2ms,4\n"),
+        ("keys.toml", "[[component]]\nname = \"web\"\nservice = 1\nsevers = 2\n"),
+        ("none.toml", ""),
+    ]);
+    let cases = [
+        ("fit /nowhere", "/nowhere"),
+        ("fit /dev/null", "holds no sample"),
+        ("fit word", "word:3: `fast` is not a sample"),
+        ("fit zero", "zero:3: sample 1 is 0"),
+        ("fit few", "few: there are 2 samples; at least 10"),
+        ("curve /nowhere", "cannot read /nowhere"),
+        ("curve /dev/null", "write lines of LOAD LATENCY"),
+        ("curve three", "three:1: `1 2 3` is not LOAD LATENCY"),
+        ("curve negative", "negative:2: point 0 has load -1"),
+        ("curve mixed", "mixed:2: `3ms`: some times have units"),
+        ("curve flat", "flat: latency does not rise"),
+        ("curve flat --slo 5ms", "--slo 5ms: give it a unit if"),
+        ("curve flat --slo -5", "--slo -5: give a time above 0"),
+        ("curve flat --slo fast", "write a decimal number"),
+        ("log few", "few:1: `1ms` is not ARRIVAL END"),
+        ("log three", "three: there are 1 requests; at least 10"),
+        ("log early", "early:11: request 10 ends at 4"),
+        ("log overtaken", "overtaken:2: request 1 ends at 2, before 1 servers"),
+        ("bottleneck visits", "visits:2: disk has visits -1"),
+        ("bottleneck servers", "servers:2: `few` is not a number of servers"),
+        ("bottleneck idle", "idle: no component has work"),
+        ("bottleneck keys.toml", "unknown field `severs`"),
+        ("bottleneck none.toml", "there are no components"),
+    ];
+    refused(folder.path(), &cases);
+}
+
+/// One that no disk holds.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_without_an_end_are_refused() {
+    for verb in ["fit", "curve", "log", "bottleneck"] {
+        let output = model(Path::new("."), &format!("{verb} /dev/zero"));
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("/dev/zero has more than"), "{said}");
+    }
+}
+
+/// Every command in the manual prints what stands below it.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_manual_shows_what_is_printed() {
+    let manual = include_str!("../../../docs/model.md");
+    let folder = folder(&[]);
+    let binary = PathBuf::from(CURTAIL);
+    let binaries = binary.parent().expect("a folder").display();
+    let path = format!("{binaries}:{}", std::env::var("PATH").unwrap_or_default());
+    let blocks = manual.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let examples = blocks.flat_map(|block| block.split("$ ").skip(1));
+    let mut shown = 0;
+    for example in examples {
+        let (command, expected) = example.split_once('\n').expect("a command in a line");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).env("PATH", &path).current_dir(folder.path());
+        let output = shell.stdin(Stdio::null()).output().expect("a shell");
+        let printed = String::from_utf8(output.stdout).expect("text");
+        let lines = |text: &str| -> Vec<String> {
+            text.trim().lines().map(|line| line.trim_end().to_owned()).collect()
+        };
+        assert_eq!(lines(&printed), lines(expected), "{command}");
+        shown += 1;
+    }
+    assert!(shown >= 9, "{shown} examples");
+}
