@@ -11,14 +11,13 @@
 //! The mean rate is the experiment's, whatever the process: a trace is stretched to it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use curtail_dist::{Spec, seed};
-use rand_core::Rng as _;
-use rand_pcg::Pcg64Mcg;
+use curtail_dist::Spec;
 
 use crate::error::Error;
+use crate::trace;
 
 /// An arrival process, but for its rate.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +31,7 @@ pub enum Arrivals {
         /// The rate inside of bursts over the rate outside, at least 1; none where nothing arrives
         /// outside.
         factor: Option<f64>,
-        /// The share of the time that bursts cover, above 0 and below 1.
+        /// The share of the time that bursts cover, from 1e-6 to below 1.
         share: f64,
         /// The mean length of a burst, in ns.
         length_ns: f64,
@@ -47,6 +46,9 @@ pub enum Arrivals {
         gaps: Arc<[f64]>,
     },
 }
+
+/// Rarer bursts would hardly come in the longest run, and between still rarer ones time has no end.
+const SMALLEST_SHARE: f64 = 1e-6;
 
 /// The forms, for help and error texts.
 pub const FORMS: &str =
@@ -68,9 +70,10 @@ impl Arrivals {
                 Self::modulated(Some(factor), share, length, unit_ns).map_err(bad)
             }
             ["on-off", share, length] => Self::modulated(None, share, length, unit_ns).map_err(bad),
-            ["trace", ..] => {
-                let path = Path::new(&text["trace:".len()..]);
-                Ok(Self::Trace { path: path.to_owned(), gaps: read(path)?.into() })
+            // A path may have colons.
+            ["trace", first, ..] if !first.is_empty() => {
+                let path = PathBuf::from(&text["trace:".len()..]);
+                Ok(Self::Trace { gaps: trace::read(&path)?.into(), path })
             }
             _ => Err(bad(format!("use one of {FORMS}"))),
         }
@@ -82,8 +85,8 @@ impl Arrivals {
         length: &str,
         unit_ns: f64,
     ) -> Result<Self, String> {
-        let inside = |s: f64| s > 0.0 && s < 1.0;
-        let share = number(share, "SHARE", inside, "above 0 and below 1")?;
+        let inside = |s: f64| (SMALLEST_SHARE..1.0).contains(&s);
+        let share = number(share, "SHARE", inside, "from 1e-6 to below 1")?;
         let spec: Spec = format!("det:{length}")
             .parse()
             .map_err(|_| format!("LENGTH is {length:?}; write a time, as 50 or 20ms"))?;
@@ -91,7 +94,7 @@ impl Arrivals {
         if length_ns < 1.0 {
             return Err(format!("LENGTH is {length:?}; give it more than zero"));
         }
-        Ok(Self::Modulated { factor, share, length_ns, written: length.to_owned() })
+        Ok(Self::Modulated { factor, share, length_ns, written: length.trim().to_owned() })
     }
 
     /// Whether its lengths were written with units; none where it has none.
@@ -123,123 +126,51 @@ fn number(text: &str, name: &str, fits: impl Fn(f64) -> bool, range: &str) -> Re
     value.ok_or_else(|| format!("{name} is {text:?}; give it a number {range}"))
 }
 
-/// The gaps of a trace, with a mean of 1. The gap before the first arrival, when the trace begins
-/// anew, is the mean of the others.
-fn read(path: &Path) -> Result<Vec<f64>, Error> {
-    let bad = |line: usize, why: String| Error::Trace { path: path.to_owned(), line, why };
-    let text = std::fs::read_to_string(path).map_err(|error| bad(0, error.to_string()))?;
-    let mut times: Vec<f64> = Vec::new();
-    for (at, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
-        let time: f64 =
-            line.parse().ok().filter(|time: &f64| time.is_finite()).ok_or_else(|| {
-                bad(at + 1, format!("{line:?} is no time; write one decimal number per line"))
-            })?;
-        if let Some(before) = times.last().filter(|before| **before > time) {
-            return Err(bad(at + 1, format!("{time} comes after {before}; sort the arrivals")));
-        }
-        times.push(time);
-    }
-    let span = times.last().zip(times.first()).map_or(0.0, |(last, first)| last - first);
-    if times.len() < 2 || span <= 0.0 {
-        return Err(bad(0, "it needs two arrivals or more, at different times".to_owned()));
-    }
-    let mean = span / (times.len() - 1) as f64;
-    let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]) / mean);
-    Ok(std::iter::once(1.0).chain(gaps).collect())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Arrival times of a process at a rate.
-#[derive(Debug)]
-pub(crate) struct Clock {
-    process: Arrivals,
-    rng: Pcg64Mcg,
-    /// The mean gap, in ns.
-    gap_ns: f64,
-    now_ns: f64,
-    /// Of a modulated process: are we in a burst, and when does this end? Of a trace: the next gap.
-    burst: bool,
-    until_ns: f64,
-    at: usize,
-}
-
-impl Clock {
-    /// With `gap_ns` between arrivals on average.
-    pub(crate) fn new(process: &Arrivals, gap_ns: f64, seed: u64) -> Self {
-        let mut rng = seed::rng(seed);
-        // A modulated process is stationary from its start.
-        let burst = matches!(process, Arrivals::Modulated { share, .. } if unit(&mut rng) < *share);
-        let mut clock = Self {
-            process: process.clone(),
-            rng,
-            gap_ns,
-            now_ns: 0.0,
-            burst,
-            until_ns: 0.0,
-            at: 0,
-        };
-        clock.until_ns = clock.stay();
-        clock
+    fn parse(text: &str) -> Result<Arrivals, String> {
+        Arrivals::parse(text, 1e6).map_err(|error| error.to_string())
     }
 
-    /// Fills `times` with the next arrivals, in ns.
-    pub(crate) fn fill(&mut self, times: &mut [u64]) {
-        for time in times {
-            self.now_ns += match self.process {
-                Arrivals::Poisson => self.gap_ns * exponential(&mut self.rng),
-                Arrivals::Deterministic => self.gap_ns,
-                Arrivals::Modulated { factor, share, .. } => self.modulated(factor, share),
-                Arrivals::Trace { ref gaps, .. } => {
-                    let gap = self.gap_ns * gaps[self.at];
-                    self.at = (self.at + 1) % gaps.len();
-                    gap
-                }
-            };
-            *time = self.now_ns as u64;
+    #[test]
+    fn processes_read_back_as_printed() {
+        for text in ["poisson", "deterministic", "mmpp:5:0.1:50", "on-off:0.25:20ms"] {
+            assert_eq!(parse(text).expect(text).to_string(), text);
         }
     }
 
-    /// The gap to the next arrival of a modulated process.
-    fn modulated(&mut self, factor: Option<f64>, share: f64) -> f64 {
-        // Rates inside and outside of bursts, whose mean over time is 1.
-        let (inside, outside) = match factor {
-            Some(factor) => {
-                let outside = 1.0 / (share * factor + 1.0 - share);
-                (factor * outside, outside)
-            }
-            None => (1.0 / share, 0.0),
-        };
-        let mut work = exponential(&mut self.rng);
-        let mut at = self.now_ns;
-        loop {
-            let rate = if self.burst { inside } else { outside } / self.gap_ns;
-            let room = (self.until_ns - at) * rate;
-            if work < room {
-                return at + work / rate - self.now_ns;
-            }
-            work -= room;
-            at = self.until_ns;
-            self.burst = !self.burst;
-            self.until_ns = at + self.stay();
+    #[test]
+    fn wrong_processes_say_what_to_write() {
+        for (bad, mend) in [
+            ("", "use one of poisson"),
+            ("Poisson", "use one of poisson"),
+            ("trace", "use one of poisson"),
+            ("trace:", "use one of poisson"),
+            ("mmpp:5:0.1", "use one of poisson"),
+            ("mmpp:0.5:0.1:50", "FACTOR is \"0.5\"; give it a number"),
+            ("mmpp:inf:0.1:50", "FACTOR is \"inf\"; give it a number"),
+            ("mmpp:5:0:50", "SHARE is \"0\"; give it a number"),
+            ("mmpp:5:1:50", "SHARE is \"1\"; give it a number"),
+            ("on-off:NaN:50", "SHARE is \"NaN\"; give it a number"),
+            ("on-off:1e-300:50", "SHARE is \"1e-300\"; give it a number"),
+            ("on-off:0.5:0", "LENGTH is \"0\"; give it more than zero"),
+            ("on-off:0.5:-3", "LENGTH is \"-3\"; write a time"),
+            ("on-off:0.5:1e300", "1e300"),
+        ] {
+            let said = parse(bad).expect_err(bad);
+            assert!(said.contains("arrivals"), "{bad}: {said}");
+            assert!(said.contains(mend), "{bad}: {said}");
         }
     }
 
-    /// How long the current state lasts.
-    fn stay(&mut self) -> f64 {
-        let Arrivals::Modulated { share, length_ns, .. } = self.process else { return 0.0 };
-        let mean = if self.burst { length_ns } else { length_ns * (1.0 - share) / share };
-        mean * exponential(&mut self.rng)
+    #[test]
+    fn units_are_seen_whatever_follows_them() {
+        let has = |text: &str| parse(text).expect(text).has_units();
+        assert_eq!(has("poisson"), None);
+        assert_eq!(has("on-off:0.5:20"), Some(false));
+        assert_eq!(has("on-off:0.5:20ms"), Some(true));
+        assert_eq!(has("on-off:0.5:20ms "), Some(true), "the space is none of the time");
     }
-}
-
-fn unit(rng: &mut Pcg64Mcg) -> f64 {
-    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// An exponential number with mean 1.
-fn exponential(rng: &mut Pcg64Mcg) -> f64 {
-    rand_distr::Distribution::<f64>::sample(&rand_distr::Exp1, rng)
 }

@@ -61,7 +61,8 @@ impl Calendar {
             }
             let Stretch { until_ns, speed } = self.stretches[index];
             let room = until_ns.saturating_sub(at) as f64 * speed;
-            if left < room || until_ns == u64::MAX {
+            let fits = left <= room && speed > 0.0;
+            if fits || until_ns == u64::MAX {
                 return at.saturating_add((left / speed) as u64);
             }
             left -= room;
@@ -104,6 +105,8 @@ mod tests {
         assert_eq!(calendar.end(0, 120), 170);
         assert_eq!(calendar.end(110, 10), 160);
         assert_eq!(calendar.end(150, 250), 500);
+        assert_eq!(calendar.end(500, 50), 550, "what is done when a pause begins is done");
+        assert_eq!(calendar.end(560, 0), 600, "what has nothing to do waits like all else");
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl Draws {
     pub(crate) fn further(&self, request: u64, copy: u32) -> u64 {
         let Some(jitter) = &self.jitter else { return 0 };
         let own = request.wrapping_mul(COPIES).wrapping_add(u64::from(copy));
-        jitter.sample(&mut seed::rng(self.further.wrapping_add(own))) as u64
+        let drawn = jitter.sample(&mut seed::rng(self.further.wrapping_add(own)));
+        drawn.round_ties_even() as u64
     }
 }

@@ -63,7 +63,7 @@ pub enum Error {
         why: String,
     },
     /// A recorded trace cannot be used.
-    #[error("{}{}: {why}", .path.display(), line_suffix(*.line))]
+    #[error("arrivals: {}{}: {why}", .path.display(), line_suffix(*.line))]
     Trace {
         /// The file.
         path: PathBuf,

@@ -4,9 +4,10 @@ use curtail_dist::{Distribution, seed};
 use curtail_kernel::{Limits, NEVER_NS, Policy, Scheduler, Server, ServerId, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::arrivals::{Arrivals, Clock};
+use crate::arrivals::Arrivals;
 use crate::calendar::{Calendar, Disturbance};
 use crate::candidate::Candidate;
+use crate::clock::Clock;
 use crate::error::Error;
 
 /// What a utilization counts: λ·x̄ over the capacity, which is the slots times the servers' speeds.
@@ -78,6 +79,12 @@ impl Experiment {
     #[must_use]
     pub fn capacity(&self) -> f64 {
         f64::from(self.slots) * self.servers.iter().sum::<f64>()
+    }
+
+    /// The slots of all servers of all shards.
+    #[must_use]
+    pub fn slots_in_all(&self) -> u64 {
+        u64::from(self.shards) * self.servers.len() as u64 * u64::from(self.slots)
     }
 
     /// The utilization with the jitter of one copy per query.

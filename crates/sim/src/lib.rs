@@ -1,11 +1,86 @@
 //! Virtual time: the kernel among simulated servers.
+//!
+//! A *request* asks every shard at once and is answered when the last of them is; what a shard is
+//! asked is a *query*. Each shard is a [`curtail_kernel::Cell`], the very code that the proxy runs,
+//! with servers that are simulated: they have slots, speeds, pauses and failures, and a network
+//! before them. What a simulation says of a policy is so what that policy does.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicBool, AtomicU64};
+//!
+//! use curtail_sim::{Candidate, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
+//!
+//! let parameters = Parameters {
+//!     shards: 10,
+//!     utilization: 0.2,
+//!     service: "exp:5ms".to_owned(),
+//!     jitter: Some("bimodal:0.01:75ms".to_owned()), // one copy in a hundred has a hiccup
+//!     requests: 5_000,
+//!     ..Parameters::default()
+//! };
+//! let experiment = parameters.experiment()?; // everything is checked here
+//! let policies = [Candidate::parse("psq", UNIT_NS)?, Candidate::parse("laedge:cc", UNIT_NS)?];
+//! let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+//! let plan = Plan { threads: 2, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
+//!
+//! let outcomes = compare(&experiment, &policies, &plan)?.expect("nobody stopped it");
+//! let p99 = |at: usize| outcomes[at].request.as_ref()?.percentile(99.0);
+//! assert!(p99(1) < p99(0), "hedging cuts the tail");
+//! # Ok::<(), curtail_sim::Error>(())
+//! ```
+//!
+//! # Service times
+//!
+//! A query has a service time of its own, P, which its copies share, and each copy adds a jitter J
+//! of its own: S = P + J. Hedging can do something about J only. The offered utilization is λ·P̄ over
+//! what the servers can do ([`UtilizationOf`]), so a hedge or a jitter comes on top of it.
+//!
+//! # Common random numbers
+//!
+//! Arrivals, P, the J of each copy, and the pauses and failures of each server come from streams that
+//! are named by the seed, the replication and the shard, and not by the policy. So every policy
+//! meets the same requests, hiccups and pauses, and the difference between two policies is much
+//! surer than either figure: [`Versus`] pairs them by replication. Results depend neither on the
+//! number of threads nor on which policies run beside. What goes over the network is drawn in the
+//! order in which it is sent, which depends on the policy.
+//!
+//! # Confidence
+//!
+//! A percentile is that of all measured requests of all replications. Half the width of its 95 %
+//! interval is Student's, from the percentiles of the replications, which are independent but for
+//! arrivals that are the same in each (a trace, or deterministic ones). A percentile with fewer than
+//! ten samples above it is not told. Histograms keep three digits and tell the upper end of what
+//! they cannot tell apart, at most 0.1 % too much; means are exact.
+//!
+//! # Unstable runs
+//!
+//! Where more work comes than the servers can do, latencies grow for as long as one looks, and no
+//! figure means anything: such an [`Outcome`] has `stable: false` and no latencies. A run counts as
+//! that where a queue overflowed, or where its backlog grew steadily from quarter to quarter of the
+//! measured time and either the servers were full or some of the queries were left over. A policy
+//! is unstable where more than half of its replications are.
+//!
+//! # Cost
+//!
+//! A query costs two events of the kernel and a scan of the servers of its shard. How many queries a
+//! core simulates per second is printed by
+//! `cargo run --release -p curtail-sim --example speed -- psq 50 2 0.3 200000`; they are fewer where
+//! the shards are so many that their state does not fit into the caches. Memory is O(shards · slots + open requests), bounded: what would not end or not fit is refused by
+//! [`Parameters::experiment`], or ends as an unstable run.
+//!
+//! # What it does not do
+//!
+//! Nothing ejects a server here, nothing times out, and the cell learns at once that a server has
+//! failed. While all servers of a shard are down, its queries fail at once.
 #![forbid(unsafe_code)]
 
 pub mod advise;
 mod agenda;
 pub mod arrivals;
+mod bounds;
 mod calendar;
 mod candidate;
+mod clock;
 mod compare;
 mod draws;
 mod error;
@@ -21,6 +96,7 @@ mod stability;
 mod student;
 pub mod sweep;
 mod tally;
+mod trace;
 
 pub use arrivals::Arrivals;
 pub use calendar::Disturbance;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Arrivals;
+use crate::bounds;
 use crate::calendar::Disturbance;
 use crate::error::Error;
 use crate::experiment::{Experiment, UtilizationOf};
@@ -22,7 +23,7 @@ pub struct Parameters {
     pub replicas: u32,
     /// Queries that a replica serves at once, 1 to 1,024.
     pub slots: u32,
-    /// The offered utilization, above 0.
+    /// The offered utilization, above 0 and up to a million.
     pub utilization: f64,
     /// What it is the utilization of.
     pub utilization_of: UtilizationOf,
@@ -32,11 +33,11 @@ pub struct Parameters {
     pub jitter: Option<String>,
     /// The arrival process of requests.
     pub arrivals: String,
-    /// Requests of each replication, warm-up included.
+    /// Requests of each replication, warm-up included, 100 to 10¹².
     pub requests: u64,
     /// The share of them that comes before measuring begins, 0 to 0.9.
     pub warm_up: f64,
-    /// Independent replications, for the confidence intervals.
+    /// Independent replications, for the confidence intervals, 1 to 1,000.
     pub replications: u32,
     /// Decides every draw.
     pub seed: u64,
@@ -101,14 +102,14 @@ impl Parameters {
         }
         let arrivals = Arrivals::parse(&self.arrivals, UNIT_NS as f64)?;
         units.see("arrivals", arrivals.has_units())?;
-        let network = self.network.as_deref().map(|text| units.distribution("network", text));
+        let network = self.network.as_deref().map(|text| {
+            let network = units.distribution("network", text)?;
+            check_finite("network", text, &network).map(|()| network)
+        });
         let slowdown = self.slowdown.as_deref().map(|text| slowdown(text, &mut units));
         let outages = self.outage.as_deref().map(|text| outage(text, &mut units));
-        let cancel = self.cancel_cost.as_deref().map(|text| {
-            let time = units.distribution("cancel-cost", &format!("det:{text}"))?;
-            Ok(time.mean() as u64)
-        });
-        Ok(Experiment {
+        let cancel = self.cancel_cost.as_deref().map(|text| cancel_cost(text, &mut units));
+        let experiment = Experiment {
             shards: self.shards,
             servers: if self.speeds.is_empty() {
                 vec![1.0; self.replicas as usize]
@@ -132,7 +133,9 @@ impl Parameters {
             outages: outages.transpose()?,
             cancel_ns: cancel.transpose()?.unwrap_or(0),
             has_units: units.have.is_some_and(|(_, have)| have),
-        })
+        };
+        bounds::check(&experiment)?;
+        Ok(experiment)
     }
 
     fn check_ranges(&self) -> Result<(), Error> {
@@ -143,10 +146,11 @@ impl Parameters {
         whole("replicas", self.replicas.into(), 1, 1_024)?;
         whole("slots", self.slots.into(), 1, 1_024)?;
         whole("requests", self.requests, 100, 1_000_000_000_000)?;
-        whole("replications", self.replications.into(), 1, 10_000)?;
+        whole("replications", self.replications.into(), 1, 1_000)?;
         whole("queue", self.queue.into(), 1, 10_000_000)?;
         let load = self.utilization;
-        range("utilization", &load, load > 0.0 && load.is_finite(), "a number above 0, as 0.3")?;
+        let usable = load > 0.0 && load <= 1e6;
+        range("utilization", &load, usable, "a number above 0 and up to 1e6, as 0.3")?;
         range("warm-up", &self.warm_up, (0.0..=0.9).contains(&self.warm_up), "0 to 0.9")?;
         let count = self.speeds.len();
         let fits = count == 0 || count == self.replicas as usize;
@@ -220,6 +224,15 @@ fn check_finite(name: &'static str, text: &str, of: &Distribution) -> Result<(),
 
 fn no_mean(name: &'static str, text: &str, of: &Distribution) -> Error {
     Error::NoMean { name, text: text.to_owned(), mean: of.mean() / UNIT_NS as f64 }
+}
+
+/// One time, and no distribution.
+fn cancel_cost(text: &str, units: &mut Units) -> Result<u64, Error> {
+    if text.contains('+') {
+        let allowed = "one time, as 2 or 500us".to_owned();
+        return Err(Error::OutOfRange { name: "cancel-cost", value: text.to_owned(), allowed });
+    }
+    Ok(units.distribution("cancel-cost", &format!("det:{text}"))?.mean() as u64)
 }
 
 fn slowdown(text: &str, units: &mut Units) -> Result<(Disturbance, f64), Error> {

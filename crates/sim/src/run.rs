@@ -17,6 +17,9 @@ const BLOCK: u64 = 1024;
 /// The most requests that may be open.
 const MOST_OPEN: u64 = 1 << 21;
 
+/// The most queries that may be open in all shards together, besides one for every slot.
+const MOST_QUERIES: u64 = 1 << 22;
+
 /// Simulates one replication. `progress` is told how many requests have arrived, and says whether
 /// to go on; none if it does not.
 pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Option<Tally> {
@@ -25,24 +28,35 @@ pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> O
     let mut sink = Sink::new(setup.experiment.shards, (from, to));
     let mut shards: Vec<Shard> =
         (0..setup.experiment.shards).map(|index| Shard::new(setup, index)).collect();
+    let slots = setup.experiment.slots_in_all();
+    let borders = [0, 1, 2, 3, 4].map(|quarter| from + (quarter * (to - from)).div_ceil(4));
+    let most_queries = MOST_QUERIES + slots;
     let mut times = vec![0; BLOCK as usize];
     let mut begun = Moment::default();
     loop {
         let first = sink.requests.next();
-        // A block ends where measuring begins, and where it ends.
-        let border = [from, to].into_iter().find(|&border| first < border).unwrap_or(u64::MAX);
-        let times = &mut times[..BLOCK.min(border - first) as usize];
+        // A block ends where measuring begins, and where each quarter of it ends.
+        let border = borders.into_iter().find(|&border| first < border).unwrap_or(u64::MAX);
+        // After short runs, the shards need not come to the end of a long block.
+        let times = &mut times[..BLOCK.min(border - first).min(to) as usize];
         clock.fill(times);
         sink.requests.arrive(times.len() as u64);
+        let mut open = 0;
         for shard in &mut shards {
             shard.run(times, first, &mut sink);
+            open += shard.open();
+            // Many shards have no memory to go on until each of them overflows.
+            if open > most_queries {
+                sink.tally.overflowed = true;
+                break;
+            }
         }
         let now = times[times.len() - 1];
         let next = first + times.len() as u64;
         if first >= from && first < to {
             let quarter = (first - from) * 4 / (to - from);
             let backlog = &mut sink.tally.backlog[quarter as usize];
-            backlog.0 += shards.iter().map(Shard::open).sum::<u64>();
+            backlog.0 += open;
             backlog.1 += 1;
         }
         let goes_on = sink.collect();
@@ -51,11 +65,11 @@ pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> O
             begun = Moment::of(now, &shards, &sink);
         }
         if next == to || (next < to && sink.tally.overflowed) {
-            let slots = setup.experiment.servers.len() as u64 * u64::from(setup.experiment.slots);
             let ended = Moment::of(now, &shards, &sink);
-            sink.tally.capacity_ns = (ended.now - begun.now) * slots * shards.len() as u64;
+            sink.tally.capacity_ns = u128::from(ended.now - begun.now) * u128::from(slots);
             sink.tally.busy_ns = ended.busy_ns - begun.busy_ns;
-            sink.tally.useful_ns = ended.useful_ns - begun.useful_ns;
+            // In a short time, what was at work when it began may all have been in vain.
+            sink.tally.useful_ns = ended.useful_ns.saturating_sub(begun.useful_ns);
         }
         if !goes_on || sink.tally.overflowed {
             return Some(sink.tally);
@@ -70,13 +84,18 @@ pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> O
 #[derive(Clone, Copy, Debug, Default)]
 struct Moment {
     now: u64,
-    busy_ns: u64,
-    useful_ns: u64,
+    busy_ns: u128,
+    useful_ns: u128,
 }
 
 impl Moment {
     fn of(now: u64, shards: &[Shard], sink: &Sink) -> Self {
-        let busy_ns = shards.iter().map(|shard| shard.busy_ns(now)).sum();
-        Self { now, busy_ns, useful_ns: sink.useful_ns }
+        let (mut busy_ns, mut useful_ns) = (0, sink.useful_ns);
+        for (ended, at_it) in shards.iter().map(|shard| shard.executed(now)) {
+            busy_ns += ended + at_it;
+            // Nobody knows yet which of these will answer.
+            useful_ns += at_it;
+        }
+        Self { now, busy_ns, useful_ns }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Sink {
     pub(crate) requests: Requests,
     pub(crate) tally: Tally,
     /// How long copies executed that brought answers, from the first request on, in ns.
-    pub(crate) useful_ns: u64,
+    pub(crate) useful_ns: u128,
     /// The first request that is measured, and the first one after them.
     measured: (u64, u64),
 }
@@ -43,7 +43,7 @@ impl Sink {
     pub(crate) fn answered(&mut self, answered: Answered) {
         let Answered { request, latency_ns, waited_ns, useful_ns, copies } = answered;
         self.requests.answered(request, latency_ns);
-        self.useful_ns += useful_ns;
+        self.useful_ns += u128::from(useful_ns);
         if self.measures(request) {
             let tally = &mut self.tally;
             tally.queries.saturating_record(latency_ns);

@@ -4,8 +4,9 @@ use hdrhistogram::Histogram;
 
 use crate::shard::Accuracy;
 
-/// The longest latency that a histogram tells apart, in ns (13 days); longer ones count as that.
-const LONGEST_NS: u64 = 1 << 50;
+/// The longest latency that a histogram tells apart, in ns (146 years, as long as a run may last);
+/// longer ones count as that.
+const LONGEST_NS: u64 = 1 << 62;
 
 /// Decimal digits that a histogram keeps.
 const DIGITS: u8 = 3;
@@ -35,11 +36,11 @@ pub(crate) struct Tally {
     /// From arrival to the start of a query's first copy, all together, in ns.
     pub(crate) waited_ns: f64,
     /// Time that servers were busy, in ns.
-    pub(crate) busy_ns: u64,
+    pub(crate) busy_ns: u128,
     /// The part of it that brought answers, in ns.
-    pub(crate) useful_ns: u64,
+    pub(crate) useful_ns: u128,
     /// Time that all slots had together, in ns.
-    pub(crate) capacity_ns: u64,
+    pub(crate) capacity_ns: u128,
     /// Queries that had not ended, summed over moments of each quarter of the measured time, and
     /// how many moments these were.
     pub(crate) backlog: [(u64, u64); 4],

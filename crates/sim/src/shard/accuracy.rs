@@ -8,6 +8,7 @@ use curtail_kernel::{CopyId, Core};
 use serde::Serialize;
 
 use super::World;
+use super::leaves::CopyState;
 use crate::sink::Sink;
 
 /// Right ones among some pre-emptions.
@@ -60,19 +61,17 @@ impl World {
     /// A copy has stopped, and the cell does not know yet: was it stopped to make room, and was it
     /// the right one?
     pub(super) fn judge(&mut self, copy: CopyId, core: &Core, sink: &mut Sink) {
-        let Some(at) = self.preempted.iter().position(|&other| other == copy) else { return };
-        self.preempted.swap_remove(at);
+        let CopyState { id, preempted, .. } = self.leaves.copies[copy.slot as usize];
+        if id != copy || !preempted {
+            return;
+        }
         let Some(query) = core.query_of(copy) else { return };
         if !sink.measures(self.queries[query.index()].request) {
             return;
         }
         let Some(other) = core.copies_of(query).find(|other| other.id != copy) else { return };
-        let end = |id: CopyId| {
-            let state = &self.leaves.copies[id.slot as usize];
-            state.began_ns + state.work_ns
-        };
         let of = |id: CopyId| &self.leaves.copies[id.slot as usize];
-        let right = end(other.id) <= end(copy);
+        let right = of(other.id).ends_ns <= of(copy).ends_ns;
         let accuracy = &mut sink.tally.accuracy;
         accuracy.overall.count(right);
         if of(copy).hiccup || of(other.id).hiccup {

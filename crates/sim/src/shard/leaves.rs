@@ -22,12 +22,18 @@ pub(super) struct CopyState {
     pub(super) work_ns: u64,
     /// When its execution began.
     pub(super) began_ns: u64,
+    /// When it ends if nobody stops it.
+    pub(super) ends_ns: u64,
     /// For how long it executed, once it has ended.
     pub(super) served_ns: u64,
     /// Its jitter is not zero.
     pub(super) hiccup: bool,
     /// It was told to stop while it executed, and is at that.
     pub(super) stopping: bool,
+    /// It was told to stop in order to make room.
+    pub(super) preempted: bool,
+    /// Its server has failed: it is not there, and will not come.
+    pub(super) lost: bool,
 }
 
 /// What comes of telling a copy to stop.
@@ -56,7 +62,7 @@ pub(super) struct Leaves {
     /// By slot of the kernel's.
     pub(super) copies: Vec<CopyState>,
     /// For how long all copies that have ended executed, in ns.
-    busy_ns: u64,
+    busy_ns: u128,
 }
 
 impl Leaves {
@@ -118,11 +124,12 @@ impl Leaves {
         let copy = &mut self.copies[slot as usize];
         copy.began_ns = now;
         let end = match self.calendars.get_mut(copy.server as usize) {
-            None => now + copy.work_ns,
+            None => now.saturating_add(copy.work_ns),
             Some(calendar) => calendar.end(now, copy.work_ns),
         };
         // A copy without an end would leave its place looking idle.
-        self.ends.set(place, end.min(NEVER - 1));
+        copy.ends_ns = end.min(NEVER - 1);
+        self.ends.set(place, copy.ends_ns);
         self.running[place] = slot;
     }
 
@@ -144,7 +151,7 @@ impl Leaves {
     fn account(&mut self, now: u64, slot: u32) {
         let copy = &mut self.copies[slot as usize];
         copy.served_ns = now - copy.began_ns;
-        self.busy_ns += copy.served_ns;
+        self.busy_ns += u128::from(copy.served_ns);
     }
 
     /// A copy is to stop: where it executes, that takes `cost_ns`; where it waits, no time.
@@ -154,8 +161,9 @@ impl Leaves {
             if cost_ns == 0 {
                 return Halt::AtOnce(self.complete(now, place).1);
             }
-            if now + cost_ns < self.ends.due(place) {
-                self.ends.set(place, now + cost_ns);
+            let stopped = now.saturating_add(cost_ns);
+            if stopped < self.ends.due(place) {
+                self.ends.set(place, stopped);
                 self.copies[slot].stopping = true;
             }
             return Halt::Later;
@@ -169,8 +177,11 @@ impl Leaves {
         Halt::AtOnce(None)
     }
 
-    /// A server goes down: what executes and what waits there is gone.
+    /// A server goes down: what executes there, what waits and what is under way to it is gone.
     pub(super) fn clear(&mut self, now: u64, server: usize) {
+        for copy in &mut self.copies {
+            copy.lost |= copy.server as usize == server;
+        }
         self.queues[server].clear();
         for place in server * self.slots..(server + 1) * self.slots {
             if self.ends.due(place) != NEVER {
@@ -180,12 +191,13 @@ impl Leaves {
         }
     }
 
-    /// For how long servers have been busy until `now`, up to which all has happened, in ns.
-    pub(super) fn busy_until(&self, now: u64) -> u64 {
+    /// For how long copies have executed, in ns: those that have ended, and those that are at it at
+    /// `now`, up to which all has happened.
+    pub(super) fn executed(&self, now: u64) -> (u128, u128) {
         let places = 0..self.running.len();
         let executing = places.filter(|&place| self.ends.due(place) != NEVER);
         let began = executing.map(|place| self.copies[self.running[place] as usize].began_ns);
-        self.busy_ns + began.map(|began| now - began).sum::<u64>()
+        (self.busy_ns, began.map(|began| u128::from(now - began)).sum())
     }
 
     /// Where a copy executes.

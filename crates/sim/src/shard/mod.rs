@@ -79,8 +79,6 @@ struct World {
     cancel_ns: u64,
     /// What the cell is to be told next, at this time.
     follow: VecDeque<Event>,
-    /// Copies that were stopped to make room, until their end is looked at.
-    preempted: Vec<CopyId>,
 }
 
 impl Shard {
@@ -99,7 +97,6 @@ impl Shard {
             wants: Wants { forecasts: setup.wants_forecasts(), starts: setup.wants_starts() },
             cancel_ns: setup.experiment.cancel_ns,
             follow: VecDeque::new(),
-            preempted: Vec::new(),
         };
         let cell = setup.cell(stream(b"cell"));
         Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new() }
@@ -172,7 +169,10 @@ impl Shard {
             }
             true if over_network => return self.world.network.send(now, Message::Stopped(copy)),
             false => Event::Finished { copy, outcome: Outcome::Good },
-            true => Event::Stopped { copy },
+            true => {
+                self.world.judge(copy, self.cell.core(), sink);
+                Event::Stopped { copy }
+            }
         };
         self.feed(now, &event, sink);
     }
@@ -185,6 +185,9 @@ impl Shard {
         }
         let Some(message) = self.world.network.mail.take() else { return };
         if let Some(event) = self.world.receive(now, message) {
+            if let Event::Stopped { copy } = event {
+                self.world.judge(copy, self.cell.core(), sink);
+            }
             self.feed(now, &event, sink);
         }
         self.follow_up(sink);
@@ -221,9 +224,10 @@ impl Shard {
         }
     }
 
-    /// For how long its servers have been busy until `now`, up to which all has happened, in ns.
-    pub(crate) fn busy_ns(&self, now: u64) -> u64 {
-        self.world.leaves.busy_until(now)
+    /// For how long copies have executed, in ns: those that have ended, and those that are at it at
+    /// `now`, up to which all has happened.
+    pub(crate) fn executed(&self, now: u64) -> (u128, u128) {
+        self.world.leaves.executed(now)
     }
 }
 
@@ -260,16 +264,20 @@ impl World {
             further => self.draws.further(state.request, further),
         };
         state.copies += 1;
+        let work_ns = state.service_ns.saturating_add(jitter_ns);
         self.leaves.send(CopyState {
             id: copy,
             query: query.0,
             request: state.request,
             server: server.0,
-            work_ns: state.service_ns + jitter_ns,
+            work_ns,
             began_ns: now,
+            ends_ns: now.saturating_add(work_ns),
             served_ns: 0,
             hiccup: jitter_ns > 0,
             stopping: false,
+            preempted: false,
+            lost: false,
         });
         if self.network.takes_time() {
             return self.network.send(now, Message::Deliver(copy));
@@ -333,7 +341,7 @@ impl World {
 
     fn stop(&mut self, now: u64, copy: CopyId, why: StopReason) {
         if why == StopReason::Preemption {
-            self.preempted.push(copy);
+            self.leaves.copies[copy.slot as usize].preempted = true;
         }
         if self.network.takes_time() {
             return self.network.send(now, Message::Stop(copy));
@@ -360,7 +368,10 @@ impl World {
     /// A message arrives; the event that it is for the cell, if it is one.
     fn receive(&mut self, now: u64, message: Message) -> Option<Event> {
         self.now = now;
-        let lives = |copy: CopyId| self.leaves.copies[copy.slot as usize].id == copy;
+        let lives = |copy: CopyId| {
+            let state = &self.leaves.copies[copy.slot as usize];
+            state.id == copy && !state.lost
+        };
         match message {
             Message::Deliver(copy) if lives(copy) => {
                 if self.leaves.admit(now, copy.slot) {

@@ -1,0 +1,189 @@
+//! Arrival times of a process at a rate.
+
+use curtail_dist::seed;
+use rand_core::Rng as _;
+use rand_pcg::Pcg64Mcg;
+
+use crate::arrivals::Arrivals;
+
+/// No arrival comes later, so that ends of copies after it can be told from never.
+const LAST_NS: u64 = 1 << 63;
+
+/// Arrival times of a process at a rate.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    process: Arrivals,
+    rng: Pcg64Mcg,
+    /// The mean gap, in ns.
+    gap_ns: f64,
+    now_ns: f64,
+    /// Of a modulated process: are we in a burst, and when does this end? Of a trace: the next gap.
+    burst: bool,
+    until_ns: f64,
+    at: usize,
+}
+
+impl Clock {
+    /// With `gap_ns` between arrivals on average.
+    pub(crate) fn new(process: &Arrivals, gap_ns: f64, seed: u64) -> Self {
+        let mut rng = seed::rng(seed);
+        // A modulated process is stationary from its start.
+        let burst = matches!(process, Arrivals::Modulated { share, .. } if unit(&mut rng) < *share);
+        let mut clock = Self {
+            process: process.clone(),
+            rng,
+            gap_ns,
+            now_ns: 0.0,
+            burst,
+            until_ns: 0.0,
+            at: 0,
+        };
+        clock.until_ns = clock.stay();
+        clock
+    }
+
+    /// Fills `times` with the next arrivals, in ns.
+    pub(crate) fn fill(&mut self, times: &mut [u64]) {
+        for time in times {
+            self.now_ns += match self.process {
+                Arrivals::Poisson => self.gap_ns * exponential(&mut self.rng),
+                Arrivals::Deterministic => self.gap_ns,
+                Arrivals::Modulated { factor, share, .. } => self.modulated(factor, share),
+                Arrivals::Trace { ref gaps, .. } => {
+                    let gap = self.gap_ns * gaps[self.at];
+                    self.at = (self.at + 1) % gaps.len();
+                    gap
+                }
+            };
+            *time = (self.now_ns as u64).min(LAST_NS);
+        }
+    }
+
+    /// The gap to the next arrival of a modulated process.
+    fn modulated(&mut self, factor: Option<f64>, share: f64) -> f64 {
+        // Rates inside and outside of bursts, whose mean over time is 1.
+        let (inside, outside) = match factor {
+            Some(factor) => {
+                let outside = 1.0 / (share * factor + 1.0 - share);
+                (factor * outside, outside)
+            }
+            None => (1.0 / share, 0.0),
+        };
+        let mut work = exponential(&mut self.rng);
+        let mut at = self.now_ns;
+        loop {
+            let rate = if self.burst { inside } else { outside } / self.gap_ns;
+            let room = (self.until_ns - at) * rate;
+            if work < room {
+                return at + work / rate - self.now_ns;
+            }
+            work -= room;
+            at = self.until_ns;
+            self.burst = !self.burst;
+            self.until_ns = at + self.stay();
+        }
+    }
+
+    /// How long the current state lasts.
+    fn stay(&mut self) -> f64 {
+        let Arrivals::Modulated { share, length_ns, .. } = self.process else { return 0.0 };
+        let mean = if self.burst { length_ns } else { length_ns * (1.0 - share) / share };
+        mean * exponential(&mut self.rng)
+    }
+}
+
+fn unit(rng: &mut Pcg64Mcg) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// An exponential number with mean 1.
+fn exponential(rng: &mut Pcg64Mcg) -> f64 {
+    rand_distr::Distribution::<f64>::sample(&rand_distr::Exp1, rng)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAP_NS: f64 = 1e3;
+
+    /// Arrival times, and their number per window of 100 mean gaps.
+    fn counts(process: &str, windows: usize) -> Vec<f64> {
+        let process = Arrivals::parse(process, 1e6).expect(process);
+        let mut clock = Clock::new(&process, GAP_NS, 7);
+        let mut counts = vec![0.0; windows];
+        let mut times = [0; 64];
+        let mut before = 0;
+        loop {
+            clock.fill(&mut times);
+            for &time in &times {
+                assert!(time >= before, "time goes on");
+                before = time;
+                match counts.get_mut(time as usize / (100 * GAP_NS as usize)) {
+                    Some(count) => *count += 1.0,
+                    None => return counts,
+                }
+            }
+        }
+    }
+
+    fn mean(counts: &[f64]) -> f64 {
+        counts.iter().sum::<f64>() / counts.len() as f64
+    }
+
+    /// The index of dispersion: the variance of counts over their mean, 1 for Poisson.
+    fn dispersion(counts: &[f64]) -> f64 {
+        let mean = mean(counts);
+        counts.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / counts.len() as f64 / mean
+    }
+
+    #[test]
+    fn poisson_arrivals_have_a_dispersion_of_one() {
+        // Standard error of the index √(2/n) = 0.01: six of them, one false alarm in 10⁸ seeds.
+        let counts = counts("poisson", 20_000);
+        assert!((mean(&counts) - 100.0).abs() < 6.0 * 10.0 / 20_000_f64.sqrt());
+        assert!((dispersion(&counts) - 1.0).abs() < 0.06, "{}", dispersion(&counts));
+    }
+
+    #[test]
+    fn deterministic_arrivals_have_none() {
+        let counts = counts("deterministic", 1_000);
+        assert!(counts[1..].iter().all(|&count| count == 100.0), "the first gap comes before all");
+    }
+
+    /// The rate is a in bursts (mean length 1/α) and b outside (mean length 1/β), 1 on average, and
+    /// in bursts for a share p of the time. Its covariance over a lag t is (a−b)²·p·(1−p)·e^−(α+β)t,
+    /// so over long windows the index is 1 + 2·(a−b)²·p·(1−p)/(α+β).
+    fn long_run_dispersion(inside: f64, outside: f64, share: f64, length: f64) -> f64 {
+        let (out, back) = (1.0 / length, share / (1.0 - share) / length);
+        1.0 + 2.0 * (inside - outside).powi(2) * share * (1.0 - share) / (out + back)
+    }
+
+    #[test]
+    fn bursts_keep_the_rate_and_raise_the_dispersion() {
+        // Bursts of one mean gap are short against the windows of 100, so the limit is near: the
+        // exact index is smaller by a share of about 1/(100·(α+β)), below 1 %. The index of n
+        // windows has a standard error of about √(2/n) of itself, and the mean √(index/(100·n)) of
+        // itself: six of each, one false alarm in 10⁸ seeds, and the 1 %.
+        for (process, inside, outside, share) in
+            [("on-off:0.2:1us", 5.0, 0.0, 0.2), ("mmpp:10:0.5:1us", 20.0 / 11.0, 2.0 / 11.0, 0.5)]
+        {
+            let counts = counts(process, 40_000);
+            let index = long_run_dispersion(inside, outside, share, 1.0);
+            assert!(index > 1.5, "{process} is burstier than Poisson");
+            let off = mean(&counts) / 100.0 - 1.0;
+            assert!(off.abs() < 6.0 * (index / 4e6).sqrt(), "{process}: the mean is off by {off}");
+            let seen = dispersion(&counts);
+            assert!((seen / index - 1.0).abs() < 0.053, "{process}: {seen} for {index}");
+        }
+    }
+
+    #[test]
+    fn a_trace_repeats_at_the_rate_of_the_experiment() {
+        let gaps = vec![1.0, 0.5, 1.5].into();
+        let mut clock = Clock::new(&Arrivals::Trace { path: "t".into(), gaps }, GAP_NS, 7);
+        let mut times = [0; 6];
+        clock.fill(&mut times);
+        assert_eq!(times, [1_000, 1_500, 3_000, 4_000, 4_500, 6_000]);
+    }
+}

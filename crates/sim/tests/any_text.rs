@@ -1,0 +1,143 @@
+//! Whatever is written for a parameter, there is an experiment or an error, and an experiment runs.
+
+use curtail_sim::{Arrivals, Candidate, Parameters, Plan, compare};
+use proptest::prelude::*;
+
+/// Text that looks like times, distributions, processes, and disturbances now and then.
+fn text() -> impl Strategy<Value = String> {
+    let names = prop::sample::select(vec![
+        "exp",
+        "det",
+        "lognormal",
+        "gamma",
+        "erlang",
+        "h2",
+        "pareto",
+        "weibull",
+        "bimodal",
+        "uniform",
+        "file",
+        "trace",
+        "mmpp",
+        "on-off",
+        "poisson",
+        "deterministic",
+        "",
+    ]);
+    let numbers = prop_oneof![
+        any::<f64>().prop_map(|number| number.to_string()),
+        (0_u32..100).prop_map(|number| number.to_string()),
+        (0.0..2.0).prop_map(|number: f64| number.to_string()),
+        prop::sample::select(vec!["", "NaN", "inf", "-0", "1e-320", "1e308", "/", "µs", "9e18"])
+            .prop_map(str::to_owned),
+    ];
+    let units = prop::sample::select(vec!["", "", "", "ns", "ms", "h", "parsec"]);
+    let number = (numbers, units).prop_map(|(number, unit)| number + unit);
+    let term = (names, prop::collection::vec(number, 0..4)).prop_map(|(name, numbers)| {
+        std::iter::once(name.to_owned()).chain(numbers).collect::<Vec<_>>().join(":")
+    });
+    let separator = prop::sample::select(vec!["/", "+", "/", ""]);
+    let list = prop::collection::vec((term, separator), 1..4).prop_map(|terms| {
+        let last = terms.len() - 1;
+        let each = terms.into_iter().enumerate();
+        each.map(|(at, (term, separator))| if at < last { term + separator } else { term })
+            .collect()
+    });
+    prop_oneof![8 => list, 1 => any::<String>(), 1 => "\\PC{0,20}"]
+}
+
+/// Text of a right form, with numbers of all sizes.
+fn form() -> impl Strategy<Value = String> {
+    let forms = prop::sample::select(vec![
+        "exp:#",
+        "det:#",
+        "uniform:0:#",
+        "lognormal:#:2",
+        "pareto:1.1:#",
+        "bimodal:0.5:#",
+        "#",
+        "erlang:3:#",
+        "exp:#+bimodal:0.1:#",
+        "mmpp:7:0.1:#",
+        "on-off:0.1:#",
+        "exp:#/exp:#",
+        "det:#/det:#",
+        "exp:#/det:#/0",
+        "det:#/exp:#/0.1",
+        "exp:#/exp:#/7",
+    ]);
+    // Exponents around that of the service, and far from it.
+    let exponents = prop_oneof![-1.0..2.0, -1.0..2.0, -12.0..14.0_f64];
+    (forms, prop::collection::vec(exponents, 2)).prop_map(|(form, exponents)| {
+        let numbers = exponents.iter().map(|exponent| 10_f64.powf(*exponent).to_string());
+        numbers.fold(form.to_owned(), |text, number| text.replacen('#', &number, 1))
+    })
+}
+
+/// Parameters with a text somewhere, and few requests.
+fn parameters() -> impl Strategy<Value = Parameters> {
+    let numbers = (0.01..2.0_f64, 1_u32..4, 1_u32..3, any::<u64>());
+    (prop_oneof![text(), form()], 0..7, numbers).prop_map(
+        |(text, place, (utilization, replicas, slots, seed))| {
+            let few = Parameters {
+                shards: 2,
+                requests: 100,
+                replications: 1,
+                queue: 1_000,
+                utilization,
+                replicas,
+                slots,
+                seed,
+                ..Parameters::default()
+            };
+            match place {
+                0 => Parameters { service: text, ..few },
+                1 => Parameters { jitter: Some(text), ..few },
+                2 => Parameters { arrivals: text, ..few },
+                3 => Parameters { network: Some(text), ..few },
+                4 => Parameters { slowdown: Some(text), ..few },
+                5 => Parameters { outage: Some(text), ..few },
+                _ => Parameters { cancel_cost: Some(text), ..few },
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parameters_make_an_experiment_that_runs_or_an_error(parameters in parameters()) {
+        let experiment = match parameters.experiment() {
+            Ok(experiment) => experiment,
+            Err(error) => {
+                prop_assert!(!error.to_string().is_empty());
+                return Ok(());
+            }
+        };
+        let policies = [Candidate::O1, Candidate::parse("laedge:cc", 1).expect("a policy")];
+        let (progress, stop) = Default::default();
+        let plan = Plan { threads: 1, percentiles: &[50.0], progress: &progress, stop: &stop };
+        let outcomes = compare(&experiment, &policies, &plan).expect("they fit");
+        for outcome in outcomes.expect("nothing stops it") {
+            let counted = outcome.histogram.len() + outcome.requests_failed;
+            prop_assert!(counted == 90 || !outcome.stable, "{} of 90", counted);
+        }
+    }
+
+    #[test]
+    fn arrivals_read_back_as_printed(text in text()) {
+        if let Ok(arrivals) = Arrivals::parse(&text, 1e6) {
+            let printed = arrivals.to_string();
+            prop_assert_eq!(Arrivals::parse(&printed, 1e6).expect("what it printed"), arrivals);
+        }
+    }
+
+    #[test]
+    fn policies_are_read_or_refused(text in "[a-z0-9:+.-]{0,20}") {
+        if let Ok(candidate) = Candidate::parse(&text, 1_000_000) {
+            let printed = candidate.to_string();
+            prop_assert_eq!(Candidate::parse(&printed, 1_000_000).expect("printed"), candidate);
+        }
+    }
+}
