@@ -1,0 +1,112 @@
+//! The advice is right: in five services where hedging pays and five where it does not, as longer
+//! simulations of every policy that could be deployed say.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use curtail_sim::advise::{Advice, Question, WORTH, advise, total};
+use curtail_sim::{Candidate, Error, Experiment, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
+
+/// A service: shards, replicas, utilization, P, J.
+type Service = (u32, u32, f64, &'static str, Option<&'static str>);
+
+fn experiment((shards, replicas, utilization, service, jitter): Service) -> Experiment {
+    let parameters = Parameters {
+        shards,
+        replicas,
+        utilization,
+        service: service.to_owned(),
+        jitter: jitter.map(ToOwned::to_owned),
+        ..Parameters::default()
+    };
+    parameters.experiment().expect("parameters of an experiment")
+}
+
+fn asked(experiment: &Experiment, cancel: bool, threads: usize) -> Result<Advice, Error> {
+    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
+    let question = Question { experiment, cancel, effort: 0.15 };
+    let advice = advise(&question, &plan)?.expect("nothing stops it");
+    let most = total(&question);
+    assert!(progress.load(Ordering::Relaxed) <= most, "more than the {most} that were announced");
+    Ok(advice)
+}
+
+/// What the best of all policies that hedge gains at p99, by a simulation of its own.
+fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
+    let mut names = vec!["psq", "laedge", "naive"];
+    if cancel {
+        names.extend(["laedge:cc", "laedge:cc+pc"]);
+    }
+    let parse = |name: &&str| Candidate::parse(name, UNIT_NS).expect("a policy");
+    let candidates: Vec<Candidate> = names.iter().map(parse).collect();
+    // Another seed, so that it is no repetition.
+    let requests = 1_500_000 / u64::from(experiment.shards);
+    let requests = requests.min(100_000);
+    let longer = Experiment { requests, warm_up: requests / 10, seed: 7, ..experiment.clone() };
+    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let plan = Plan { threads: 2, percentiles: &[99.0], progress: &progress, stop: &stop };
+    let outcomes = compare(&longer, &candidates, &plan).expect("they can run");
+    let p99 =
+        |at: usize| outcomes.as_ref().and_then(|all| all[at].request.as_ref()?.percentile(99.0));
+    let psq = p99(0).expect("psq is stable");
+    (1..names.len()).filter_map(p99).fold(f64::MIN, |best, p99| best.max(1.0 - p99 / psq))
+}
+
+fn check(services: [Service; 5], cancel: bool, pays: bool) {
+    for service in services {
+        let experiment = experiment(service);
+        let gain = brute_force(&experiment, cancel);
+        assert_eq!(
+            gain > WORTH,
+            pays,
+            "the case is not what it is meant to be: {service:?} {gain}"
+        );
+        let advice = asked(&experiment, cancel, 2).expect("it can be answered");
+        assert_eq!(advice.hedge, pays, "{service:?}: {}", advice.because);
+        assert_eq!(advice.policy == "psq", !pays);
+        assert!(advice.confidence > 0.9, "{service:?}: {}", advice.confidence);
+        let (said, bound) = (advice.gain.p99.unwrap_or(-1.0), advice.bound.p99.expect("a bound"));
+        assert!(said <= bound + 0.01, "{service:?}: {said} exceeds {bound}");
+        if pays {
+            assert!((said - gain).abs() < 0.1, "{service:?}: {said} and not {gain}");
+        }
+    }
+}
+
+#[test]
+fn hedging_pays_where_longer_simulations_say_so() {
+    let services = [
+        (5, 2, 0.35, "exp:5ms", Some("bimodal:0.003:75ms")),
+        (50, 2, 0.2, "exp:1", Some("bimodal:0.001:15")),
+        (50, 3, 0.4, "exp:1", Some("bimodal:0.001:30")),
+        (100, 2, 0.3, "lognormal:1:0.5", Some("bimodal:0.0005:20")),
+        (10, 6, 0.5, "gamma:2ms:0.7", Some("bimodal:0.004:30ms")),
+    ];
+    check(services, false, true);
+}
+
+#[test]
+fn it_does_not_where_they_say_that() {
+    let services = [
+        (20, 2, 0.3, "exp:1", None),
+        (50, 2, 0.7, "exp:1", Some("bimodal:0.001:15")),
+        (5, 2, 0.3, "exp:1", Some("bimodal:0.00005:15")),
+        (50, 2, 0.4, "exp:1", Some("exp:0.5")),
+        (5, 2, 0.85, "exp:5ms", Some("bimodal:0.003:75ms")),
+    ];
+    check(services, true, false);
+}
+
+#[test]
+fn the_answer_does_not_depend_on_the_threads() {
+    let service = experiment((5, 2, 0.3, "exp:1", Some("bimodal:0.003:15")));
+    let said = |threads| format!("{:?}", asked(&service, true, threads).expect("an answer").curve);
+    assert_eq!(said(1), said(3));
+}
+
+#[test]
+fn a_load_that_nobody_can_carry_is_refused() {
+    let service = experiment((5, 2, 0.99, "exp:1", Some("bimodal:0.01:15")));
+    let error = asked(&service, false, 1).expect_err("overloaded").to_string();
+    assert!(error.contains("utilization is 0.99; give it less"), "{error}");
+}
