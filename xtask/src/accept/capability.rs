@@ -1,6 +1,7 @@
 //! The lines of each capability.
 
 mod clean;
+mod decide;
 mod demo;
 mod faults;
 mod kernel;
@@ -16,4 +17,11 @@ pub(super) const MAIN: &[Check] = &[
     Check { line: 4, run: kernel::judge },
     Check { line: 5, run: peers::judge },
     Check { line: 6, run: clean::judge },
+];
+
+/// Lines 2, 3 and 6 (a live service beside the simulator, conformance, Python) are not built yet.
+pub(super) const DECIDE: &[Check] = &[
+    Check { line: 1, run: decide::claims },
+    Check { line: 4, run: decide::speed },
+    Check { line: 5, run: decide::advice },
 ];

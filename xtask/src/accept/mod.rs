@@ -18,6 +18,8 @@ use finding::{Finding, Verdict};
 pub(crate) enum Capability {
     /// LÆDGE in front of a real sharded search service, in one command
     Main,
+    /// The simulator, the models and the advisor
+    Decide,
 }
 
 /// One line of what a capability is done by.
@@ -30,6 +32,7 @@ struct Check {
 pub(crate) fn run(root: &Path, capability: Capability, only: &[u32]) -> Result<bool> {
     let checks = match capability {
         Capability::Main => capability::MAIN,
+        Capability::Decide => capability::DECIDE,
     };
     let known: Vec<u32> = checks.iter().map(|check| check.line).collect();
     if let Some(line) = only.iter().find(|line| !known.contains(line)) {
