@@ -73,9 +73,9 @@ pub(super) fn curve(
         let middle = f64::midpoint(from, to);
         let Some(point) = point(question, hedger, middle, plan)? else { return Ok(None) };
         if point.pays() {
-            from = middle
+            from = middle;
         } else {
-            to = middle
+            to = middle;
         }
         points.push(point);
     }

@@ -1,6 +1,9 @@
 //! `cargo xtask eval papers NAME`: what documents 000 and 001 publish, beside what we simulate.
 
 pub(crate) mod claims;
+mod curves;
+mod figures;
+mod surface;
 mod table;
 
 use std::path::Path;
@@ -13,8 +16,38 @@ pub(crate) use table::{Row, Verdict};
 /// What to redraw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
-    /// What the texts say about figures 4.1 to 5.3 (000) and 2 to 7 (001), in numbers
+    /// What the texts say about the running example, in numbers
     Claims,
+    /// 001 Fig. 2a (000 Fig. 4.1a): balances and naive hedge
+    #[value(name = "paper-2a")]
+    Balances,
+    /// 001 Fig. 2b (000 Fig. 4.1b): the same without hiccups
+    #[value(name = "paper-2b")]
+    WithoutHiccups,
+    /// 001 Fig. 4 (000 Fig. 4.5): Idealized Hedge
+    #[value(name = "paper-4")]
+    Idealized,
+    /// 001 Fig. 7a (000 Fig. 5.2, 5.3, 5.4a): LÆDGE
+    #[value(name = "paper-7a")]
+    Laedge,
+    /// 001 Fig. 7b (000 Fig. 5.4b): LÆDGE with three replicas
+    #[value(name = "paper-7b")]
+    LaedgeThree,
+    /// 001 Fig. 7c (000 Fig. 5.4c): LÆDGE with six
+    #[value(name = "paper-7c")]
+    LaedgeSix,
+    /// 000 Fig. 4.2: balances and naive hedge with more replicas
+    #[value(name = "thesis-4.2")]
+    MoreReplicas,
+    /// 000 Fig. 4.4: Idealized Hedge with more replicas
+    #[value(name = "thesis-4.4")]
+    IdealizedMore,
+    /// 000 Fig. 4.6: delays
+    #[value(name = "thesis-4.6")]
+    Delays,
+    /// 000 Table 5.1 and the heat maps of Fig. 4.7 and 5.5 to 5.7: an hour
+    #[value(name = "table-5.1")]
+    Surface,
 }
 
 /// How to evaluate.
@@ -33,6 +66,12 @@ pub(crate) struct Args {
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     let rows = match args.name {
         Name::Claims => claims::judge(root, args.smoke)?,
+        Name::Surface => surface::judge(root, args.smoke)?,
+        figure => {
+            let value = figure.to_possible_value();
+            let name = value.as_ref().map_or("", clap::builder::PossibleValue::get_name);
+            figures::draw(root, name, args.smoke)?
+        }
     };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&table::json(&rows))?);

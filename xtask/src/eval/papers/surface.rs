@@ -1,0 +1,95 @@
+//! Table 5.1 of document 000 (Table 2 of 001): the share of each heat map on which p99 is more than
+//! 20, 30, 40 % below that of per-shard queuing.
+//!
+//! The sources do not say over which grid they count. Ours is linear in the load from 0.05 to 0.95
+//! and logarithmic in the probability from 10⁻⁵ to 10⁻¹. How much that matters is shown by the same
+//! counts over every second load, and over every second probability.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::Row;
+use super::curves::{Point, read, sweep};
+
+/// By how many points of a percentage ours may differ, for the grid is a choice.
+const TOLERANCE: f64 = 6.0;
+
+const POLICIES: [&str; 4] = ["idealized", "laedge", "laedge:cc", "laedge:cc+pc"];
+const REDUCTIONS: [f64; 3] = [0.2, 0.3, 0.4];
+
+/// Length of a hiccup, shards, requests of a replication, and the published percentages: by policy,
+/// by reduction.
+type Map = (u32, u32, u32, [[f64; 3]; 4]);
+
+const MAPS: [Map; 6] = [
+    (15, 5, 60_000, [[26.3, 19.6, 15.6], [9.8, 8.3, 6.4], [13.6, 11.8, 9.6], [14.4, 11.6, 10.1]]),
+    (15, 50, 20_000, [[29.9, 21.5, 15.4], [13.4, 9.8, 3.8], [16.8, 12.2, 5.2], [15.9, 12.3, 9.2]]),
+    (15, 500, 5_000, [[31.9, 17.9, 4.4], [12.6, 4.2, 0.2], [14.8, 5.2, 0.2], [15.5, 8.0, 0.9]]),
+    (30, 5, 60_000, [[36.9, 28.1, 22.3], [9.6, 7.6, 6.2], [18.9, 13.4, 11.8], [21.8, 15.6, 12.6]]),
+    (
+        30,
+        50,
+        20_000,
+        [[40.5, 29.7, 22.5], [15.2, 12.6, 11.1], [22.6, 17.4, 15.5], [23.3, 18.2, 14.5]],
+    ),
+    (
+        30,
+        500,
+        5_000,
+        [[43.1, 33.4, 26.7], [20.9, 19.0, 16.7], [27.2, 22.2, 20.5], [25.1, 21.2, 17.9]],
+    ),
+];
+
+/// Draws the maps, and counts.
+pub(super) fn judge(root: &Path, smoke: bool) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (duration, shards, requests, published) in MAPS {
+        let name = format!("heat-{duration}-{shards}");
+        let (shards_flag, requests_flag) = (shards.to_string(), requests.to_string());
+        let duration_flag = format!("duration={duration}");
+        let mut flags = vec!["--shards", &shards_flag, "--grid", &duration_flag];
+        if smoke {
+            flags.extend(["--grid", "p=1e-5..1e-1:9:log"]);
+        } else {
+            flags.extend(["--requests", &requests_flag]);
+        }
+        let points = read(&sweep(root, "heat.toml", &name, smoke, &flags)?)?;
+        for (policy, published) in POLICIES.iter().zip(published) {
+            for (&reduction, published) in REDUCTIONS.iter().zip(published) {
+                let claim = format!(
+                    "{duration}, {shards} × 2, {policy}, > {:.0} %: percent of the map",
+                    reduction * 100.0
+                );
+                rows.push(cell(&claim, published, &points, policy, reduction));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn cell(claim: &str, published: f64, points: &[Point], policy: &str, reduction: f64) -> Row {
+    let all = share(points, policy, reduction);
+    let [loads, probabilities] =
+        ["utilization", "p"].map(|key| share(&every_second(points, key), policy, reduction));
+    let mut row = Row::close(claim, published, all, TOLERANCE);
+    row.ours = format!("{all:.1} ({loads:.1}, {probabilities:.1} on coarser grids)");
+    row
+}
+
+/// The percentage of points at which a policy is so much better than per-shard queuing.
+fn share(points: &[Point], policy: &str, reduction: f64) -> f64 {
+    let better = |point: &&Point| point.reduction(policy, "psq").is_some_and(|by| by > reduction);
+    100.0 * points.iter().filter(better).count() as f64 / points.len() as f64
+}
+
+/// The points with every second value of a key of the grid.
+fn every_second(points: &[Point], key: &str) -> Vec<Point> {
+    let mut values: Vec<f64> =
+        points.iter().filter_map(|point| point.at.get(key).copied()).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let kept: Vec<f64> = values.into_iter().step_by(2).collect();
+    let stays = |point: &&Point| point.at.get(key).is_some_and(|value| kept.contains(value));
+    points.iter().filter(stays).cloned().collect()
+}
