@@ -23,11 +23,23 @@ const MOST_QUERIES: u64 = 1 << 22;
 /// Simulates one replication. `progress` is told how many requests have arrived, and says whether
 /// to go on; none if it does not.
 pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Option<Tally> {
+    drive(setup, &mut shards(setup), progress)
+}
+
+/// The shards of a run.
+pub(crate) fn shards(setup: &Setup<'_>) -> Vec<Shard> {
+    (0..setup.experiment.shards).map(|index| Shard::new(setup, index)).collect()
+}
+
+/// Simulates one replication with these shards, as [`run`] does.
+pub(crate) fn drive(
+    setup: &Setup<'_>,
+    shards: &mut [Shard],
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Option<Tally> {
     let (from, to) = setup.experiment.measured();
     let mut clock = setup.clock();
     let mut sink = Sink::new(setup.experiment.shards, (from, to));
-    let mut shards: Vec<Shard> =
-        (0..setup.experiment.shards).map(|index| Shard::new(setup, index)).collect();
     let slots = setup.experiment.slots_in_all();
     let borders = [0, 1, 2, 3, 4].map(|quarter| from + (quarter * (to - from)).div_ceil(4));
     let most_queries = MOST_QUERIES + slots;
@@ -42,7 +54,7 @@ pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> O
         clock.fill(times);
         sink.requests.arrive(times.len() as u64);
         let mut open = 0;
-        for shard in &mut shards {
+        for shard in &mut *shards {
             shard.run(times, first, &mut sink);
             open += shard.open();
             // Many shards have no memory to go on until each of them overflows.
@@ -62,10 +74,10 @@ pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> O
         let goes_on = sink.collect();
         sink.tally.overflowed |= sink.requests.open() > MOST_OPEN;
         if next == from {
-            begun = Moment::of(now, &shards, &sink);
+            begun = Moment::of(now, shards, &sink);
         }
         if next == to || (next < to && sink.tally.overflowed) {
-            let ended = Moment::of(now, &shards, &sink);
+            let ended = Moment::of(now, shards, &sink);
             sink.tally.capacity_ns = u128::from(ended.now - begun.now) * u128::from(slots);
             sink.tally.busy_ns = ended.busy_ns - begun.busy_ns;
             // In a short time, what was at work when it began may all have been in vain.
