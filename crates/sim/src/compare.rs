@@ -10,6 +10,7 @@ use crate::outcome::{About, Outcome};
 use crate::parallel;
 use crate::run::run;
 use crate::tally::Tally;
+use crate::train;
 
 /// The percentiles that are told where no others are asked for.
 pub const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
@@ -21,7 +22,8 @@ pub struct Plan<'a> {
     pub threads: usize,
     /// Percentiles to tell, above 0 and below 100.
     pub percentiles: &'a [f64],
-    /// Counts the requests of all runs as they come; [`total`] of them are to come.
+    /// Counts the requests of all runs as they come; [`total`] of them are to come, and
+    /// [`crate::training_total`] for what has to be trained.
     pub progress: &'a AtomicU64,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
@@ -42,23 +44,28 @@ pub fn compare(
     candidates: &[Candidate],
     plan: &Plan<'_>,
 ) -> Result<Option<Vec<Outcome>>, Error> {
-    for &candidate in candidates {
+    for candidate in candidates {
+        let candidate = train::form(*candidate);
         Setup { experiment, candidate, replication: 0 }.build(0)?;
     }
+    let Some(trained) = train::all(experiment, candidates, plan) else { return Ok(None) };
     let replications = experiment.replications as usize;
     let done = parallel::each(candidates.len() * replications, plan.threads, |job| {
-        let candidate = candidates[job / replications];
+        let index = job / replications;
+        let of = |trained: train::Trained| Candidate::Policy(trained.policy);
+        let candidate = trained[index].map_or(candidates[index], of);
         let replication = (job % replications) as u32;
         timed(&Setup { experiment, candidate, replication }, plan)
     });
     let Some(done) = done else { return Ok(None) };
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(candidates.len());
-    for (candidate, runs) in candidates.iter().zip(done.chunks(replications)) {
+    let all = candidates.iter().zip(&trained).zip(done.chunks(replications));
+    for ((candidate, trained), runs) in all {
         let tallies: Vec<Tally> = runs.iter().map(|(tally, _)| tally.clone()).collect();
         let about = About {
             experiment,
             policy: candidate.to_string(),
-            trained: None,
+            trained: *trained,
             percentiles: plan.percentiles,
             elapsed_s: runs.iter().map(|(_, seconds)| seconds).sum(),
         };

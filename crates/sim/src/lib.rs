@@ -97,6 +97,7 @@ mod student;
 pub mod sweep;
 mod tally;
 mod trace;
+mod train;
 
 pub use arrivals::Arrivals;
 pub use calendar::Disturbance;
@@ -107,3 +108,4 @@ pub use experiment::{Experiment, UtilizationOf};
 pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, name};
 pub use parameters::{Parameters, UNIT_NS};
 pub use shard::{Accuracy, Share};
+pub use train::{Trained, Training, train, training_total};

@@ -12,6 +12,7 @@ use crate::shard::Accuracy;
 use crate::stability;
 use crate::student;
 use crate::tally::Tally;
+use crate::train::Trained;
 
 /// The fewest samples that must lie above a percentile for it to be told.
 const SAMPLES_ABOVE: f64 = 10.0;
@@ -124,6 +125,9 @@ pub struct Outcome {
     /// What it was made of where that was not given: the trained form of a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trained: Option<String>,
+    /// The share of queries that may get a second copy, where the policy was trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<f64>,
     /// Of its servers.
     pub utilization: Utilization,
     /// Does it reach a steady state?
@@ -169,7 +173,7 @@ pub struct Outcome {
 pub(crate) struct About<'a> {
     pub(crate) experiment: &'a crate::Experiment,
     pub(crate) policy: String,
-    pub(crate) trained: Option<String>,
+    pub(crate) trained: Option<Trained>,
     pub(crate) percentiles: &'a [f64],
     pub(crate) elapsed_s: f64,
 }
@@ -193,7 +197,8 @@ impl Outcome {
         });
         Self {
             policy,
-            trained,
+            trained: trained.map(|trained| trained.policy.to_string()),
+            budget: trained.map(|trained| trained.budget),
             utilization: Utilization {
                 offered: experiment.utilization,
                 with_jitter: experiment.utilization_with_jitter(),

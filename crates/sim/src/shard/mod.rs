@@ -26,6 +26,7 @@ use crate::agenda::NEVER;
 use crate::draws::{Drawn, Draws};
 use crate::experiment::{Experiment, Setup};
 use crate::sink::{Answered, Sink};
+use crate::train::Log;
 
 /// A query that has not ended.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,8 @@ pub(crate) struct Shard {
     wake_ns: u64,
     /// What is drawn for the block.
     drawn: Vec<Drawn>,
+    /// Response times, where a policy is trained; it has to be timed.
+    pub(crate) log: Option<Log>,
 }
 
 /// All of a shard but its cell.
@@ -99,7 +102,7 @@ impl Shard {
             follow: VecDeque::new(),
         };
         let cell = setup.cell(stream(b"cell"));
-        Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new() }
+        Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new(), log: None }
     }
 
     /// Queries that have not ended.
@@ -205,6 +208,35 @@ impl Shard {
         }
         if self.timed {
             self.wake_ns = self.cell.next_deadline().0;
+            // Inside of this branch, so that other policies do not pay for it.
+            if self.log.is_some() {
+                self.record(now, event, sink);
+            }
+        }
+    }
+
+    /// Logs what an event tells of response times.
+    #[inline(never)]
+    fn record(&mut self, now: u64, event: &Event, sink: &Sink) {
+        let Some(log) = &mut self.log else { return };
+        match *event {
+            Event::Arrive(Arrive { query, .. }) => {
+                let Query { request, copies, .. } = self.world.queries[query.index()];
+                // None was sent where no server is up; then the delay does not count from here.
+                if copies > 0
+                    && sink.measures(request)
+                    && let Some(first) = self.cell.core().copies_of(query).next()
+                {
+                    log.arrived(now, request, first.id);
+                }
+            }
+            Event::Finished { copy, .. } => {
+                let CopyState { id, request, .. } = self.world.leaves.copies[copy.slot as usize];
+                if id == copy {
+                    log.finished(now, request, copy);
+                }
+            }
+            _ => {}
         }
     }
 

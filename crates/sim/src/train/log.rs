@@ -1,0 +1,109 @@
+//! A log of response times, as training needs them: of the first copy of a query, and of the second
+//! where there was one.
+//!
+//! Source: Kaler, He, Elnikety, "Optimal Reissue Policies for Reducing Tail Latency" (SPAA 2017), by
+//! way of documents 000 §4.6 and 001 §3.3, which sample 60 % of the queries. Cost: O(log samples) per
+//! copy, and a record per sample; nothing where nobody trains.
+//!
+//! X runs from a query's arrival to the end of its first copy, though the second may have won: losers
+//! run to their end, so it is known all the same. Y runs from the moment when the second copy was
+//! sent, the delay after the arrival. Both are what the cell sees, so a network is in them.
+//! Deviation: a query whose first copy has not ended when the run ends, or was lost with its server,
+//! is left out.
+
+use curtail_dist::seed;
+use curtail_kernel::CopyId;
+use rand_core::Rng as _;
+use rand_pcg::Pcg64Mcg;
+
+use crate::agenda::NEVER;
+
+/// The share of queries that is sampled.
+pub(super) const RATE: f64 = 0.6;
+
+/// Response times of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// X, of the first copy.
+    pub(crate) first_ns: u64,
+    /// Y, of the second copy, where there was one.
+    pub(crate) second_ns: Option<u64>,
+}
+
+/// A sampled query.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    request: u64,
+    arrived_ns: u64,
+    first: CopyId,
+    /// When the copies ended.
+    ended_ns: [u64; 2],
+}
+
+/// The log of one shard.
+#[derive(Debug)]
+pub(crate) struct Log {
+    rng: Pcg64Mcg,
+    /// From a query's arrival to its second copy.
+    delay_ns: u64,
+    /// In the order of arrival.
+    records: Vec<Record>,
+}
+
+impl Log {
+    /// A log of a policy with this delay.
+    pub(crate) fn new(seed: u64, delay_ns: u64) -> Self {
+        Self { rng: seed::rng(seed), delay_ns, records: Vec::new() }
+    }
+
+    /// A query has arrived, and its first copy was sent.
+    pub(crate) fn arrived(&mut self, now: u64, request: u64, first: CopyId) {
+        if (self.rng.next_u64() as f64) < RATE * u64::MAX as f64 {
+            let ended_ns = [NEVER; 2];
+            self.records.push(Record { request, arrived_ns: now, first, ended_ns });
+        }
+    }
+
+    /// A copy of a query has ended.
+    pub(crate) fn finished(&mut self, now: u64, request: u64, copy: CopyId) {
+        let found = self.records.binary_search_by_key(&request, |record| record.request);
+        if let Ok(at) = found {
+            let record = &mut self.records[at];
+            record.ended_ns[usize::from(record.first != copy)] = now;
+        }
+    }
+
+    /// What is known of the sampled queries.
+    pub(crate) fn samples(self) -> impl Iterator<Item = Sample> {
+        let delay_ns = self.delay_ns;
+        let known = self.records.into_iter().filter(|record| record.ended_ns[0] != NEVER);
+        known.map(move |Record { arrived_ns, ended_ns: [first, second], .. }| Sample {
+            first_ns: first - arrived_ns,
+            second_ns: (second != NEVER).then(|| second.saturating_sub(arrived_ns + delay_ns)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_both_copies_each_from_when_it_was_sent() {
+        let copy = |serial| CopyId { serial, slot: serial as u32 };
+        let mut log = Log::new(1, 5);
+        for request in 0..1_000 {
+            log.arrived(10 * request, request, copy(2 * request));
+        }
+        for request in 0..1_000 {
+            log.finished(10 * request + 9, request, copy(2 * request + 1));
+            if request != 500 {
+                log.finished(10 * request + 20, request, copy(2 * request));
+            }
+        }
+        let samples: Vec<Sample> = log.samples().collect();
+        assert!((550..650).contains(&samples.len()), "{}", samples.len());
+        let all = Sample { first_ns: 20, second_ns: Some(4) };
+        assert!(samples.iter().all(|&sample| sample == all));
+    }
+}

@@ -1,0 +1,232 @@
+//! The delay and the probability of a second copy that make a percentile of response times least,
+//! on a log, within a budget of second copies.
+//!
+//! Source: Kaler, He, Elnikety (SPAA 2017), the best SingleR policy with correlated copies: for a
+//! delay d the budget B allows the probability q = min(1, B / Pr(X > d)), and the percentile is the
+//! least t with Pr(X ≤ t) + q·Pr(X > t, Y ≤ t − d) ≥ k. A query's copies share its own service time,
+//! so the joint samples count: with independent ones a slow query would look as curable as a hiccup.
+//!
+//! Settled: only queries that had a second copy are samples of Y, and these are few; each of the
+//! others borrows the Y of the one that is nearest in X. With that, all counts are over whole
+//! queries, so the share is a distribution function of t, and t is found by halving. Between two
+//! response times nothing changes but t − d, so only they and 0 are delays to try.
+//!
+//! Deviation: the source slides d and t past each other over all samples; here the delays tried thin
+//! out in the bulk, where Pr(X > d) hardly differs from one to the next (by at most 1/[`FINENESS`]).
+//! Up to twice as many samples are tried each, which is exact. Cost: O(n log n), and per delay tried
+//! O(samples above t).
+
+use super::log::Sample;
+
+/// The delays tried, per e-fold of the share of queries that they leave.
+const FINENESS: usize = 64;
+
+/// Rounding must not cost a sample.
+const ROUNDING: f64 = 1e-9;
+
+/// The parameters of a policy, and what they promise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Optimum {
+    pub(super) delay_ns: u64,
+    /// The percentile, if the policy changed no response time of a copy.
+    pub(super) percentile_ns: u64,
+}
+
+/// Response times of queries, both of each, in the order of the first.
+#[derive(Debug)]
+pub(super) struct Joint {
+    first_ns: Vec<u64>,
+    second_ns: Vec<u64>,
+}
+
+impl Joint {
+    pub(super) fn new(mut samples: Vec<Sample>) -> Self {
+        samples.sort_unstable_by_key(|sample| (sample.first_ns, sample.second_ns));
+        let first_ns: Vec<u64> = samples.iter().map(|sample| sample.first_ns).collect();
+        let pairs: Vec<(u64, u64)> = samples
+            .iter()
+            .filter_map(|sample| sample.second_ns.map(|second| (sample.first_ns, second)))
+            .collect();
+        let mut next = 0;
+        let second_of = |sample: &Sample| {
+            if let Some(known) = sample.second_ns {
+                return known;
+            }
+            let x = sample.first_ns;
+            while pairs.get(next).is_some_and(|pair| pair.0 < x) {
+                next += 1;
+            }
+            let before = next.checked_sub(1).map(|at| pairs[at]);
+            let after = pairs.get(next).copied();
+            let nearest = before.into_iter().chain(after).min_by_key(|pair| pair.0.abs_diff(x));
+            // Where nothing is known, nothing is promised.
+            nearest.map_or(u64::MAX, |pair| pair.1)
+        };
+        let second_ns = samples.iter().map(second_of).collect();
+        Self { first_ns, second_ns }
+    }
+
+    fn count(&self) -> usize {
+        self.first_ns.len()
+    }
+
+    /// Queries whose first copy takes longer.
+    fn above(&self, ns: u64) -> usize {
+        self.count() - self.first_ns.partition_point(|&first| first <= ns)
+    }
+
+    /// The probability that the budget allows after a delay.
+    pub(super) fn probability(&self, delay_ns: u64, budget: f64) -> f64 {
+        let share = self.above(delay_ns) as f64 / self.count().max(1) as f64;
+        if budget < share { budget / share } else { 1.0 }
+    }
+
+    /// Are at least `k` of the queries answered after `ns`?
+    fn reaches(&self, ns: u64, (delay_ns, probability): (u64, f64), k: f64) -> bool {
+        let done = self.count() - self.above(ns);
+        let needed = k * self.count() as f64 - done as f64 - ROUNDING;
+        // Most are settled without a look at the second copies.
+        if needed <= 0.0 || ns < delay_ns {
+            return needed <= 0.0;
+        }
+        if needed > probability * (self.count() - done) as f64 {
+            return false;
+        }
+        let late = &self.second_ns[done..];
+        let cured = late.iter().filter(|&&second| second <= ns - delay_ns).count();
+        needed <= probability * cured as f64
+    }
+
+    /// The best delay with this budget for the share `k` of queries; none where no second copy helps.
+    pub(super) fn optimum(&self, k: f64, budget: f64) -> Option<Optimum> {
+        let mut best = Optimum { delay_ns: 0, percentile_ns: *self.first_ns.last()? };
+        let alone = self.least((0, 0.0), k, best.percentile_ns);
+        best.percentile_ns = alone;
+        // From the longest on, so that of equals the one with fewest copies is kept.
+        for delay_ns in self.delays() {
+            let policy = (delay_ns, self.probability(delay_ns, budget));
+            if best.percentile_ns > 0 && self.reaches(best.percentile_ns - 1, policy, k) {
+                let percentile_ns = self.least(policy, k, best.percentile_ns - 1);
+                best = Optimum { delay_ns, percentile_ns };
+            }
+        }
+        (best.percentile_ns < alone).then_some(best)
+    }
+
+    /// The least time after which `k` of the queries are answered, where they are at `most`.
+    fn least(&self, policy: (u64, f64), k: f64, most: u64) -> u64 {
+        let (mut from, mut to) = (0, most);
+        while from < to {
+            let middle = u64::midpoint(from, to);
+            if self.reaches(middle, policy, k) {
+                to = middle;
+            } else {
+                from = middle + 1;
+            }
+        }
+        to
+    }
+
+    /// The delays to try, the longest first.
+    fn delays(&self) -> impl Iterator<Item = u64> + '_ {
+        let next = |&above: &usize| Some(above + 1 + above / (2 * FINENESS));
+        let aboves = std::iter::successors(Some(1), next);
+        let aboves = aboves.take_while(|&above| above < self.count());
+        aboves.map(|above| self.first_ns[self.count() - 1 - above]).chain(std::iter::once(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curtail_dist::seed;
+    use rand_core::Rng as _;
+
+    const K: f64 = 0.9;
+
+    /// Small logs of whole numbers: a part that copies share, and for some a hiccup.
+    fn log(seed: u64, paired: u64) -> Vec<Sample> {
+        let mut rng = seed::rng(seed);
+        let mut below = |n: u64| rng.next_u64() % n;
+        let mut samples = Vec::new();
+        for _ in 0..60 {
+            let own = below(20);
+            let mut copy = || own + below(5) + if below(6) == 0 { 30 } else { 0 };
+            let (first_ns, second) = (copy(), copy());
+            let second_ns = (below(100) < paired).then_some(second);
+            samples.push(Sample { first_ns, second_ns });
+        }
+        samples
+    }
+
+    /// The share that is answered by `t`, as the definition says.
+    fn share(joint: &Joint, t: u64, delay: u64, q: f64) -> f64 {
+        let each = joint.first_ns.iter().zip(&joint.second_ns).map(|(&x, &y)| {
+            let cured = y.checked_add(delay).is_some_and(|end| end <= t);
+            if x <= t { 1.0 } else { q * f64::from(u8::from(cured)) }
+        });
+        each.sum::<f64>() / joint.count() as f64
+    }
+
+    #[test]
+    fn no_delay_and_no_probability_within_the_budget_is_better() {
+        let mut helped = 0;
+        for seed in 0..60 {
+            for (paired, budget) in [(100, 0.05), (100, 0.3), (30, 0.1), (100, 1.0), (0, 0.5)] {
+                let joint = Joint::new(log(seed, paired));
+                let alone = (0..=60).find(|&t| share(&joint, t, 0, 0.0) >= K - ROUNDING);
+                let alone = alone.expect("a percentile");
+                let found = joint.optimum(K, budget);
+                helped += u32::from(found.is_some());
+                let promised = found.map_or(alone, |found| found.percentile_ns);
+                if let Some(Optimum { delay_ns, percentile_ns }) = found {
+                    let q = joint.probability(delay_ns, budget);
+                    let copies = q * joint.above(delay_ns) as f64 / joint.count() as f64;
+                    assert!(copies <= budget + ROUNDING, "seed {seed}: {copies} of {budget}");
+                    let is = share(&joint, percentile_ns, delay_ns, q);
+                    assert!(is >= K - 1e-6, "seed {seed}: {is}");
+                }
+                for delay in 0..60 {
+                    for q in (0..=50).map(|q| f64::from(q) / 50.0) {
+                        let copies = q * joint.above(delay) as f64 / joint.count() as f64;
+                        let allowed = copies <= budget + ROUNDING;
+                        let better =
+                            promised > 0 && share(&joint, promised - 1, delay, q) >= K + ROUNDING;
+                        assert!(
+                            !(allowed && better),
+                            "seed {seed}, {paired}, {budget}: {delay} {q}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(helped > 100, "{helped}");
+    }
+
+    #[test]
+    fn a_query_without_a_second_copy_borrows_from_the_nearest() {
+        let sample = |first_ns, second_ns| Sample { first_ns, second_ns };
+        let joint = Joint::new(vec![
+            sample(30, None),
+            sample(10, Some(1)),
+            sample(14, None),
+            sample(20, Some(2)),
+            sample(18, None),
+            sample(3, None),
+        ]);
+        assert_eq!(joint.second_ns, [1, 1, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn rare_hiccups_are_hedged_after_the_bulk() {
+        // One query in 100 takes 30, the others 0 to 9; a second copy takes 5.
+        let samples = (0..10_000).map(|i| Sample {
+            first_ns: if i % 100 == 0 { 30 } else { i % 10 },
+            second_ns: Some(5),
+        });
+        let joint = Joint::new(samples.collect());
+        let found = joint.optimum(0.995, 0.02).expect("it helps");
+        assert_eq!((found.delay_ns, found.percentile_ns), (9, 14));
+        assert_eq!(joint.probability(9, 0.02), 1.0);
+    }
+}

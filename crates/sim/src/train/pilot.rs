@@ -1,0 +1,154 @@
+//! Pilot simulations: the experiment in small, to learn from.
+//!
+//! A pilot is some independent runs of the experiment with fewer requests and fewer shards, which is
+//! enough: shards share nothing but the arrivals. Its draws come from the experiment's seed, by
+//! streams of their own, so that what is learned is not measured on the draws that it was learned
+//! from. The runs of a pilot do not depend on the number of threads, so no result does.
+
+use std::sync::atomic::Ordering;
+
+use curtail_dist::seed;
+use curtail_kernel::Policy;
+
+use super::log::{Log, RATE, Sample};
+use crate::candidate::Candidate;
+use crate::compare::Plan;
+use crate::experiment::{Experiment, Setup};
+use crate::parallel;
+use crate::run::{drive, shards};
+use crate::stability;
+use crate::tally::Tally;
+
+/// The share of the experiment's queries that one pilot simulates.
+const SHARE: f64 = 1.0 / 64.0;
+
+/// The most samples of a log: beyond it, a pilot is not made larger.
+const MOST_SAMPLES: f64 = 200_000.0;
+
+/// The fewest queries of a pilot, however small the experiment is: fewer would not show that second
+/// copies slow each other down until queues grow.
+const LEAST_QUERIES: f64 = 100_000.0;
+
+/// The most shards of a pilot.
+const MOST_SHARDS: u32 = 10;
+
+/// Independent runs of a pilot: as many threads can work on it.
+const RUNS: u32 = 4;
+
+/// An examination is so many times as long as a pilot: it must tell budgets apart, and see the rare
+/// long queues that second copies bring about.
+const EXAMINATION: u32 = 6;
+
+/// The share of a pilot's requests that comes before measuring begins.
+const WARM_UP: f64 = 0.2;
+
+/// What one pilot came to.
+#[derive(Debug)]
+pub(super) struct Pilot {
+    /// The percentile of queries; none where a run was unstable.
+    pub(super) percentile_ns: Option<u64>,
+    /// The share of queries that got a second copy.
+    pub(super) hedged: f64,
+    /// The sampled response times.
+    pub(super) samples: Vec<Sample>,
+}
+
+/// Where pilots run, and how large they are.
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    experiment: Experiment,
+    /// The same, for longer.
+    long: Experiment,
+    /// Of queries, 0 to 1.
+    k: f64,
+    plan: &'a Plan<'a>,
+    /// What one run of a pilot counts in the plan's progress.
+    weight: u64,
+}
+
+/// The experiment in small.
+fn small(of: &Experiment) -> Experiment {
+    let shards = of.shards.min(MOST_SHARDS);
+    let queries = queries(of) / f64::from(RUNS * shards);
+    let warm_up = (queries * WARM_UP / (1.0 - WARM_UP)).ceil() as u64;
+    Experiment {
+        shards,
+        requests: queries.ceil() as u64 + warm_up,
+        warm_up,
+        seed: seed::stream(of.seed, &[b"training"]),
+        ..of.clone()
+    }
+}
+
+/// What one run of a pilot counts in a plan's progress: requests of the experiment that are as much
+/// work.
+fn weight(of: &Experiment, small: &Experiment) -> u64 {
+    (small.requests * u64::from(small.shards)).div_ceil(u64::from(of.shards))
+}
+
+/// What pilots and examinations count in a plan's progress.
+pub(super) fn cost(of: &Experiment, pilots: u32, examinations: u32) -> u64 {
+    let runs = u64::from(pilots + examinations * EXAMINATION) * u64::from(RUNS);
+    runs * weight(of, &small(of))
+}
+
+impl<'a> World<'a> {
+    /// A world of pilots for an experiment, in which the share `k` of queries matters.
+    pub(super) fn new(of: &Experiment, k: f64, plan: &'a Plan<'a>) -> Self {
+        let experiment = small(of);
+        let weight = weight(of, &experiment);
+        let requests = experiment.requests * u64::from(EXAMINATION);
+        let warm_up = experiment.warm_up * u64::from(EXAMINATION);
+        let long = Experiment { requests, warm_up, ..experiment.clone() };
+        Self { experiment, long, k, plan, weight }
+    }
+
+    /// A pilot with a log; `number` names its draws. None where it was stopped.
+    pub(super) fn pilot(&self, policy: Policy, number: u32) -> Option<Pilot> {
+        self.run(policy, number * RUNS, false)
+    }
+
+    /// A longer pilot without a log, the same one for all policies. None where it was stopped.
+    pub(super) fn examine(&self, policy: Policy) -> Option<Pilot> {
+        self.run(policy, u32::MAX - RUNS, true)
+    }
+
+    fn run(&self, policy: Policy, first: u32, examines: bool) -> Option<Pilot> {
+        let experiment = if examines { &self.long } else { &self.experiment };
+        let weight = if examines { self.weight * u64::from(EXAMINATION) } else { self.weight };
+        let candidate = Candidate::Policy(policy);
+        let done = parallel::each(RUNS as usize, self.plan.threads, |job| {
+            let replication = first + job as u32;
+            let run = self.replicate(&Setup { experiment, candidate, replication }, !examines)?;
+            self.plan.progress.fetch_add(weight, Ordering::Relaxed);
+            Some(run)
+        })?;
+        let (tallies, logs): (Vec<Tally>, Vec<Vec<Sample>>) = done.into_iter().unzip();
+        let mut all = Tally::new();
+        tallies.iter().for_each(|tally| all.add(tally));
+        let percentile_ns =
+            stability::is_stable(&tallies).then(|| all.queries.value_at_quantile(self.k));
+        let hedged = all.hedged as f64 / (all.queries.len() as f64).max(1.0);
+        Some(Pilot { percentile_ns, hedged, samples: logs.concat() })
+    }
+
+    fn replicate(&self, setup: &Setup<'_>, logs: bool) -> Option<(Tally, Vec<Sample>)> {
+        let mut shards = shards(setup);
+        if let Some(delay_ns) = setup.candidate.policy().delay_ns().filter(|_| logs) {
+            for (index, shard) in (0..).zip(&mut shards) {
+                shard.log = Some(Log::new(setup.stream(b"log", index), delay_ns));
+            }
+        }
+        let tally = drive(setup, &mut shards, &mut |_| !self.plan.stop.load(Ordering::Relaxed))?;
+        let logs = shards.into_iter().filter_map(|shard| shard.log);
+        Some((tally, logs.flat_map(Log::samples).collect()))
+    }
+}
+
+/// The measured queries of a pilot.
+fn queries(experiment: &Experiment) -> f64 {
+    let all = experiment.requests as f64
+        * f64::from(experiment.shards)
+        * f64::from(experiment.replications);
+    (all * SHARE).clamp(LEAST_QUERIES, MOST_SAMPLES / RATE)
+}
