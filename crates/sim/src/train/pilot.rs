@@ -126,8 +126,8 @@ impl<'a> World<'a> {
         let (tallies, logs): (Vec<Tally>, Vec<Vec<Sample>>) = done.into_iter().unzip();
         let mut all = Tally::new();
         tallies.iter().for_each(|tally| all.add(tally));
-        let percentile_ns =
-            stability::is_stable(&tallies).then(|| all.queries.value_at_quantile(self.k));
+        let stable = stability::is_stable(&tallies, experiment.slots_in_all());
+        let percentile_ns = stable.then(|| all.queries.value_at_quantile(self.k));
         let hedged = all.hedged as f64 / (all.queries.len() as f64).max(1.0);
         Some(Pilot { percentile_ns, hedged, samples: logs.concat() })
     }
