@@ -38,6 +38,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
         let [busy, wasted] = [outcome.utilization.busy, outcome.wasted_fraction].map(percent);
         let _ = writeln!(text, "{copies:>9}{busy:>7}{wasted:>8}");
     }
+    text += &trained(outcomes);
     text += &versus(outcomes);
     text += &missing(outcomes);
     text.truncate(text.trim_end().len());
@@ -63,6 +64,24 @@ fn figure(value: Option<f64>, width: Option<f64>) -> String {
 
 fn percent(share: Option<f64>) -> String {
     share.map_or(NONE.to_owned(), |share| format!("{:.0} %", share * 100.0))
+}
+
+/// What was made of policies that had to be trained.
+fn trained(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let Some((trained, budget)) = outcome.trained.as_ref().zip(outcome.budget) else {
+            continue;
+        };
+        let policy = &outcome.policy;
+        let _ = if budget > 0.0 {
+            let percent = budget * 100.0;
+            writeln!(text, "{policy} is {trained}, for second copies of {percent:.3} % of queries")
+        } else {
+            writeln!(text, "{policy} is {trained}: no second copies")
+        };
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 /// Which differences to the first policy are more than chance.

@@ -1,15 +1,15 @@
 //! A log of response times, as training needs them: of the first copy of a query, and of the second
 //! where there was one.
 //!
-//! Source: Kaler, He, Elnikety, "Optimal Reissue Policies for Reducing Tail Latency" (SPAA 2017), by
-//! way of documents 000 §4.6 and 001 §3.3, which sample 60 % of the queries. Cost: O(log samples) per
-//! copy, and a record per sample; nothing where nobody trains.
+//! Source: Kaler, He, Elnikety, "Optimal Reissue Policies for Reducing Tail Latency" (SPAA 2017),
+//! by way of documents 000 §4.6 and 001 §3.3, which sample 60 % of the queries. Cost: O(log
+//! samples) per copy, and a record per sample; nothing where nobody trains.
 //!
-//! X runs from a query's arrival to the end of its first copy, though the second may have won: losers
-//! run to their end, so it is known all the same. Y runs from the moment when the second copy was
-//! sent, the delay after the arrival. Both are what the cell sees, so a network is in them.
-//! Deviation: a query whose first copy has not ended when the run ends, or was lost with its server,
-//! is left out.
+//! X runs from a query's arrival to the end of its first copy, though the second may have won:
+//! losers run to their end, so it is known all the same. Y runs from the moment when the second
+//! copy was sent, the delay after the arrival. Both are what the cell sees, so a network is in
+//! them. Deviation: a query whose first copy has not ended when the run ends, or was lost with its
+//! server, is left out.
 
 use curtail_dist::seed;
 use curtail_kernel::CopyId;

@@ -1,22 +1,22 @@
 //! Training of `probabilistic:auto`: the delay, the probability and, where it is not given, the
 //! budget of second copies that a workload asks for, found by pilot simulations.
 //!
-//! Source: documents 000 §4.6 and 001 §3.3, after Kaler, He, Elnikety (SPAA 2017). For a budget: run
-//! with the present delay and probability, find the best ones on the log of that run, and move the
-//! delay half of the way there, because copies change the queues that they meet. The budget: grow it
-//! while the percentile improves; where it does not, turn round with half the step.
+//! Source: documents 000 §4.6 and 001 §3.3, after Kaler, He, Elnikety (SPAA 2017). For a budget:
+//! run with the present delay and probability, find the best ones on the log of that run, and move
+//! the delay half of the way there, because copies change the queues that they meet. The budget:
+//! grow it while the percentile improves; where it does not, turn round with half the step.
 //!
 //! Settled: the percentile is one of *queries*. A request over N shards is as slow as its slowest
 //! query, so its p99 is the 0.99^(1/N) of queries; [`Training::percentile`] asks for another. Logs
 //! hold 60 % of a pilot's queries (the sources' sampling rate). Policies are judged by what an
 //! examination measured, not by what a log promised; it has the same draws for all budgets, and its
-//! percentile counts all queries. An unstable one is worse than any other. A budget that is given is
-//! a limit: where queues would grow, or it cannot be kept, and where no budget helps, no second copies
-//! are left: `random`.
+//! percentile counts all queries. A budget is better where the 95 % confidence interval of the
+//! paired differences says so: the best of many would else often be the luckiest. An unstable one
+//! is worse than any other. A budget that is given is a limit: where queues would grow, or it
+//! cannot be kept, and where no budget helps, no second copies are left: `random`.
 //!
-//! Deviation: the source starts every budget without a delay; here the second one goes on from the
-//! delay of the best one so far, so fewer pilots do. Delay and probability are rounded to three
-//! digits, toward fewer copies.
+//! Deviation: only the first budget is learned from no delay on; the others go on from the delay of
+//! the best one so far, so fewer pilots do.
 //!
 //! Cost: at most [`Training::budgets`] × [`Training::pilots`] pilots, each a 64th of the experiment
 //! within bounds, and one or two longer examinations per budget: together about as much as the runs
@@ -25,6 +25,7 @@
 mod log;
 mod optimize;
 mod pilot;
+mod setting;
 
 use std::sync::atomic::Ordering;
 
@@ -33,9 +34,11 @@ use curtail_kernel::Policy;
 use crate::candidate::Candidate;
 use crate::compare::Plan;
 use crate::experiment::Experiment;
+use crate::student;
 pub(crate) use log::Log;
 use optimize::Joint;
 use pilot::World;
+use setting::Setting;
 
 /// How far the delay moves toward the best one on the last log.
 const LEARNING_RATE: f64 = 0.5;
@@ -43,14 +46,8 @@ const LEARNING_RATE: f64 = 0.5;
 /// A delay that moves by less than this share of itself has arrived.
 const ARRIVED: f64 = 0.05;
 
-/// A budget may be exceeded by this share of itself, which may be chance.
-const TOLERANCE: f64 = 0.05;
-
 /// The most examinations per budget.
 const EXAMINATIONS: u32 = 2;
-
-/// A percentile that is not lower by this share of itself may be so by chance.
-const MARGIN: f64 = 0.01;
 
 /// The first budget that is tried, and the smallest step between two.
 const STEP: f64 = 0.04;
@@ -159,61 +156,6 @@ impl Training {
     }
 }
 
-/// The parameters of a probabilistic hedge, and the budget that they were learned for.
-#[derive(Clone, Copy, Debug)]
-struct Setting {
-    delay_ns: u64,
-    probability: f64,
-    budget: f64,
-}
-
-impl Setting {
-    /// No second copies.
-    const NONE: Self = Self { delay_ns: 0, probability: 0.0, budget: 0.0 };
-
-    /// Where learning begins for another budget.
-    fn with(self, budget: f64) -> Self {
-        let times = budget / self.budget;
-        let probability = if self.budget > 0.0 { self.probability * times } else { budget };
-        Self { probability: probability.min(1.0), budget, ..self }
-    }
-
-    fn policy(self) -> Policy {
-        if self.probability > 0.0 {
-            Policy::Probabilistic { delay_ns: self.delay_ns, probability: self.probability }
-        } else {
-            Policy::Random
-        }
-    }
-
-    /// Is this share of queries with a second copy within the budget?
-    fn keeps(self, hedged: f64) -> bool {
-        hedged <= self.budget * (1.0 + TOLERANCE)
-    }
-
-    /// In three digits, and with no more copies.
-    fn rounded(self) -> Self {
-        let digit = |value: f64| 10_f64.powf(value.log10().floor() - 2.0);
-        let delay_ns = self.delay_ns as f64;
-        let delay_ns = if self.delay_ns > 0 {
-            ((delay_ns / digit(delay_ns)).ceil() * digit(delay_ns)).round() as u64
-        } else {
-            0
-        };
-        // In parts of a power of ten, which divide without a remainder in the last digit.
-        let parts = (1.0 / digit(self.probability)).round();
-        let probability = match self.probability {
-            q if q < 1.0 => (q * parts).floor() / parts,
-            _ => 1.0,
-        };
-        Self { delay_ns, probability, ..self }
-    }
-
-    fn trained(self) -> Trained {
-        Trained { policy: self.policy(), budget: self.budget }
-    }
-}
-
 struct Trainer<'a> {
     world: World<'a>,
     /// The most for each budget.
@@ -229,9 +171,8 @@ impl Trainer<'_> {
             return Some(Setting::NONE.trained());
         }
         let setting = self.learn(Setting::NONE.with(budget))?;
-        let (setting, percentile) = self.settle(setting)?;
-        let works = percentile < f64::INFINITY;
-        Some(if works { setting } else { Setting::NONE }.trained())
+        let (setting, percentiles) = self.settle(setting)?;
+        Some(if percentiles.is_some() { setting } else { Setting::NONE }.trained())
     }
 
     /// For the best budget.
@@ -245,10 +186,10 @@ impl Trainer<'_> {
             let mut improves = false;
             if budget > 0.0 && budget != best.budget {
                 tried += 1;
-                let setting = self.learn(best.with(budget))?;
-                let (setting, percentile) = self.settle(setting)?;
-                if percentile < least * (1.0 - MARGIN) {
-                    (best, least, improves) = (setting, percentile, true);
+                let (setting, percentiles) = self.settle(self.learn(best.with(budget))?)?;
+                improves = is_better(percentiles.as_deref(), least.as_deref());
+                if improves {
+                    (best, least) = (setting, percentiles);
                 }
             }
             step *= if improves { 2.0 } else { -0.5 };
@@ -256,20 +197,19 @@ impl Trainer<'_> {
         Some(best.trained())
     }
 
-    /// Examines a setting: its percentile, in ns, is without end where queues grow. Where it exceeds
-    /// its budget, its probability is lowered first, and where that does not help, it is no better
-    /// than one whose queues grow.
-    fn settle(&self, mut setting: Setting) -> Option<(Setting, f64)> {
+    /// Examines a setting: its percentiles, none where queues grow. Where it exceeds its budget,
+    /// its probability is lowered first, and where that does not help, it is no better than one
+    /// whose queues grow.
+    fn settle(&self, mut setting: Setting) -> Option<(Setting, Option<Vec<f64>>)> {
         for _ in 0..EXAMINATIONS {
             let examined = self.world.examine(setting.policy())?;
-            let Some(ns) = examined.percentile_ns else { break };
-            if setting.keeps(examined.hedged) {
-                return Some((setting, ns as f64));
+            if examined.percentiles.is_none() || setting.keeps(examined.hedged) {
+                return Some((setting, examined.percentiles));
             }
             setting.probability *= setting.budget / examined.hedged;
             setting = setting.rounded();
         }
-        Some((setting, f64::INFINITY))
+        Some((setting, None))
     }
 
     /// Learns the delay and the probability for the budget of a setting, from there on. In the
@@ -303,21 +243,25 @@ impl Trainer<'_> {
     }
 }
 
+/// Are these percentiles lower than those, by more than chance? Each pair is of the same draws.
+fn is_better(these: Option<&[f64]>, those: Option<&[f64]>) -> bool {
+    let (Some(these), Some(those)) = (these, those) else { return these.is_some() };
+    let differences: Vec<f64> = these.iter().zip(those).map(|(this, that)| this - that).collect();
+    let found = student::mean(&differences).zip(student::half_width(&differences));
+    found.is_some_and(|(mean, half_width)| mean + half_width < 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_rounded_toward_fewer_copies() {
-        let setting = |delay_ns, probability| Setting { delay_ns, probability, budget: 0.1 };
-        for (given, delay_ns, probability) in [
-            (setting(5_123_456, 0.123_49), 5_130_000, 0.123),
-            (setting(0, 1.0), 0, 1.0),
-            (setting(99_999, 0.000_099_99), 100_000, 0.000_099_9),
-            (setting(7, 0.5), 7, 0.5),
-        ] {
-            let rounded = given.rounded();
-            assert_eq!((rounded.delay_ns, rounded.probability), (delay_ns, probability));
-        }
+    fn better_is_what_is_lower_by_more_than_chance() {
+        let base = [10.0, 12.0, 11.0, 13.0];
+        assert!(is_better(Some(&[9.0, 11.1, 10.0, 12.1]), Some(&base)));
+        assert!(!is_better(Some(&[6.0, 13.0, 10.0, 14.0]), Some(&base)), "by 0.75 ± 3.76");
+        assert!(!is_better(Some(&base), Some(&base)));
+        assert!(!is_better(None, Some(&base)) && !is_better(None, None));
+        assert!(is_better(Some(&base), None));
     }
 }

@@ -3,18 +3,19 @@
 //!
 //! Source: Kaler, He, Elnikety (SPAA 2017), the best SingleR policy with correlated copies: for a
 //! delay d the budget B allows the probability q = min(1, B / Pr(X > d)), and the percentile is the
-//! least t with Pr(X ≤ t) + q·Pr(X > t, Y ≤ t − d) ≥ k. A query's copies share its own service time,
-//! so the joint samples count: with independent ones a slow query would look as curable as a hiccup.
+//! least t with Pr(X ≤ t) + q·Pr(X > t, Y ≤ t − d) ≥ k. A query's copies share its own service
+//! time, so the joint samples count: with independent ones a slow query would look as curable as a
+//! hiccup.
 //!
 //! Settled: only queries that had a second copy are samples of Y, and these are few; each of the
 //! others borrows the Y of the one that is nearest in X. With that, all counts are over whole
 //! queries, so the share is a distribution function of t, and t is found by halving. Between two
 //! response times nothing changes but t − d, so only they and 0 are delays to try.
 //!
-//! Deviation: the source slides d and t past each other over all samples; here the delays tried thin
-//! out in the bulk, where Pr(X > d) hardly differs from one to the next (by at most 1/[`FINENESS`]).
-//! Up to twice as many samples are tried each, which is exact. Cost: O(n log n), and per delay tried
-//! O(samples above t).
+//! Deviation: the source slides d and t past each other over all samples; here the delays tried
+//! thin out in the bulk, where Pr(X > d) hardly differs from one to the next (by at most
+//! 1/[`FINENESS`]). Up to twice as many samples are tried each, which is exact. Cost: O(n log n),
+//! and per delay tried O(samples above t).
 
 use super::log::Sample;
 
@@ -97,7 +98,8 @@ impl Joint {
         needed <= probability * cured as f64
     }
 
-    /// The best delay with this budget for the share `k` of queries; none where no second copy helps.
+    /// The best delay with this budget for the share `k` of queries; none where no second copy
+    /// helps.
     pub(super) fn optimum(&self, k: f64, budget: f64) -> Option<Optimum> {
         let mut best = Optimum { delay_ns: 0, percentile_ns: *self.first_ns.last()? };
         let alone = self.least((0, 0.0), k, best.percentile_ns);

@@ -1,7 +1,7 @@
 //! Pilot simulations: the experiment in small, to learn from.
 //!
-//! A pilot is some independent runs of the experiment with fewer requests and fewer shards, which is
-//! enough: shards share nothing but the arrivals. Its draws come from the experiment's seed, by
+//! A pilot is some independent runs of the experiment with fewer requests and fewer shards, which
+//! is enough: shards share nothing but the arrivals. Its draws come from the experiment's seed, by
 //! streams of their own, so that what is learned is not measured on the draws that it was learned
 //! from. The runs of a pilot do not depend on the number of threads, so no result does.
 
@@ -35,9 +35,9 @@ const MOST_SHARDS: u32 = 10;
 /// Independent runs of a pilot: as many threads can work on it.
 const RUNS: u32 = 4;
 
-/// An examination is so many times as long as a pilot: it must tell budgets apart, and see the rare
-/// long queues that second copies bring about.
-const EXAMINATION: u32 = 6;
+/// The runs of an examination, and how many times as long they are as those of a pilot: it must
+/// tell budgets apart, and see the rare long queues that second copies bring about.
+const EXAMINATION: (u32, u32) = (8, 3);
 
 /// The share of a pilot's requests that comes before measuring begins.
 const WARM_UP: f64 = 0.2;
@@ -45,8 +45,8 @@ const WARM_UP: f64 = 0.2;
 /// What one pilot came to.
 #[derive(Debug)]
 pub(super) struct Pilot {
-    /// The percentile of queries; none where a run was unstable.
-    pub(super) percentile_ns: Option<u64>,
+    /// The percentile of queries in each run, in ns; none where it was unstable.
+    pub(super) percentiles: Option<Vec<f64>>,
     /// The share of queries that got a second copy.
     pub(super) hedged: f64,
     /// The sampled response times.
@@ -88,8 +88,9 @@ fn weight(of: &Experiment, small: &Experiment) -> u64 {
 
 /// What pilots and examinations count in a plan's progress.
 pub(super) fn cost(of: &Experiment, pilots: u32, examinations: u32) -> u64 {
-    let runs = u64::from(pilots + examinations * EXAMINATION) * u64::from(RUNS);
-    runs * weight(of, &small(of))
+    let (runs, longer) = EXAMINATION;
+    let all = u64::from(pilots * RUNS + examinations * runs * longer);
+    all * weight(of, &small(of))
 }
 
 impl<'a> World<'a> {
@@ -97,39 +98,40 @@ impl<'a> World<'a> {
     pub(super) fn new(of: &Experiment, k: f64, plan: &'a Plan<'a>) -> Self {
         let experiment = small(of);
         let weight = weight(of, &experiment);
-        let requests = experiment.requests * u64::from(EXAMINATION);
-        let warm_up = experiment.warm_up * u64::from(EXAMINATION);
+        let requests = experiment.requests * u64::from(EXAMINATION.1);
+        let warm_up = experiment.warm_up * u64::from(EXAMINATION.1);
         let long = Experiment { requests, warm_up, ..experiment.clone() };
         Self { experiment, long, k, plan, weight }
     }
 
     /// A pilot with a log; `number` names its draws. None where it was stopped.
     pub(super) fn pilot(&self, policy: Policy, number: u32) -> Option<Pilot> {
-        self.run(policy, number * RUNS, false)
+        self.run(policy, number * RUNS..(number + 1) * RUNS, false)
     }
 
     /// A longer pilot without a log, the same one for all policies. None where it was stopped.
     pub(super) fn examine(&self, policy: Policy) -> Option<Pilot> {
-        self.run(policy, u32::MAX - RUNS, true)
+        self.run(policy, u32::MAX - EXAMINATION.0..u32::MAX, true)
     }
 
-    fn run(&self, policy: Policy, first: u32, examines: bool) -> Option<Pilot> {
+    fn run(&self, policy: Policy, runs: std::ops::Range<u32>, examines: bool) -> Option<Pilot> {
         let experiment = if examines { &self.long } else { &self.experiment };
-        let weight = if examines { self.weight * u64::from(EXAMINATION) } else { self.weight };
+        let weight = if examines { self.weight * u64::from(EXAMINATION.1) } else { self.weight };
         let candidate = Candidate::Policy(policy);
-        let done = parallel::each(RUNS as usize, self.plan.threads, |job| {
-            let replication = first + job as u32;
+        let done = parallel::each(runs.len(), self.plan.threads, |job| {
+            let replication = runs.start + job as u32;
             let run = self.replicate(&Setup { experiment, candidate, replication }, !examines)?;
             self.plan.progress.fetch_add(weight, Ordering::Relaxed);
             Some(run)
         })?;
         let (tallies, logs): (Vec<Tally>, Vec<Vec<Sample>>) = done.into_iter().unzip();
-        let mut all = Tally::new();
-        tallies.iter().for_each(|tally| all.add(tally));
+        let of = |tally: &Tally| tally.queries.value_at_quantile(self.k) as f64;
         let stable = stability::is_stable(&tallies, experiment.slots_in_all());
-        let percentile_ns = stable.then(|| all.queries.value_at_quantile(self.k));
-        let hedged = all.hedged as f64 / (all.queries.len() as f64).max(1.0);
-        Some(Pilot { percentile_ns, hedged, samples: logs.concat() })
+        let percentiles = stable.then(|| tallies.iter().map(of).collect());
+        let queries: u64 = tallies.iter().map(|tally| tally.queries.len()).sum();
+        let hedged: u64 = tallies.iter().map(|tally| tally.hedged).sum();
+        let hedged = hedged as f64 / queries.max(1) as f64;
+        Some(Pilot { percentiles, hedged, samples: logs.concat() })
     }
 
     fn replicate(&self, setup: &Setup<'_>, logs: bool) -> Option<(Tally, Vec<Sample>)> {

@@ -11,6 +11,8 @@ pub(crate) enum Verdict {
     Agrees,
     /// Outside of it.
     Differs,
+    /// Known not to be what was published; the row says what is.
+    Reported,
 }
 
 impl From<bool> for Verdict {
@@ -58,6 +60,17 @@ impl Row {
         let verdict = holds.into();
         Self { claim: claim.to_owned(), published: "holds".into(), ours, difference: None, verdict }
     }
+
+    /// Something published that is not expected to hold here, for a reason that the claim names.
+    pub(crate) fn reported(claim: &str, published: &str, ours: String) -> Self {
+        Self {
+            claim: claim.to_owned(),
+            published: published.to_owned(),
+            ours,
+            difference: None,
+            verdict: Verdict::Reported,
+        }
+    }
 }
 
 pub(crate) fn render(rows: &[Row]) -> String {
@@ -73,7 +86,11 @@ pub(crate) fn render(rows: &[Row]) -> String {
     );
     for row in rows {
         let difference = row.difference.map_or(String::new(), |by| format!("{by:+.3}"));
-        let verdict = if row.verdict == Verdict::Agrees { "agrees" } else { "DIFFERS" };
+        let verdict = match row.verdict {
+            Verdict::Agrees => "agrees",
+            Verdict::Differs => "DIFFERS",
+            Verdict::Reported => "reported",
+        };
         let Row { claim: what, published: theirs, ours: mine, .. } = row;
         let _ = writeln!(
             text,
@@ -85,9 +102,14 @@ pub(crate) fn render(rows: &[Row]) -> String {
 
 pub(crate) fn json(rows: &[Row]) -> Value {
     let row = |row: &Row| {
+        let agrees = match row.verdict {
+            Verdict::Agrees => Some(true),
+            Verdict::Differs => Some(false),
+            Verdict::Reported => None,
+        };
         json!({
             "claim": row.claim, "published": row.published, "ours": row.ours,
-            "difference": row.difference, "agrees": row.verdict == Verdict::Agrees,
+            "difference": row.difference, "agrees": agrees,
         })
     };
     rows.iter().map(row).collect()
@@ -110,5 +132,12 @@ mod tests {
         let text = render(&[Row::close("claim", 1.0, 3.0, 0.5)]);
         let last = text.lines().last().expect("a row");
         assert!(last.contains("+2.000") && last.ends_with("DIFFERS"), "{text}");
+    }
+
+    #[test]
+    fn what_is_only_reported_neither_agrees_nor_differs() {
+        let rows = [Row::reported("claim", "never", "sometimes".to_owned())];
+        assert_eq!(json(&rows)[0]["agrees"], Value::Null);
+        assert!(render(&rows).lines().last().is_some_and(|row| row.ends_with("reported")));
     }
 }
