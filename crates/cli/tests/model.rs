@@ -3,24 +3,20 @@
 
 mod harness;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Output;
 
-use harness::CURTAIL;
+use harness::words;
+use harness::words::folder;
 use serde_json::Value;
 
 fn model(folder: &Path, line: &str) -> Output {
-    let mut command = Command::new(CURTAIL);
-    command.arg("model").args(line.split_whitespace()).current_dir(folder);
-    command.stdin(Stdio::null()).output().expect("the binary starts")
+    words::curtail_in(folder, &format!("model {line}"))
 }
 
 /// The one document that it prints.
 fn json_in(folder: &Path, line: &str) -> Value {
-    let output = model(folder, &format!("{line} --json"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.is_empty(), "{line}: {said}");
-    serde_json::from_slice(&output.stdout).expect("JSON alone")
+    words::json_in(folder, &format!("model {line}"))
 }
 
 fn json(line: &str) -> Value {
@@ -30,15 +26,6 @@ fn json(line: &str) -> Value {
 fn close(actual: &Value, expected: f64) {
     let actual = actual.as_f64().unwrap_or(f64::NAN);
     assert!((actual / expected - 1.0).abs() < 1e-9, "{actual} is not {expected}");
-}
-
-/// A folder with files.
-fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    for (name, text) in files {
-        std::fs::write(folder.path().join(name), text).expect("a file");
-    }
-    folder
 }
 
 #[test]
@@ -222,17 +209,8 @@ fn the_bottleneck_is_named_first() {
     close(&found["components"][1]["utilization"], 0.5);
 }
 
-/// It is bad input: exit code 2, one error that holds the word, and no result.
 fn refused(folder: &Path, cases: &[(&str, &str)]) {
-    for (line, word) in cases {
-        let output = model(folder, line);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
-        assert!(said.contains(word), "{line}: {said}");
-        assert!(said.starts_with("error: "), "{line}: {said}");
-        assert_eq!(said.matches("error:").count(), 1, "{line}: {said}");
-        assert!(output.stdout.is_empty(), "{line}");
-    }
+    words::refused(folder, "model", cases);
 }
 
 #[test]
@@ -345,25 +323,5 @@ fn files_without_an_end_are_refused() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_manual_shows_what_is_printed() {
-    let manual = include_str!("../../../docs/model.md");
-    let folder = folder(&[]);
-    let binary = PathBuf::from(CURTAIL);
-    let binaries = binary.parent().expect("a folder").display();
-    let path = format!("{binaries}:{}", std::env::var("PATH").unwrap_or_default());
-    let blocks = manual.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let examples = blocks.flat_map(|block| block.split("$ ").skip(1));
-    let mut shown = 0;
-    for example in examples {
-        let (command, expected) = example.split_once('\n').expect("a command in a line");
-        let mut shell = Command::new("sh");
-        shell.args(["-c", command]).env("PATH", &path).current_dir(folder.path());
-        let output = shell.stdin(Stdio::null()).output().expect("a shell");
-        let printed = String::from_utf8(output.stdout).expect("text");
-        let lines = |text: &str| -> Vec<String> {
-            text.trim().lines().map(|line| line.trim_end().to_owned()).collect()
-        };
-        assert_eq!(lines(&printed), lines(expected), "{command}");
-        shown += 1;
-    }
-    assert!(shown >= 9, "{shown} examples");
+    words::manual_shows_what_is_printed(include_str!("../../../docs/model.md"), 9);
 }

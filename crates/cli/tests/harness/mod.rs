@@ -1,6 +1,8 @@
 //! Real processes of the real binary, for tests.
 #![allow(dead_code, unreachable_pub)] // shared by several test binaries, each using a part
 
+pub mod words;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;

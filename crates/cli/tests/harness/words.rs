@@ -1,0 +1,69 @@
+//! What the binary says: one document, one error, and what its manuals show.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::CURTAIL;
+
+/// Runs a line of words without quotes in a folder.
+pub fn curtail_in(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(CURTAIL);
+    command.args(line.split_whitespace()).current_dir(folder);
+    command.stdin(Stdio::null()).output().expect("the binary starts")
+}
+
+/// The one document that a line prints, which succeeds and says nothing else.
+pub fn json_in(folder: &Path, line: &str) -> Value {
+    let output = curtail_in(folder, &format!("{line} --json"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{line}: {said}");
+    serde_json::from_slice(&output.stdout).expect("JSON alone")
+}
+
+/// A folder with files.
+pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+/// Each line is bad input to the verb: exit code 2, one error that holds the word, and no result.
+pub fn refused(folder: &Path, verb: &str, cases: &[(&str, &str)]) {
+    for (line, word) in cases {
+        let output = curtail_in(folder, &format!("{verb} {line}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains(word), "{line}: {said}");
+        assert!(said.starts_with("error: "), "{line}: {said}");
+        assert_eq!(said.matches("error:").count(), 1, "{line}: {said}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+/// Every command in a manual prints what stands below it; there are so many at least.
+pub fn manual_shows_what_is_printed(manual: &str, least: usize) {
+    let folder = folder(&[]);
+    let binary = PathBuf::from(CURTAIL);
+    let binaries = binary.parent().expect("a folder").display();
+    let path = format!("{binaries}:{}", std::env::var("PATH").unwrap_or_default());
+    let blocks = manual.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let examples = blocks.flat_map(|block| block.split("$ ").skip(1));
+    let mut shown = 0;
+    for example in examples {
+        let (command, expected) = example.split_once('\n').expect("a command in a line");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).env("PATH", &path).current_dir(folder.path());
+        let output = shell.stdin(Stdio::null()).output().expect("a shell");
+        let printed = String::from_utf8(output.stdout).expect("text");
+        let lines = |text: &str| -> Vec<String> {
+            text.trim().lines().map(|line| line.trim_end().to_owned()).collect()
+        };
+        assert_eq!(lines(&printed), lines(expected), "{command}");
+        shown += 1;
+    }
+    assert!(shown >= least, "{shown} examples");
+}
