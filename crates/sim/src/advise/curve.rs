@@ -13,6 +13,9 @@ use crate::experiment::Experiment;
 /// Loads that are looked at.
 const LOADS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
+/// The highest of them.
+pub(super) const HIGHEST: f64 = LOADS[LOADS.len() - 1];
+
 /// Halvings of the interval in which the curves cross.
 const HALVINGS: u32 = 3;
 

@@ -6,8 +6,9 @@ use serde::Serialize;
 use crate::experiment::Experiment;
 use crate::parameters::UNIT_NS;
 
-/// Draws from the jitter. A hiccup that these miss hits fewer than one query in 100,000.
-const DRAWS: u32 = 1_000_000;
+/// Draws from the jitter: so many that a probability of 0.3 % is told as 0.30 %. A hiccup that these
+/// miss hits fewer than one query in 1,000,000.
+const DRAWS: u32 = 10_000_000;
 
 /// Jitter longer than a mean service time is a hiccup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -39,5 +40,26 @@ impl Hiccups {
             duration: if count > 0 { sum / f64::from(count) / UNIT_NS as f64 } else { 0.0 },
             requests: 1.0 - (1.0 - probability).powf(f64::from(experiment.shards)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Parameters;
+
+    #[test]
+    fn a_rare_hiccup_is_told_as_written() {
+        let jitter = Some("bimodal:0.003:75ms".to_owned());
+        let parameters = Parameters {
+            service: "exp:5ms".to_owned(),
+            jitter,
+            shards: 5,
+            ..Parameters::default()
+        };
+        let hiccups = Hiccups::of(&parameters.experiment().expect("an experiment"));
+        let error = (hiccups.probability - 0.003).abs();
+        assert!(error < 0.000_05, "{} prints as another percentage", hiccups.probability);
+        assert!((hiccups.duration - 75.0).abs() < 1e-9, "{}", hiccups.duration);
     }
 }

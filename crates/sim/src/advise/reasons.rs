@@ -1,9 +1,13 @@
 //! The reasons for a verdict, in words.
 
+use super::curve::HIGHEST;
 use super::{Facts, Gain, WORTH, figure};
 
 /// The share of requests that p99 leaves out.
 const BEYOND_P99: f64 = 0.01;
+
+/// A median that grows by this share or more is mentioned where hedging is advised.
+const SLOWER_MEDIAN: f64 = 0.05;
 
 /// Why hedging pays, or why it does not.
 pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
@@ -16,19 +20,16 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         share(hiccups.probability),
         share(hiccups.requests),
     );
-    let beyond = match facts.stop_above {
-        Some(stop) => {
-            format!("{} is the slower one above a utilization of {stop:.2}", facts.best.policy)
-        }
-        None => format!("{} is not faster than psq at any load", facts.best.policy),
-    };
+    let beyond = format!("{} {}", facts.best.policy, crossing(facts.stop_above));
     if hedge {
         return format!(
             "{hit}; at a utilization of {utilization} replicas have time for second copies, which \
-             takes p99 from {} to {}, where nothing gets below {}; {beyond}",
+             takes p99 from {} to {}, where nothing that serves first come, first served gets \
+             below {}{}; {beyond}",
             latency(figure(facts.psq, 99.0)),
             latency(figure(facts.best, 99.0)),
             latency(figure(facts.bound, 99.0)),
+            slower_median(gain),
         );
     }
     if hiccups.probability == 0.0 {
@@ -60,6 +61,27 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
     )
 }
 
+/// Up to which load hedging is faster.
+fn crossing(stop_above: Option<f64>) -> String {
+    match stop_above {
+        Some(highest) if highest >= HIGHEST => {
+            format!("is the faster one at every load that was looked at, up to {HIGHEST:.2}")
+        }
+        Some(stop) => format!("is the slower one above a utilization of {stop:.2}"),
+        None => "is not faster than psq at any load".to_owned(),
+    }
+}
+
+/// What a better tail costs the requests that would have been quick: second copies delay first ones.
+fn slower_median(gain: Gain) -> String {
+    match gain.p50 {
+        Some(gain) if -gain >= SLOWER_MEDIAN => {
+            format!("; the median gets {} higher in return", share(-gain))
+        }
+        _ => String::new(),
+    }
+}
+
 /// What p99.9 gains, where p99 does not.
 fn beyond_p99(gain: Gain) -> String {
     match gain.p999 {
@@ -79,4 +101,24 @@ fn share(of: f64) -> String {
 
 fn latency(of: Option<f64>) -> String {
     of.map_or("no steady state".to_owned(), |value| format!("{value:.3}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_that_is_always_faster_is_not_slower_anywhere() {
+        assert_eq!(crossing(Some(0.59)), "is the slower one above a utilization of 0.59");
+        let always = crossing(Some(HIGHEST));
+        assert_eq!(always, "is the faster one at every load that was looked at, up to 0.90");
+        assert_eq!(crossing(None), "is not faster than psq at any load");
+    }
+
+    #[test]
+    fn a_notably_slower_median_is_mentioned() {
+        let of = |p50| slower_median(Gain { p50, p99: Some(0.4), p999: None });
+        assert_eq!(of(Some(-0.12)), "; the median gets 12 % higher in return");
+        assert_eq!([of(Some(-0.04)), of(Some(0.3)), of(None)], ["", "", ""]);
+    }
 }
