@@ -23,6 +23,7 @@ use question::{Asked, SamplesTold};
 /// and the bound O1, a world whose hiccups cost nothing. The answer may be no; the exit code is 0
 /// all the same.
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("times").required(true).args(["service", "samples"])))]
 #[command(after_help = "\
 Examples:
   curtail advise --shards 5 --utilization 0.35 --service exp:5ms --jitter bimodal:0.003:75ms
@@ -47,13 +48,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", value_parser = args::utilization_of, default_value = "mean")]
     utilization_of: UtilizationOf,
     /// P, a query's own service time, the same for all of its copies
-    #[arg(long, value_name = "DIST", required_unless_present = "samples")]
+    #[arg(long, value_name = "DIST")]
     service: Option<String>,
     /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
-    #[arg(long, value_name = "DIST", requires = "service")]
+    #[arg(long, value_name = "DIST", conflicts_with = "samples")]
     jitter: Option<String>,
     /// Service times, one per line, in place of --service and --jitter
-    #[arg(long, value_name = "FILE", conflicts_with = "service")]
+    #[arg(long, value_name = "FILE")]
     samples: Option<std::path::PathBuf>,
     /// Arrivals: poisson, deterministic, mmpp:…, on-off:…, trace:PATH
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]

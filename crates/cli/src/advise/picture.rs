@@ -14,10 +14,12 @@ pub(super) fn curve(advice: &Advice, width: usize) -> String {
     let most = 3.0 * least;
     let name = advice.hedging_policy.chars().count().max("psq".len());
     let columns = width.saturating_sub(name + 22).clamp(*BARS.start(), *BARS.end());
+    let mut any_faster = false;
     let mut text = "p99 over the utilization\n".to_owned();
     for point in &advice.curve {
         let Point { utilization, psq, hedging } = *point;
         let faster = matches!((psq, hedging), (Some(psq), Some(hedging)) if hedging < psq);
+        any_faster |= faster;
         let rows =
             [("psq", psq, ' '), (&advice.hedging_policy, hedging, if faster { '<' } else { ' ' })];
         for (at, (policy, p99, mark)) in rows.into_iter().enumerate() {
@@ -25,7 +27,10 @@ pub(super) fn curve(advice: &Advice, width: usize) -> String {
             let _ = writeln!(text, "{load:>5}  {policy:<name$} {mark}{}", bar(p99, most, columns));
         }
     }
-    text + &format!("\n<: {} is the faster one\n", advice.hedging_policy)
+    if any_faster {
+        let _ = writeln!(text, "\n<: {} is the faster one", advice.hedging_policy);
+    }
+    text
 }
 
 fn bar(p99: Option<f64>, most: f64, columns: usize) -> String {

@@ -45,6 +45,11 @@ pub(super) struct SamplesTold {
 
 /// Checks what was asked, and reads samples.
 pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
+    let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
+    let samples = args.samples.as_deref().map(|path| {
+        read_samples(path, UNIT_NS as f64).map(|samples| (path, samples)).map_err(|e| bad(&e))
+    });
+    let samples = samples.transpose()?;
     let mut parameters = Parameters {
         shards: args.shards,
         replicas: args.replicas,
@@ -58,11 +63,12 @@ pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
     };
     if let Some(service) = &args.service {
         parameters.service.clone_from(service);
+    } else if samples.as_ref().is_some_and(|(_, samples)| samples.have_units) {
+        // It stands for the samples, whose units those of the arrivals must go with.
+        parameters.service = "exp:1ms".to_owned();
     }
-    let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
     let mut experiment = parameters.experiment().map_err(|error| bad(&error))?;
-    let Some(path) = &args.samples else { return Ok(Asked { experiment, samples: None }) };
-    let samples = read_samples(path, UNIT_NS as f64).map_err(|error| bad(&error))?;
+    let Some((path, samples)) = samples else { return Ok(Asked { experiment, samples: None }) };
     let count = samples.ns.len();
     if count < FEWEST {
         return Err(Stop::BadInput(format!(

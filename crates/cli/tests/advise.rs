@@ -1,0 +1,131 @@
+//! `curtail advise` as people and scripts meet it: yes and no, samples that are taken apart, and what
+//! it says of bad input. Each answer is some seconds of simulation, so there are few.
+
+mod harness;
+
+use std::fmt::Write as _;
+
+use harness::words::{curtail_in, folder, json_in, refused};
+use serde_json::Value;
+
+/// The service of the examples, at most loads.
+const SERVICE: &str =
+    "advise --shards 5 --replicas 2 --service exp:5ms --jitter bimodal:0.003:75ms";
+
+fn json(line: &str) -> Value {
+    json_in(std::path::Path::new("."), line)
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_f64().unwrap_or_else(|| panic!("{of} is not a number"))
+}
+
+/// Exponential times of 5 ms on average by inversion, `hiccups` of which in 1,000 are 75 ms longer.
+fn samples(hiccups: u64) -> String {
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) + 1) as f64 / (1_u64 << 31) as f64
+    };
+    let mut text = String::from("# service times\n");
+    for at in 0..20_000 {
+        let hiccup = if at % 1_000 < hiccups { 75.0 } else { 0.0 };
+        writeln!(text, "{:.4}ms", hiccup - 5.0 * uniform().ln()).expect("a text takes all");
+    }
+    text
+}
+
+#[test]
+fn where_hedging_pays_it_says_how_much_and_up_to_where() {
+    let advice = json(&format!("{SERVICE} --utilization 0.35"));
+    assert_eq!((&advice["hedge"], &advice["policy"]), (&true.into(), &"laedge".into()));
+    let gain = number(&advice["gain"]["p99"]);
+    assert!((0.3..0.5).contains(&gain), "{gain}");
+    assert!(number(&advice["bound"]["p99"]) > gain);
+    let stop = number(&advice["stop_above_utilization"]);
+    assert!((0.5..0.65).contains(&stop), "{stop}");
+    assert!((0.9..=1.0).contains(&number(&advice["confidence"])));
+    let because = advice["because"].as_str().expect("a text");
+    assert!(because.contains("hit 0.30 % of the queries"), "{because}");
+    assert!(number(&advice["gain"]["p50"]) < -0.05);
+    assert!(because.contains("the median gets") && because.contains("higher"), "{because}");
+    let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
+    assert_eq!(config["service"][0]["policy"].as_str(), Some("laedge"));
+    assert_eq!(config["service"][0]["cancel"].as_str(), Some("none"));
+    assert!(advice.get("samples").is_none());
+}
+
+#[test]
+fn where_queries_can_be_reset_the_policy_may_use_it() {
+    let advice = json(&format!("{SERVICE} --utilization 0.35 --cancel reset"));
+    assert_eq!(advice["hedge"], true);
+    let policy = advice["policy"].as_str().expect("a text");
+    assert!(["laedge", "laedge:cc", "laedge:cc+pc"].contains(&policy), "{policy}");
+    let all = advice["latencies"].as_array().expect("a list");
+    assert!(all.iter().any(|latency| latency["policy"] == "laedge:cc"));
+    assert!(advice["config"].as_str().is_some_and(|config| config.contains("\"reset\"")));
+}
+
+#[test]
+fn no_is_an_answer() {
+    let advice = json(&format!("{SERVICE} --utilization 0.85"));
+    assert_eq!((&advice["hedge"], &advice["policy"]), (&false.into(), &"psq".into()));
+    let because = advice["because"].as_str().expect("a text");
+    assert!(number(&advice["gain"]["p99"]) < 0.05, "{because}");
+}
+
+#[test]
+fn without_jitter_there_is_nothing_to_gain() {
+    let answer = curtail_in(std::path::Path::new("."), "advise --service det:1 --utilization 0.3");
+    let said = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert_eq!(answer.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("No: hedging does not pay here; run psq."), "{said}");
+    assert!(said.contains("All copies of a query take about as long"), "{said}");
+    assert!(!said.contains("<: ") && !said.contains("[[service]]"), "{said}");
+}
+
+#[test]
+fn samples_are_taken_apart() {
+    let folder = folder(&[("with", &samples(3)), ("without", &samples(0))]);
+    // Arrivals have the units of the samples.
+    let arrivals = "--arrivals on-off:0.5:1000ms";
+    let line = format!("advise --shards 5 --utilization 0.2 --samples with {arrivals}");
+    let advice = json_in(folder.path(), &line);
+    assert_eq!((&advice["samples"]["count"], &advice["unit"]), (&20_000.into(), &"ms".into()));
+    assert_eq!(advice["samples"]["with_hiccup"], 60);
+    assert!((number(&advice["samples"]["duration"]) - 75.0).abs() < 3.0, "{}", advice["samples"]);
+    assert!((number(&advice["samples"]["probability"]) - 0.003).abs() < 1e-9);
+    let without = curtail_in(folder.path(), "advise --utilization 0.35 --samples without");
+    let said = String::from_utf8_lossy(&without.stdout).into_owned();
+    assert_eq!(without.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("No: "), "{said}");
+    assert!(said.contains("20000 samples hold no hiccups that stand out"), "{said}");
+}
+
+#[test]
+fn bad_input_is_refused_with_value_and_mend() {
+    let folder = folder(&[
+        ("good", &samples(0)),
+        ("few", "1\n2\n3\n"),
+        ("word", "1\n2\nfast\n"),
+        ("zeros", &"0\n".repeat(200)),
+    ]);
+    let cases = [
+        ("--service exp:1", "--utilization <U>"),
+        ("--service exp:1 --utilization 1", "utilization is 1; give it less"),
+        ("--service exp:1 --utilization 1.5", "utilization is 1.5; give it less"),
+        ("--service exp:1 --utilization -1", "utilization is -1; give it a number above 0"),
+        ("--service exp:1 --jitter bimodal:0.1:15 --utilization 0.9", "busy 225 % of the time"),
+        ("--utilization 0.3", "<--service <DIST>|--samples <FILE>>"),
+        ("--utilization 0.3 --service exp:1 --samples good", "cannot be used with"),
+        ("--utilization 0.3 --samples good --jitter det:1", "cannot be used with"),
+        ("--utilization 0.3 --samples good --arrivals on-off:0.5:10", "give a unit to every time"),
+        ("--utilization 0.3 --samples few", "few: 3 samples say too little"),
+        ("--utilization 0.3 --samples word", "word:3: `fast` is not a sample"),
+        ("--utilization 0.3 --samples zeros", "zeros: all samples are zero; give service times"),
+        ("--utilization 0.3 --samples /nowhere", "/nowhere"),
+        ("--utilization 0.3 --service exp:1 --cancel maybe", "[possible values: none, reset]"),
+    ];
+    refused(folder.path(), "advise", &cases);
+}
