@@ -1,0 +1,178 @@
+//! `curtail sim` as people and scripts meet it: the shape of its document, files and flags, what it
+//! says of bad input, and its manual.
+
+mod harness;
+
+use std::path::Path;
+
+use harness::words::{curtail_in, folder, json_in, refused};
+use serde_json::Value;
+
+/// Some milliseconds of work.
+const SMALL: &str = "sim --shards 5 --requests 2000 --replications 2 --jitter bimodal:0.01:15";
+
+fn here() -> &'static Path {
+    Path::new(".")
+}
+
+/// The document of a line, without how long it took.
+fn timeless(line: &str) -> Value {
+    let mut document = json_in(here(), line);
+    for entry in document.as_array_mut().expect("a list") {
+        let took = entry.as_object_mut().expect("an object").remove("elapsed_s");
+        assert!(took.is_some_and(|took| took.as_f64() >= Some(0.0)));
+    }
+    document
+}
+
+#[test]
+fn the_document_lists_the_policies_in_order() {
+    let list = json_in(here(), &format!("{SMALL} --policy laedge --policy psq --policy o1"));
+    let entries = list.as_array().expect("a list");
+    let names: Vec<&Value> = entries.iter().map(|entry| &entry["policy"]).collect();
+    assert_eq!(names, ["laedge", "psq", "o1"]);
+    for (at, entry) in entries.iter().enumerate() {
+        assert_eq!((&entry["stable"], &entry["unit"]), (&true.into(), &"1".into()));
+        assert_eq!(entry["utilization"]["offered"], 0.3);
+        assert!(entry["utilization"]["with_jitter"].as_f64() >= Some(0.3));
+        for path in ["/utilization/busy", "/copies_per_query", "/hedged_fraction", "/elapsed_s"] {
+            assert!(entry.pointer(path).is_some_and(Value::is_f64), "{path}: {entry}");
+        }
+        for group in ["request", "ci95"] {
+            for name in ["mean", "p50", "p95", "p99"] {
+                assert!(entry[group][name].is_f64(), "{group}.{name}: {entry}");
+            }
+            // Of 3,600 requests 3.6 lie above it.
+            assert!(entry[group].as_object().expect("an object").contains_key("p999"));
+            assert!(entry[group]["p999"].is_null(), "{entry}");
+        }
+        assert!(entry["query"]["p99"].is_f64() && entry["query"]["mean"].is_f64());
+        assert_eq!(entry["queries_simulated"], 2 * 2_000 * 5);
+        let versus = entry.get("versus_first");
+        assert_eq!(versus.is_some(), at > 0, "{entry}");
+        if let Some(versus) = versus {
+            assert_eq!(versus["policy"], "laedge");
+            assert!(versus["difference"]["p99"].is_f64() && versus["ci95"]["p99"].is_f64());
+        }
+    }
+    assert_eq!(entries[1]["copies_per_query"], 1.0);
+    assert!(entries[0]["copies_per_query"].as_f64() > Some(1.2));
+}
+
+#[test]
+fn an_unstable_policy_has_no_latencies_and_is_no_failure() {
+    let overload = SMALL.replace("bimodal:0.01:15", "det:0") + " --utilization 1.5 --policy psq";
+    let entry = &json_in(here(), &overload)[0];
+    assert_eq!(entry["stable"], false);
+    for field in ["request", "ci95", "query", "copies_per_query"] {
+        assert!(entry.get(field).is_some_and(Value::is_null), "{field}: {entry}");
+    }
+    let table = curtail_in(here(), &overload);
+    assert!(table.status.success());
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("psq       unstable: queues grow without end"), "{table}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_on_any_number_of_threads() {
+    let line = format!("{SMALL} --policy psq --policy laedge:cc --seed 7");
+    let one = timeless(&format!("{line} --threads 1"));
+    assert_eq!(one, timeless(&format!("{line} --threads 2")));
+    assert_ne!(one, timeless(&format!("{SMALL} --policy psq --policy laedge:cc --seed 8")));
+}
+
+#[test]
+fn flags_override_the_file() {
+    let file = "policies = [\"psq\", \"laedge\"]\npercentiles = [50]\n[experiment]\nshards = 3\n\
+        requests = 500\nreplications = 2\nutilization = 0.2\nservice = \"exp:5ms\"\n";
+    let folder = folder(&[("experiment.toml", file)]);
+    let as_written = json_in(folder.path(), "sim --file experiment.toml");
+    assert_eq!(as_written.as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        (&as_written[0]["unit"], &as_written[0]["queries_simulated"]),
+        (&"ms".into(), &3_000.into())
+    );
+    assert!(as_written[0]["request"].get("p99").is_none());
+    let flags =
+        "sim --file experiment.toml --shards 4 --utilization 0.4 --policy o1 --percentiles 90";
+    let overridden = json_in(folder.path(), flags);
+    assert_eq!(overridden.as_array().map(Vec::len), Some(1));
+    let entry = &overridden[0];
+    assert_eq!((&entry["policy"], &entry["queries_simulated"]), (&"o1".into(), &4_000.into()));
+    assert_eq!(entry["utilization"]["offered"], 0.4);
+    assert!(entry["request"]["p90"].is_f64() && entry["request"].get("p50").is_none());
+}
+
+#[test]
+fn bad_input_is_refused_with_value_and_mend() {
+    let folder = folder(&[
+        ("empty", ""),
+        ("word", "1\n2\nfast\n"),
+        ("mixed", "1\n2ms\n"),
+        ("key.toml", "policies = [\"psq\"]\n[experiment]\nshards = 2\nsevers = 3\n"),
+        ("type.toml", "[experiment]\nshards = \"many\"\n"),
+    ]);
+    let cases = [
+        ("--utilization -1", "utilization is -1; give it a number above 0"),
+        ("--utilization nan", "utilization is NaN; give it a number above 0"),
+        ("--utilization 0", "utilization is 0; give it a number above 0"),
+        ("--shards 0", "shards is 0; give it 1 to 100000"),
+        ("--shards -1", "'-1'"),
+        ("--requests 99", "requests is 99; give it 100 to"),
+        ("--warm-up 1", "warm-up is 1; give it 0 to 0.9"),
+        ("--speeds 1", "one speed for each of the 2 replicas"),
+        ("--service exp:-1", "service: `-1` is out of range"),
+        ("--service pareto:1:5", "bound it, as pareto:ALPHA:MIN:MAX"),
+        ("--service file:/nowhere", "cannot read the samples in /nowhere"),
+        ("--service file:empty", "empty holds no sample; write one time per line"),
+        ("--service file:word", "word:3: `fast` is not a sample"),
+        ("--service file:mixed", "mixed:2: `2ms` is not a sample: some lines have units"),
+        ("--service exp:1ms --jitter bimodal:0.1:5", "give a unit to every time or to none"),
+        ("--policy lædge", "unknown policy \"lædge\"; use one of random"),
+        ("--policy psq --policy psq", "--policy psq is there twice; drop one"),
+        ("--percentiles 100", "--percentiles 100: give numbers above 0 and below 100"),
+        ("--slowdown x", "slowdown is \"x\"; write EVERY/LASTS/SPEED"),
+        ("--outage exp:1", "outage is \"exp:1\"; write EVERY/LASTS"),
+        ("--utilization-of most", "write mean or total"),
+        ("--file /nowhere", "/nowhere"),
+        ("--file key.toml", "key.toml: TOML parse error at line 4"),
+        ("--file key.toml", "unknown field `severs`"),
+        ("--file type.toml", "at line 2, column 10"),
+        ("--requests 1000000000", "which takes about"),
+        ("--requests 1000000000", "add --yes"),
+    ];
+    refused(folder.path(), "sim", &cases);
+}
+
+/// Whether its signals are handled is known of a process on Linux.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupted_simulation_says_so() {
+    use harness::{CURTAIL, until};
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::process::{Command, Stdio};
+
+    let mut command = Command::new(CURTAIL);
+    command.args(["sim", "--requests", "1000000000", "--shards", "1", "--policy", "psq", "--yes"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the binary starts");
+    let status = format!("/proc/{}/status", child.id());
+    until("it handles SIGINT", || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_some_and(|mask| mask & (1 << (Signal::INT.as_raw() - 1)) != 0)
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted before all replications were done"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_manual_shows_what_is_printed() {
+    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/sim.md"), 3);
+}
