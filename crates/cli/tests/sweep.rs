@@ -245,7 +245,7 @@ fn bad_input_is_two_and_nothing_is_left_behind() {
         (&["--jitter", "bimodal:{p}:1", "--grid", "seed=1"], "jitter has {p}"),
         (&["--grid", "slots=1,3", "--policy", "bounded:2"], "at slots = 3: bounded:2: "),
         (&["--service", "exp:{stable}", "--grid", "stable=1,2"], "rename the key"),
-        (&["--grid", "seed=1", "--percentiles", "50,50"], "called p50"),
+        (&["--grid", "seed=1", "--percentiles", "50,50"], "has the name p50"),
         (&["--grid", "seed=1..1000:1", "--requests", "100000000"], "--yes"),
     ] {
         refused(args, &out, 2, words);
