@@ -29,8 +29,10 @@ impl Candidate {
             return Ok(Self::O1);
         }
         Policy::parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| {
-            let text = error.to_string();
-            Error::Policy(text.replace("idealized", "idealized, o1"))
+            let said = error.to_string();
+            // Where it ends with the list of all policies, this one is on the list.
+            let lists = Policy::FORMS.last().is_some_and(|last| said.ends_with(last));
+            Error::Policy(if lists { said + ", o1" } else { said })
         })
     }
 
@@ -50,5 +52,19 @@ impl fmt::Display for Candidate {
             Self::Policy(policy) => policy.fmt(f),
             Self::O1 => f.write_str("o1"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_name_is_repeated_as_written_and_the_bound_is_on_the_list() {
+        let said = |text| Candidate::parse(text, 1).expect_err(text).to_string();
+        assert!(said("idealizedx").starts_with("unknown policy \"idealizedx\"; use one of "));
+        assert!(said("idealizedx").ends_with("idealized, o1"));
+        assert!(!said("bounded:x").contains("o1"), "that is about the bound of a policy");
+        assert_eq!(Candidate::parse("o1", 1).expect("the bound"), Candidate::O1);
     }
 }
