@@ -19,9 +19,11 @@ pub(super) const MAIN: &[Check] = &[
     Check { line: 6, run: clean::judge },
 ];
 
-/// Lines 2, 3 and 6 (a live service beside the simulator, conformance, Python) are not built yet.
 pub(super) const DECIDE: &[Check] = &[
     Check { line: 1, run: decide::claims },
+    Check { line: 2, run: decide::live },
+    Check { line: 3, run: decide::conformance },
     Check { line: 4, run: decide::speed },
     Check { line: 5, run: decide::advice },
+    Check { line: 6, run: decide::python },
 ];
