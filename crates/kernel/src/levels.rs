@@ -33,7 +33,9 @@ impl Avoid {
     #[inline(always)]
     #[must_use]
     pub fn contains(&self, server: ServerId) -> bool {
-        self.0.contains(&Some(server))
+        // Without jumps, and nothing at all for one of which it is known that it is `None`.
+        let is = |avoided: Option<ServerId>| avoided.is_some_and(|avoided| avoided == server);
+        is(self.0[0]) | is(self.0[1])
     }
 }
 
@@ -191,10 +193,10 @@ impl Levels<'_> {
     #[must_use]
     pub fn uniform(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
         let Self { group, states } = *self;
-        let found = match &group.order {
-            None => scan(group, states, rng, avoid, |level| if level == FULL { FULL } else { 0 }),
-            Some(order) => draw(&group.servers, order.available(), rng, avoid),
+        let Some(order) = &group.order else {
+            return scan(group, states, rng, avoid, |level| if level == FULL { FULL } else { 0 });
         };
+        let found = draw(&group.servers, order.available(), rng, avoid);
         (found != NONE).then_some(ServerId(found))
     }
 
@@ -204,16 +206,19 @@ impl Levels<'_> {
     #[must_use]
     pub fn least(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
         let Self { group, states } = *self;
-        let found = match &group.order {
-            None => scan(group, states, rng, avoid, |level| level),
-            Some(order) => order.least(&group.servers, rng, avoid),
+        let Some(order) = &group.order else {
+            return scan(group, states, rng, avoid, |level| level);
         };
+        let found = order.least(&group.servers, rng, avoid);
         (found != NONE).then_some(ServerId(found))
     }
 }
 
-/// The server with the least key, ties at random; or [`NONE`]. The key is made of the level, and
+/// The server with the least key, ties at random. The key is made of the level, and
 /// must be [`FULL`] for that of a full server.
+///
+/// Which servers have it nobody can foretell: without jumps that depend on it, this takes as long
+/// for eight servers as wrong guesses do for two.
 #[inline(always)]
 fn scan(
     group: &GroupState,
@@ -221,56 +226,56 @@ fn scan(
     rng: &mut Rng,
     avoid: Avoid,
     key: impl Fn(u32) -> u32,
-) -> u32 {
+) -> Option<ServerId> {
+    let key = Key { states, avoid, of_level: key };
     // Nobody who is open has this key, and those who are full have a larger one.
-    let mut least = FULL - 1;
-    let mut best = NONE;
-    for &server in &group.servers {
-        if avoid.contains(server) {
-            continue;
-        }
-        let its_key = key(states[server.index()].level);
-        if its_key == least {
-            return toss(group, states, rng, avoid, key);
-        }
-        if its_key < least {
-            (least, best) = (its_key, server.0);
+    let most = FULL - 1;
+    // By member: has it the least key?
+    let mut ties = 0_u32;
+    if let &[first, second] = &group.servers[..] {
+        let (first, second) = (key.of(first), key.of(second));
+        let least = most.min(first).min(second);
+        ties = u32::from(first == least) | u32::from(second == least) << 1;
+    } else {
+        let mut least = most;
+        let mut bit = 1;
+        for &server in &group.servers {
+            let its_key = key.of(server);
+            ties = if its_key < least { 0 } else { ties } | if its_key <= least { bit } else { 0 };
+            least = least.min(its_key);
+            bit <<= 1;
         }
     }
-    best
+    if ties & ties.wrapping_sub(1) != 0 {
+        ties = toss(ties, rng);
+    }
+    group.servers.get(ties.trailing_zeros() as usize).copied()
 }
 
-/// What [`scan`] finds where some of the keys are equal. Apart from it, because the generator
-/// would take registers from the loop.
-#[inline(never)]
-fn toss(
-    group: &GroupState,
-    states: &[ServerState],
-    rng: &mut Rng,
+/// What servers are compared by.
+struct Key<'a, F> {
+    states: &'a [ServerState],
     avoid: Avoid,
-    key: impl Fn(u32) -> u32,
-) -> u32 {
-    let open = || group.servers.iter().filter(|&&server| !avoid.contains(server));
-    let key_of = |server: &ServerId| key(states[server.index()].level);
-    // Nobody who is open has this key, and those who are full have a larger one.
-    let (mut least, mut ties) = (FULL - 1, 0);
-    for server in open() {
-        let its_key = key_of(server);
-        if its_key < least {
-            (least, ties) = (its_key, 1);
-        } else if its_key == least {
-            ties += 1;
-        }
+    of_level: F,
+}
+
+impl<F: Fn(u32) -> u32> Key<'_, F> {
+    #[inline(always)]
+    fn of(&self, server: ServerId) -> u32 {
+        let is_full = u32::from(self.avoid.contains(server));
+        (self.of_level)(self.states[server.index()].level) | 0_u32.wrapping_sub(is_full)
     }
+}
+
+/// Some set bits, the lowest of which is one of `ties` at random. Apart from [`scan`], because the
+/// generator would take registers from its loop.
+#[inline(never)]
+fn toss(mut ties: u32, rng: &mut Rng) -> u32 {
     // One draw, however many they are.
-    let mut at = below(rng, ties);
-    for server in open().filter(|server| key_of(server) == least) {
-        if at == 0 {
-            return server.0;
-        }
-        at -= 1;
+    for _ in 0..below(rng, ties.count_ones()) {
+        ties &= ties - 1;
     }
-    NONE
+    ties
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub use event::{Arrive, Event, Outcome};
 pub use heap::Heaps;
 pub use id::{CopyId, GroupId, QueryId, ServerId};
 pub use levels::{Avoid, Levels};
-pub use policy::{Policy, PolicyError};
+pub use policy::{Driver, Policy, PolicyError};
 pub use time::{NEVER_NS, Timestamp};
 
 /// The generator of a cell. It is passed in at construction; its seed decides every tie.

@@ -1,21 +1,12 @@
 //! The policies, and the cells that they make.
 
+mod build;
 mod names;
 
+pub use build::Driver;
 pub use names::PolicyError;
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::vec::Vec;
-
-use crate::Rng;
-use crate::balance::{LeastOutstanding, Pick, Random, RoundRobin, TwoChoices};
-use crate::cell::{Cell, Scheduler};
-use crate::config::{ConfigError, Limits, Topology};
-use crate::hedge::{
-    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle,
-    Probabilistic, Tied,
-};
+use crate::hedge::Cancellation;
 
 /// A policy that a person can name.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,93 +107,5 @@ impl Policy {
             }
             _ => None,
         }
-    }
-
-    /// The gate of each server: how many copies it may hold.
-    fn gates(&self, topology: &Topology, limits: &Limits) -> Result<Vec<u32>, ConfigError> {
-        let slots = topology.servers.iter().map(|server| server.slots);
-        match *self {
-            Self::Bounded(n) | Self::LaedgeBounded(n) => {
-                let most = slots.max().unwrap_or(1);
-                if n < most {
-                    return Err(ConfigError(format!(
-                        "policy {self} holds fewer queries at a server than its {most} slots; use at least bounded:{most}"
-                    )));
-                }
-                Ok(topology.servers.iter().map(|_| n).collect())
-            }
-            _ if self.pulls() => Ok(slots.collect()),
-            _ => Ok(slots.map(|_| limits.max_outstanding).collect()),
-        }
-    }
-
-    /// Makes a cell.
-    ///
-    /// # Errors
-    /// An impossible topology or limit, a bound below the servers' slots, a policy that needs
-    /// cancellation where the limits say that servers cannot stop, or one that must be trained first.
-    pub fn build(
-        &self,
-        topology: &Topology,
-        limits: Limits,
-        rng: Rng,
-    ) -> Result<Box<dyn Scheduler>, ConfigError> {
-        if self.needs_cancellation() && !limits.cancel {
-            return Err(ConfigError(format!(
-                "policy {self} stops queries, but the servers cannot (cancel = \"none\"); set cancel = \"reset\" if they stop when a connection closes, or use a policy without cancellation"
-            )));
-        }
-        let gates = self.gates(topology, &limits)?;
-        let groups = topology.groups.len();
-        let jsq = LeastOutstanding;
-        let maker = Maker { topology, gates: &gates, limits, rng };
-        match *self {
-            Self::Random => maker.cell(Random, NoHedge),
-            Self::RoundRobin => maker.cell(RoundRobin::new(groups), NoHedge),
-            Self::TwoChoices => maker.cell(TwoChoices, NoHedge),
-            Self::LeastOutstanding | Self::Bounded(_) | Self::PerShardQueue => {
-                maker.cell(jsq, NoHedge)
-            }
-            Self::Naive => maker.cell(Random, Naive),
-            Self::Clone => maker.cell(Random, Cloning),
-            Self::Delayed { delay_ns, cleanup } => {
-                maker.cell(Random, Delayed { delay_ns, cleanup })
-            }
-            Self::Probabilistic { delay_ns, probability } => {
-                maker.cell(Random, Probabilistic { delay_ns, probability })
-            }
-            Self::ProbabilisticAuto { .. } => Err(ConfigError(format!(
-                "policy {self} must be trained first; the simulator does that, from samples, and says which probabilistic:D:Q to use"
-            ))),
-            Self::Tied => maker.cell(Random, Tied),
-            Self::AppTimeout { delay_ns } => maker.cell(Random, AppTimeout { delay_ns }),
-            Self::Laedge(cancellation) => {
-                maker.cell(jsq, Laedge::new(groups, cancellation, MostRecent))
-            }
-            Self::LaedgeBounded(_) => {
-                maker.cell(jsq, Laedge::new(groups, Cancellation::Plain, MostRecent))
-            }
-            Self::Idealized => {
-                maker.cell(jsq, Laedge::new(groups, Cancellation::Preemptive, Oracle))
-            }
-        }
-    }
-}
-
-struct Maker<'a> {
-    topology: &'a Topology,
-    gates: &'a [u32],
-    limits: Limits,
-    rng: Rng,
-}
-
-impl Maker<'_> {
-    fn cell<P, H>(self, pick: P, hedge: H) -> Result<Box<dyn Scheduler>, ConfigError>
-    where
-        P: Pick + Send + 'static,
-        H: Hedge + Send + 'static,
-    {
-        let parts = (pick, hedge);
-        Ok(Box::new(Cell::new(self.topology, self.gates, self.limits, parts, self.rng)?))
     }
 }

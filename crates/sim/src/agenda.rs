@@ -15,8 +15,6 @@ const SCANNED: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Agenda {
     due: Vec<u64>,
-    /// The first, kept at hand: most changes are later than it.
-    first: (u64, usize),
     /// Those that are due at all; where there are too many to scan.
     order: Option<Heaps<u64>>,
 }
@@ -24,7 +22,7 @@ pub(crate) struct Agenda {
 impl Agenda {
     pub(crate) fn new(places: usize) -> Self {
         let order = (places > SCANNED).then(|| Heaps::new(1));
-        Self { due: vec![NEVER; places], first: (NEVER, 0), order }
+        Self { due: vec![NEVER; places], order }
     }
 
     /// When a place is due; [`NEVER`] when it is not.
@@ -38,10 +36,6 @@ impl Agenda {
         self.due[place] = at;
         if self.order.is_some() {
             self.sort(place, at);
-        } else if place == self.first.1 {
-            self.first = self.scan();
-        } else if (at, place) < self.first {
-            self.first = (at, place);
         }
     }
 
@@ -52,29 +46,39 @@ impl Agenda {
         if at != NEVER {
             order.insert(0, at, place as u32);
         }
-        let first = order.first(0);
-        self.first = first.map_or((NEVER, 0), |(at, place)| (at, place as usize));
-    }
-
-    #[inline(always)]
-    fn scan(&self) -> (u64, usize) {
-        if let [a, b] = self.due[..] {
-            return if b < a { (b, 1) } else { (a, 0) };
-        }
-        let mut first = (NEVER, 0);
-        for (place, &at) in self.due.iter().enumerate() {
-            if at < first.0 {
-                first = (at, place);
-            }
-        }
-        first
     }
 
     /// The place that is due first and when; [`NEVER`] where none is. Ties go to the first place.
     #[inline(always)]
     pub(crate) fn first(&self) -> (u64, usize) {
-        self.first
+        match &self.due[..] {
+            &[a, b] => earlier((a, 0), (b, 1)),
+            _ => self.search(),
+        }
     }
+
+    #[inline(never)]
+    fn search(&self) -> (u64, usize) {
+        if let Some(order) = &self.order {
+            return order.first(0).map_or((NEVER, 0), |(at, place)| (at, place as usize));
+        }
+        let mut pairs = self.due.chunks_exact(2);
+        let mut first = (NEVER, 0);
+        let mut place = 0;
+        for pair in &mut pairs {
+            first = earlier(first, earlier((pair[0], place), (pair[1], place + 1)));
+            place += 2;
+        }
+        pairs.remainder().iter().fold(first, |first, &at| earlier(first, (at, place)))
+    }
+}
+
+/// The first of two; the one on the left where they are due at the same time. Which one it is
+/// nobody can foretell, so this is to compile to moves, and not to jumps.
+#[inline(always)]
+fn earlier(left: (u64, usize), right: (u64, usize)) -> (u64, usize) {
+    let is_right = right.0 < left.0;
+    (if is_right { right.0 } else { left.0 }, if is_right { right.1 } else { left.1 })
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub fn compare(
 ) -> Result<Option<Vec<Outcome>>, Error> {
     for candidate in candidates {
         let candidate = train::form(*candidate);
-        Setup { experiment, candidate, replication: 0 }.build(0)?;
+        Setup { experiment, candidate, replication: 0 }.check()?;
     }
     let Some(trained) = train::all(experiment, candidates, plan) else { return Ok(None) };
     let replications = experiment.replications as usize;

@@ -1,7 +1,9 @@
 //! An experiment, checked: what is simulated, and for how long.
 
 use curtail_dist::{Distribution, seed};
-use curtail_kernel::{Limits, NEVER_NS, Policy, Scheduler, Server, ServerId, Topology};
+use curtail_kernel::{
+    Driver, Limits, NEVER_NS, Policy, Rng, Scheduler, Server, ServerId, Topology,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Arrivals;
@@ -165,13 +167,13 @@ impl Setup<'_> {
         matches!(self.candidate.policy(), Delayed { .. } | Probabilistic { .. } | AppTimeout { .. })
     }
 
-    /// A cell of the policy.
-    pub(crate) fn cell(&self, seed: u64) -> Box<dyn Scheduler> {
-        self.build(seed).expect("checked before the run")
+    /// Says why the policy cannot run here, if it cannot.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.drive(Nobody)
     }
 
-    /// Makes a cell, or says why the policy cannot run here.
-    pub(crate) fn build(&self, seed: u64) -> Result<Box<dyn Scheduler>, Error> {
+    /// Lets somebody drive cells of the policy.
+    pub(crate) fn drive<D: Driver>(&self, driver: D) -> Result<D::Output, Error> {
         let Experiment { servers, slots, queue, .. } = self.experiment;
         let topology = Topology {
             servers: vec![Server { slots: *slots }; servers.len()],
@@ -189,9 +191,18 @@ impl Setup<'_> {
             ..Limits::default()
         };
         let policy = self.candidate.policy();
-        policy.build(&topology, limits, curtail_kernel::rng(seed)).map_err(|error| Error::Unfit {
+        policy.drive(&topology, limits, driver).map_err(|error| Error::Unfit {
             policy: self.candidate.to_string(),
             why: error.to_string(),
         })
     }
+}
+
+/// Asks whether cells can be made.
+struct Nobody;
+
+impl Driver for Nobody {
+    type Output = ();
+
+    fn drive<S: Scheduler + 'static>(self, _: impl FnMut(Rng) -> S) {}
 }

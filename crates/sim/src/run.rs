@@ -6,10 +6,13 @@
 //! Memory: O(shards + open requests). The requests that are open are bounded; a run that exceeds
 //! the bound is unstable, and ends.
 
+use curtail_kernel::{Driver, Rng, Scheduler};
+
 use crate::experiment::Setup;
 use crate::shard::Shard;
 use crate::sink::Sink;
 use crate::tally::Tally;
+use crate::train::Log;
 
 /// Arrivals per block: few enough that their draws stay in the first cache.
 const BLOCK: u64 = 1024;
@@ -23,18 +26,43 @@ const MOST_QUERIES: u64 = 1 << 22;
 /// Simulates one replication. `progress` is told how many requests have arrived, and says whether
 /// to go on; none if it does not.
 pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Option<Tally> {
-    drive(setup, &mut shards(setup), progress)
+    replicate(setup, Vec::new(), progress).map(|(tally, _)| tally)
 }
 
-/// The shards of a run.
-pub(crate) fn shards(setup: &Setup<'_>) -> Vec<Shard> {
-    (0..setup.experiment.shards).map(|index| Shard::new(setup, index)).collect()
-}
-
-/// Simulates one replication with these shards, as [`run`] does.
-pub(crate) fn drive(
+/// Simulates one replication, as [`run`] does, and logs response times: a log for each shard, or
+/// none at all.
+pub(crate) fn replicate(
     setup: &Setup<'_>,
-    shards: &mut [Shard],
+    logs: Vec<Log>,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Option<(Tally, Vec<Log>)> {
+    setup.drive(Replication { setup, logs, progress }).expect("checked before the run")
+}
+
+/// One replication, to be compiled for each policy.
+struct Replication<'a> {
+    setup: &'a Setup<'a>,
+    logs: Vec<Log>,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+}
+
+impl Driver for Replication<'_> {
+    type Output = Option<(Tally, Vec<Log>)>;
+
+    fn drive<S: Scheduler + 'static>(self, mut cell: impl FnMut(Rng) -> S) -> Self::Output {
+        let Self { setup, logs, progress } = self;
+        let mut logs = logs.into_iter();
+        let new = |index| Shard::new(setup, index, &mut cell, logs.next());
+        let mut shards: Vec<Shard<S>> = (0..setup.experiment.shards).map(new).collect();
+        let tally = through(setup, &mut shards, progress)?;
+        Some((tally, shards.into_iter().filter_map(|shard| shard.log).collect()))
+    }
+}
+
+/// Simulates one replication with these shards.
+fn through<S: Scheduler>(
+    setup: &Setup<'_>,
+    shards: &mut [Shard<S>],
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Option<Tally> {
     let (from, to) = setup.experiment.measured();
@@ -101,7 +129,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(now: u64, shards: &[Shard], sink: &Sink) -> Self {
+    fn of<S: Scheduler>(now: u64, shards: &[Shard<S>], sink: &Sink) -> Self {
         let (mut busy_ns, mut useful_ns) = (0, sink.useful_ns);
         for (ended, at_it) in shards.iter().map(|shard| shard.executed(now)) {
             busy_ns += ended + at_it;

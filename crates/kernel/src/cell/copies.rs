@@ -66,7 +66,7 @@ impl Copies {
         Self { slab: Vec::new(), free: NONE, next_serial: 0 }
     }
 
-    /// Adds a copy, if there is a free entry.
+    /// Adds a copy.
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
@@ -74,9 +74,11 @@ impl Copies {
         next: u32,
         server: ServerId,
         started: Timestamp,
-    ) -> Option<CopyId> {
+    ) -> CopyId {
         let slot = self.free;
-        let entry = self.slab.get_mut(slot as usize)?;
+        let Some(entry) = self.slab.get_mut(slot as usize) else {
+            return self.add_in_new_entry(query, next, server, started);
+        };
         self.free = entry.query;
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -92,15 +94,22 @@ impl Copies {
             late: false,
             timed: false,
         };
-        Some(CopyId { serial, slot })
+        CopyId { serial, slot }
     }
 
-    /// Adds a free entry.
+    /// [`Self::add`] where no entry is free.
     #[cold]
     #[inline(never)]
-    pub(crate) fn grow(&mut self) {
+    fn add_in_new_entry(
+        &mut self,
+        query: u32,
+        next: u32,
+        server: ServerId,
+        started: Timestamp,
+    ) -> CopyId {
         self.free = self.slab.len() as u32;
         self.slab.push(CopyState::ENDED);
+        self.add(query, next, server, started)
     }
 
     /// A copy that has not ended.

@@ -2,10 +2,11 @@
 
 use alloc::vec::Vec;
 
+use super::actions::Actions;
 use super::copies::{Copies, QueryState, Stage};
 use super::servers::{GroupState, Health, ServerState, ServerView};
 use crate::Rng;
-use crate::action::{Action, Role, ShedReason, StartReason, StopReason};
+use crate::action::{Action, Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::config::{Limits, Topology};
 use crate::heap::Heaps;
@@ -39,9 +40,7 @@ pub struct Core {
     /// [`Limits::retry_reserve`], which bounds it.
     pub(crate) reserve: f64,
     /// The actions of the event at hand.
-    pub(crate) out: Vec<Action>,
-    /// The only action of an event that brings no more.
-    pub(crate) only: Action,
+    pub(crate) out: Actions,
     /// Servers that may have room for more.
     pub(crate) freed: Vec<ServerId>,
     /// Queries whose last copy failed, youngest first.
@@ -108,8 +107,7 @@ impl Core {
             next_seq: 0,
             budget: f64::from(limits.retry_reserve),
             reserve: f64::from(limits.retry_reserve),
-            out: Vec::new(),
-            only: Action::Shed { query: QueryId(NONE), why: ShedReason::Expired },
+            out: Actions::new(),
             freed: Vec::new(),
             orphans: Vec::new(),
             started: Vec::new(),
@@ -273,12 +271,7 @@ impl Core {
         debug_assert!(self.has_room(server), "a start needs room");
         debug_assert!(self.copies_of(query).all(|c| c.server != server), "copies on one server");
         let state = &mut self.queries[query.index()];
-        let copy = loop {
-            match self.copies.add(query.0, state.first, server, self.now) {
-                Some(copy) => break copy,
-                None => self.copies.grow(),
-            }
-        };
+        let copy = self.copies.add(query.0, state.first, server, self.now);
         state.attach(copy.slot);
         let holder = &mut self.servers[server.index()];
         holder.gain();
@@ -288,7 +281,7 @@ impl Core {
         if self.limits.attempt_timeout_ns != NEVER_NS {
             self.set_patience(copy.slot, self.limits.attempt_timeout_ns);
         }
-        self.out.push(Action::Start { copy, query, server, role, why });
+        *self.out.next() = Action::Start { copy, query, server, role, why };
     }
 
     /// Tells a copy's server to stop it. Until it has, the copy holds its slot, and may still win.
@@ -298,7 +291,7 @@ impl Core {
             return;
         }
         let server = state.server;
-        self.out.push(Action::Stop { copy, why });
+        *self.out.next() = Action::Stop { copy, why };
         self.reclaim(server, 1);
         self.set_patience(copy.slot, self.limits.drain_timeout_ns);
     }
@@ -323,13 +316,7 @@ impl Core {
     /// What the event at hand comes to.
     #[inline(always)]
     pub(crate) fn actions(&self) -> &[Action] {
-        &self.out
-    }
-
-    /// What the event at hand comes to, where that is one action.
-    #[inline(always)]
-    pub(crate) fn only(&self) -> &[Action] {
-        core::slice::from_ref(&self.only)
+        self.out.list()
     }
 
     /// Starts the time-out of a new query, if it has one.

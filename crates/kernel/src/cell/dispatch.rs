@@ -38,28 +38,34 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 self.retry(query);
             } else if let Some(server) = self.core.freed.pop() {
                 self.fill(server);
-            } else if !H::HEDGES || !self.settle_hedge() {
-                return self.core.actions();
+            } else {
+                break;
             }
         }
+        self.consult()
     }
 
-    /// One step of the hedge; false when there is nothing left to look at.
-    fn settle_hedge(&mut self) -> bool {
-        if let Some(query) = self.core.started.pop() {
-            self.hedge.primary_started(&mut self.core, &mut self.pick, query);
-        } else if let Some(query) = self.core.woken.pop() {
-            if self.core.is_live(query) {
-                self.hedge.timer(&mut self.core, &mut self.pick, query);
+    /// The last steps of settling: the hedge's. Nothing that it does brings back an earlier one.
+    #[inline(always)]
+    pub(super) fn consult(&mut self) -> &[Action] {
+        if H::HEDGES {
+            while let Some(query) = self.core.started.pop() {
+                self.hedge.primary_started(&mut self.core, &mut self.pick, query);
             }
-        } else if let Some(server) = self.core.spare.pop() {
-            self.offer(server);
-        } else if let Some(group) = self.core.crowded.pop() {
-            self.hedge.starved(&mut self.core, group);
-        } else {
-            return false;
+            while let Some(query) = self.core.woken.pop() {
+                if self.core.is_live(query) {
+                    self.hedge.timer(&mut self.core, &mut self.pick, query);
+                }
+            }
+            while let Some(server) = self.core.spare.pop() {
+                self.offer(server);
+            }
+            while let Some(group) = self.core.crowded.pop() {
+                self.hedge.starved(&mut self.core, group);
+            }
         }
-        true
+        debug_assert!(self.core.is_settled(), "no step leaves work for an earlier one");
+        self.core.actions()
     }
 
     /// Nothing waits that the server could serve: its idle slots are the hedge's.
@@ -169,12 +175,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     pub(super) fn fail(&mut self, query: QueryId, why: FailReason) {
         let copy = self.core.queries[query.index()].failed.map(|(copy, _)| copy);
-        self.core.out.push(Action::Fail { query, why, copy });
+        *self.core.out.next() = Action::Fail { query, why, copy };
         self.close(query, None);
     }
 
     pub(super) fn shed(&mut self, query: QueryId, why: ShedReason) {
-        self.core.out.push(Action::Shed { query, why });
+        *self.core.out.next() = Action::Shed { query, why };
         self.close(query, None);
     }
 }

@@ -75,7 +75,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     /// The query has its answer.
     pub(super) fn answer(&mut self, query: QueryId, copy: CopyId) {
-        self.core.out.push(Action::Answer { query, copy });
+        *self.core.out.next() = Action::Answer { query, copy };
         self.close(query, Some(copy.slot));
     }
 
@@ -220,7 +220,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// a good answer, and they hold slots of a machine that may well be at work.
     pub(super) fn eject(&mut self, server: ServerId, why: EjectReason) {
         if self.core.servers[server.index()].health == Health::Up {
-            self.core.out.push(Action::Eject { server, why });
+            *self.core.out.next() = Action::Eject { server, why };
             self.server_draining(server);
         }
     }
@@ -252,7 +252,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if self.core.copies.get(slot).query != NONE {
             self.copy_failed(slot);
         }
-        self.core.out.push(Action::Lose { copy: self.core.copies.id(slot) });
+        let copy = self.core.copies.id(slot);
+        *self.core.out.next() = Action::Lose { copy };
         let server = self.release(slot);
         self.core.freed.push(server);
     }

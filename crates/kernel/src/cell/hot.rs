@@ -17,7 +17,7 @@ use crate::levels::Avoid;
 use crate::time::NEVER_NS;
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, arrive: &Arrive) -> &[Action] {
         let core = &mut self.core;
         let Some(query) = core.queries.get_mut(arrive.query.index()) else {
@@ -40,7 +40,18 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let levels = core.groups[arrive.group.index()].levels(&core.servers);
         let pick = self.pick.pick(arrive.group, levels, Avoid::NOBODY, &mut core.rng);
         let Some(server) = pick else { return self.not_started(arrive.query) };
-        self.start_at_once(arrive.query, server)
+        let copy = core.copies.add(arrive.query.0, NONE, server, core.now);
+        query.attach(copy.slot);
+        let (query, timed) = (arrive.query, query.timed());
+        let holder = &mut core.servers[server.index()];
+        holder.gain();
+        let (role, why) = (Role::Primary, StartReason::Arrival);
+        let more = timed || holder.ordered || core.limits.attempt_timeout_ns != NEVER_NS;
+        if H::HEDGES || more {
+            *core.out.next() = Action::Start { copy, query, server, role, why };
+            return self.started(query, server, copy.slot);
+        }
+        self.core.out.only(Action::Start { copy, query, server, role, why })
     }
 
     #[cold]
@@ -50,37 +61,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.arrive(arrive)
     }
 
-    #[inline(never)]
-    fn start_at_once(&mut self, query: QueryId, server: ServerId) -> &[Action] {
-        let core = &mut self.core;
-        let state = &mut core.queries[query.index()];
-        let Some(copy) = core.copies.add(query.0, NONE, server, core.now) else {
-            return self.start_in_new_entry(query, server);
-        };
-        let (role, why) = (Role::Primary, StartReason::Arrival);
-        core.only = Action::Start { copy, query, server, role, why };
-        state.attach(copy.slot);
-        let holder = &mut core.servers[server.index()];
-        holder.gain();
-        let more = holder.ordered || state.timed() || core.limits.attempt_timeout_ns != NEVER_NS;
-        if H::HEDGES || more {
-            return self.started(query, server, copy.slot);
-        }
-        self.core.only()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn start_in_new_entry(&mut self, query: QueryId, server: ServerId) -> &[Action] {
-        self.core.copies.grow();
-        self.start_at_once(query, server)
-    }
-
     /// The rest of an arrival that found a server: the books that only some cells keep.
     #[inline(never)]
     fn started(&mut self, query: QueryId, server: ServerId, slot: u32) -> &[Action] {
         let core = &mut self.core;
-        core.out.push(core.only);
         core.set_deadline(query);
         if core.servers[server.index()].ordered {
             core.sort(server);
@@ -109,13 +93,14 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         } else {
             self.wait(query);
         }
-        if H::HEDGES {
-            return self.settle();
+        if self.hedge.preempts() {
+            return self.consult();
         }
+        debug_assert!(self.core.is_settled(), "a query that waits leaves nothing else to do");
         self.core.actions()
     }
 
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn finished(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let core = &mut self.core;
         let Some(live) = core.copies.live(copy) else { return self.core.actions() };
@@ -129,19 +114,20 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             return self.vacated(server, copy.slot, timed);
         };
         if query.copies > 1 {
-            return self.finished_otherwise(copy, outcome);
+            return self.won(QueryId(id), copy);
         }
-        core.only = Action::Answer { query: QueryId(id), copy };
+        let query_timed = query.timed();
         query.end();
         live.end();
         let holder = &mut core.servers[server.index()];
         holder.lose();
         holder.failures = 0;
-        let more = timed || query.timed() || holder.ordered || core.waiting > 0;
-        if H::HEDGES || more {
-            return self.answered(QueryId(id), server, copy.slot);
+        let query = QueryId(id);
+        if H::HEDGES || timed || query_timed || holder.ordered || core.waiting > 0 {
+            *core.out.next() = Action::Answer { query, copy };
+            return self.answered(query, server, copy.slot);
         }
-        self.core.only()
+        self.core.out.only(Action::Answer { query, copy })
     }
 
     /// The rest of an end that answered a query: the books that only some cells keep, and who
@@ -149,7 +135,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     fn answered(&mut self, query: QueryId, server: ServerId, slot: u32) -> &[Action] {
         let core = &mut self.core;
-        core.out.push(core.only);
         core.deadlines.remove(0, query.0);
         core.patience.remove(0, slot);
         if core.servers[server.index()].ordered {
@@ -184,16 +169,24 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         debug_assert!(self.core.is_settled(), "the server is all that there is to settle");
         if self.core.waiting > 0 {
             self.fill(server);
-            if H::HEDGES {
-                return self.settle();
-            }
-        } else if H::HEDGES {
+            return self.consult();
+        }
+        if H::HEDGES {
             self.offer(server);
         }
         self.core.actions()
     }
 
-    /// The end of a copy that failed, that others still run beside, or that was told to stop.
+    /// The copy brings the answer, and others still run beside it.
+    #[inline(never)]
+    fn won(&mut self, query: QueryId, copy: CopyId) -> &[Action] {
+        self.answer(query, copy);
+        let server = self.release(copy.slot);
+        self.core.servers[server.index()].failures = 0;
+        self.settle_only(server)
+    }
+
+    /// The end of a copy that failed, or that was told to stop.
     #[inline(never)]
     fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };

@@ -1,5 +1,6 @@
 //! A cell: the state machine that turns events into actions.
 
+mod actions;
 mod copies;
 mod core;
 mod dispatch;
@@ -99,6 +100,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 }
 
 impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
+    #[inline(always)]
     fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
         self.core.now = self.core.now.max(now);
         self.core.out.clear();

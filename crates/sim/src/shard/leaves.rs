@@ -36,6 +36,23 @@ pub(super) struct CopyState {
     pub(super) lost: bool,
 }
 
+impl CopyState {
+    const NONE: Self = Self {
+        id: CopyId { serial: u64::MAX, slot: u32::MAX },
+        query: 0,
+        request: 0,
+        server: 0,
+        work_ns: 0,
+        began_ns: 0,
+        ends_ns: 0,
+        served_ns: 0,
+        hiccup: false,
+        stopping: false,
+        preempted: false,
+        lost: false,
+    };
+}
+
 /// What comes of telling a copy to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
@@ -57,6 +74,8 @@ pub(super) struct Leaves {
     running: Vec<u32>,
     /// By server: copies that wait there.
     queues: Vec<VecDeque<u32>>,
+    /// How many wait, at whatever server: mostly none, and then no queue is looked at.
+    waiting: usize,
     /// By server, where one is not always of speed 1.
     calendars: Vec<Calendar>,
     /// By slot of the kernel's.
@@ -72,6 +91,7 @@ impl Leaves {
             ends: Agenda::new(servers * slots),
             running: vec![0; servers * slots],
             queues: vec![VecDeque::new(); servers],
+            waiting: 0,
             calendars,
             copies: Vec::new(),
             busy_ns: 0,
@@ -89,69 +109,103 @@ impl Leaves {
         self.place_of(copy).map(|place| self.ends.due(place))
     }
 
-    /// Remembers a copy that is on its way.
+    /// Where to write what is known of a copy that starts. To be written there field by field: what
+    /// is built elsewhere and copied in wider pieces, the processor has to wait for.
     #[inline(always)]
-    pub(super) fn send(&mut self, copy: CopyState) {
-        let slot = copy.id.slot as usize;
-        match self.copies.get_mut(slot) {
-            Some(entry) => *entry = copy,
-            None => {
-                debug_assert_eq!(slot, self.copies.len(), "slots are dense");
-                self.copies.push(copy);
-            }
+    pub(super) fn entry(&mut self, slot: u32) -> &mut CopyState {
+        if slot as usize >= self.copies.len() {
+            self.grow(slot);
         }
+        &mut self.copies[slot as usize]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, slot: u32) {
+        debug_assert_eq!(slot as usize, self.copies.len(), "slots are dense");
+        self.copies.push(CopyState::NONE);
     }
 
     /// A copy arrives at its server; true when it begins at once.
     #[inline(always)]
     pub(super) fn admit(&mut self, now: u64, slot: u32) -> bool {
-        let server = self.copies[slot as usize].server as usize;
-        let first = server * self.slots;
+        let CopyState { server, work_ns, .. } = self.copies[slot as usize];
+        let Some(place) = self.idle_place(server) else {
+            self.wait(slot, server);
+            return false;
+        };
+        let end = self.end(now, server, work_ns);
+        let copy = &mut self.copies[slot as usize];
+        (copy.began_ns, copy.ends_ns) = (now, end);
+        self.occupy(place, slot, end);
+        true
+    }
+
+    /// A place of the server where nothing executes.
+    #[inline(always)]
+    pub(super) fn idle_place(&self, server: u32) -> Option<usize> {
+        let first = server as usize * self.slots;
         let mut place = first;
         while self.ends.due(place) != NEVER {
             place += 1;
             if place == first + self.slots {
-                self.queues[server].push_back(slot);
-                return false;
+                return None;
             }
         }
-        self.begin(now, slot, place);
-        true
+        Some(place)
     }
 
+    /// A copy waits at its server.
+    #[inline(never)]
+    pub(super) fn wait(&mut self, slot: u32, server: u32) {
+        self.queues[server as usize].push_back(slot);
+        self.waiting += 1;
+    }
+
+    /// When a server is done with so much work, if it begins now. Asked once per copy, in time.
     #[inline(always)]
-    fn begin(&mut self, now: u64, slot: u32, place: usize) {
-        let copy = &mut self.copies[slot as usize];
-        copy.began_ns = now;
-        let end = match self.calendars.get_mut(copy.server as usize) {
-            None => now.saturating_add(copy.work_ns),
-            Some(calendar) => calendar.end(now, copy.work_ns),
+    pub(super) fn end(&mut self, now: u64, server: u32, work_ns: u64) -> u64 {
+        let end = match self.calendars.get_mut(server as usize) {
+            None => now.saturating_add(work_ns),
+            Some(calendar) => calendar.end(now, work_ns),
         };
         // A copy without an end would leave its place looking idle.
-        copy.ends_ns = end.min(NEVER - 1);
-        self.ends.set(place, copy.ends_ns);
+        end.min(NEVER - 1)
+    }
+
+    /// A copy executes at a place.
+    #[inline(always)]
+    pub(super) fn occupy(&mut self, place: usize, slot: u32, end: u64) {
+        self.ends.set(place, end);
         self.running[place] = slot;
     }
 
-    /// The copy at a place has ended; also the one that begins there, if one waited.
+    /// The copy at a place has ended; also the slot of the one that begins there, if one waited.
     #[inline(always)]
-    pub(super) fn complete(&mut self, now: u64, place: usize) -> (u32, Option<u32>) {
-        let slot = self.running[place];
-        self.account(now, slot);
-        let server = self.copies[slot as usize].server as usize;
-        let next = self.queues[server].pop_front();
-        match next {
-            None => self.ends.set(place, NEVER),
-            Some(next) => self.begin(now, next, place),
-        }
-        (slot, next)
-    }
-
-    #[inline(always)]
-    fn account(&mut self, now: u64, slot: u32) {
-        let copy = &mut self.copies[slot as usize];
+    pub(super) fn complete(&mut self, now: u64, place: usize) -> (CopyState, Option<u32>) {
+        let copy = &mut self.copies[self.running[place] as usize];
         copy.served_ns = now - copy.began_ns;
         self.busy_ns += u128::from(copy.served_ns);
+        let ended = *copy;
+        if self.waiting > 0
+            && let Some(next) = self.begin_next(now, place, ended.server)
+        {
+            return (ended, Some(next));
+        }
+        self.ends.set(place, NEVER);
+        (ended, None)
+    }
+
+    /// The copy that waits longest at a server begins at a place.
+    #[inline(never)]
+    fn begin_next(&mut self, now: u64, place: usize, server: u32) -> Option<u32> {
+        let next = self.queues[server as usize].pop_front()?;
+        self.waiting -= 1;
+        let end = self.end(now, server, self.copies[next as usize].work_ns);
+        let copy = &mut self.copies[next as usize];
+        (copy.began_ns, copy.ends_ns) = (now, end);
+        self.occupy(place, next, end);
+        Some(next)
     }
 
     /// A copy is to stop: where it executes, that takes `cost_ns`; where it waits, no time.
@@ -173,6 +227,7 @@ impl Leaves {
             return Halt::Unknown;
         };
         queue.remove(at);
+        self.waiting -= 1;
         self.copies[slot].served_ns = 0;
         Halt::AtOnce(None)
     }
@@ -182,11 +237,11 @@ impl Leaves {
         for copy in &mut self.copies {
             copy.lost |= copy.server as usize == server;
         }
+        self.waiting -= self.queues[server].len();
         self.queues[server].clear();
         for place in server * self.slots..(server + 1) * self.slots {
             if self.ends.due(place) != NEVER {
-                self.account(now, self.running[place]);
-                self.ends.set(place, NEVER);
+                self.complete(now, place);
             }
         }
     }

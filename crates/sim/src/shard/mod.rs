@@ -13,7 +13,7 @@ mod network;
 use std::collections::VecDeque;
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, GroupId, Outcome, QueryId, Scheduler, ServerId, ShedReason,
+    Action, Arrive, CopyId, Event, GroupId, Outcome, QueryId, Rng, Scheduler, ServerId, ShedReason,
     StopReason, Timestamp,
 };
 
@@ -42,6 +42,17 @@ struct Query {
     served_ns: u64,
 }
 
+impl Query {
+    const NONE: Self = Self {
+        request: 0,
+        arrived_ns: 0,
+        service_ns: 0,
+        jitter_ns: [0; 2],
+        copies: 0,
+        served_ns: 0,
+    };
+}
+
 /// What a cell is to be told of besides the ends of copies.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
@@ -58,8 +69,8 @@ impl Wants {
 }
 
 /// One shard in virtual time.
-pub(crate) struct Shard {
-    cell: Box<dyn Scheduler>,
+pub(crate) struct Shard<S> {
+    cell: S,
     world: World,
     /// Does the policy ask to be woken? Then this is when.
     timed: bool,
@@ -84,9 +95,14 @@ struct World {
     follow: VecDeque<Event>,
 }
 
-impl Shard {
-    /// The shard `index` of an experiment.
-    pub(crate) fn new(setup: &Setup<'_>, index: u32) -> Self {
+impl<S: Scheduler> Shard<S> {
+    /// The shard `index` of an experiment, with a cell, and a log where a policy is trained.
+    pub(crate) fn new(
+        setup: &Setup<'_>,
+        index: u32,
+        cell: &mut impl FnMut(Rng) -> S,
+        log: Option<Log>,
+    ) -> Self {
         let Experiment { service, network, outages, servers, slots, .. } = setup.experiment;
         let stream = |what: &[u8]| setup.stream(what, index);
         let draws = Draws::new(service, setup.jitter(), setup.copies(), stream);
@@ -101,8 +117,8 @@ impl Shard {
             cancel_ns: setup.experiment.cancel_ns,
             follow: VecDeque::new(),
         };
-        let cell = setup.cell(stream(b"cell"));
-        Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new(), log: None }
+        let cell = cell(curtail_kernel::rng(stream(b"cell")));
+        Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new(), log }
     }
 
     /// Queries that have not ended.
@@ -142,26 +158,16 @@ impl Shard {
     #[inline(always)]
     fn arrive(&mut self, time: u64, request: u64, own: Drawn, sink: &mut Sink) {
         let Drawn { service_ns, jitter_ns } = own;
-        let query =
+        let id = self.world.free.pop().unwrap_or_else(|| self.world.new_id());
+        self.world.queries[id as usize] =
             Query { request, arrived_ns: time, service_ns, jitter_ns, copies: 0, served_ns: NEVER };
-        let id = match self.world.free.pop() {
-            Some(id) => {
-                self.world.queries[id as usize] = query;
-                id
-            }
-            None => {
-                self.world.queries.push(query);
-                self.world.queries.len() as u32 - 1
-            }
-        };
         self.feed(time, &Event::Arrive(Arrive::new(QueryId(id), GroupId(0))), sink);
     }
 
     /// The copy at a place ends.
     #[inline(always)]
     fn complete(&mut self, now: u64, place: usize, sink: &mut Sink) {
-        let (slot, next) = self.world.leaves.complete(now, place);
-        let CopyState { id: copy, stopping, .. } = self.world.leaves.copies[slot as usize];
+        let (CopyState { id: copy, stopping, .. }, next) = self.world.leaves.complete(now, place);
         if let Some(next) = next {
             self.world.begun(now, next);
         }
@@ -264,6 +270,13 @@ impl Shard {
 }
 
 impl World {
+    #[cold]
+    #[inline(never)]
+    fn new_id(&mut self) -> u32 {
+        self.queries.push(Query::NONE);
+        self.queries.len() as u32 - 1
+    }
+
     #[inline(always)]
     fn act(&mut self, now: u64, action: &Action, sink: &mut Sink) {
         match *action {
@@ -297,28 +310,41 @@ impl World {
         };
         state.copies += 1;
         let work_ns = state.service_ns.saturating_add(jitter_ns);
-        self.leaves.send(CopyState {
+        let over_network = self.network.takes_time();
+        let place = if over_network { None } else { self.leaves.idle_place(server.0) };
+        let ends_ns = match place {
+            Some(_) => self.leaves.end(now, server.0, work_ns),
+            None => NEVER,
+        };
+        *self.leaves.entry(copy.slot) = CopyState {
             id: copy,
             query: query.0,
             request: state.request,
             server: server.0,
             work_ns,
             began_ns: now,
-            ends_ns: now.saturating_add(work_ns),
+            ends_ns,
             served_ns: 0,
             hiccup: jitter_ns > 0,
             stopping: false,
             preempted: false,
             lost: false,
-        });
-        if self.network.takes_time() {
-            return self.network.send(now, Message::Deliver(copy));
+        };
+        let Some(place) = place else { return self.not_begun(now, copy, server) };
+        self.leaves.occupy(place, copy.slot, ends_ns);
+        state.served_ns = state.served_ns.min(now);
+        if self.wants.any() {
+            self.report(now, copy);
         }
-        if self.leaves.admit(now, copy.slot) {
-            state.served_ns = state.served_ns.min(now);
-            if self.wants.any() {
-                self.report(now, copy);
-            }
+    }
+
+    /// A copy is on its way, or waits at its server.
+    #[inline(never)]
+    fn not_begun(&mut self, now: u64, copy: CopyId, server: ServerId) {
+        if self.network.takes_time() {
+            self.network.send(now, Message::Deliver(copy));
+        } else {
+            self.leaves.wait(copy.slot, server.0);
         }
     }
 

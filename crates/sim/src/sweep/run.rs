@@ -26,7 +26,7 @@ pub fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f64)>, E
         if fits.insert((experiment.servers.len(), experiment.slots, experiment.queue)) {
             for &candidate in candidates {
                 let setup = Setup { experiment: &experiment, candidate, replication: 0 };
-                setup.build(0).map_err(|error| grid.wrong(point, &error))?;
+                setup.check().map_err(|error| grid.wrong(point, &error))?;
             }
         }
         let requests = total(&experiment, candidates.len());

@@ -15,7 +15,7 @@ use crate::candidate::Candidate;
 use crate::compare::Plan;
 use crate::experiment::{Experiment, Setup};
 use crate::parallel;
-use crate::run::{drive, shards};
+use crate::run::replicate;
 use crate::stability;
 use crate::tally::Tally;
 
@@ -135,15 +135,15 @@ impl<'a> World<'a> {
     }
 
     fn replicate(&self, setup: &Setup<'_>, logs: bool) -> Option<(Tally, Vec<Sample>)> {
-        let mut shards = shards(setup);
-        if let Some(delay_ns) = setup.candidate.policy().delay_ns().filter(|_| logs) {
-            for (index, shard) in (0..).zip(&mut shards) {
-                shard.log = Some(Log::new(setup.stream(b"log", index), delay_ns));
-            }
-        }
-        let tally = drive(setup, &mut shards, &mut |_| !self.plan.stop.load(Ordering::Relaxed))?;
-        let logs = shards.into_iter().filter_map(|shard| shard.log);
-        Some((tally, logs.flat_map(Log::samples).collect()))
+        let delay_ns = setup.candidate.policy().delay_ns().filter(|_| logs);
+        let log = |delay_ns| {
+            let log = move |index| Log::new(setup.stream(b"log", index), delay_ns);
+            (0..setup.experiment.shards).map(log).collect()
+        };
+        let logs = delay_ns.map_or_else(Vec::new, log);
+        let go_on = &mut |_| !self.plan.stop.load(Ordering::Relaxed);
+        let (tally, logs) = replicate(setup, logs, go_on)?;
+        Some((tally, logs.into_iter().flat_map(Log::samples).collect()))
     }
 }
 
