@@ -5,7 +5,7 @@ use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::time::Timestamp;
 
 /// A query arrives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrive {
     /// Its name until it ends.
     pub query: QueryId,
@@ -48,7 +48,7 @@ pub enum Outcome {
 
 /// One thing that happened.
 // With a tag of its own: one hidden in a field of `Arrive` would have to be decoded every time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
 pub enum Event {
     /// A query arrives.
