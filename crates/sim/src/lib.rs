@@ -68,10 +68,16 @@
 //! the shards are so many that their state does not fit into the caches. Memory is O(shards · slots + open requests), bounded: what would not end or not fit is refused by
 //! [`Parameters::experiment`], or ends as an unstable run.
 //!
+//! # Scripts
+//!
+//! [`script`] plays scenarios that are written step by step instead of drawn, and logs what the cell
+//! hears and decides. The same scenarios are played over real sockets: that is how we know that
+//! simulated decisions are those of the proxy.
+//!
 //! # What it does not do
 //!
-//! Nothing ejects a server here, nothing times out, and the cell learns at once that a server has
-//! failed. While all servers of a shard are down, its queries fail at once.
+//! In experiments nothing ejects a server, nothing times out, and the cell learns at once that a
+//! server has failed. While all servers of a shard are down, its queries fail at once.
 #![forbid(unsafe_code)]
 
 pub mod advise;
@@ -90,6 +96,7 @@ mod parallel;
 mod parameters;
 mod requests;
 mod run;
+pub mod script;
 mod shard;
 mod sink;
 mod stability;

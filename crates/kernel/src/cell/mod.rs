@@ -12,6 +12,8 @@ pub use self::core::{CopyView, Core};
 pub use servers::ServerView;
 pub(crate) use servers::{GroupState, ServerState};
 
+use alloc::boxed::Box;
+
 use crate::Rng;
 use crate::action::Action;
 use crate::balance::Pick;
@@ -119,5 +121,20 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
 
     fn core(&self) -> &Core {
         &self.core
+    }
+}
+
+/// For drivers that are compiled for whatever policy, and are handed one in a box.
+impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
+    fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
+        (**self).handle(now, event)
+    }
+
+    fn next_deadline(&self) -> Timestamp {
+        (**self).next_deadline()
+    }
+
+    fn core(&self) -> &Core {
+        (**self).core()
     }
 }

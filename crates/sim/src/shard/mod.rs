@@ -9,6 +9,7 @@ mod accuracy;
 mod leaves;
 mod mail;
 mod network;
+mod scripted;
 
 use std::collections::VecDeque;
 

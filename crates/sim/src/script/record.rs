@@ -1,0 +1,162 @@
+//! What a cell was told and what it decided, in order.
+//!
+//! A [`Recorder`] is a cell around a cell, so whatever drives cells can be recorded without knowing
+//! it: the simulator, and the runtime with its sockets. Cost: one short lock and a few bytes per event
+//! and action, for those who record.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use curtail_kernel::{Action, Core, Event, QueryId, Scheduler, Timestamp};
+
+/// An event that a cell was told of, or an action that it decided.
+///
+/// Queries are named by the order of their arrival, from 0, whatever names the driver gave them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: Note,
+}
+
+/// See [`Entry`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Note {
+    /// The cell was told of this.
+    Heard(Event),
+    /// The cell decided this.
+    Decided(Action),
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Timestamp(ns) = self.at;
+        write!(f, "{:>8}.{:06} ms  ", ns / 1_000_000, ns % 1_000_000)?;
+        match &self.what {
+            Note::Heard(event) => heard(event, f),
+            Note::Decided(action) => decided(action, f),
+        }
+    }
+}
+
+fn heard(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match event {
+        Event::Arrive(arrive) => write!(f, "q{} arrives", arrive.query.0),
+        Event::Finished { copy, outcome } => write!(f, "c{} finished: {outcome:?}", copy.serial),
+        Event::Stopped { copy } => write!(f, "c{} stopped", copy.serial),
+        Event::Abandoned { query } => write!(f, "q{} is abandoned", query.0),
+        Event::ServerUp { server } => write!(f, "s{} is up", server.0),
+        Event::ServerDraining { server } => write!(f, "s{} is draining", server.0),
+        Event::ServerDown { server } => write!(f, "s{} is down", server.0),
+        Event::Tick => write!(f, "tick"),
+        other => write!(f, "{other:?}"),
+    }
+}
+
+fn decided(action: &Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match action {
+        Action::Start { copy, query, server, role, why } => {
+            write!(f, "-> start c{} of q{} on s{}", copy.serial, query.0, server.0)?;
+            write!(f, ": {role:?}, {why:?}")
+        }
+        Action::Stop { copy, why } => write!(f, "-> stop c{}: {why:?}", copy.serial),
+        Action::Answer { query, copy } => write!(f, "-> answer q{} by c{}", query.0, copy.serial),
+        Action::Fail { query, why, .. } => write!(f, "-> fail q{}: {why:?}", query.0),
+        Action::Shed { query, why } => write!(f, "-> shed q{}: {why:?}", query.0),
+        Action::Lose { copy } => write!(f, "-> lose c{}", copy.serial),
+        Action::Eject { server, why } => write!(f, "-> eject s{}: {why:?}", server.0),
+    }
+}
+
+/// What a [`Recorder`] has recorded so far. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Log(Arc<Mutex<Vec<Entry>>>);
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry with this number, from 0, if it is there already.
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<Entry> {
+        self.lock().get(at).copied()
+    }
+
+    /// All of it; the log is empty then.
+    #[must_use]
+    pub fn take(&self) -> Vec<Entry> {
+        std::mem::take(&mut self.lock())
+    }
+}
+
+/// A cell that records what it is told and what it decides.
+pub struct Recorder {
+    cell: Box<dyn Scheduler>,
+    log: Log,
+    arrived: u32,
+    /// By the driver's name of a query: its number.
+    numbers: Vec<u32>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// Around a cell that has not been told of anything yet.
+    #[must_use]
+    pub fn new(cell: Box<dyn Scheduler>) -> (Self, Log) {
+        let log = Log::default();
+        (Self { cell, log: log.clone(), arrived: 0, numbers: Vec::new() }, log)
+    }
+
+    fn number(&mut self, query: QueryId) {
+        if self.numbers.len() <= query.index() {
+            self.numbers.resize(query.index() + 1, 0);
+        }
+        self.numbers[query.index()] = self.arrived;
+        self.arrived += 1;
+    }
+}
+
+impl Scheduler for Recorder {
+    fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
+        if let Event::Arrive(arrive) = event {
+            self.number(arrive.query);
+        }
+        let Self { cell, log, numbers, .. } = self;
+        let numbered = |query: &mut QueryId| *query = QueryId(numbers[query.index()]);
+        let mut heard = *event;
+        match &mut heard {
+            Event::Arrive(arrive) => numbered(&mut arrive.query),
+            Event::Abandoned { query } => numbered(query),
+            _ => {}
+        }
+        let actions = cell.handle(now, event);
+        let mut log = log.lock();
+        log.push(Entry { at: now, what: Note::Heard(heard) });
+        for mut action in actions.iter().copied() {
+            match &mut action {
+                Action::Start { query, .. }
+                | Action::Answer { query, .. }
+                | Action::Fail { query, .. }
+                | Action::Shed { query, .. } => numbered(query),
+                Action::Stop { .. } | Action::Lose { .. } | Action::Eject { .. } => {}
+            }
+            log.push(Entry { at: now, what: Note::Decided(action) });
+        }
+        actions
+    }
+
+    fn next_deadline(&self) -> Timestamp {
+        self.cell.next_deadline()
+    }
+
+    fn core(&self) -> &Core {
+        self.cell.core()
+    }
+}

@@ -1,0 +1,81 @@
+//! A shard whose arrivals and times are written in a script rather than drawn.
+//!
+//! Another constructor, and another loop around what a block of arrivals does; what happens in
+//! between is that of every shard.
+
+use std::collections::VecDeque;
+
+use curtail_dist::Distribution;
+use curtail_kernel::{Event, QueryId, Scheduler, ServerId};
+
+use super::leaves::Leaves;
+use super::mail::Message;
+use super::network::Network;
+use super::{Shard, Wants, World};
+use crate::agenda::NEVER;
+use crate::draws::{Drawn, Draws};
+use crate::script::{Script, What};
+use crate::sink::Sink;
+
+impl<S: Scheduler> Shard<S> {
+    /// A shard of a script that was checked, with the cell that is to play it.
+    pub(crate) fn scripted(script: &Script, cell: S) -> Self {
+        // Nothing is drawn; the third copy of a query asks, and has no jitter.
+        let nothing = Distribution::from_samples(vec![0.0], true).expect("zero is a time");
+        let world = World {
+            now: 0,
+            leaves: Leaves::new(script.servers as usize, script.slots as usize, Vec::new()),
+            queries: Vec::new(),
+            free: Vec::new(),
+            draws: Draws::new(&nothing, None, 0, |_| 0),
+            network: Network::new(None, None, script.servers, |_| 0),
+            wants: Wants { forecasts: false, starts: false },
+            cancel_ns: 0,
+            follow: VecDeque::new(),
+        };
+        // Limits may have time-outs, whatever the policy.
+        Self { cell, world, timed: true, wake_ns: NEVER, drawn: Vec::new(), log: None }
+    }
+
+    /// Plays the script to the end of its last copy.
+    pub(crate) fn play(&mut self, script: &Script) {
+        let queries = script.queries() as u64;
+        let sink = &mut Sink::new(1, (0, queries));
+        sink.requests.arrive(queries);
+        let mut arrived = 0;
+        for step in &script.steps {
+            let now = step.at_ns;
+            self.advance(now, sink);
+            match step.what {
+                What::Arrive { service_ns, jitter_ns } => {
+                    self.arrive(now, arrived, Drawn { service_ns, jitter_ns }, sink);
+                    arrived += 1;
+                }
+                What::Leave(query) => self.leave(now, query.into(), sink),
+                What::Up(server) => {
+                    self.feed(now, &Event::ServerUp { server: ServerId(server) }, sink);
+                }
+                What::Drain(server) => {
+                    self.feed(now, &Event::ServerDraining { server: ServerId(server) }, sink);
+                }
+                What::Down(server) => {
+                    if let Some(event) = self.world.receive(now, Message::Down(server)) {
+                        self.feed(now, &event, sink);
+                    }
+                }
+            }
+        }
+        self.advance(NEVER - 1, sink);
+    }
+
+    /// The client of a query leaves, if it still waits.
+    fn leave(&mut self, now: u64, request: u64, sink: &mut Sink) {
+        let World { queries, free, .. } = &self.world;
+        let ids = (0..queries.len() as u32).filter(|id| !free.contains(id));
+        let Some(id) = ids.into_iter().find(|&id| queries[id as usize].request == request) else {
+            return;
+        };
+        self.world.fail(QueryId(id), sink);
+        self.feed(now, &Event::Abandoned { query: QueryId(id) }, sink);
+    }
+}
