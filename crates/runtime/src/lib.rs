@@ -13,7 +13,7 @@
 //! - [`Observer`]: what metrics want to know.
 //! - [`Timers`]: when the kernel is woken. [`Timers::precise`] is exact to about 100 µs, where
 //!   tokio's wheel turns in milliseconds; [`Timers::tokio`] follows tokio's clock, which tests can
-//!   pause.
+//!   pause; [`Timers::by_hand`] waits for tests that move that clock themselves.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -56,5 +56,5 @@ pub use answer::{Answer, QueryError};
 pub use cell::{Cell, Query, Reply};
 pub use observe::{CopyEnd, CopyInfo, NoObserver, Observer, ProbeFailure, QueryEnd, TakenOut};
 pub use services::{ReplicaGroup, Services};
-pub use timers::Timers;
+pub use timers::{Hand, Timers};
 pub use transport::{CopyHandle, Failure, Head, Tail, Transport};

@@ -7,6 +7,7 @@
 //! of a process; a cell asks again only when its next deadline comes earlier than the one it asked
 //! for, so a thousand queries with the same time-out cost one wake-up.
 
+mod hand;
 #[cfg(target_os = "linux")]
 mod system;
 mod thread;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
+pub use hand::Hand;
 use wishes::Wish;
 
 /// Something that wants to be woken.
@@ -42,6 +44,7 @@ enum Kind {
     System(Arc<system::Timer>),
     Thread(Arc<thread::Shared>),
     Tokio,
+    Hand(Hand),
 }
 
 impl std::fmt::Debug for Timers {
@@ -51,6 +54,7 @@ impl std::fmt::Debug for Timers {
             Kind::System(_) => "Timers::precise() (timerfd)",
             Kind::Thread(_) => "Timers::precise() (thread)",
             Kind::Tokio => "Timers::tokio()",
+            Kind::Hand(_) => "Timers::by_hand()",
         })
     }
 }
@@ -90,6 +94,14 @@ impl Timers {
         Self(Kind::Tokio)
     }
 
+    /// They go off when the [`Hand`] says so: for tests that move tokio's paused clock themselves,
+    /// to the nanosecond.
+    #[must_use]
+    pub fn by_hand() -> (Self, Hand) {
+        let hand = Hand::default();
+        (Self(Kind::Hand(hand.clone())), hand)
+    }
+
     /// Waits until a time, as exactly as these timers are.
     pub async fn sleep_until(&self, at: Instant) {
         if matches!(self.0, Kind::Tokio) {
@@ -113,6 +125,7 @@ impl Timers {
             #[cfg(target_os = "linux")]
             Kind::System(timer) => timer.add(Wish { at, who }),
             Kind::Thread(shared) => shared.add(Wish { at, who }),
+            Kind::Hand(hand) => hand.add(Wish { at, who }),
             Kind::Tokio => {
                 tokio::spawn(async move {
                     tokio::time::sleep_until(at).await;
@@ -180,6 +193,35 @@ mod tests {
             timers.sleep_until(at + Duration::from_micros(100)).await;
             timers.sleep_until(Instant::now() + Duration::from_micros(100)).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn by_hand_the_first_is_woken_when_its_time_has_come() {
+        let (timers, hand) = Timers::by_hand();
+        let start = Instant::now();
+        let ns = |ns| start + Duration::from_nanos(ns);
+        let mut later = sleep(&timers, ns(7));
+        let mut sooner = sleep(&timers, ns(5));
+        assert!(!is_over(&mut later).await && !is_over(&mut sooner).await);
+        assert_eq!(hand.first(), Some(ns(5)));
+        assert!(!hand.wake_first(), "its time has not come");
+        tokio::time::advance(Duration::from_nanos(7)).await;
+        assert!(!is_over(&mut sooner).await, "nobody has said so");
+        assert!(hand.wake_first() && is_over(&mut sooner).await && !is_over(&mut later).await);
+        assert!(hand.wake_first() && is_over(&mut later).await && !hand.wake_first());
+    }
+
+    type Sleep = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+
+    fn sleep(timers: &Timers, at: Instant) -> Sleep {
+        let timers = timers.clone();
+        Box::pin(async move { timers.sleep_until(at).await })
+    }
+
+    async fn is_over(sleep: &mut Sleep) -> bool {
+        std::future::poll_fn(|context| std::task::Poll::Ready(sleep.as_mut().poll(context)))
+            .await
+            .is_ready()
     }
 
     #[test]
