@@ -1,0 +1,79 @@
+//! Plays a script in both worlds and compares what the cell heard and decided, entry by entry.
+
+use std::fmt::Write as _;
+
+use curtail_sim::script::{self, Entry, Note, Script};
+
+use crate::conductor::{self, Stuck};
+use crate::scenario;
+
+/// Entries shown before the first that differs, and of each side from there.
+const CONTEXT: usize = 8;
+
+/// What was compared, and agrees.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Agreed {
+    pub scenarios: u64,
+    pub decisions: u64,
+    pub events: u64,
+}
+
+impl Agreed {
+    pub fn of(log: &[Entry]) -> Self {
+        let is_decision = |entry: &&Entry| matches!(entry.what, Note::Decided(_));
+        let decisions = log.iter().filter(is_decision).count() as u64;
+        Self { scenarios: 1, decisions, events: log.len() as u64 - decisions }
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.scenarios += other.scenarios;
+        self.decisions += other.decisions;
+        self.events += other.events;
+    }
+}
+
+/// The log of both worlds, if they agree to the nanosecond; else what differs, and how to see it again.
+pub fn both(script: &Script, replay: &str) -> Result<Vec<Entry>, String> {
+    let simulated = script::play(script).map_err(|error| error.to_string())?;
+    let over_sockets = conductor::play(script).map_err(|Stuck { at_ns, why }| {
+        format!("{replay}: over sockets, at {at_ns} ns: {why}\n\n{}", until(script, at_ns))
+    })?;
+    agree(script, replay, &simulated, &over_sockets).map(|()| simulated)
+}
+
+/// Are both the same?
+pub fn agree(
+    script: &Script,
+    replay: &str,
+    simulated: &[Entry],
+    over_sockets: &[Entry],
+) -> Result<(), String> {
+    let longer = simulated.len().max(over_sockets.len());
+    let differs = |at: &usize| simulated.get(*at) != over_sockets.get(*at);
+    let Some(at) = (0..longer).find(differs) else { return Ok(()) };
+    let mut told = format!("{replay}: entry {at} differs\n");
+    let mut show = |title: &str, mark: &str, entries: &[Entry]| {
+        let _ = writeln!(told, "\n{title}:");
+        for entry in entries {
+            let _ = writeln!(told, "{mark} {entry}");
+        }
+        if entries.is_empty() {
+            let _ = writeln!(told, "{mark} (the end)");
+        }
+    };
+    let from = |log: &[Entry]| log.iter().skip(at).take(CONTEXT).copied().collect::<Vec<_>>();
+    show("both", " ", &simulated[at.saturating_sub(CONTEXT)..at]);
+    show("the simulator", "S", &from(simulated));
+    show("over sockets", "R", &from(over_sockets));
+    let entries = [simulated, over_sockets].into_iter().filter_map(|log| log.get(at));
+    let at_ns = entries.map(|entry| entry.at.0).max().unwrap_or(u64::MAX);
+    let _ = write!(told, "\n{}", until(script, at_ns));
+    Err(told)
+}
+
+/// The scenario up to a time: what comes later has no part in what happened.
+fn until(script: &Script, at_ns: u64) -> String {
+    let mut until = script.clone();
+    until.steps.retain(|step| step.at_ns <= at_ns);
+    format!("the scenario up to there:\n\n{}", scenario::write(&until))
+}

@@ -1,0 +1,101 @@
+//! Random scenarios, each from a seed.
+
+use curtail_kernel::{Limits, Policy, Rng, rng};
+use curtail_sim::script::{Script, Step, What};
+use rand_core::Rng as _;
+
+use crate::policies;
+
+/// Queries of a scenario.
+const QUERIES: u32 = 300;
+
+/// Times that everything is a multiple of: the coarser, the more of it comes at once.
+const GRIDS_NS: [u64; 3] = [1, 250_000, 1_000_000];
+
+/// The mean service time, in ns.
+const SERVICE_NS: u64 = 4_000_000;
+
+fn below(rng: &mut Rng, n: u64) -> u64 {
+    rng.next_u64() % n
+}
+
+fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[below(rng, choices.len() as u64) as usize]
+}
+
+fn one_in(rng: &mut Rng, n: u64) -> bool {
+    below(rng, n) == 0
+}
+
+/// The scenario of a seed. Seeds in a row have the policies in turn.
+pub fn scenario(seed: u64) -> Script {
+    let forms = policies::forms();
+    let form = &forms[(seed % forms.len() as u64) as usize];
+    let rng = &mut rng(seed);
+    let grid = pick(rng, &GRIDS_NS);
+    let servers = pick(rng, &[1, 2, 2, 3, 4]);
+    let slots = pick(rng, &[1, 1, 2, 3]);
+    let delay = format!("{}ns", near(rng, SERVICE_NS, grid));
+    let bound = slots + below(rng, 3) as u32;
+    let policy = policies::fill(form, bound, &delay, "0.5");
+    let limits = limits(rng, &policy, slots, grid);
+    let steps = steps(rng, servers, slots, grid);
+    Script { policy, servers, slots, limits, seed, steps }
+}
+
+/// From nothing to twice a mean, on the grid.
+fn near(rng: &mut Rng, mean_ns: u64, grid: u64) -> u64 {
+    below(rng, 2 * mean_ns + 1) / grid * grid
+}
+
+fn limits(rng: &mut Rng, policy: &Policy, slots: u32, grid: u64) -> Limits {
+    let default = Limits::default();
+    let maybe = |rng: &mut Rng, ns: u64, default| {
+        if one_in(rng, 3) { grid + near(rng, ns, grid) } else { default }
+    };
+    Limits {
+        cancel: policy.needs_cancellation() || one_in(rng, 2),
+        queue: pick(rng, &[1, 4, default.queue]),
+        max_outstanding: pick(rng, &[slots, slots + 2, default.max_outstanding]),
+        timeout_ns: maybe(rng, 8 * SERVICE_NS, default.timeout_ns),
+        attempt_timeout_ns: maybe(rng, 3 * SERVICE_NS, default.attempt_timeout_ns),
+        retries: pick(rng, &[0, 1, 2]),
+        eject_after: pick(rng, &[0, 1, default.eject_after]),
+        ..default
+    }
+}
+
+fn steps(rng: &mut Rng, servers: u32, slots: u32, grid: u64) -> Vec<Step> {
+    // From half empty to twice of what the servers can do, and sometimes nothing for a while.
+    let load = pick(rng, &[5, 8, 12, 20]);
+    let gap_ns = SERVICE_NS * 10 / load / u64::from(servers * slots);
+    let faults = pick(rng, &[0, 10, 40]);
+    let mut steps = Vec::new();
+    let mut at_ns = 0;
+    let mut arrived = 0;
+    while arrived < QUERIES {
+        let gap_ns = if one_in(rng, 50) { 20 * SERVICE_NS } else { gap_ns };
+        at_ns += near(rng, gap_ns, grid);
+        let server = below(rng, servers.into()) as u32;
+        let what = if faults > 0 && one_in(rng, 1_000 / faults) {
+            pick(rng, &[What::Down(server), What::Drain(server), What::Up(server)])
+        } else if one_in(rng, 20) {
+            // Whatever took it out, somebody finds that it works.
+            What::Up(server)
+        } else if faults > 0 && arrived > 0 && one_in(rng, 20) {
+            What::Leave(arrived - 1 - below(rng, u64::from(arrived.min(5))) as u32)
+        } else {
+            arrived += 1;
+            query(rng, grid)
+        };
+        steps.push(Step { at_ns, what });
+    }
+    steps
+}
+
+/// Each copy of it may have a hiccup of its own.
+fn query(rng: &mut Rng, grid: u64) -> What {
+    let mut hiccup = || if one_in(rng, 5) { 10 * SERVICE_NS / grid * grid } else { 0 };
+    let jitter_ns = [hiccup(), hiccup()];
+    What::Arrive { service_ns: near(rng, SERVICE_NS, grid), jitter_ns }
+}

@@ -1,0 +1,155 @@
+//! Conformance: the simulator and the runtime, with its HTTP transport and real sockets, make the same
+//! decisions in the same order at the same times. This is the claim that simulations rest on.
+//!
+//! Scenarios are data: files in `scenarios/`, each of which opens with what it shows, and random ones
+//! from seeds. `CURTAIL_SEED` replays one of those; `CURTAIL_SCENARIOS` sets how many there are.
+#![allow(unreachable_pub)]
+
+mod compare;
+mod conductor;
+mod generate;
+mod leaf;
+mod policies;
+mod scenario;
+mod schedule;
+mod told;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use compare::{Agreed, both};
+use scenario::Scenario;
+
+/// Random scenarios, by default: several of each policy.
+const SCENARIOS: u64 = 160;
+
+/// The files, in order of their names, and what they say.
+fn written() -> Vec<(String, Scenario)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/scenarios");
+    let files = std::fs::read_dir(&folder).expect("the folder of scenarios");
+    let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("readable");
+        assert!(text.starts_with("# "), "{name} must open with what it shows");
+        let scenario = scenario::read(&text).unwrap_or_else(|why| panic!("{name}: {why}"));
+        (name, scenario)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+fn print(kind: &str, agreed: Agreed) {
+    let Agreed { scenarios, decisions, events } = agreed;
+    println!(
+        "conformance: {scenarios} {kind} scenarios: {decisions} decisions, {events} events agree"
+    );
+}
+
+#[test]
+fn written_scenarios_are_decided_the_same() {
+    let mut agreed = Agreed::default();
+    for (name, Scenario { script, decides }) in written() {
+        let log = both(&script, &name).unwrap_or_else(|told| panic!("{told}"));
+        agreed.add(Agreed::of(&log));
+        let lines: Vec<String> = log.iter().map(ToString::to_string).collect();
+        let mut rest = lines.iter();
+        for decided in &decides {
+            let stands = rest.any(|line| line.contains(decided.as_str()));
+            assert!(stands, "{name}: {decided:?} does not follow in\n{}", lines.join("\n"));
+        }
+        assert!(!decides.is_empty(), "{name}: what of this does it show?\n{}", lines.join("\n"));
+    }
+    print("written", agreed);
+}
+
+#[test]
+fn every_deployable_policy_is_in_a_written_scenario() {
+    let written = written();
+    for form in policies::forms() {
+        let shown = |(_, scenario): &(String, Scenario)| {
+            policies::is_of(&scenario.script.policy.to_string(), &form)
+        };
+        assert!(written.iter().any(shown), "no scenario is about {form}; add one");
+    }
+}
+
+#[test]
+fn random_scenarios_are_decided_the_same() {
+    let number = |name| std::env::var(name).ok().map(|text: String| text.parse().expect(name));
+    let seeds = match number("CURTAIL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CURTAIL_SCENARIOS").unwrap_or(SCENARIOS),
+    };
+    let agreed = Mutex::new(Agreed::default());
+    // Two threads, as many as the smallest machine that this runs on has cores.
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            let (agreed, seeds) = (&agreed, seeds.clone());
+            scope.spawn(move || {
+                for seed in seeds.filter(|seed| seed % 2 == half) {
+                    let test = "cargo test -p curtail-runtime --test conformance";
+                    let log =
+                        both(&generate::scenario(seed), &format!("CURTAIL_SEED={seed} {test}"));
+                    let log = log.unwrap_or_else(|told| panic!("{told}"));
+                    agreed.lock().unwrap().add(Agreed::of(&log));
+                }
+            });
+        }
+    });
+    print("random", agreed.into_inner().unwrap());
+}
+
+/// Everything that both worlds can meet, without its numbers.
+const MET: &str = "
+    q arrives | q is abandoned | tick | s is up | s is draining | s is down
+    c finished: Good | c stopped
+    -> start c of q on s: Primary, Arrival | -> start c of q on s: Primary, Queue
+    -> start c of q on s: Primary, Retry | -> start c of q on s: Duplicate, Hedge
+    -> start c of q on s: Duplicate, Delay | -> start c of q on s: Duplicate, Idle
+    -> stop c: Cleanup | -> stop c: Preemption | -> stop c: Purge | -> answer q by c
+    -> fail q: NoReplica | -> fail q: CopyFailed | -> fail q: Timeout
+    -> shed q: QueueFull | -> shed q: Expired | -> lose c | -> eject s: Failures";
+
+#[test]
+fn random_scenarios_meet_everything() {
+    let mut met = BTreeSet::new();
+    for seed in 0..SCENARIOS {
+        let log = curtail_sim::script::play(&generate::scenario(seed)).expect("a script");
+        for line in log.iter().map(ToString::to_string) {
+            let (_, what) = line.split_once(" ms  ").expect("a time comes first");
+            met.insert(what.replace(|c: char| c.is_ascii_digit(), ""));
+        }
+    }
+    let all: BTreeSet<String> = MET.split(['|', '\n']).map(|what| what.trim().to_owned()).collect();
+    let all: BTreeSet<String> = all.into_iter().filter(|what| !what.is_empty()).collect();
+    assert_eq!(met, all);
+}
+
+#[test]
+fn scenarios_that_are_written_read_back() {
+    for seed in 0..40 {
+        let script = generate::scenario(seed);
+        let read = scenario::read(&scenario::write(&script)).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(read.script, script);
+    }
+}
+
+/// Worlds that differ in the least are told apart, and how is told.
+#[test]
+fn a_difference_is_found_and_shown() {
+    let text = include_str!("scenarios/random_ties.toml");
+    let script = scenario::read(text).expect("a scenario").script;
+    let log = conductor::play(&script).expect("it can be played");
+    let mut other = script.clone();
+    other.seed += 1;
+    let other = curtail_sim::script::play(&other).expect("it can be played");
+    let told = compare::agree(&script, "that file", &other, &log).expect_err("seeds decide ties");
+    for part in ["that file: entry ", "the simulator:\nS ", "over sockets:\nR ", "steps = ["] {
+        assert!(told.contains(part), "{part:?} is not in\n{told}");
+    }
+    compare::agree(&script, "that file", &log, &log[1..]).expect_err("the first is missing");
+    compare::agree(&script, "that file", &log[..log.len() - 1], &log)
+        .expect_err("the last is missing");
+}

@@ -1,0 +1,151 @@
+//! Scenarios as people write them: TOML, times with units, steps in order of time.
+
+use curtail_kernel::{Limits, NEVER_NS, Policy, duration};
+use curtail_sim::script::{Script, Step, What};
+use serde::Deserialize;
+
+/// A scenario from a file.
+pub struct Scenario {
+    pub script: Script,
+    /// What must stand in the log, in this order: so that a scenario goes on showing what it is for.
+    pub decides: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    policy: String,
+    servers: u32,
+    slots: u32,
+    cancel: Cancel,
+    seed: u64,
+    #[serde(default)]
+    limits: WrittenLimits,
+    #[serde(default)]
+    decides: Vec<String>,
+    steps: Vec<WrittenStep>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Cancel {
+    None,
+    Reset,
+}
+
+/// Those that are left out are the defaults of the kernel.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct WrittenLimits {
+    max_outstanding: Option<u32>,
+    queue: Option<u32>,
+    timeout: Option<String>,
+    attempt_timeout: Option<String>,
+    retries: Option<u8>,
+    eject_after: Option<u32>,
+}
+
+/// One of `query`, `leaves`, `up`, `drain` and `down`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenStep {
+    at: String,
+    query: Option<String>,
+    #[serde(default)]
+    jitter: Vec<String>,
+    leaves: Option<u32>,
+    up: Option<u32>,
+    drain: Option<u32>,
+    down: Option<u32>,
+}
+
+/// Reads a scenario.
+pub fn read(text: &str) -> Result<Scenario, String> {
+    let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
+    let policy = Policy::parse(&written.policy, None).map_err(|error| error.to_string())?;
+    let limits = written.limits.read(matches!(written.cancel, Cancel::Reset))?;
+    let steps = written.steps.iter().map(WrittenStep::read).collect::<Result<_, _>>()?;
+    let Written { servers, slots, seed, decides, .. } = written;
+    let script = Script { policy, servers, slots, limits, seed, steps };
+    script.check().map_err(|error| error.to_string())?;
+    Ok(Scenario { script, decides })
+}
+
+fn ns(text: &str) -> Result<u64, String> {
+    duration::parse(text).map_err(|error| format!("{text:?}: {error}"))
+}
+
+impl WrittenLimits {
+    fn read(self, cancel: bool) -> Result<Limits, String> {
+        let default = Limits::default();
+        let time = |text: Option<String>, default| text.map_or(Ok(default), |text| ns(&text));
+        Ok(Limits {
+            max_outstanding: self.max_outstanding.unwrap_or(default.max_outstanding),
+            queue: self.queue.unwrap_or(default.queue),
+            timeout_ns: time(self.timeout, default.timeout_ns)?,
+            attempt_timeout_ns: time(self.attempt_timeout, default.attempt_timeout_ns)?,
+            cancel,
+            retries: self.retries.unwrap_or(default.retries),
+            eject_after: self.eject_after.unwrap_or(default.eject_after),
+            ..default
+        })
+    }
+}
+
+impl WrittenStep {
+    fn read(&self) -> Result<Step, String> {
+        let Self { at, query, jitter, leaves, up, drain, down } = self;
+        let jitter_ns = match jitter.iter().map(|text| ns(text)).collect::<Result<Vec<_>, _>>()?[..]
+        {
+            [] => [0, 0],
+            [first] => [first, 0],
+            [first, second] => [first, second],
+            _ => return Err(format!("the step at {at} has more than two times of jitter")),
+        };
+        let what = match (query, leaves, up, drain, down) {
+            (Some(service), None, None, None, None) => {
+                What::Arrive { service_ns: ns(service)?, jitter_ns }
+            }
+            (None, Some(query), None, None, None) => What::Leave(*query),
+            (None, None, Some(server), None, None) => What::Up(*server),
+            (None, None, None, Some(server), None) => What::Drain(*server),
+            (None, None, None, None, Some(server)) => What::Down(*server),
+            _ => {
+                let one = "query, leaves, up, drain and down";
+                return Err(format!("the step at {at} needs one of {one}"));
+            }
+        };
+        Ok(Step { at_ns: ns(at)?, what })
+    }
+}
+
+/// Writes a script so that [`read`] reads it, to be kept as a scenario.
+pub fn write(script: &Script) -> String {
+    let Script { policy, servers, slots, limits, seed, steps } = script;
+    let cancel = if limits.cancel { "reset" } else { "none" };
+    let mut text = format!(
+        "policy = \"{policy}\"\nservers = {servers}\nslots = {slots}\ncancel = \"{cancel}\"\n\
+         seed = {seed}\nlimits = {{ max-outstanding = {}, queue = {}, retries = {}, eject-after = {}",
+        limits.max_outstanding, limits.queue, limits.retries, limits.eject_after
+    );
+    let times = [("timeout", limits.timeout_ns), ("attempt-timeout", limits.attempt_timeout_ns)];
+    for (name, ns) in times.into_iter().filter(|&(_, ns)| ns != NEVER_NS) {
+        text += &format!(", {name} = \"{}\"", duration::format(ns));
+    }
+    text += " }\nsteps = [\n";
+    for Step { at_ns, what } in steps {
+        let what = match *what {
+            What::Arrive { service_ns, jitter_ns } => {
+                let [service, first, second] =
+                    [service_ns, jitter_ns[0], jitter_ns[1]].map(duration::format);
+                format!("query = \"{service}\", jitter = [\"{first}\", \"{second}\"]")
+            }
+            What::Leave(query) => format!("leaves = {query}"),
+            What::Up(server) => format!("up = {server}"),
+            What::Drain(server) => format!("drain = {server}"),
+            What::Down(server) => format!("down = {server}"),
+        };
+        text += &format!("  {{ at = \"{}\", {what} }},\n", duration::format(*at_ns));
+    }
+    text + "]\n"
+}

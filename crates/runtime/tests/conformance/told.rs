@@ -1,0 +1,74 @@
+//! What those who ask are told must be what the cell decided.
+
+use std::time::Duration;
+
+use curtail_kernel::{Action, FailReason, Role, ServerId, ShedReason};
+use curtail_runtime::http::Http;
+use curtail_runtime::{QueryError, Reply};
+use curtail_sim::script::{Entry, Note};
+
+/// How a query ended, by the log.
+#[derive(Clone, Copy)]
+enum End {
+    Answer { copy: u64 },
+    Fail(FailReason),
+    Shed(ShedReason),
+}
+
+/// Compares each reply with what the log says of its query.
+pub async fn check(log: &[Entry], replies: Vec<Option<Reply<Http>>>) -> Result<(), String> {
+    let mut ends = vec![None; replies.len()];
+    let mut copies: Vec<(ServerId, Role)> = Vec::new();
+    for entry in log {
+        let Note::Decided(action) = entry.what else { continue };
+        match action {
+            Action::Start { server, role, .. } => copies.push((server, role)),
+            Action::Answer { query, copy } => {
+                ends[query.index()] = Some(End::Answer { copy: copy.serial });
+            }
+            Action::Fail { query, why, .. } => ends[query.index()] = Some(End::Fail(why)),
+            Action::Shed { query, why } => ends[query.index()] = Some(End::Shed(why)),
+            Action::Stop { .. } | Action::Lose { .. } | Action::Eject { .. } => {}
+        }
+    }
+    for (query, (end, reply)) in ends.into_iter().zip(replies).enumerate() {
+        let Some(reply) = reply else { continue };
+        let Some(end) = end else { return Err(format!("q{query} has not ended")) };
+        one(query, end, reply, &copies).await?;
+    }
+    Ok(())
+}
+
+async fn one(
+    query: usize,
+    end: End,
+    reply: Reply<Http>,
+    copies: &[(ServerId, Role)],
+) -> Result<(), String> {
+    // It is there already: nothing is waited for.
+    let told = tokio::time::timeout(Duration::ZERO, reply).await;
+    let told = told.map_err(|_| format!("q{query} has ended, and nobody was told"))?;
+    let as_decided = match (end, &told) {
+        (End::Answer { copy }, Ok(answer)) => {
+            copies.get(copy as usize) == Some(&(answer.server, answer.role))
+        }
+        (End::Fail(FailReason::NoReplica), Err(QueryError::NoReplica))
+        | (End::Fail(FailReason::Timeout), Err(QueryError::Timeout))
+        // A copy that failed here was silent for too long, or lost with its server.
+        | (End::Fail(FailReason::CopyFailed), Err(QueryError::Timeout | QueryError::Failed { .. }))
+        | (End::Shed(ShedReason::QueueFull), Err(QueryError::QueueFull))
+        | (End::Shed(ShedReason::Expired), Err(QueryError::Expired)) => true,
+        _ => false,
+    };
+    if !as_decided {
+        return Err(format!("the client of q{query} was told otherwise: {told:?}"));
+    }
+    if let Ok(answer) = told {
+        let expected = format!("q{query} by s{}", answer.server.0);
+        let body = answer.response.whole(1 << 10).await.map_err(|why| format!("{why:?}"))?;
+        if body != expected {
+            return Err(format!("the client of q{query} got {body:?}, not {expected:?}"));
+        }
+    }
+    Ok(())
+}
