@@ -1,5 +1,6 @@
 //! Decide before you deploy: the simulator and the advisor.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::Result;
@@ -27,8 +28,40 @@ pub(super) fn live(_: &Path) -> Result<Vec<Finding>> {
 }
 
 /// The same scenarios in the simulator and over sockets.
-pub(super) fn conformance(_: &Path) -> Result<Vec<Finding>> {
-    unbuilt("simulator and sockets make the same decisions in the same order")
+pub(super) fn conformance(root: &Path) -> Result<Vec<Finding>> {
+    // Printing, or the test would keep what it counts to itself.
+    let args = ["test", "-p", "curtail-runtime", "--test", "conformance", "--", "--nocapture"];
+    let mut agreed = Agreed::default();
+    let passed = cargo::followed(&mut cargo::command(root, &args), |line| agreed.read(line))?;
+    let claim = "simulator and sockets make the same decisions in the same order";
+    Ok(vec![Finding::new(claim, agreed.to_string(), passed && agreed.counts.len() == KINDS)])
+}
+
+/// Written scenarios and random ones.
+const KINDS: usize = 2;
+
+/// What the conformance test says it compared.
+#[derive(Debug, Default)]
+struct Agreed {
+    counts: Vec<String>,
+}
+
+impl Agreed {
+    /// Reads `conformance: 25 written scenarios: 300 decisions, 320 events agree`, behind whatever
+    /// the test runner has left on the line.
+    fn read(&mut self, line: &str) {
+        let counts = line.split_once("conformance: ").map(|(_, counts)| counts.trim_end());
+        self.counts.extend(counts.filter(|c| c.ends_with(" agree")).map(str::to_owned));
+    }
+}
+
+impl fmt::Display for Agreed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.counts.as_slice() {
+            [] => f.write_str("the test does not say what it compared"),
+            counts => f.write_str(&counts.join("; ")),
+        }
+    }
 }
 
 /// The Python package.
@@ -59,4 +92,21 @@ pub(super) fn advice(root: &Path) -> Result<Vec<Finding>> {
         good &= cargo::succeeds(&mut cargo::command(root, &args))?;
     }
     Ok(vec![Finding::new(claim, format!("in {:.0} s", start.elapsed().as_secs_f64()), good)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_compared_is_read_and_repeated() {
+        let mut agreed = Agreed::default();
+        assert_eq!(agreed.to_string(), "the test does not say what it compared");
+        agreed.read("test a ... conformance: 2 written scenarios: 3 decisions, 4 events agree\n");
+        agreed.read("test conformance: ok\n");
+        agreed.read("conformance: 5 random scenarios: 6 decisions, 7 events agree\n");
+        let all = "2 written scenarios: 3 decisions, 4 events agree; \
+                   5 random scenarios: 6 decisions, 7 events agree";
+        assert_eq!(agreed.to_string(), all);
+    }
 }
