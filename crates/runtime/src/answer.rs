@@ -15,6 +15,10 @@ pub struct Answer<R> {
     pub role: Role,
     /// How long the query waited for its first copy, in ns.
     pub queued_ns: u64,
+    /// How long the query took until this answer counted, waiting included, in ns.
+    pub took_ns: u64,
+    /// How long the copy that won had run by then, in ns.
+    pub ran_ns: u64,
     /// How many copies were started.
     pub copies: u32,
 }

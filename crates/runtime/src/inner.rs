@@ -305,12 +305,14 @@ impl<T: Transport> Inner<T> {
         (flight.won, flight.heard) = (true, true);
         let Some(response) = ending.response.take() else { return };
         let CopyInfo { server, role, .. } = flight.info;
-        let took = now.since(pending.arrived);
-        self.observer.query_ended(pending.group, QueryEnd::Answered { server, role }, took);
+        let took_ns = now.since(pending.arrived);
+        self.observer.query_ended(pending.group, QueryEnd::Answered { server, role }, took_ns);
         let queued_ns = pending.started.map_or(0, |at| at.since(pending.arrived));
+        let ran_ns = now.since(flight.started);
         let copies = pending.copies;
+        let answer = Answer { response, server, role, queued_ns, took_ns, ran_ns, copies };
         // Where the asker has just left, the answer goes back to the transport unread.
-        let _ = pending.reply.send(Ok(Answer { response, server, role, queued_ns, copies }));
+        let _ = pending.reply.send(Ok(answer));
     }
 
     fn fail(

@@ -237,6 +237,17 @@ async fn a_slot_is_taken_until_the_tail_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_says_where_its_time_went() {
+    let servers = Scripted::new(&[&[Act::Answer(20), Act::Answer(7)]]);
+    let cell = cell("psq", &servers, Limits::default());
+    let first = cell.query(Query::new("first"));
+    let second = cell.query(Query::new("second")).await.unwrap();
+    assert_eq!((second.queued_ns, second.ran_ns, second.took_ns), (20 * MS, 7 * MS, 27 * MS));
+    let first = first.await.unwrap();
+    assert_eq!((first.queued_ns, first.ran_ns, first.took_ns), (0, 20 * MS, 20 * MS));
+}
+
+#[tokio::test(start_paused = true)]
 async fn time_and_room_run_out() {
     let servers = Scripted::new(&[&[]]);
     let limits = Limits { timeout_ns: 40 * MS, queue: 1, ..Limits::default() };
