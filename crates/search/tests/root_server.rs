@@ -7,10 +7,11 @@ use std::net::SocketAddr;
 
 use curtail_kernel::{Limits, Policy};
 use curtail_search::leaf_server::LeafStats;
-use curtail_search::root_server::{RootAnswer, RootConfig, RootServer, ShardError};
+use curtail_search::root_server::{RootAnswer, RootConfig, RootServer, ShardError, ShardTiming};
 use curtail_search::{Corpus, Hit, SearchAnswer, Source, sample_queries};
 use net::{
-    Client, LONG, Running, dead_address, distribution, get, index, leaf_config, search, stats_until,
+    Client, LONG, MS, Running, dead_address, distribution, get, index, leaf_config, search,
+    stats_until,
 };
 use tokio::time::Instant;
 
@@ -71,6 +72,27 @@ async fn the_root_answers_like_one_leaf_over_everything() {
         assert_eq!(bits(answer.hits), bits(expected.hits), "{query}");
     }
     assert!(found >= 40, "only {found} hits");
+}
+
+#[tokio::test]
+async fn an_answer_says_where_the_time_of_each_shard_went() {
+    let (_folder, index) = index(3);
+    let leaves = Leaves::start(index.directory(), 3, 1, "det:20ms").await;
+    let root = Running::root(leaves.addresses(), "psq").await;
+    let start = Instant::now();
+    let two = [search(root.address, "/search?q=word"), search(root.address, "/search?q=number")];
+    for got in two {
+        let got = got.await.expect("no panic");
+        let latency = start.elapsed();
+        let header = got.header("server-timing").expect("it is there");
+        let timings = ShardTiming::read_all(header.as_bytes());
+        assert_eq!(timings.len(), 3, "{header}");
+        for ShardTiming { took, ran, served, drawn } in timings {
+            let (served, drawn) = (served.expect("the leaf says"), drawn.expect("it draws"));
+            assert_eq!(drawn, 20 * MS);
+            assert!(drawn <= served && served <= ran && ran <= took && took <= latency, "{header}");
+        }
+    }
 }
 
 #[tokio::test]

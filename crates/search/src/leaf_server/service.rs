@@ -12,7 +12,7 @@ use super::draw::{Drawn, Draws};
 use super::slots::{Slot, Slots};
 use super::stats::{Counters, LeafStats};
 use crate::leaf::{Leaf, SearchError};
-use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split};
+use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 
 /// A leaf's answers.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Shared {
         drop(slot);
         let times = Times { queue: started - arrived, real, stretch };
         let reply = Reply::json_bytes(200, body)
-            .with("server-timing", server_timing(&times, drawn))
+            .with(timing::HEADER, server_timing(&times, drawn))
             .with("x-curtail-leaf", self.name.as_str());
         if stretched { reply.with("x-curtail-stretched", "1") } else { reply }
     }
@@ -175,20 +175,9 @@ impl Shared {
     }
 }
 
-/// The times of a query in milliseconds, in the form of the W3C's Server Timing.
 fn server_timing(times: &Times, drawn: Drawn) -> String {
-    let ms = |time: Duration| time.as_nanos() as f64 / 1e6;
-    let mut text = format!(
-        "queue;dur={}, real;dur={}, stretch;dur={}",
-        ms(times.queue),
-        ms(times.real),
-        ms(times.stretch)
-    );
-    if let Some(own) = drawn.own {
-        text.push_str(&format!(", own;dur={}", ms(own)));
-    }
-    if !drawn.hiccup.is_zero() {
-        text.push_str(&format!(", hiccup;dur={}", ms(drawn.hiccup)));
-    }
-    text
+    let hiccup = (!drawn.hiccup.is_zero()).then_some(drawn.hiccup);
+    let always = [("queue", times.queue), ("real", times.real), ("stretch", times.stretch)];
+    let drawn = [drawn.own.map(|own| ("own", own)), hiccup.map(|hiccup| ("hiccup", hiccup))];
+    timing::write(always.into_iter().chain(drawn.into_iter().flatten()))
 }

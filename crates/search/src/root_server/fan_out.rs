@@ -6,7 +6,9 @@ use curtail_runtime::{Cell, Query, QueryError, Reply};
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 
+use super::timing::ShardTiming;
 use crate::hit::{Hit, SearchAnswer, merge_top_k};
+use crate::serve::timing;
 
 /// Longest answer of a leaf, in bytes: 1000 hits with titles of 8 kB.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -38,6 +40,8 @@ pub(super) struct Merged {
     pub(super) answer: RootAnswer,
     pub(super) copies: u64,
     pub(super) queued_ns: u64,
+    /// Where the time of each shard went, in the order of their answers.
+    pub(super) timings: Vec<(usize, ShardTiming)>,
 }
 
 /// One shard's answer, and what it took.
@@ -45,6 +49,8 @@ struct Part {
     answer: SearchAnswer,
     copies: u32,
     queued_ns: u64,
+    shard: usize,
+    timing: ShardTiming,
 }
 
 /// Asks all shards and merges their answers. The first failure ends it, and dropping the future
@@ -61,14 +67,16 @@ pub(super) async fn ask(
     let mut parts: FuturesUnordered<_> = cells.iter().enumerate().map(ask).collect();
     let (mut hits, mut matched) = (Vec::with_capacity(cells.len()), 0_u64);
     let (mut copies, mut queued_ns) = (0, 0);
+    let mut timings = Vec::with_capacity(cells.len());
     while let Some(part) = parts.try_next().await? {
         matched = matched.saturating_add(part.answer.matched);
         hits.push(part.answer.hits);
         copies += u64::from(part.copies);
         queued_ns = queued_ns.max(part.queued_ns);
+        timings.push((part.shard, part.timing));
     }
     let answer = RootAnswer { hits: merge_top_k(hits, k), matched, shards: cells.len() };
-    Ok(Merged { answer, copies, queued_ns })
+    Ok(Merged { answer, copies, queued_ns, timings })
 }
 
 async fn part(shard: usize, cell: Cell<Http>, reply: Reply<Http>) -> Result<Part, ShardError> {
@@ -79,9 +87,11 @@ async fn part(shard: usize, cell: Cell<Http>, reply: Reply<Http>) -> Result<Part
     };
     let answered = reply.await.map_err(|error| failed(explain(&error)))?;
     let (copies, queued_ns, server) = (answered.copies, answered.queued_ns, answered.server);
+    let said = answered.response.head.header(timing::HEADER);
+    let timing = ShardTiming::new(answered.took_ns, answered.ran_ns, said);
     let answer = read(shard, answered.response).await;
     let answer = answer.map_err(|what| failed(format!("{} {what}", leaf(&cell, server))))?;
-    Ok(Part { answer, copies, queued_ns })
+    Ok(Part { answer, copies, queued_ns, shard, timing })
 }
 
 fn leaf(cell: &Cell<Http>, server: ServerId) -> String {

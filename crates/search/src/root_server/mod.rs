@@ -12,6 +12,7 @@
 //!
 //! Answers carry `x-curtail-copies`, the copies started for all shards together, and
 //! `x-curtail-queued-us`, how long the shard that waited longest waited for its first copy, in µs.
+//! Where the time of each shard went is in `server-timing`: see [`ShardTiming`].
 //!
 //! A client that goes away abandons its queries. Every leaf is probed on `/health`: every 250 ms,
 //! with 500 ms to answer; one refused connection or two failures in a row take it down, and one
@@ -21,6 +22,7 @@ mod config;
 mod fan_out;
 mod service;
 mod status;
+mod timing;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -35,6 +37,7 @@ use tokio::time::sleep;
 
 pub use config::{RootConfig, RootServerError};
 pub use fan_out::{RootAnswer, ShardError};
+pub use timing::ShardTiming;
 
 use crate::serve;
 use service::RootService;

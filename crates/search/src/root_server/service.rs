@@ -7,7 +7,8 @@ use curtail_runtime::http::{self, Http};
 use super::config::RootConfig;
 use super::fan_out;
 use super::status::Status;
-use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split};
+use super::timing::ShardTiming;
+use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 
 /// A root's answers.
 #[derive(Debug)]
@@ -36,7 +37,8 @@ impl RootService {
         match fan_out::ask(&self.cells, &forward, k).await {
             Ok(merged) => Reply::json(200, &merged.answer)
                 .with("x-curtail-copies", merged.copies.to_string())
-                .with("x-curtail-queued-us", (merged.queued_ns / 1000).to_string()),
+                .with("x-curtail-queued-us", (merged.queued_ns / 1000).to_string())
+                .with(timing::HEADER, ShardTiming::write_all(merged.timings)),
             Err(error) => Reply::json(503, &error).with("retry-after", "1"),
         }
     }

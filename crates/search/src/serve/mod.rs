@@ -5,6 +5,7 @@
 
 mod reply;
 mod target;
+pub(crate) mod timing;
 
 use std::future::Future;
 use std::net::SocketAddr;
