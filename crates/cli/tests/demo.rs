@@ -50,7 +50,7 @@ fn demo(corpus: &str, out: &Path, requests: u32) -> Child {
         .args(["--default-signal=HUP", CURTAIL])
         .args(["demo", "--corpus", corpus, "--out", &out.display().to_string(), "--json"])
         .args(["--loads", "0.2", "--policies", "psq,laedge", "--requests", &requests.to_string()])
-        .args(["--shards", "2", "--pause", "20:50ms"])
+        .args(["--shards", "2", "--pause", "20:50ms", "--timings"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -94,6 +94,16 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     assert!(results.contains("\"partial\": true"), "{results}");
     assert!(out.join("report.html").exists());
     assert!(!out.join("p99.svg").exists(), "with so few requests it has no such figure");
+    let timings = fs::read_to_string(out.join("timings.csv")).expect("of the first cell");
+    let rows: Vec<&str> = timings.lines().skip(1).collect();
+    assert_eq!(rows.len(), 400 * 2, "one per request and shard");
+    for row in rows {
+        let fields: Vec<&str> = row.split(',').collect();
+        assert_eq!(fields[..2], ["0.2", "psq"], "{row}");
+        let ns = |at: usize| fields[at].parse::<u64>().expect("a time");
+        let [latency, took, ran, served, drawn] = [3, 5, 6, 7, 8].map(ns);
+        assert!(drawn <= served && served <= ran && ran <= took && took <= latency, "{row}");
+    }
 }
 
 #[test]
@@ -123,7 +133,7 @@ fn a_demo_without_a_cell_leaves_the_last_report() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
     fs::create_dir(&out).expect("a folder");
-    let names = ["report.html", "results.json", "p99.svg"];
+    let names = ["report.html", "results.json", "p99.svg", "timings.csv"];
     for name in names {
         fs::write(out.join(name), "of the last run").expect("a file");
     }

@@ -40,12 +40,20 @@ impl<W: Write> Csv<W> {
         Ok(())
     }
 
+    /// Brings what was written to where it goes.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+
     /// Gives the writer back.
     ///
     /// # Errors
     /// What the writer says.
     pub fn finish(mut self) -> io::Result<W> {
-        self.to.flush()?;
+        self.flush()?;
         Ok(self.to)
     }
 }

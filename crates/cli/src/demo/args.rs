@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// Decides all draws
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
+    /// Write where the time of each request went, shard by shard, to timings.csv in --out
+    #[arg(long)]
+    timings: bool,
 }
 
 /// What is run.
@@ -91,6 +94,7 @@ pub(super) struct Plan {
     pub(super) pause: Option<Pauses>,
     pub(super) throttle: Option<f64>,
     pub(super) seed: u64,
+    pub(super) timings: bool,
     quick: bool,
 }
 
@@ -145,6 +149,7 @@ impl Args {
             pause: self.pause,
             throttle: self.throttle,
             seed: self.seed,
+            timings: self.timings,
             quick: self.quick,
         })
     }
@@ -285,6 +290,9 @@ impl Plan {
         let mut text = String::from("curtail demo");
         if self.quick {
             text += " --quick";
+        }
+        if self.timings {
+            text += " --timings";
         }
         let loads: Vec<String> = self.loads.iter().map(f64::to_string).collect();
         let names: Vec<&str> = self.policies.iter().map(|(name, _)| name.as_str()).collect();

@@ -7,6 +7,7 @@ use super::args::Plan;
 use super::cluster::Cluster;
 use super::pause;
 use super::results::{Cell, Results};
+use super::timings::{self, Timings};
 use crate::exit::Stop;
 use crate::progress;
 
@@ -28,6 +29,7 @@ pub(super) async fn all(
     let bar = progress::bar("measuring");
     bar.set_length((total * 10.0) as u64);
     let mut done = 0.0;
+    let mut timings = plan.timings.then(|| Timings::new(&plan.out));
     for (number, &load) in plan.loads.iter().enumerate() {
         let targets = targets(plan, queries, number);
         // Nobody always goes first.
@@ -37,10 +39,13 @@ pub(super) async fn all(
             let told = Told { bar: &bar, name, load, done };
             let leaves = cluster.processes();
             let pauses = plan.pause.map(|p| pause::start(p, &leaves, number, plan.seed));
-            let cell = one(plan, &targets, number, root.address, &told).await?;
+            let (cell, answers) = one(plan, &targets, number, root.address, &told).await?;
             drop(pauses);
             root.end().await;
             cluster.is_whole()?;
+            if let Some(timings) = &mut timings {
+                timings.write(load, name, &answers)?;
+            }
             bar.println(line(name, &cell));
             results.policies.entry(name.clone()).or_default().push(cell);
             done += seconds(load);
@@ -78,7 +83,7 @@ async fn one(
     number: usize,
     root: std::net::SocketAddr,
     told: &Told<'_>,
-) -> Result<Cell, Stop> {
+) -> Result<(Cell, Vec<timings::Answer>), Stop> {
     let target = format!("http://{root}/search").parse();
     let target = target.map_err(|error| Stop::Lacking(format!("the root's address: {error}")))?;
     let load_plan = LoadPlan {
@@ -91,12 +96,16 @@ async fn one(
         ..LoadPlan::new(target, plan.rate(told.load))
     };
     let (mut copies, mut answers) = (0, 0);
+    let mut timed = Vec::new();
     let on_answer = |answer: &Answer| {
         let said = answer.head.header("x-curtail-copies");
         let said = said.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
         if let Some(said) = said {
             copies += said;
             answers += 1;
+        }
+        if plan.timings {
+            timed.extend(timings::Answer::of(answer));
         }
     };
     let progress = |at: &Snapshot| {
@@ -109,7 +118,7 @@ async fn one(
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
     let queries = answers * u64::from(plan.shards);
     let copies_per_query = if queries == 0 { 0.0 } else { copies as f64 / queries as f64 };
-    Ok(cell(told.load, &report, copies_per_query))
+    Ok((cell(told.load, &report, copies_per_query), timed))
 }
 
 fn cell(load: f64, report: &Report, copies_per_query: f64) -> Cell {

@@ -10,6 +10,7 @@ mod report;
 mod results;
 mod table;
 mod throttle;
+mod timings;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     // A corpus that nobody waits for any more may still be being read.
     runtime.shutdown_background();
     let (results, failure) = measured?;
-    let done = finish(args, &plan.out, results)?;
+    let done = finish(args, &plan, results)?;
     failure.map_or(Ok(done), Err)
 }
 
@@ -99,21 +100,18 @@ fn results(plan: &Plan, built: &Built) -> Results {
 }
 
 /// Writes what there is, and says what it means.
-fn finish(args: &Args, out: &Path, mut results: Results) -> Result<ExitCode, Stop> {
+fn finish(args: &Args, plan: &Plan, mut results: Results) -> Result<ExitCode, Stop> {
+    let out = &plan.out;
     let page = out.join("report.html");
     results.report = Some(page.display().to_string());
     write(&page, &report::render(&results))?;
     let file = out.join("p99.svg");
     match report::picture(&results) {
         Some(picture) => write(&file, &picture)?,
-        // One of an earlier run would be taken for this one's.
-        None => match std::fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let file = file.display();
-                return Err(Stop::Lacking(format!("{file}: cannot be removed: {error}")));
-            }
-            _ => {}
-        },
+        None => remove(&file)?,
+    }
+    if !plan.timings {
+        remove(&out.join(timings::FILE))?;
     }
     let json = crate::json(&results)?;
     write(&out.join("results.json"), &json)?;
@@ -125,6 +123,16 @@ fn finish(args: &Args, out: &Path, mut results: Results) -> Result<ExitCode, Sto
         say::result(format_args!("{table}\nreport: {}", page.display()))?;
     }
     Ok(if results.partial { ExitCode::from(130) } else { ExitCode::SUCCESS })
+}
+
+/// Removes a file of an earlier run, which would be taken for this one's.
+fn remove(path: &Path) -> Result<(), Stop> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Stop::Lacking(format!("{}: cannot be removed: {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write(path: &PathBuf, text: &str) -> Result<(), Stop> {
