@@ -43,7 +43,7 @@ enum Recipe {
         #[command(subcommand)]
         what: bench::Bench,
     },
-    /// Run the experiments of the sources, and put their figures beside ours
+    /// Run the experiments of the sources beside ours, and services beside their simulations
     Eval {
         #[command(subcommand)]
         what: eval::Eval,

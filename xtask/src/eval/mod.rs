@@ -1,6 +1,7 @@
-//! `cargo xtask eval …`: experiments with published figures beside ours.
+//! `cargo xtask eval …`: published figures beside ours, and simulated ones beside measured ones.
 
 pub(crate) mod papers;
+pub(crate) mod search;
 mod sim;
 
 use std::path::Path;
@@ -13,11 +14,14 @@ use clap::Subcommand;
 pub(crate) enum Eval {
     /// Claims, figures and tables of documents 000 and 001, by simulation
     Papers(papers::Args),
+    /// The search service of the demo, measured beside the simulator
+    Search(search::Args),
 }
 
-/// Evaluates; false if a published figure is not met.
+/// Evaluates; false if figures that should agree do not.
 pub(crate) fn run(eval: &Eval, root: &Path) -> Result<bool> {
     match eval {
         Eval::Papers(args) => papers::run(root, args),
+        Eval::Search(args) => search::run(root, args),
     }
 }

@@ -1,0 +1,82 @@
+//! Percentiles of samples, and how sure they are.
+
+use super::rule::Estimate;
+
+/// A percentile with fewer samples above it is chance.
+const ABOVE_LEAST: f64 = 10.0;
+
+/// Student's t for 95 %, from 1 degree of freedom on.
+const STUDENT: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
+
+/// A percentile of all samples of all repetitions, in ms. Its confidence interval is Student's, over
+/// the percentiles of the repetitions; from one repetition there is none.
+pub(crate) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate> {
+    let value = of(&repetitions.concat(), percentile)?;
+    let each: Vec<f64> = repetitions.iter().filter_map(|one| of(one, percentile)).collect();
+    let degrees = each.len().saturating_sub(1);
+    let half = STUDENT.get(degrees.wrapping_sub(1)).map(|t| {
+        let center = mean(&each);
+        let squares: f64 = each.iter().map(|value| (value - center).powi(2)).sum();
+        t * (squares / degrees as f64 / each.len() as f64).sqrt()
+    });
+    Some(Estimate { value, half })
+}
+
+/// A percentile of samples in ns, in ms: the least that so many do not exceed.
+pub(crate) fn of(samples: &[u64], percentile: f64) -> Option<f64> {
+    let above = samples.len() as f64 * (1.0 - percentile / 100.0);
+    // 1,000 samples have 9.999… above the 99th percentile.
+    if above + 1e-9 < ABOVE_LEAST {
+        return None;
+    }
+    let mut samples = samples.to_vec();
+    let rank = (samples.len() as f64 * percentile / 100.0).ceil() as usize;
+    let (_, value, _) = samples.select_nth_unstable(rank.saturating_sub(1));
+    Some(*value as f64 / 1e6)
+}
+
+/// The mean of samples in ns, in ms.
+pub(crate) fn mean_ms(samples: &[u64]) -> f64 {
+    samples.iter().sum::<u64>() as f64 / 1e6 / samples.len() as f64
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1 to 1,000 ms.
+    fn thousand() -> Vec<u64> {
+        (1..=1_000).rev().map(|ms| ms * 1_000_000).collect()
+    }
+
+    #[test]
+    fn a_percentile_is_told_where_ten_samples_are_above_it() {
+        assert_eq!(of(&thousand(), 50.0), Some(500.0));
+        assert_eq!(of(&thousand(), 99.0), Some(990.0));
+        assert_eq!(of(&thousand()[1..], 99.0), None);
+        assert_eq!(of(&[], 50.0), None);
+    }
+
+    #[test]
+    fn repetitions_tell_how_sure_it_is() {
+        let first = thousand();
+        let second: Vec<u64> = first.iter().map(|ns| ns + 2_000_000).collect();
+        let one = pooled(&[&first], 99.0).expect("enough");
+        assert_eq!(one, Estimate { value: 990.0, half: None });
+        let two = pooled(&[&first, &second], 99.0).expect("enough");
+        assert!((two.value - 991.0).abs() < 1.5, "{two:?}");
+        // A standard deviation of √2 over two repetitions is a standard error of 1.
+        assert!((two.half.expect("there are two") - 12.706).abs() < 1e-6, "{two:?}");
+        let equal = pooled(&[&first, &first, &first], 50.0).expect("enough");
+        assert_eq!(equal.half, Some(0.0));
+    }
+
+    #[test]
+    fn means_are_in_ms() {
+        assert!((mean_ms(&[1_000_000, 2_000_000]) - 1.5).abs() < 1e-12);
+    }
+}

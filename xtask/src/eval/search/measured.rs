@@ -1,0 +1,195 @@
+//! The service of the demo, measured: runs, each with draws of its own, until there are as many sound
+//! ones of each cell as are asked for.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::samples::{self, Key, Samples, thousandths};
+use super::service::{self, LOADS, POLICIES, Size};
+use crate::cargo::{self, Profile};
+
+/// How many further runs there may be where some are unsound.
+const SPARE: usize = 2;
+
+/// All sound runs.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// Of a policy at a load.
+    sound: BTreeMap<Key, Vec<Run>>,
+    /// Of those that are left out: why.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// What a sound run of a policy at a load came to.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) samples: Samples,
+    counts: Counts,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Requests per second: as the utilization has it, and as they were answered.
+    pub(crate) offered: f64,
+    pub(crate) achieved: f64,
+    /// Copies that a query ran as, on average.
+    pub(crate) copies: f64,
+}
+
+impl Measured {
+    /// The sound runs of a policy at a load.
+    pub(crate) fn runs(&self, policy: &str, load: f64) -> &[Run] {
+        self.sound.get(&key(policy, load)).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many there are of every policy at every load.
+    pub(crate) fn least(&self) -> usize {
+        places().map(|(policy, load, _)| self.runs(policy, load).len()).min().unwrap_or(0)
+    }
+
+    /// Takes the sound ones of a run of the demo.
+    fn add(&mut self, seed: u64, results: &Value, table: &str) -> Result<()> {
+        let mut samples = samples::read(table)?;
+        for (policy, load, at) in places() {
+            let cell = &results["policies"][policy][at];
+            let key = key(policy, load);
+            if let Some(why) = unsound(cell) {
+                let why = format!("seed {seed}, {policy} at {}: {why}", service::percent(load));
+                eprintln!("left out: {why}");
+                self.left_out.push(why);
+                continue;
+            }
+            let samples = samples.remove(&key).context("a sound run has no times")?;
+            let counts = counts(cell)?;
+            self.sound.entry(key).or_default().push(Run { samples, counts });
+        }
+        Ok(())
+    }
+}
+
+impl Counts {
+    /// Of all runs, on average.
+    pub(crate) fn mean(runs: &[Run]) -> Self {
+        let mean = |of: fn(&Counts) -> f64| {
+            runs.iter().map(|run| of(&run.counts)).sum::<f64>() / runs.len() as f64
+        };
+        Self {
+            offered: mean(|counts| counts.offered),
+            achieved: mean(|counts| counts.achieved),
+            copies: mean(|counts| counts.copies),
+        }
+    }
+}
+
+/// Every policy at every load, and the load's place in the demo's document.
+fn places() -> impl Iterator<Item = (&'static str, f64, usize)> {
+    let loads = |policy| (0..).zip(LOADS).map(move |(at, load)| (policy, load, at));
+    POLICIES.into_iter().flat_map(loads)
+}
+
+fn key(policy: &str, load: f64) -> Key {
+    (policy.to_owned(), thousandths(load))
+}
+
+/// Runs the demo until there are enough sound runs of all cells, or there were too many unsound
+/// ones. Unsound is what the load generator calls so, for its own lag or because the service did not
+/// keep up with the rate, whatever the latencies. Of each, the table of times stays in the folder.
+pub(super) fn run(root: &Path, out: &Path, size: Size) -> Result<Measured> {
+    let curtail = cargo::curtail(root, Profile::Release)?;
+    let mut measured = Measured::default();
+    for seed in (1..).take(size.repetitions + SPARE) {
+        if measured.least() >= size.repetitions {
+            break;
+        }
+        eprintln!("measuring: run {seed} of {}, or of some more", size.repetitions);
+        let results = demo(&curtail, out, size, seed)?;
+        let file = out.join(format!("timings-{seed}.csv"));
+        std::fs::rename(out.join("demo/timings.csv"), &file)
+            .with_context(|| format!("{}: the demo's table", file.display()))?;
+        let table = std::fs::read_to_string(&file)?;
+        measured.add(seed, &results, &table).with_context(|| file.display().to_string())?;
+    }
+    Ok(measured)
+}
+
+fn demo(curtail: &Path, out: &Path, size: Size, seed: u64) -> Result<Value> {
+    let mut command = Command::new(curtail);
+    command.args(["demo", "--json", "--timings", "--out"]).arg(out.join("demo"));
+    command.args(service::demo_flags(size, seed));
+    // What it says meanwhile is the progress.
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?} failed");
+    serde_json::from_slice(&output.stdout).context("the demo prints JSON")
+}
+
+/// What is wrong with a cell; none where it is sound.
+fn unsound(cell: &Value) -> Option<String> {
+    if cell["valid"] == true {
+        return None;
+    }
+    let said = cell["invalid_because"].as_array().into_iter().flatten();
+    let said: Vec<&str> = said.filter_map(Value::as_str).collect();
+    Some(if said.is_empty() { "it was not measured".to_owned() } else { said.join(", ") })
+}
+
+fn counts(cell: &Value) -> Result<Counts> {
+    let number = |name| cell[name].as_f64().with_context(|| format!("the demo tells no {name}"));
+    Ok(Counts {
+        offered: number("offered_rate")?,
+        achieved: number("achieved_rate")?,
+        copies: number("copies_per_query")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A run in which psq is sound at 60 % or not.
+    fn results(sound: bool, achieved: f64) -> Value {
+        let good = json!({ "valid": true, "offered_rate": 10.0, "achieved_rate": achieved,
+                           "copies_per_query": 1.5 });
+        let mut other = good.clone();
+        other["valid"] = json!(sound);
+        other["invalid_because"] = json!(["fell behind", "fell short"]);
+        json!({ "policies": { "psq": [good, good, other], "laedge": [good, good, good] } })
+    }
+
+    fn table() -> String {
+        let row = |(policy, load, _)| format!("{load},{policy},7,100,0,90,80,75,70\n");
+        samples::HEADER.to_owned() + "\n" + &places().map(row).collect::<String>()
+    }
+
+    #[test]
+    fn an_unsound_cell_is_left_out_alone() {
+        let mut measured = Measured::default();
+        measured.add(1, &results(false, 9.0), &table()).expect("the sound ones are good");
+        assert_eq!(measured.left_out, ["seed 1, psq at 60 %: fell behind, fell short"]);
+        assert_eq!((measured.least(), measured.runs("laedge", 0.6).len()), (0, 1));
+        measured.add(2, &results(true, 11.0), &table()).expect("all are good");
+        assert_eq!((measured.least(), measured.runs("laedge", 0.6).len()), (1, 2));
+        let Counts { offered, achieved, copies } = Counts::mean(measured.runs("psq", 0.2));
+        for (is, should) in [(offered, 10.0), (achieved, 10.0), (copies, 1.5)] {
+            assert!((is - should).abs() < 1e-9, "{is} {should}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_not_sound() {
+        let mut measured = Measured::default();
+        let partial = json!({ "policies": { "psq": [] } });
+        measured.add(1, &partial, &table()).expect("nothing to read");
+        assert_eq!(measured.left_out.len(), 6);
+        assert!(measured.left_out[0].ends_with("it was not measured"));
+        let no_times = format!("{}\n", samples::HEADER);
+        assert!(measured.add(2, &results(true, 9.0), &no_times).is_err());
+    }
+}
