@@ -15,7 +15,7 @@
 //! | `weibull:SHAPE:SCALE` | Weibull | SCALE·Γ(1 + 1/SHAPE) |
 //! | `bimodal:PROB:VALUE` | VALUE with probability PROB, else 0 | PROB·VALUE |
 //! | `uniform:A:B` | uniform on [A, B) | (A + B)/2 |
-//! | `file:PATH` | one of the samples in a file, each equally likely | those of the samples |
+//! | `file:PATH` | one of the samples in a file, or in an interval log of HdrHistogram, each equally likely | those of the samples |
 //! | `X+Y` | the sum of independent draws | |
 //!
 //! # Units
@@ -43,6 +43,7 @@
 
 mod distribution;
 mod error;
+mod histogram_log;
 mod parse;
 mod quantity;
 mod resolve;
@@ -53,6 +54,7 @@ mod spec;
 
 pub use distribution::{Distribution, MAX_SAMPLE_NS, MIN_PARAMETER_NS};
 pub use error::{ParseError, ResolveError};
+pub use histogram_log::MAX_SAMPLES;
 pub use quantity::{Malformed, Time};
 pub use samples::{MAX_FILE_BYTES, Samples, read_samples};
 pub use spec::{Form, Scale, Spec};

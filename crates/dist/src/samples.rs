@@ -1,4 +1,4 @@
-//! Samples in a file: one time per line, `#` starts a comment.
+//! Samples in a file: one time per line, `#` starts a comment; or a log of histograms.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
+use crate::histogram_log;
 use crate::quantity::{Malformed, Time};
 
 /// The largest file of samples that is read, in bytes: room for several million samples.
@@ -14,20 +15,21 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 const MIXED: &str = "some lines have units and some have none; give all a unit or none";
 
 /// How much of a bad line an error repeats.
-const SHOWN_CHARS: usize = 40;
+pub(crate) const SHOWN_CHARS: usize = 40;
 
 /// The samples of a file, in its order.
 #[derive(Clone, Debug)]
 pub struct Samples {
     /// Their lengths in nanoseconds; at least one.
     pub ns: Vec<f64>,
-    /// The lines that they stand on, counted from 1.
+    /// The lines that they stand on, counted from 1; in a log of histograms the first one.
     pub lines: Vec<usize>,
     /// Whether they were written with units.
     pub have_units: bool,
 }
 
 /// Reads the samples in `path`, as `file:PATH` does; without units they are multiples of `unit_ns`.
+/// Those in a log of HdrHistogram are nanoseconds.
 ///
 /// # Errors
 ///
@@ -35,6 +37,9 @@ pub struct Samples {
 /// sample or a bad one.
 pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
     let text = read_bounded(path)?;
+    if histogram_log::is_log(&text) {
+        return histogram_log::read(path, &text);
+    }
     let (mut ns, mut lines) = (Vec::new(), Vec::new());
     let mut have_units = None;
     for (i, line) in text.lines().enumerate() {

@@ -1,0 +1,122 @@
+//! Distributions from logs of HdrHistogram.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use curtail_dist::{MAX_SAMPLES, Spec, read_samples};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+use hdrhistogram::serialization::{V2DeflateSerializer, V2Serializer};
+use proptest::prelude::*;
+use tempfile::NamedTempFile;
+
+fn histogram(values: &[(u64, u64)]) -> Histogram<u64> {
+    let mut histogram = Histogram::new(3).expect("three digits");
+    for &(value, count) in values {
+        histogram.record_n(value, count).expect("in range");
+    }
+    histogram
+}
+
+/// A log of so many intervals.
+fn log(intervals: &[Histogram<u64>]) -> String {
+    let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+    let mut builder = IntervalLogWriterBuilder::new();
+    builder.add_comment("of a test");
+    let mut writer = builder.begin_log_with(&mut text, &mut serializer).expect("a log");
+    for interval in intervals {
+        let second = Duration::from_secs(1);
+        writer.write_histogram(interval, second, second, None).expect("an interval");
+    }
+    String::from_utf8(text).expect("text")
+}
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a scratch file");
+    file.write_all(text.as_bytes()).expect("written");
+    file
+}
+
+#[test]
+fn the_intervals_of_a_log_are_added_up() {
+    let log = file(&log(&[histogram(&[(1_000, 3)]), histogram(&[(1_000, 1), (5_000_000, 1)])]));
+    let samples = read_samples(log.path(), 1.0).expect("a log");
+    assert_eq!(samples.ns.len(), 5);
+    assert!(samples.have_units, "they are nanoseconds");
+    assert_eq!(samples.ns[..4], [1_000.0; 4]);
+    assert!((samples.ns[4] / 5e6 - 1.0).abs() < 1e-3, "{:?}", samples.ns);
+
+    let spec: Spec = format!("file:{}", log.path().display()).parse().expect("a path");
+    let mean = spec.resolve(1.0).expect("samples").mean();
+    assert!((mean / 1_000_800.0 - 1.0).abs() < 1e-3, "{mean}");
+}
+
+#[test]
+fn of_more_samples_than_are_kept_each_length_has_its_share() {
+    let log = file(&log(&[histogram(&[(1_000, 9_990_000_000), (2_000_000, 10_000_000)])]));
+    let samples = read_samples(log.path(), 1.0).expect("a log");
+    assert_eq!(samples.ns.len() as u64, MAX_SAMPLES);
+    let slow = samples.ns.iter().filter(|&&ns| ns > 1e6).count() as f64;
+    assert!((slow / (MAX_SAMPLES as f64 * 0.001) - 1.0).abs() < 1e-3, "{slow}");
+}
+
+#[test]
+fn tags_and_plain_histograms_are_read() {
+    let line = log(&[histogram(&[(7, 1)])]).lines().last().expect("an interval").to_owned();
+    let tagged = file(&format!("#[StartTime: 1 (seconds)]\nTag=reads,{line}\n"));
+    assert_eq!(read_samples(tagged.path(), 1.0).expect("a tagged line").ns, [7.0]);
+
+    let (mut text, mut serializer) = (Vec::new(), V2Serializer::new());
+    let builder = IntervalLogWriterBuilder::new();
+    let mut writer = builder.begin_log_with(&mut text, &mut serializer).expect("a log");
+    let second = Duration::from_secs(1);
+    writer.write_histogram(&histogram(&[(9, 2)]), second, second, None).expect("an interval");
+    let plain = file(&String::from_utf8(text).expect("text"));
+    assert_eq!(read_samples(plain.path(), 1.0).expect("not compressed").ns, [9.0, 9.0]);
+}
+
+#[test]
+fn bad_lines_are_named() {
+    let good = log(&[histogram(&[(7, 1)])]);
+    let line = good.lines().count() + 1;
+    let refusal = |text: &str| read_samples(file(text).path(), 1.0).expect_err(text).to_string();
+    for (bad, why) in [
+        ("0.1,2.0,HISTxx", "write start,length,max,histogram"),
+        ("0.1,1.0,2.0,HIST!", "not base64"),
+        ("0.1,1.0,2.0,AAAA", "cut off"),
+        ("0.1,1.0,2.0,HISTFAAAAAA=", "cannot be inflated"),
+        // It says that two gigabytes follow.
+        ("0.1,1.0,2.0,HISTE3///38AAAAAAAAAAwAAAAAAAAABAAAAAAAAAAI=", "cut off"),
+    ] {
+        let said = refusal(&format!("{good}{bad}\n"));
+        let shown: String = bad.chars().take(40).collect();
+        assert!(said.contains(&format!(":{line}: `{shown}`")) && said.contains(why), "{said}");
+    }
+    let empty = refusal(&log(&[histogram(&[])]));
+    assert!(empty.contains("holds no sample"), "{empty}");
+}
+
+proptest! {
+    #[test]
+    fn no_log_is_too_strange(at in 0_usize..400, byte in any::<u8>(), cut in 0_usize..400) {
+        let mut bytes = log(&[histogram(&[(7, 1), (1 << 40, 3)])]).into_bytes();
+        let (at, cut) = (at % bytes.len(), cut % bytes.len());
+        bytes[at] = byte;
+        bytes.truncate(bytes.len() - cut);
+        if let Ok(text) = String::from_utf8(bytes) {
+            // Whatever comes of it, it comes to an end.
+            let read = read_samples(file(&text).path(), 1.0);
+            prop_assert!(read.is_err() || !read.expect("samples").ns.is_empty());
+        }
+    }
+
+    #[test]
+    fn no_histogram_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        use base64::Engine as _;
+        let head = [0x1c, 0x84, 0x93, 0x13, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 3];
+        let encoded =
+            base64::engine::general_purpose::STANDARD.encode([&head[..], &bytes].concat());
+        let read = read_samples(file(&format!("0.1,1.0,2.0,{encoded}\n")).path(), 1.0);
+        prop_assert!(read.is_err() || !read.expect("samples").ns.is_empty());
+    }
+}
