@@ -2,7 +2,8 @@
 //! recursion with the same generators, distributions and histograms.
 //!
 //! `speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS` prints `name=value` on one line: shard
-//! queries per second on one core, and the peak of memory; the recursion is the policy `recursion`.
+//! queries per second on one core, copies per query, and the peak of memory; the recursion is the
+//! policy `recursion`.
 // A benchmark is about real time.
 #![allow(clippy::disallowed_methods)]
 
@@ -34,8 +35,8 @@ fn main() {
         ..Parameters::default()
     };
     let start = Instant::now();
-    let p99 = match policy.as_str() {
-        "recursion" => recursion(&parameters),
+    let (p99, copies) = match policy.as_str() {
+        "recursion" => (recursion(&parameters), 1.0),
         _ => simulation(&parameters, policy),
     };
     let seconds = start.elapsed().as_secs_f64();
@@ -43,7 +44,7 @@ fn main() {
     let rate = queries / seconds;
     println!(
         "policy={policy} shards={shards} replicas={replicas} p99={p99:.2} per_second={rate:.0} \
-         peak_kb={}",
+         copies={copies:.3} peak_kb={}",
         peak_kb().unwrap_or_default()
     );
 }
@@ -55,14 +56,16 @@ fn peak_kb() -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-fn simulation(parameters: &Parameters, policy: &str) -> f64 {
+/// The 99th percentile of requests, and copies per query.
+fn simulation(parameters: &Parameters, policy: &str) -> (f64, f64) {
     let experiment = parameters.experiment().expect("parameters of an experiment");
     let candidate = Candidate::parse(policy, UNIT_NS).expect("a policy");
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads: 1, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
     let outcomes = compare(&experiment, &[candidate], &plan).expect("it can run");
     let outcome = &outcomes.expect("nothing stops it")[0];
-    outcome.request.as_ref().and_then(|figures| figures.percentile(99.0)).unwrap_or(f64::NAN)
+    let p99 = outcome.request.as_ref().and_then(|figures| figures.percentile(99.0));
+    (p99.unwrap_or(f64::NAN), outcome.copies_per_query.unwrap_or(f64::NAN))
 }
 
 /// When the servers of each shard are free, by the recursion of Kiefer and Wolfowitz: a query
