@@ -1,9 +1,11 @@
 //! Table 5.1 of document 000 (Table 2 of 001): the share of each heat map on which p99 is more than
 //! 20, 30, 40 % below that of per-shard queuing.
 //!
-//! The sources do not say over which grid they count. Ours is linear in the load from 0.05 to 0.95
-//! and logarithmic in the probability from 10⁻⁵ to 10⁻¹. How much that matters is shown by the same
-//! counts over every second load, and over every second probability.
+//! The sources count over probabilities from 10⁻⁵ to 10⁻¹ and do not say at which points. Ours are
+//! even in the load from 0.05 to 0.95 and in the logarithm of the probability. How much that matters
+//! is shown by the same counts over every second load, over every second probability, and without
+//! the lowest decade of probabilities, where few clusters gain: with less weight on it, the counts of
+//! all policies grow by a quarter or more.
 
 use std::path::Path;
 
@@ -72,8 +74,16 @@ fn cell(claim: &str, published: f64, points: &[Point], policy: &str, reduction: 
     let all = share(points, policy, reduction);
     let [loads, probabilities] =
         ["utilization", "p"].map(|key| share(&every_second(points, key), policy, reduction));
+    let likely: Vec<Point> = points
+        .iter()
+        .filter(|point| point.at.get("p").is_some_and(|&p| p > 0.99e-4))
+        .cloned()
+        .collect();
+    let likely = share(&likely, policy, reduction);
     let mut row = Row::close(claim, published, all, TOLERANCE);
-    row.ours = format!("{all:.1} ({loads:.1}, {probabilities:.1} on coarser grids)");
+    row.ours = format!(
+        "{all:.1} ({loads:.1}, {probabilities:.1} on coarser grids, {likely:.1} from 10⁻⁴ up)"
+    );
     row
 }
 
