@@ -36,6 +36,23 @@ impl Candidate {
         })
     }
 
+    /// Parses what is compared.
+    ///
+    /// # Errors
+    /// One is none, or is there twice.
+    pub fn parse_all(names: &[String], unit_ns: u64) -> Result<Vec<Self>, Error> {
+        let mut candidates: Vec<Self> = Vec::new();
+        for name in names {
+            let candidate = Self::parse(name, unit_ns)
+                .map_err(|error| Error::Policy(format!("policy {name}: {error}")))?;
+            if candidates.contains(&candidate) {
+                return Err(Error::PolicyTwice { name: name.clone() });
+            }
+            candidates.push(candidate);
+        }
+        Ok(candidates)
+    }
+
     /// The kernel's policy that runs.
     #[must_use]
     pub fn policy(&self) -> Policy {

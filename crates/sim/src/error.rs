@@ -75,6 +75,28 @@ pub enum Error {
     /// There is no such policy.
     #[error("{0}")]
     Policy(String),
+    /// Two policies are one.
+    #[error("policy {name} is there twice; drop one")]
+    PolicyTwice {
+        /// As written.
+        name: String,
+    },
+    /// A percentile is none, or cannot be told from another.
+    #[error("percentiles {percentile}: {why}")]
+    Percentile {
+        /// As written.
+        percentile: f64,
+        /// What is wrong.
+        why: String,
+    },
+    /// Measured service times say too little.
+    #[error("{name}: {why}")]
+    Samples {
+        /// Where they are from.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// A policy cannot run in this experiment.
     #[error("{policy}: {why}")]
     Unfit {

@@ -112,7 +112,7 @@ pub use candidate::Candidate;
 pub use compare::{PERCENTILES, Plan, compare, total};
 pub use error::Error;
 pub use experiment::{Experiment, UtilizationOf};
-pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, name};
+pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, check_percentiles, name};
 pub use parameters::{Parameters, UNIT_NS};
 pub use shard::{Accuracy, Share};
 pub use train::{Trained, Training, train, training_total};

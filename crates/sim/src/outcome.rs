@@ -4,9 +4,12 @@
 //! from the percentiles of the independent replications. Differences between policies are paired:
 //! both meet the same arrivals and the same draws, so most of the noise cancels.
 
+use std::collections::BTreeSet;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::parameters::UNIT_NS;
 use crate::shard::Accuracy;
 use crate::stability;
@@ -84,6 +87,26 @@ impl Serialize for Figures {
 #[must_use]
 pub fn name(percentile: f64) -> String {
     format!("p{}", percentile.to_string().replace('.', ""))
+}
+
+/// Percentiles that can be told: each above 0 and below 100, and with a name of its own.
+///
+/// # Errors
+/// One of them is not.
+pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
+    let mut names = BTreeSet::new();
+    for &percentile in percentiles {
+        let why = if !(percentile > 0.0 && percentile < 100.0) {
+            "give numbers above 0 and below 100, as 50,99,99.9".to_owned()
+        } else if !names.insert(name(percentile)) {
+            // 50 and 50, but also 99.9 and 9.99.
+            format!("another has the name {}, too; drop one", name(percentile))
+        } else {
+            continue;
+        };
+        return Err(Error::Percentile { percentile, why });
+    }
+    Ok(())
 }
 
 /// Utilizations of the servers.

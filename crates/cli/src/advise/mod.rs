@@ -6,14 +6,13 @@ mod words;
 
 use std::process::ExitCode;
 
-use curtail_sim::advise::{self, Advice};
+use curtail_sim::advise::{self, Document};
 use curtail_sim::{PERCENTILES, Plan, UtilizationOf};
-use serde::Serialize;
 
 use crate::exit::Stop;
 use crate::sim::{args, work};
 use crate::{progress, say};
-use question::{Asked, SamplesTold};
+use question::Asked;
 
 /// Say whether hedging would help a replicated service: by how much, with which policy, up to which
 /// load.
@@ -73,15 +72,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Document<'a> {
-    #[serde(flatten)]
-    advice: &'a Advice,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    samples: Option<SamplesTold>,
-}
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Asked { experiment, samples } = question::asked(args)?;
     let question = advise::Question {
@@ -106,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Err(Stop::Interrupted("before there was an answer"));
     };
     if args.json {
-        say::result(crate::json(&Document { advice: &advice, samples })?)?;
+        say::result(crate::json(&Document { advice, samples })?)?;
     } else {
         say::result(words::answer(&advice, samples.as_ref(), progress::width()))?;
     }

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use curtail_sim::advise::{Advice, Latency};
+use curtail_sim::advise::{Advice, Latency, SamplesTold};
 
 use super::picture;
-use super::question::SamplesTold;
 
 /// What stands where there is no figure.
 const NONE: &str = "–";

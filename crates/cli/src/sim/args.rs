@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use curtail_sim::{Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf};
+use curtail_sim::{
+    Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, check_percentiles,
+};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -158,7 +160,7 @@ impl ExperimentArgs {
         Ok(Written {
             parameters,
             grid: file.grid,
-            candidates: candidates(&named)?,
+            candidates: Candidate::parse_all(&named, UNIT_NS).map_err(of_flag)?,
             percentiles: checked(percentiles)?,
             threads: self.threads.unwrap_or(cores).clamp(1, 1024),
         })
@@ -212,36 +214,13 @@ fn read(path: &Path) -> Result<File, Stop> {
     toml::from_str(&text).map_err(|error| bad(&error))
 }
 
-fn candidates(names: &[String]) -> Result<Vec<Candidate>, Stop> {
-    let mut candidates: Vec<Candidate> = Vec::new();
-    for name in names {
-        let candidate = Candidate::parse(name, UNIT_NS)
-            .map_err(|error| Stop::BadInput(format!("--policy {name}: {error}")))?;
-        if candidates.contains(&candidate) {
-            return Err(Stop::BadInput(format!("--policy {name} is there twice; drop one")));
-        }
-        candidates.push(candidate);
-    }
-    Ok(candidates)
-}
-
+/// Percentiles of a flag.
 pub(crate) fn checked(percentiles: Vec<f64>) -> Result<Vec<f64>, Stop> {
-    match percentiles.iter().find(|&&p| !(p > 0.0 && p < 100.0)) {
-        Some(p) => Err(Stop::BadInput(format!(
-            "--percentiles {p}: give numbers above 0 and below 100, as 50,99,99.9"
-        ))),
-        None => match twice(&percentiles) {
-            Some(p) => Err(Stop::BadInput(format!(
-                "--percentiles {p}: another has the name {}, too; drop one",
-                curtail_sim::name(p)
-            ))),
-            None => Ok(percentiles),
-        },
-    }
+    check_percentiles(&percentiles).map_err(of_flag)?;
+    Ok(percentiles)
 }
 
-/// A percentile whose name in JSON is that of one before: 50 and 50, but also 99.9 and 9.99.
-fn twice(percentiles: &[f64]) -> Option<f64> {
-    let mut names = std::collections::BTreeSet::new();
-    percentiles.iter().copied().find(|&p| !names.insert(curtail_sim::name(p)))
+/// What begins with the name of a flag.
+fn of_flag(error: impl std::fmt::Display) -> Stop {
+    Stop::BadInput(format!("--{error}"))
 }

@@ -1,26 +1,25 @@
 //! `curtail sweep`: a grid of experiments.
 
 mod axes;
+mod figures;
 mod heat;
-mod plan;
 mod report;
-mod store;
-mod table;
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use curtail_sim::sweep::{Grid, check, run as run_points};
-use curtail_sim::{Candidate, Outcome, Plan as How};
+use curtail_sim::Plan as How;
+use curtail_sim::sweep::{Plan, Store, StoreError};
 use indicatif::ProgressBar;
 
 use crate::exit::Stop;
 use crate::sim::args::{ExperimentArgs, Written};
 use crate::sim::{POLICIES, work};
 use crate::{progress, say};
-use plan::Plan;
-use store::Store;
+use figures::Figures;
 
 /// Simulate a grid of experiments: every combination of the values that you name.
 ///
@@ -80,26 +79,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     let written = args.experiment.written(POLICIES)?;
     let axes = axes::all(&written.grid, &args.grid)?;
+    let Written { parameters, candidates, percentiles, threads, .. } = written;
     let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(error.to_string());
-    let grid = Grid::new(&written.parameters, axes).map_err(bad)?;
-    let plan = Plan::new(&written, &grid)?;
-    let lengths = check(&grid, &written.candidates).map_err(bad)?;
-    let mut store = Store::open(&args.out, &plan, args.restart)?;
-    let left = store.missing();
+    let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(bad)?;
+    let lengths = plan.check().map_err(bad)?;
+    let mut store = Store::open(&args.out, &plan, args.restart).map_err(stop)?;
+    let left = store.lines.missing();
     let queries: f64 = left.iter().map(|&point| lengths[point].1).sum();
-    args.experiment.check_length(queries, written.threads)?;
-    store.begin(&plan)?;
-    let there = grid.points() - left.len();
+    args.experiment.check_length(queries, threads)?;
+    store.begin(&plan).map_err(stop)?;
+    let points = plan.grid().points();
+    let there = points - left.len();
     let out = args.out.display();
     if there > 0 {
-        say::aside(format_args!("{there} of {} points are in {out} already", grid.points()));
+        say::aside(format_args!("{there} of {points} points are in {out} already"));
     }
     let bar = progress::bar("sweeping");
     bar.set_length(left.iter().fold(0, |sum, &point| sum.saturating_add(lengths[point].0)));
-    let complete = simulate(&plan, &written, &mut store, &left, &bar)?;
+    let complete = simulate(&plan, threads, &mut store, &left, &bar)?;
     if !complete {
-        let there = grid.points() - store.missing().len();
-        say::aside(format_args!("{there} of {} points are in {out}", grid.points()));
+        let there = points - store.lines.missing().len();
+        say::aside(format_args!("{there} of {points} points are in {out}"));
         return Err(Stop::Interrupted("before all points were done; the same command goes on"));
     }
     finish(args, &plan, &store)?;
@@ -108,33 +108,32 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 /// Runs the points that are left; false where it was interrupted.
 fn simulate(
-    plan: &Plan<'_>,
-    written: &Written,
+    plan: &Plan,
+    threads: usize,
     store: &mut Store,
     left: &[usize],
     bar: &ProgressBar,
 ) -> Result<bool, Stop> {
     let mut unwritten = None;
-    let all = plan.grid.points();
+    let all = plan.grid().points();
     let mut there = all - left.len();
-    let candidates: &[Candidate] = &written.candidates;
     let ran = work::watched(bar, |watch| {
         let how = How {
-            threads: written.threads,
-            percentiles: &written.percentiles,
+            threads,
+            percentiles: plan.percentiles(),
             progress: &watch.progress,
             stop: &watch.stop,
         };
-        let done = |point: usize, outcomes: Vec<Outcome>| {
-            if let Err(stop) = store.append(plan, point, &outcomes) {
-                unwritten = Some(stop);
+        let done = |line: String| {
+            if let Err(error) = store.lines.append(plan, line) {
+                unwritten = Some(stop(error));
                 return false;
             }
             there += 1;
             bar.set_message(format!("{there}/{all} points"));
             !watch.stop.load(Ordering::Relaxed)
         };
-        run_points(plan.grid, left, candidates, &how, done)
+        plan.run(left, &how, done)
     })?;
     match unwritten {
         Some(stop) => Err(stop),
@@ -143,22 +142,41 @@ fn simulate(
 }
 
 /// Writes what there is when all points are done.
-fn finish(args: &Args, plan: &Plan<'_>, store: &Store) -> Result<(), Stop> {
-    let figures = table::write(plan, store)?;
+fn finish(args: &Args, plan: &Plan, store: &Store) -> Result<(), Stop> {
+    let mut figures = Figures::new(plan.percentiles());
+    store.write_tables(plan, |outcomes| figures.read(outcomes)).map_err(stop)?;
     let mut files = vec!["results.csv"];
     if cfg!(feature = "parquet") {
         files.push("results.parquet");
     }
     if let Some(page) = report::render(plan, &figures) {
-        store.replace("results.html", |file| std::io::Write::write_all(file, page.as_bytes()))?;
+        let write = |file: &mut BufWriter<&File>| file.write_all(page.as_bytes());
+        store.replace("results.html", write).map_err(stop)?;
         files.push("results.html");
     }
     if args.json {
-        return store.print();
+        let mut stdout = BufWriter::new(io::stdout().lock());
+        let printed = store.lines.write_json(&mut stdout);
+        return printed.map_err(|error| say::unwritten(&error))?.map_err(stop);
     }
-    let mut text = format!("{} points × {} policies", plan.grid.points(), plan.policies.len());
+    let mut text = format!("{} points × {} policies", plan.grid().points(), plan.policies().len());
     for file in files {
         text += &format!("\n{}", args.out.join(file).display());
     }
     say::result(text)
+}
+
+/// What the directory of a sweep says, with the flags that mend it.
+fn stop(error: StoreError) -> Stop {
+    match error {
+        StoreError::Another { .. } => {
+            Stop::BadInput(format!("{error}; give another --out, or drop it with --restart"))
+        }
+        StoreError::Line { .. } => {
+            Stop::BadInput(format!("{error}; repair the line, or drop all results with --restart"))
+        }
+        StoreError::Foreign { .. } | StoreError::Busy { .. } | StoreError::Io { .. } => {
+            Stop::Lacking(error.to_string())
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! The plots of a sweep, on a page that needs nothing else.
 
+use curtail_sim::sweep::Plan;
+
+use super::figures::Figures;
 use super::heat::{self, Map};
-use super::plan::Plan;
-use super::table::Figures;
 use crate::plot::axes::Caption;
 use crate::plot::format::{and, escape, policy, three};
 use crate::plot::lines::{Chart, Line, Point, Size, draw};
@@ -24,15 +25,15 @@ const WIDE: f64 = 50.0;
 
 /// A sweep as it is plotted.
 struct View<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a Plan,
     figures: &'a Figures,
     /// Which axes have numbers enough, and the numbers.
     axes: Vec<(usize, Vec<f64>)>,
 }
 
 /// The page; none where no axis has enough numbers.
-pub(super) fn render(plan: &Plan<'_>, figures: &Figures) -> Option<String> {
-    let axes = plan.grid.axes().iter().enumerate();
+pub(super) fn render(plan: &Plan, figures: &Figures) -> Option<String> {
+    let axes = plan.grid().axes().iter().enumerate();
     let numeric = axes.filter_map(|(place, axis)| Some((place, axis.numbers()?)));
     let axes = numeric.filter(|(_, numbers)| numbers.len() >= FEWEST).collect();
     let view = View { plan, figures, axes };
@@ -40,7 +41,7 @@ pub(super) fn render(plan: &Plan<'_>, figures: &Figures) -> Option<String> {
     let (lines, cut) = view.lines();
     let p = figures.percentile;
     let unit = view.unit();
-    let name = |place: &usize| escape(plan.grid.axes()[*place].key());
+    let name = |place: &usize| escape(plan.grid().axes()[*place].key());
     let mut main = format!(
         "<figure>{}{lines}<figcaption><b>Figure 1.</b> p{p} \
          latency of requests{unit} over {}; lower is better. Arrow heads: off the chart. A line \
@@ -49,33 +50,33 @@ pub(super) fn render(plan: &Plan<'_>, figures: &Figures) -> Option<String> {
         name(x),
     );
     if let [(x, _), (y, _), ..] = &view.axes[..]
-        && plan.policies.len() > 1
+        && plan.policies().len() > 1
     {
         let (maps, cut) = view.maps();
         main += &format!(
             "<figure><div class=\"row three\">{maps}</div><figcaption><b>Figure 2.</b> By how \
              much p{p} is lower than that of {}, over {} and {}. Blue: lower; orange: higher; \
              gray: one of the two is unstable.{cut}</figcaption></figure>",
-            escape(&policy(&plan.policies[0]).short),
+            escape(&policy(&plan.policies()[0]).short),
             name(x),
             name(y),
         );
     }
-    let keys = and(plan.grid.axes().iter().map(|axis| axis.key().to_owned()));
-    let policies = and(plan.policies.iter().map(|name| policy(name).short));
+    let keys = and(plan.grid().axes().iter().map(|axis| axis.key().to_owned()));
+    let policies = and(plan.policies().iter().map(|name| policy(name).short));
     Some(format!(
         include_str!("page.html"),
         style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
         title = format_args!("p{p} over {}", escape(&keys)),
-        summary = format_args!("{} points, with {}.", plan.grid.points(), escape(&policies)),
+        summary = format_args!("{} points, with {}.", plan.grid().points(), escape(&policies)),
         main = main,
-        plan = plan.json.lines().map(escape).collect::<Vec<_>>().join("\n"),
+        plan = plan.json().lines().map(escape).collect::<Vec<_>>().join("\n"),
     ))
 }
 
 impl<'a> View<'a> {
     fn looks(&self) -> Vec<(&'a str, Look)> {
-        let policies = &self.plan.policies;
+        let policies = self.plan.policies();
         let name = |place: usize| policies.get(place).map(String::as_str);
         looks(policies.iter().map(String::as_str), name(0), name(1))
     }
@@ -88,13 +89,13 @@ impl<'a> View<'a> {
     }
 
     fn value(&self, point: usize, policy: usize) -> Option<f64> {
-        self.figures.values[point * self.plan.policies.len() + policy]
+        self.figures.values[point * self.plan.policies().len() + policy]
     }
 
     /// The points that differ in nothing but some axes, and what they have in common. With a note
     /// where there are too many such groups to show.
     fn panels(&self, varied: &[usize]) -> (Vec<(String, Vec<usize>)>, usize) {
-        let grid = self.plan.grid;
+        let grid = self.plan.grid();
         let mut panels: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         let fixed = |axis: &usize| !varied.contains(axis);
         let counts = grid.axes().iter().map(|axis| axis.values().len()).enumerate();
@@ -146,7 +147,7 @@ impl<'a> View<'a> {
                 "" => format!("p{p}{}", self.unit()),
                 common => format!("p{p}{} at {common}", self.unit()),
             };
-            let key = self.plan.grid.axes()[*axis].key();
+            let key = self.plan.grid().axes()[*axis].key();
             charts += &draw(
                 &Chart {
                     caption: Caption {
@@ -177,8 +178,8 @@ impl<'a> View<'a> {
     fn maps(&self) -> (String, String) {
         let [(x, columns), (y, rows), ..] = &self.axes[..] else { return Default::default() };
         let (panels, all) = self.panels(&[*x, *y]);
-        let others = self.plan.policies.len() - 1;
-        let axes = self.plan.grid.axes();
+        let others = self.plan.policies().len() - 1;
+        let axes = self.plan.grid().axes();
         let mut maps = String::new();
         let mut drawn = 0;
         for (common, points) in &panels {
@@ -195,7 +196,7 @@ impl<'a> View<'a> {
                     let place = |column: usize| column * rows.len() + row;
                     (0..columns.len()).map(|column| gain(&points[place(column)])).collect()
                 });
-                let name = policy(&self.plan.policies[of]).short;
+                let name = policy(&self.plan.policies()[of]).short;
                 let at = if common.is_empty() { String::new() } else { format!(" at {common}") };
                 maps += &heat::draw(&Map {
                     caption: Caption {

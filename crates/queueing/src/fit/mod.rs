@@ -25,6 +25,7 @@ mod hyper;
 mod lognormal;
 mod pareto;
 mod rank;
+mod report;
 mod sample;
 mod weibull;
 
@@ -38,6 +39,7 @@ pub use hyper::{hyper, hyper_balanced};
 pub use lognormal::{LogNormal, lognormal};
 pub use pareto::{Pareto, hill, pareto};
 pub use rank::{By, Family, Ranking, best_fit};
+pub use report::{Fitted as FittedFamily, Refused, Report};
 pub use sample::{MIN_SAMPLES, Sample};
 pub use weibull::{Weibull, weibull};
 

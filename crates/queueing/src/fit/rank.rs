@@ -1,5 +1,7 @@
 //! All families, fitted and ranked. Cost: that of all fits; the mixture of Erlangs dominates.
 
+use serde::Serialize;
+
 use super::{Fit, FitError, Sample};
 use super::{erlangs, exponential, gamma, hyper, hyper_balanced, lognormal, pareto, weibull};
 
@@ -57,7 +59,8 @@ impl Family {
 }
 
 /// What fits are ranked by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum By {
     /// The Kolmogorov–Smirnov distance: looks at the body, whatever the number of parameters.
     Ks,

@@ -10,6 +10,7 @@
 
 mod curve;
 mod hiccups;
+mod measured;
 mod reasons;
 mod samples;
 
@@ -24,6 +25,7 @@ use crate::outcome::{Figures, Outcome};
 
 pub use curve::Point;
 pub use hiccups::Hiccups;
+pub use measured::{Measured, SamplesTold};
 pub use samples::{Found, find_hiccups};
 
 /// A gain of p99 below this is not worth the second copies.
@@ -112,6 +114,17 @@ pub struct Advice {
     pub latencies: Vec<Latency>,
     /// p99 over the load.
     pub curve: Vec<Point>,
+}
+
+/// An answer as a document.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    /// The answer.
+    #[serde(flatten)]
+    pub advice: Advice,
+    /// What the samples hold, where the question came with some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SamplesTold>,
 }
 
 /// How many requests [`advise`] will count in [`Plan::progress`].

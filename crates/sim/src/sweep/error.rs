@@ -1,8 +1,11 @@
-//! What can be wrong with a grid. Every message names the value and the mend.
+//! What can be wrong with a grid, and with the directory of its results.
+
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::grid::MOST_POINTS;
 
-/// Why a grid cannot be run.
+/// Why a grid cannot be run. Every message names the value and the mend.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is nothing to vary.
@@ -65,6 +68,12 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// An axis has the name of a column of the results.
+    #[error("grid {key}: the results have a column of this name; rename the key")]
+    Column {
+        /// The axis.
+        key: String,
+    },
     /// There are too many combinations.
     #[error("the grid has {points} points; at most {MOST_POINTS} can be run")]
     TooMany {
@@ -79,4 +88,56 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+}
+
+/// Why results cannot be kept, or found again. How to give another directory or to drop what is
+/// there, each program knows: it appends that to [`StoreError::Another`] and [`StoreError::Line`].
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory is that of another sweep.
+    #[error("{} holds another sweep: {difference}", .folder.display())]
+    Another {
+        /// The directory.
+        folder: PathBuf,
+        /// How they differ.
+        difference: String,
+    },
+    /// A line of the results is none, or belongs to another sweep.
+    #[error("{}:{line}: {why}", .path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// A line that somebody else made is none, or belongs to another sweep.
+    #[error("a result from elsewhere is not of this sweep: {why}; use the same curtail everywhere")]
+    Foreign {
+        /// What is wrong.
+        why: String,
+    },
+    /// Another process writes there.
+    #[error("{}: another sweep is writing it; let it end", .path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system said no.
+    #[error("{}: {what}: {source}", .path.display())]
+    Io {
+        /// Of which file.
+        path: PathBuf,
+        /// What cannot be done with it.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    pub(super) fn io(path: &Path, what: &'static str, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), what, source }
+    }
 }

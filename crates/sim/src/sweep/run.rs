@@ -17,7 +17,7 @@ use crate::parallel;
 ///
 /// # Errors
 /// The first point that cannot be run.
-pub fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f64)>, Error> {
+pub(super) fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f64)>, Error> {
     // A policy fits the servers or not, whatever the load; making one takes longer than all else.
     let mut fits = BTreeSet::new();
     let mut lengths = Vec::with_capacity(grid.points());
@@ -41,7 +41,7 @@ pub fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f64)>, E
 ///
 /// # Errors
 /// A point that cannot be run.
-pub fn run(
+pub(super) fn run(
     grid: &Grid,
     points: &[usize],
     candidates: &[Candidate],

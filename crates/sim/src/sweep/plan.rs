@@ -1,21 +1,25 @@
 //! What a sweep runs. It lies beside the results, so that they are never mixed with others.
 
-use curtail_sim::sweep::{Axis, Grid, Value};
-use curtail_sim::{Parameters, name};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value as Json;
 
-use crate::exit::Stop;
-use crate::sim::args::Written;
+use super::axis::{Axis, Value};
+use super::error::Error;
+use super::grid::Grid;
+use super::{run, table};
+use crate::candidate::Candidate;
+use crate::compare::Plan as How;
+use crate::outcome::Outcome;
+use crate::parameters::Parameters;
 
-/// A sweep.
+/// A sweep: a grid, and what is run at each of its points.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
-    pub(super) grid: &'a Grid,
-    pub(super) policies: Vec<String>,
-    pub(super) percentiles: &'a [f64],
-    /// As it is kept.
-    pub(super) json: String,
+pub struct Plan {
+    grid: Grid,
+    candidates: Vec<Candidate>,
+    policies: Vec<String>,
+    percentiles: Vec<f64>,
+    json: String,
 }
 
 /// The document `sweep.json`.
@@ -29,32 +33,97 @@ struct Document<'a> {
     parameters: &'a Parameters,
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn new(written: &'a Written, grid: &'a Grid) -> Result<Self, Stop> {
-        let policies: Vec<String> = written.candidates.iter().map(ToString::to_string).collect();
-        let percentiles = &written.percentiles;
-        let mut names: Vec<String> = percentiles.iter().map(|&p| name(p)).collect();
-        names.sort();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            let why = format!("--percentiles: two of them are called {}; drop one", pair[0]);
-            return Err(Stop::BadInput(why));
-        }
-        let json = crate::json(&Document {
+/// A line of the results.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    point: usize,
+    grid: Values<'a>,
+    outcomes: &'a [Outcome],
+}
+
+impl Plan {
+    /// Percentiles as [`crate::check_percentiles`] lets them pass.
+    ///
+    /// # Errors
+    /// The grid makes no sense, or a key of it has the name of a column of the results. Its points
+    /// are not looked at yet.
+    pub fn new(
+        parameters: &Parameters,
+        axes: Vec<Axis>,
+        candidates: Vec<Candidate>,
+        percentiles: Vec<f64>,
+    ) -> Result<Self, Error> {
+        let grid = Grid::new(parameters, axes)?;
+        let policies: Vec<String> = candidates.iter().map(ToString::to_string).collect();
+        let document = Document {
             version: env!("CARGO_PKG_VERSION"),
             points: grid.points(),
             policies: &policies,
-            percentiles,
+            percentiles: &percentiles,
             grid: grid.axes(),
-            parameters: &written.parameters,
-        })?;
-        let plan = Self { grid, policies, percentiles, json };
-        super::table::check_names(&plan)?;
+            parameters,
+        };
+        let json = serde_json::to_string_pretty(&document).expect("names, numbers and texts");
+        let plan = Self { grid, candidates, policies, percentiles, json };
+        table::check_names(&plan)?;
         Ok(plan)
+    }
+
+    /// The experiments.
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// The names of what is compared.
+    #[must_use]
+    pub fn policies(&self) -> &[String] {
+        &self.policies
+    }
+
+    /// The percentiles that are told.
+    #[must_use]
+    pub fn percentiles(&self) -> &[f64] {
+        &self.percentiles
+    }
+
+    /// As it is kept.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// Checks every point before anything runs. Tells, for each, how many requests it will count
+    /// and how many queries it simulates.
+    ///
+    /// # Errors
+    /// The first point that cannot be run.
+    pub fn check(&self) -> Result<Vec<(u64, f64)>, Error> {
+        run::check(&self.grid, &self.candidates)
+    }
+
+    /// Runs some points, and hands over the line of each as soon as it is there; `done` says
+    /// whether to go on. The lines do not depend on the number of threads, but for how long each
+    /// run took; the order in which points are done does. False where it was stopped.
+    ///
+    /// # Errors
+    /// A point that cannot be run.
+    pub fn run(
+        &self,
+        points: &[usize],
+        how: &How<'_>,
+        mut done: impl FnMut(String) -> bool + Send,
+    ) -> Result<bool, Error> {
+        let how = How { percentiles: &self.percentiles, ..*how };
+        run::run(&self.grid, points, &self.candidates, &how, |point, outcomes| {
+            let line = Line { point, grid: self.values(point), outcomes: &outcomes };
+            done(serde_json::to_string(&line).expect("names, numbers and texts"))
+        })
     }
 
     /// The values of a point, as JSON.
     pub(super) fn values(&self, point: usize) -> Values<'_> {
-        Values { grid: self.grid, point }
+        Values { grid: &self.grid, point }
     }
 
     /// How another plan differs, in words; none where it does not.

@@ -1,0 +1,156 @@
+//! All fits to samples as a document: ranked, each as it is written everywhere.
+
+use curtail_dist::Spec;
+use curtail_kernel::duration::Unit;
+use serde::{Serialize, Serializer};
+
+use super::{By, Family, Fit, FitError, Parameters, Sample, best_fit};
+
+/// How distributions fit.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// How many there are.
+    pub samples: usize,
+    /// What times are in: `ms`, or `1` for the samples' own unit.
+    pub unit: &'static str,
+    /// Of the samples.
+    pub mean: f64,
+    /// Their squared coefficient of variation.
+    pub scv: f64,
+    /// What fits are ranked by.
+    pub by: By,
+    /// The best that can be written as a distribution.
+    pub best: Option<String>,
+    /// The best first.
+    pub fits: Vec<Fitted>,
+    /// Families that do not fit.
+    pub refused: Vec<Refused>,
+}
+
+/// A family that fits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fitted {
+    /// Its name.
+    pub family: &'static str,
+    /// As a service is written; none for families that have no such form.
+    pub spec: Option<String>,
+    /// By their names; times and rates are in the unit of the samples.
+    #[serde(serialize_with = "by_name")]
+    pub parameters: Vec<(&'static str, f64)>,
+    /// As in [`Fit`].
+    pub log_likelihood: f64,
+    /// As in [`Fit`].
+    pub aic: f64,
+    /// As in [`Fit`].
+    pub ks: f64,
+}
+
+/// A family that does not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refused {
+    /// Its name.
+    pub family: &'static str,
+    /// Why not.
+    pub because: String,
+}
+
+fn by_name<S: Serializer>(
+    parameters: &[(&'static str, f64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(parameters.iter().copied())
+}
+
+impl Report {
+    /// Fits all families. Times are in milliseconds where they have units, else in the samples' own
+    /// unit.
+    ///
+    /// # Errors
+    /// As [`Sample::new`].
+    pub fn new(times: &[f64], have_units: bool, by: By) -> Result<Self, FitError> {
+        let sample = Sample::new(times)?;
+        let ranking = best_fit(&sample, by);
+        let fits: Vec<Fitted> =
+            ranking.fits.iter().map(|(family, fit)| fitted(*family, fit, have_units)).collect();
+        let constant = sample.sorted().first() == sample.sorted().last();
+        let best = if constant {
+            spec(&format!("det:{}", sample.mean()), have_units)
+        } else {
+            fits.iter().find_map(|fit| fit.spec.clone())
+        };
+        let why = |(family, error): &(Family, FitError)| Refused {
+            family: name(*family),
+            because: error.to_string(),
+        };
+        Ok(Self {
+            samples: times.len(),
+            unit: if have_units { "ms" } else { "1" },
+            mean: sample.mean(),
+            scv: sample.scv(),
+            by,
+            best,
+            fits,
+            refused: ranking.refused.iter().map(why).collect(),
+        })
+    }
+}
+
+fn name(family: Family) -> &'static str {
+    match family {
+        Family::Exponential => "exponential",
+        Family::LogNormal => "log-normal",
+        Family::Gamma => "gamma",
+        Family::Weibull => "Weibull",
+        Family::Pareto => "Pareto",
+        Family::HyperBalanced => "hyper-exponential, balanced",
+        Family::Hyper => "hyper-exponential",
+        Family::Erlangs => "mixture of Erlangs",
+    }
+}
+
+fn fitted(family: Family, fit: &Fit, have_units: bool) -> Fitted {
+    Fitted {
+        family: name(family),
+        spec: fit.spec.as_ref().and_then(|text| spec(&text.to_string(), have_units)),
+        parameters: parameters(fit.parameters),
+        log_likelihood: fit.log_likelihood,
+        aic: fit.aic,
+        ks: fit.ks,
+    }
+}
+
+/// By their names; times and rates are in the unit of the samples.
+fn parameters(of: Parameters) -> Vec<(&'static str, f64)> {
+    let mixture = |probability, [one, two]: [f64; 2]| {
+        [("probability", probability), ("rate_1", one), ("rate_2", two)]
+    };
+    match of {
+        Parameters::Exponential(law) => vec![("mean", law.mean)],
+        Parameters::LogNormal(law) => {
+            vec![("location", law.location), ("deviation", law.deviation)]
+        }
+        Parameters::Gamma(law) => vec![("shape", law.shape), ("scale", law.scale)],
+        Parameters::Weibull(law) => vec![("shape", law.shape), ("scale", law.scale)],
+        Parameters::Pareto(law) => vec![("alpha", law.alpha), ("min", law.min)],
+        Parameters::HyperBalanced(law) | Parameters::Hyper(law) => {
+            mixture(law.probability, law.rates).to_vec()
+        }
+        Parameters::Erlangs(law) => {
+            let order = [("order", f64::from(law.order))];
+            order.into_iter().chain(mixture(law.probability, law.rates)).collect()
+        }
+    }
+}
+
+/// A distribution to paste, with the unit of the samples and six digits of each number: there is
+/// no more in any measurement.
+fn spec(text: &str, have_units: bool) -> Option<String> {
+    let rounded: Vec<String> = text.split(':').map(rounded).collect();
+    let spec: Spec = rounded.join(":").parse().ok()?;
+    Some(if have_units { spec.in_unit(Unit::Millisecond).to_string() } else { spec.to_string() })
+}
+
+fn rounded(piece: &str) -> String {
+    let number = piece.parse::<f64>().ok().and_then(|x| format!("{x:.5e}").parse::<f64>().ok());
+    number.map_or_else(|| piece.to_owned(), |x| x.to_string())
+}

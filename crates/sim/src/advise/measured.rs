@@ -1,0 +1,100 @@
+//! An experiment of measured service times, in which the hiccups are found.
+
+use curtail_dist::{Distribution, Spec};
+use serde::Serialize;
+
+use super::samples::{Found, find_hiccups};
+use crate::error::Error;
+use crate::experiment::Experiment;
+use crate::parameters::{Parameters, UNIT_NS};
+
+/// The fewest samples that say something about rare hiccups.
+const FEWEST: usize = 100;
+
+/// Service times without queueing.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Where they are from, for messages.
+    pub name: String,
+    /// In ns.
+    pub ns: Vec<f64>,
+    /// Were they written with units?
+    pub have_units: bool,
+}
+
+/// What samples hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SamplesTold {
+    /// How many.
+    pub count: usize,
+    /// Those with a hiccup.
+    pub with_hiccup: usize,
+    /// Their share.
+    pub probability: f64,
+    /// The 95 % confidence interval of that (Wilson's).
+    pub probability_ci95: [f64; 2],
+    /// How long a hiccup is, in the unit of the answer; zero where there is none.
+    pub duration: f64,
+}
+
+impl Measured {
+    /// The experiment with these in place of service and jitter, and what they hold.
+    ///
+    /// # Errors
+    /// They are too few or all zero, or the parameters are wrong.
+    pub fn experiment(self, parameters: &Parameters) -> Result<(Experiment, SamplesTold), Error> {
+        let Self { name, ns, have_units } = self;
+        let mut parameters = parameters.clone();
+        if have_units {
+            // It stands for the samples, whose units those of the arrivals must go with.
+            parameters.service = "exp:1ms".to_owned();
+        }
+        let mut experiment = parameters.experiment()?;
+        let count = ns.len();
+        let bad = |why: String| Error::Samples { name: name.clone(), why };
+        if count < FEWEST {
+            return Err(bad(format!(
+                "{count} samples say too little about rare hiccups; give {FEWEST} or more"
+            )));
+        }
+        let found = find_hiccups(&ns);
+        let told = told(count, found.as_ref());
+        let (body, jitter) = match found {
+            Some(Found { body, probability, duration, .. }) => {
+                (body, Some((probability, duration)))
+            }
+            None => (ns, None),
+        };
+        let service = Distribution::from_samples(body, have_units);
+        let zeros = || bad("all samples are zero; give service times".to_owned());
+        experiment.service = service.filter(|made| made.mean() > 0.0).ok_or_else(zeros)?;
+        experiment.jitter =
+            jitter.map(|(probability, duration)| hiccups(probability, duration)).transpose()?;
+        experiment.has_units = have_units;
+        Ok((experiment, told))
+    }
+}
+
+fn hiccups(probability: f64, duration_ns: f64) -> Result<Distribution, Error> {
+    let text = format!("bimodal:{probability}:{duration_ns}ns");
+    let bad = |why: String| Error::Samples { name: text.clone(), why };
+    let spec: Spec =
+        text.parse().map_err(|error: curtail_dist::ParseError| bad(error.to_string()))?;
+    spec.resolve(UNIT_NS as f64).map_err(|error| bad(error.to_string()))
+}
+
+fn told(count: usize, found: Option<&Found>) -> SamplesTold {
+    let with_hiccup = found.map_or(0, |found| found.count);
+    let (n, z) = (count as f64, 1.96);
+    let share = with_hiccup as f64 / n;
+    let center = share + z * z / (2.0 * n);
+    let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
+    let ci95 = [center - half, center + half].map(|end| end / (1.0 + z * z / n));
+    SamplesTold {
+        count,
+        with_hiccup,
+        probability: share,
+        probability_ci95: ci95.map(|end| end.clamp(0.0, 1.0)),
+        duration: found.map_or(0.0, |found| found.duration / UNIT_NS as f64),
+    }
+}

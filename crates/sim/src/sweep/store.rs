@@ -1,0 +1,120 @@
+//! The directory of a sweep: what is run, what the points that are done came to, and tables of it.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::error::StoreError;
+use super::lines::Lines;
+use super::plan::Plan;
+
+const PLAN: &str = "sweep.json";
+const RESULTS: &str = "results.jsonl";
+/// What is made of the results.
+const MADE: [&str; 3] = ["results.csv", "results.parquet", "results.html"];
+
+/// The directory of a sweep, locked against other processes.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// What is done.
+    pub lines: Lines,
+}
+
+impl Store {
+    /// Opens a directory, made where it is missing, and finds what is done. Nothing in it changes
+    /// yet, except that it gets an empty file of results.
+    ///
+    /// # Errors
+    /// It holds another sweep and this is no `restart`, somebody else writes it, or nobody can.
+    pub fn open(folder: &Path, plan: &Plan, restart: bool) -> Result<Self, StoreError> {
+        let path = folder.join(RESULTS);
+        let lacking = |error: io::Error| StoreError::io(&path, "cannot be written", error);
+        std::fs::create_dir_all(folder).map_err(lacking)?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(&path).map_err(lacking)?;
+        // Where a file system has no locks, nothing is known.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(StoreError::Busy { path });
+        }
+        let mut lines = Lines::new(path, file, plan.grid().points());
+        if !restart {
+            find(folder, plan, &mut lines)?;
+        }
+        Ok(Self { folder: folder.to_owned(), lines })
+    }
+
+    /// From here on the directory is this plan's: what else is there goes.
+    ///
+    /// # Errors
+    /// Something cannot be written.
+    pub fn begin(&mut self, plan: &Plan) -> Result<(), StoreError> {
+        if self.lines.is_empty() {
+            // Results of another plan must never stand beside this one's, not even after a crash.
+            self.lines.cut()?;
+            for name in MADE {
+                remove(&self.folder.join(name))?;
+            }
+            self.replace(PLAN, |file| file.write_all(plan.json().as_bytes()))?;
+        }
+        self.lines.cut()
+    }
+
+    /// Writes a file of the directory, which is there as a whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn replace(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    ) -> Result<(), StoreError> {
+        let path = self.folder.join(name);
+        let written = (|| {
+            let file =
+                tempfile::Builder::new().permissions(readable()).tempfile_in(&self.folder)?;
+            let mut buffered = BufWriter::new(file.as_file());
+            write(&mut buffered)?;
+            buffered.flush()?;
+            drop(buffered);
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            File::open(&self.folder)?.sync_all()
+        })();
+        written.map_err(|error| StoreError::io(&path, "cannot be written", error))
+    }
+}
+
+/// Finds what is done of a plan.
+fn find(folder: &Path, plan: &Plan, lines: &mut Lines) -> Result<(), StoreError> {
+    let difference = match std::fs::read_to_string(folder.join(PLAN)) {
+        Ok(other) => plan.difference(&other),
+        Err(_) => Some(format!("it has no {PLAN} that can be read")),
+    };
+    match difference {
+        // Without results there is nothing to mix up.
+        Some(difference) if lines.any()? => {
+            Err(StoreError::Another { folder: folder.to_owned(), difference })
+        }
+        Some(_) => Ok(()),
+        None => lines.read(plan),
+    }
+}
+
+/// As other files are; temporary ones are for their owner alone.
+fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o644)
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::io(path, "cannot be removed", error))
+        }
+        _ => Ok(()),
+    }
+}
