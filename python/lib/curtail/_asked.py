@@ -1,0 +1,80 @@
+"""What is asked, on its way to the compiled part: plain texts and numbers, by the names of the flags."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+Policies = str | Sequence[str]
+
+#: What is compared where nothing is named, as by the command line.
+POLICIES = ("psq", "laedge", "idealized", "o1")
+
+#: The percentiles that are told where no others are asked for.
+PERCENTILES = (50.0, 95.0, 99.0, 99.9)
+
+
+@runtime_checkable
+class _Array(Protocol):
+    """Of numpy, or a series of pandas."""
+
+    def tolist(self) -> Any: ...
+
+
+@runtime_checkable
+class _Arrow(Protocol):
+    """Of pyarrow."""
+
+    def to_pylist(self) -> Any: ...
+
+
+def plain(name: str, value: Any) -> Any:
+    """A value as JSON has it: numbers and arrays of numpy and Arrow are numbers and lists."""
+    if isinstance(value, _Arrow):
+        value = value.to_pylist()
+    elif isinstance(value, _Array):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name} is {value}; give it a finite number")
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {key: plain(name, one) for key, one in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [plain(name, one) for one in value]
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    raise TypeError(f"{name} is a {type(value).__name__}; give it a text, a number or a list")
+
+
+def parameters(given: Mapping[str, Any]) -> str:
+    """Parameters of an experiment, without those that are left open."""
+    named = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
+    return json.dumps({name: plain(name, value) for name, value in named.items()})
+
+
+def policies(given: Policies) -> list[str]:
+    """The names of what is compared: one, or several."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def samples(given: Any, unit: str | None) -> tuple[list[float], str | None] | str:
+    """Measured times: a file by its path, or numbers."""
+    if isinstance(given, (str, os.PathLike)):
+        if unit is not None:
+            raise ValueError(f"unit is {unit!r}, and a file has its own; drop it")
+        return os.fsdecode(given)
+    if isinstance(given, _Arrow):
+        given = given.to_pylist()
+    elif isinstance(given, _Array):
+        given = given.tolist()
+    numbers = []
+    for place, sample in enumerate(given):
+        try:
+            numbers.append(float(sample))
+        except (TypeError, ValueError):
+            raise ValueError(f"sample {place} is {sample!r}; give numbers") from None
+    return numbers, unit

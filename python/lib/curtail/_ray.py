@@ -1,0 +1,115 @@
+"""Points of a grid as tasks of a Ray cluster.
+
+A task makes the line of one point, and this process keeps the lines, as it does those of its own. So
+there is one way from an outcome to a table, whoever ran which point and in whatever order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from . import _curtail
+
+_Asked = tuple[str, str, list[str], list[float]]
+
+
+def run(
+    core: _curtail.Sweep,
+    asked: _Asked,
+    missing: list[int],
+    threads: int | None,
+    in_flight: int | None,
+    told: Callable[[int, int], object] | None,
+) -> None:
+    """Runs points, a bounded number of them at once, and keeps their lines as they come."""
+    if not missing:
+        return
+    cpus = 1 if threads is None else threads
+    if in_flight is not None and in_flight < 1:
+        raise ValueError(f"in_flight is {in_flight}; give it 1 or more")
+    ray = _imported()
+    started = _connect(ray)
+    pending: dict[Any, int] = {}
+    try:
+        most = in_flight or max(2, 2 * int(ray.cluster_resources().get("CPU", 1)) // cpus)
+        task = ray.remote(num_cpus=cpus)(_line)
+        left = iter(missing)
+        total = sum(core.requests(point) for point in missing)
+        done = 0
+        while True:
+            while len(pending) < most and (point := next(left, None)) is not None:
+                pending[task.remote(_curtail.VERSION, asked, point, cpus)] = point
+            if not pending:
+                return
+            ready, _ = ray.wait(list(pending), num_returns=1)
+            for one in ready:
+                core.append(_got(ray, one))
+                done += core.requests(pending.pop(one))
+            if told is not None:
+                told(done, total)
+    finally:
+        for one in pending:
+            ray.cancel(one)
+        if started:
+            ray.shutdown()
+
+
+def _imported() -> Any:
+    # Nobody asked to be counted.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError('engine="ray" needs Ray; install it: pip install "curtail[ray]"') from error
+    return ray
+
+
+def _connect(ray: Any) -> bool:
+    """Makes sure that there is a cluster; whether it was started here."""
+    if ray.is_initialized():
+        return False
+    address = os.environ.get("RAY_ADDRESS", "local")
+    if address != "local":
+        ray.init(address=address, log_to_driver=False)
+        return True
+    ray.init(
+        address="local",
+        num_cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+        _node_ip_address="127.0.0.1",
+    )
+    return True
+
+
+def _got(ray: Any, one: Any) -> str:
+    """What a task made; what went wrong there is raised here as what it is."""
+    try:
+        line: str = ray.get(one)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+    return line
+
+
+def _line(version: str, asked: _Asked, point: int, threads: int) -> str:
+    """A task: the line of a point."""
+    if version != _curtail.VERSION:
+        raise ValueError(
+            f"this node has curtail {_curtail.VERSION}, and the sweep is of {version}; install the "
+            "same everywhere"
+        )
+    parameters, grid, policies, percentiles = asked
+    core = _sweep(parameters, grid, tuple(policies), tuple(percentiles))
+    return core.line(point, threads)
+
+
+@lru_cache(maxsize=1)
+def _sweep(
+    parameters: str, grid: str, policies: tuple[str, ...], percentiles: tuple[float, ...]
+) -> _curtail.Sweep:
+    """A process runs many points of the same sweep."""
+    return _curtail.Sweep(parameters, grid, list(policies), list(percentiles), False)

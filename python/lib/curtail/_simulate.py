@@ -1,0 +1,106 @@
+"""One experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from . import _asked, _curtail, _table
+from ._progress import Progress, following
+
+
+def simulate(
+    policy: _asked.Policies = _asked.POLICIES,
+    *,
+    shards: int = 50,
+    replicas: int = 2,
+    slots: int = 1,
+    utilization: float = 0.3,
+    utilization_of: str = "mean",
+    service: str = "exp:1",
+    jitter: str | None = None,
+    arrivals: str = "poisson",
+    requests: int = 100_000,
+    warm_up: float = 0.1,
+    replications: int = 6,
+    seed: int = 42,
+    queue: int = 100_000,
+    network: str | None = None,
+    speeds: Sequence[float] = (),
+    slowdown: str | None = None,
+    outage: str | None = None,
+    cancel_cost: str | None = None,
+    percentiles: Sequence[float] = _asked.PERCENTILES,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> pa.Table:
+    """Simulates a replicated service, with the very policies that the proxy runs.
+
+    Requests arrive, ask every shard, and take as long as the slowest query. A query's service time is
+    S = P + J: P (``service``) is its own, J (``jitter``) is what each copy adds. All policies meet the
+    same arrivals and the same draws, so their differences are theirs. The same seed gives the same
+    figures on any number of threads; ``elapsed_s`` alone is about this machine.
+
+    Returns a row per policy, with the fields of ``curtail sim --json``. Latencies of a policy that is
+    not stable are null, as are percentiles with fewer than ten samples above them.
+
+    policy
+        One name or several, as in the configuration of the proxy; ``idealized`` and the bound ``o1``
+        exist here only. The columns ``versus_first`` compare with the first one.
+    shards, replicas, slots
+        Shards that every request asks, replicas of each, queries that a replica serves at once.
+    utilization, utilization_of
+        Of the replicas by first copies, a fraction: without jitter (``"mean"``) or with (``"total"``).
+    service, jitter, network
+        Distributions, as ``"exp:5ms"``, ``"bimodal:0.001:15"``, ``"file:PATH"``. ``network`` is the
+        latency between balancer and replica, one way.
+    arrivals
+        ``"poisson"``, ``"deterministic"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
+        or ``"trace:PATH"``.
+    requests, warm_up, replications
+        Requests of each replication, the share of them that is not measured, and independent
+        replications, for the confidence intervals.
+    seed
+        Decides every draw.
+    queue
+        Queries that may wait per shard; beyond it a run is unstable.
+    speeds, slowdown, outage, cancel_cost
+        The speed of each replica; slow stretches (``EVERY/LASTS/SPEED``) and failures
+        (``EVERY/LASTS``) of each; how long one needs to stop a copy.
+    percentiles
+        Those that are told.
+    threads
+        All cores, where it is left open.
+    progress
+        A function of what is done and how much there is, or whether to show a bar.
+
+    Raises ValueError where something is wrong, with the value and the mend, and KeyboardInterrupt
+    after a Ctrl-C.
+    """
+    given = _asked.parameters(
+        {
+            "shards": shards,
+            "replicas": replicas,
+            "slots": slots,
+            "utilization": utilization,
+            "utilization_of": utilization_of,
+            "service": service,
+            "jitter": jitter,
+            "arrivals": arrivals,
+            "requests": requests,
+            "warm_up": warm_up,
+            "replications": replications,
+            "seed": seed,
+            "queue": queue,
+            "network": network,
+            "speeds": speeds,
+            "slowdown": slowdown,
+            "outage": outage,
+            "cancel_cost": cancel_cost,
+        }
+    )
+    names = _asked.policies(policy)
+    with following(progress, "simulating") as told:
+        table = _curtail.simulate(given, names, list(percentiles), threads, told)
+    return pa.Table.from_batches([_table.batch(table)])

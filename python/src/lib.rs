@@ -1,0 +1,105 @@
+//! The border between Python and the simulator: texts and numbers in, columns and JSON out.
+//!
+//! What people see is in `curtail/`, in Python: names, defaults and documentation are there. Nothing
+//! here panics on any input. The interpreter is free while anything is simulated, and a signal ends
+//! it.
+#![forbid(unsafe_code)]
+
+mod ask;
+mod samples;
+mod sweep;
+mod table;
+mod watch;
+
+use curtail_sim::advise::{self as advice, Document, Question};
+use curtail_sim::sweep::of_outcomes;
+use curtail_sim::{PERCENTILES, Plan, compare, total, training_total};
+use pyo3::prelude::*;
+
+use ask::bad;
+use samples::Given;
+use table::Table;
+use watch::watched;
+
+/// One experiment: its schema, and its columns.
+#[pyfunction]
+fn simulate(
+    py: Python<'_>,
+    parameters: &str,
+    policies: Vec<String>,
+    percentiles: Vec<f64>,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Table> {
+    let experiment = ask::parameters(parameters)?.experiment().map_err(bad)?;
+    let candidates = ask::candidates(&policies)?;
+    let percentiles = ask::percentiles(percentiles)?;
+    let threads = ask::threads(threads)?;
+    let requests = total(&experiment, candidates.len()) + training_total(&experiment, &candidates);
+    let outcomes = watched(py, progress, requests, |watch| {
+        let plan = Plan {
+            threads,
+            percentiles: &percentiles,
+            progress: &watch.progress,
+            stop: &watch.stop,
+        };
+        compare(&experiment, &candidates, &plan)
+    })?;
+    let outcomes = watch::completed(outcomes.map_err(bad)?)?;
+    let (schema, piece) = of_outcomes(&outcomes, &percentiles);
+    Ok(Table::new(&schema, &piece))
+}
+
+/// Would hedging help? As the JSON of `curtail advise`.
+#[pyfunction]
+fn advise(
+    py: Python<'_>,
+    parameters: &str,
+    samples: Option<Given>,
+    cancel: bool,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let parameters = ask::parameters(parameters)?;
+    let threads = ask::threads(threads)?;
+    let (experiment, samples) = match samples {
+        None => (parameters.experiment().map_err(bad)?, None),
+        Some(given) => {
+            let (experiment, told) = given.measured()?.experiment(&parameters).map_err(bad)?;
+            (experiment, Some(told))
+        }
+    };
+    let question = Question { experiment: &experiment, cancel, effort: 1.0 };
+    let answered = watched(py, progress, advice::total(&question), |watch| {
+        let plan = Plan {
+            threads,
+            percentiles: &PERCENTILES,
+            progress: &watch.progress,
+            stop: &watch.stop,
+        };
+        advice::advise(&question, &plan)
+    })?;
+    let advice = watch::completed(answered.map_err(bad)?)?;
+    ask::json(&Document { advice, samples })
+}
+
+/// How distributions fit samples, as the JSON of `curtail model fit`.
+#[pyfunction]
+fn fit(py: Python<'_>, samples: Given, by: &str) -> PyResult<String> {
+    let by = ask::criterion(by)?;
+    let report = watched(py, None, 0, |_| samples.report(by))?;
+    ask::json(&report?)
+}
+
+/// The compiled part of the package.
+#[pymodule]
+mod _curtail {
+    #[pymodule_export]
+    use super::sweep::Sweep;
+    #[pymodule_export]
+    use super::{advise, fit, simulate};
+
+    /// Of curtail: results of one version are not mixed with those of another.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

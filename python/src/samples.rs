@@ -1,0 +1,82 @@
+//! Measured times: numbers, or a file of them.
+
+use std::path::PathBuf;
+
+use curtail_dist::{MAX_SAMPLE_NS, read_samples};
+use curtail_kernel::duration::{UNITS, Unit};
+use curtail_queueing::fit::{By, FitError, Report};
+use curtail_sim::UNIT_NS;
+use curtail_sim::advise::Measured;
+use pyo3::prelude::*;
+
+use crate::ask::bad;
+
+/// As they are given.
+#[derive(FromPyObject)]
+pub(crate) enum Given {
+    /// Numbers, and their unit.
+    Numbers(Vec<f64>, Option<String>),
+    /// A file.
+    File(PathBuf),
+}
+
+/// In nanoseconds.
+struct Read {
+    name: String,
+    ns: Vec<f64>,
+    /// The lines of a file.
+    lines: Vec<usize>,
+    have_units: bool,
+}
+
+impl Given {
+    fn read(self) -> PyResult<Read> {
+        match self {
+            Self::File(path) => {
+                let read = read_samples(&path, UNIT_NS as f64).map_err(bad)?;
+                let name = path.display().to_string();
+                Ok(Read { name, ns: read.ns, lines: read.lines, have_units: read.have_units })
+            }
+            Self::Numbers(numbers, unit) => {
+                let unit_ns = unit.as_deref().map(parse).transpose()?;
+                let scale = unit_ns.unwrap_or(UNIT_NS) as f64;
+                let ns: Vec<f64> = numbers.iter().map(|number| number * scale).collect();
+                let usable = |ns: &f64| (0.0..=MAX_SAMPLE_NS).contains(ns);
+                if let Some(at) = ns.iter().position(|ns| !usable(ns)) {
+                    let number = numbers[at];
+                    return Err(bad(format_args!(
+                        "sample {at} is {number}; times are 0 or more and below 292 years"
+                    )));
+                }
+                let have_units = unit_ns.is_some();
+                Ok(Read { name: "samples".to_owned(), ns, lines: Vec::new(), have_units })
+            }
+        }
+    }
+
+    /// For advice.
+    pub(crate) fn measured(self) -> PyResult<Measured> {
+        let Read { name, ns, have_units, .. } = self.read()?;
+        Ok(Measured { name, ns, have_units })
+    }
+
+    /// How distributions fit.
+    pub(crate) fn report(self, by: By) -> PyResult<Report> {
+        let Read { name, ns, lines, have_units } = self.read()?;
+        let times: Vec<f64> = ns.iter().map(|ns| ns / UNIT_NS as f64).collect();
+        Report::new(&times, have_units, by).map_err(|error| match error {
+            FitError::BadSample { index, .. } | FitError::BadUnit { index, .. } => {
+                match lines.get(index) {
+                    Some(line) => bad(format_args!("{name}:{line}: {error}")),
+                    None => bad(error),
+                }
+            }
+            _ => bad(format_args!("{name}: {error}")),
+        })
+    }
+}
+
+fn parse(unit: &str) -> PyResult<u64> {
+    let parsed = Unit::parse(unit).map(Unit::ns);
+    parsed.ok_or_else(|| bad(format_args!("unit is {unit:?}; give it one of {UNITS}")))
+}

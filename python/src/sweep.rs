@@ -1,0 +1,204 @@
+//! A grid of experiments: run here, or a point at a time elsewhere.
+
+use std::path::PathBuf;
+
+use curtail_sim::Plan as How;
+use curtail_sim::sweep::{self, Error, Lines, Plan, Store, StoreError, pieces, schema};
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+
+use crate::ask::{self, bad};
+use crate::table::Table;
+use crate::watch::{completed, watched};
+
+/// Where lines are kept.
+enum Kept {
+    Directory(Store),
+    Scratch(Lines),
+}
+
+impl Kept {
+    fn lines(&self) -> &Lines {
+        match self {
+            Self::Directory(store) => &store.lines,
+            Self::Scratch(lines) => lines,
+        }
+    }
+
+    fn lines_mut(&mut self) -> &mut Lines {
+        match self {
+            Self::Directory(store) => &mut store.lines,
+            Self::Scratch(lines) => lines,
+        }
+    }
+}
+
+/// A sweep, checked.
+#[pyclass]
+pub(crate) struct Sweep {
+    plan: Plan,
+    /// How many requests each point counts.
+    requests: Vec<u64>,
+    kept: Option<Kept>,
+}
+
+#[pymethods]
+impl Sweep {
+    /// Checks the grid; every point of it where it is to be run as a whole.
+    #[new]
+    fn new(
+        parameters: &str,
+        grid: &str,
+        policies: Vec<String>,
+        percentiles: Vec<f64>,
+        check: bool,
+    ) -> PyResult<Self> {
+        let axes = ask::axes(grid)?;
+        let parameters = ask::parameters(parameters)?;
+        let candidates = ask::candidates(&policies)?;
+        let percentiles = ask::percentiles(percentiles)?;
+        let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(told)?;
+        let lengths = if check { plan.check().map_err(told)? } else { Vec::new() };
+        let requests = lengths.into_iter().map(|(requests, _)| requests).collect();
+        Ok(Self { plan, requests, kept: None })
+    }
+
+    /// Begins to keep lines, in a directory or for this process alone; the points that are missing.
+    fn open(&mut self, out: Option<PathBuf>, restart: bool) -> PyResult<Vec<usize>> {
+        let kept = match out {
+            None => Kept::Scratch(Lines::scratch(&self.plan).map_err(unkept)?),
+            Some(folder) => {
+                let mut store = Store::open(&folder, &self.plan, restart).map_err(unkept)?;
+                store.begin(&self.plan).map_err(unkept)?;
+                Kept::Directory(store)
+            }
+        };
+        let missing = kept.lines().missing();
+        self.kept = Some(kept);
+        Ok(missing)
+    }
+
+    /// How many requests a point counts.
+    fn requests(&self, point: usize) -> u64 {
+        self.requests.get(point).copied().unwrap_or_default()
+    }
+
+    /// Runs points, and keeps their lines.
+    fn run(
+        &mut self,
+        py: Python<'_>,
+        points: Vec<usize>,
+        threads: Option<usize>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let threads = ask::threads(threads)?;
+        let total =
+            points.iter().fold(0, |sum: u64, &point| sum.saturating_add(self.requests(point)));
+        let Self { plan, kept, .. } = self;
+        let lines = kept.as_mut().ok_or_else(closed)?.lines_mut();
+        let mut failure = None;
+        let ran = watched(py, progress, total, |watch| {
+            let how = How {
+                threads,
+                percentiles: plan.percentiles(),
+                progress: &watch.progress,
+                stop: &watch.stop,
+            };
+            plan.run(&points, &how, |line| match lines.append(plan, line) {
+                Ok(()) => true,
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
+            })
+        })?;
+        match failure {
+            Some(error) => Err(unkept(error)),
+            None => completed(ran.map_err(told)?.then_some(())),
+        }
+    }
+
+    /// The line of a point, which is run now and not kept.
+    fn line(&self, py: Python<'_>, point: usize, threads: usize) -> PyResult<String> {
+        let threads = ask::threads(Some(threads))?;
+        let mut made = None;
+        let ran = watched(py, None, 0, |watch| {
+            let how = How {
+                threads,
+                percentiles: self.plan.percentiles(),
+                progress: &watch.progress,
+                stop: &watch.stop,
+            };
+            self.plan.run(&[point], &how, |line| {
+                made = Some(line);
+                true
+            })
+        })?;
+        ran.map_err(told)?;
+        completed(made)
+    }
+
+    /// Keeps a line that was made elsewhere.
+    fn append(&mut self, line: String) -> PyResult<()> {
+        let lines = self.kept.as_mut().ok_or_else(closed)?.lines_mut();
+        lines.append(&self.plan, line).map_err(unkept)
+    }
+
+    /// Writes the tables of a directory, and hands the rows over, piece by piece. All points are
+    /// done.
+    fn finish(&mut self, py: Python<'_>, take: Py<PyAny>) -> PyResult<()> {
+        let kept = self.kept.take().ok_or_else(closed)?;
+        if !kept.lines().missing().is_empty() {
+            return Err(PyRuntimeError::new_err("points of the sweep are missing"));
+        }
+        let plan = &self.plan;
+        if let Kept::Directory(store) = &kept {
+            py.detach(|| store.write_tables(plan, |_| ())).map_err(unkept)?;
+        }
+        let schema = schema(plan);
+        let mut raised = None;
+        let read = pieces(plan, kept.lines(), |piece, _| {
+            if raised.is_none() {
+                raised = take.call1(py, (Table::new(&schema, piece),)).err();
+            }
+            Ok(())
+        });
+        match raised {
+            Some(error) => Err(error),
+            None => read.map_err(|error| PyOSError::new_err(error.to_string())),
+        }
+    }
+
+    /// Gives the directory back, with what is done in it.
+    fn close(&mut self) {
+        self.kept = None;
+    }
+}
+
+/// What is wrong with a grid, with a mend that Python knows.
+fn told(error: sweep::Error) -> PyErr {
+    match error {
+        Error::Empty => bad("the grid is empty; vary something, as {\"utilization\": [0.1, 0.2]}"),
+        Error::Unfilled { name, key } => bad(format_args!(
+            "{name} has {{{key}}}, and the grid has no {key}; add it, as \"{key}\": [1, 2]"
+        )),
+        other => bad(other),
+    }
+}
+
+fn unkept(error: StoreError) -> PyErr {
+    match error {
+        StoreError::Another { .. } => {
+            bad(format_args!("{error}; give another out, or drop it with restart=True"))
+        }
+        StoreError::Line { .. } => {
+            bad(format_args!("{error}; repair the line, or drop all results with restart=True"))
+        }
+        StoreError::Foreign { .. } => bad(error),
+        StoreError::Busy { .. } | StoreError::Io { .. } => PyOSError::new_err(error.to_string()),
+    }
+}
+
+fn closed() -> PyErr {
+    PyRuntimeError::new_err("the sweep keeps no lines; open it first")
+}

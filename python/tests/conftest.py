@@ -1,0 +1,63 @@
+"""What the tests share: a small experiment, and the command line to be compared with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Over in a moment, with two policies of which one hedges.
+SMALL: dict[str, Any] = {
+    "shards": 3,
+    "requests": 2000,
+    "replications": 3,
+    "jitter": "bimodal:0.01:15",
+    "seed": 7,
+}
+POLICIES = ["psq", "laedge:cc"]
+
+#: Six points.
+GRID: dict[str, Any] = {"p": [0.001, 0.1], "utilization": [0.1, 0.3, 0.5]}
+GRID_OF: dict[str, Any] = {**SMALL, "jitter": "bimodal:{p}:15"}
+
+
+@pytest.fixture(scope="session")
+def curtail_binary() -> str:
+    """The command line. Without it there is nothing to be compared with."""
+    binary = os.environ.get("CURTAIL_BINARY")
+    if not binary:
+        pytest.skip("CURTAIL_BINARY names no curtail; cargo xtask python builds one and names it")
+    return binary
+
+
+Shell = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def shell(curtail_binary: str) -> Shell:
+    """Runs a verb with ``--json`` and reads what it printed."""
+
+    def run(*args: str, cwd: Path | None = None) -> Any:
+        command = [curtail_binary, *args, "--json"]
+        done = subprocess.run(command, capture_output=True, check=True, text=True, cwd=cwd)
+        return json.loads(done.stdout)
+
+    return run
+
+
+def flags(parameters: dict[str, Any], policies: list[str] = POLICIES) -> list[str]:
+    """The same on the command line."""
+    named = [f"--{name.replace('_', '-')}={value}" for name, value in parameters.items()]
+    return named + [f"--policy={policy}" for policy in policies]
+
+
+def dig(document: Any, column: str) -> Any:
+    """The value in a document that a column is named after."""
+    for part in column.split("."):
+        document = None if document is None else document.get(part)
+    return document

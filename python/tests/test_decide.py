@@ -1,0 +1,116 @@
+"""Advice and fits: the answers of the command line."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import curtail
+
+from .conftest import Shell
+
+
+@pytest.fixture(scope="module")
+def times() -> list[float]:
+    """Service times in ms: one in fifty has a hiccup."""
+    draw = random.Random(5)
+    return [
+        round(draw.expovariate(0.2) + 0.001 + (150 if draw.random() < 0.02 else 0), 4)
+        for _ in range(4000)
+    ]
+
+
+def as_printed(advice: curtail.Advice) -> dict[str, Any]:
+    """As the command line prints it."""
+    told = asdict(advice)
+    told["latencies"] = advice.latencies.to_pylist()
+    told["curve"] = advice.curve.to_pylist()
+    told["samples"]["probability_ci95"] = list(told["samples"]["probability_ci95"])
+    return told
+
+
+def test_advice_is_that_of_the_command_line(
+    shell: Shell, times: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "times.txt").write_text("".join(f"{time}ms\n" for time in times))
+    asked = ["--shards=5", "--utilization=0.3", "--samples=times.txt", "--cancel=reset"]
+    printed = shell("advise", *asked, cwd=tmp_path)
+    advice = curtail.advise(
+        shards=5, utilization=0.3, samples=np.array(times), unit="ms", cancel="reset"
+    )
+    assert as_printed(advice) == printed
+    assert advice.hedge and advice.policy.startswith("laedge")
+    assert advice.samples is not None and advice.samples.with_hiccup > 40
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, "give either service or samples"),
+        ({"service": "exp:1", "samples": [1]}, "give either service or samples"),
+        ({"samples": [1], "jitter": "exp:1"}, "jitter is 'exp:1', and samples hold their own"),
+        ({"samples": [1.0] * 5}, "samples: 5 samples say too little about rare hiccups; give 100"),
+        ({"samples": [0.0] * 500}, "samples: all samples are zero; give service times"),
+        ({"samples": "/no/such"}, "/no/such"),
+        ({"service": "exp:1", "cancel": "stop"}, "cancel is 'stop'; give it \"none\" or \"reset\""),
+        ({"service": "exp:1", "utilization": 1.5}, "utilization is 1.5; give it less"),
+    ],
+)
+def test_a_bad_question_is_named(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        curtail.advise(**{"utilization": 0.3, **asked})
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("by", ["aic", "ks"])
+def test_fits_are_those_of_the_command_line(
+    shell: Shell, times: list[float], tmp_path: Path, by: str
+) -> None:
+    path = tmp_path / "times.txt"
+    path.write_text("".join(f"{time}ms\n" for time in times))
+    printed = shell("model", "fit", str(path), f"--by={by}")
+    fits = curtail.fit(path, by=by)
+    rows = fits.fits.to_pylist()
+    assert [dict(row, parameters=dict(row["parameters"])) for row in rows] == printed["fits"]
+    for field in ("samples", "unit", "mean", "scv", "by", "best"):
+        assert getattr(fits, field) == printed[field]
+    assert list(fits.refused) == [refused["family"] for refused in printed["refused"]]
+    assert fits.to_pandas()["family"][0] == rows[0]["family"]
+
+
+def test_samples_may_come_in_many_ways(times: list[float]) -> None:
+    best = curtail.fit(times).best
+    for samples in (tuple(times), np.array(times), pa.array(times), pa.chunked_array([times])):
+        assert curtail.fit(samples).best == best
+    assert curtail.fit(times, unit="ms").unit == "ms"
+    seconds = curtail.fit(np.array(times) / 1000, unit="s")
+    assert seconds.mean == pytest.approx(np.mean(times))
+    # What is fitted can be simulated.
+    curtail.simulate("psq", service=seconds.best, shards=1, requests=100)
+
+
+@pytest.mark.parametrize(
+    ("samples", "more", "words"),
+    [
+        ([1, 2], {}, "samples: there are 2 samples; at least 10 are needed"),
+        ([1.0] * 20 + [-1], {}, "sample 20 is -1; times are 0 or more"),
+        ([1.0] * 20 + [float("nan")], {}, "sample 20 is NaN"),
+        ([1.0] * 20 + [0], {}, "sample 20 is 0; samples are greater than 0"),
+        ([1.0] * 20 + ["x"], {}, "sample 20 is 'x'; give numbers"),
+        ([1.0] * 20 + [None], {}, "sample 20 is None; give numbers"),
+        ([1.0] * 20, {"by": "bic"}, 'by is "bic"; give it "aic" or "ks"'),
+        ([1.0] * 20, {"unit": "parsec"}, 'unit is "parsec"; give it one of'),
+        ("times.txt", {"unit": "ms"}, "unit is 'ms', and a file has its own; drop it"),
+        ("/no/such", {}, "/no/such"),
+    ],
+)
+def test_bad_samples_are_named(samples: Any, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        curtail.fit(samples, **more)
+    assert words in str(raised.value)
