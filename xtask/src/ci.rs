@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::bench::kernel;
 use crate::cargo::Profile;
-use crate::{cargo, fuzz, purity, soak, test, tidy};
+use crate::{cargo, fuzz, purity, python, soak, test, tidy};
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", run: |root| Ok(tidy::run(root)?.into()) },
     Step { name: "instructions", run: instructions },
     Step { name: "test", run: |root| Ok(test::run(root)?.into()) },
+    Step { name: "python", run: python },
     Step { name: "fuzz", run: |root| Ok(fuzz::run(root, FUZZ_CASES)?.into()) },
     Step { name: "soak", run: |root| Ok(soak::run(root, Profile::Dev, 1.0, &policies())?.into()) },
 ];
@@ -52,6 +53,21 @@ const FUZZ_CASES: u32 = 100_000;
 /// Those that the minute of soaking is shared by: one that pulls and hedges, and one that pushes.
 fn policies() -> Vec<String> {
     vec!["laedge".into(), "least-outstanding".into()]
+}
+
+/// The Python package, where there is Python and a registry of its packages.
+fn python(root: &Path) -> Result<Outcome> {
+    Ok(match python::run(root)? {
+        python::Ran::Lacking(why) => Outcome::Skipped(why),
+        python::Ran::Failed(what) => {
+            println!("error: {what}");
+            Outcome::Failed
+        }
+        python::Ran::Tested { passed, closing, .. } => {
+            println!("{closing}");
+            passed.into()
+        }
+    })
 }
 
 /// The kernel's bound on instructions, where they can be counted.
@@ -139,7 +155,12 @@ fn deny(root: &Path) -> Result<Outcome> {
     if cargo::output(&mut cargo::command(root, &["deny", "--version"])).is_err() {
         return Ok(Outcome::Skipped("cargo-deny is not installed".to_owned()));
     }
-    shown(root, &["deny", "check", "bans", "licenses", "sources"])
+    let check = ["check", "bans", "licenses", "sources"];
+    let main = shown(root, &[&["deny"], &check[..]].concat())?;
+    let python = ["deny", "--manifest-path", "python/Cargo.toml"];
+    // The Python package is a workspace of its own, under the same rules.
+    let python = shown(root, &[&python[..], &check, &["--config", "deny.toml"]].concat())?;
+    Ok(if main == Outcome::Passed { python } else { main })
 }
 
 #[cfg(test)]

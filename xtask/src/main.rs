@@ -8,6 +8,7 @@ mod ci;
 mod eval;
 mod fuzz;
 mod purity;
+mod python;
 mod reason;
 mod soak;
 mod test;
@@ -63,6 +64,8 @@ enum Recipe {
         #[arg(long, value_delimiter = ',', default_values = soak::POLICIES)]
         policies: Vec<String>,
     },
+    /// Install the Python package into a fresh virtual environment, and run its tests
+    Python,
     /// Print every line that a capability is done by, with its figure and verdict
     Accept {
         /// Which capability
@@ -97,6 +100,17 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Eval { what } => eval::run(&what, root),
         Recipe::Accept { name, lines } => accept::run(root, name, &lines),
         Recipe::Fuzz { cases } => fuzz::run(root, cases),
+        Recipe::Python => match python::run(root)? {
+            python::Ran::Tested { passed, closing, .. } => {
+                println!("{closing}");
+                Ok(passed)
+            }
+            python::Ran::Failed(what) => {
+                eprintln!("error: {what}");
+                Ok(false)
+            }
+            python::Ran::Lacking(why) => anyhow::bail!(why),
+        },
         Recipe::Soak { minutes, policies } => {
             soak::run(root, cargo::Profile::Release, minutes, &policies)
         }

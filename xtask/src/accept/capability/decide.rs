@@ -5,11 +5,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::accept::finding::Finding;
+use crate::accept::finding::{Finding, Verdict};
 use crate::bench::sim;
 use crate::cargo;
 use crate::eval::papers::{self, claims};
 use crate::eval::search;
+use crate::python::{self, Ran};
 
 /// What the sources claim.
 pub(super) fn claims(root: &Path) -> Result<Vec<Finding>> {
@@ -72,8 +73,20 @@ impl fmt::Display for Agreed {
 }
 
 /// The Python package.
-pub(super) fn python(_: &Path) -> Result<Vec<Finding>> {
-    unbuilt("the Python package installs, and a sweep on Ray gives the same bytes")
+pub(super) fn python(root: &Path) -> Result<Vec<Finding>> {
+    let installs = "the Python package installs into a fresh environment, and its tests pass";
+    let same = "a sweep on Ray gives the same bytes as a local one";
+    let both = |figure: &str, verdict: Verdict| {
+        vec![Finding::new(installs, figure, verdict), Finding::new(same, figure, verdict)]
+    };
+    Ok(match python::run(root)? {
+        Ran::Lacking(why) => both(&why, Verdict::Skipped),
+        Ran::Failed(what) => both(what, Verdict::Broken),
+        Ran::Tested { passed, closing, ray } => vec![
+            Finding::new(installs, closing, passed),
+            Finding::new(same, if ray { "compared" } else { "not compared, or other" }, ray),
+        ],
+    })
 }
 
 /// A line that nothing judges does not hold.
