@@ -144,15 +144,15 @@ impl Sweep {
         lines.append(&self.plan, line).map_err(unkept)
     }
 
-    /// Writes the tables of a directory, and hands the rows over, piece by piece. All points are
-    /// done.
-    fn finish(&mut self, py: Python<'_>, take: Py<PyAny>) -> PyResult<()> {
-        let kept = self.kept.take().ok_or_else(closed)?;
+    /// Writes the table of a directory as CSV, and hands the rows over, piece by piece, for Arrow
+    /// to write them as it does. All points are done.
+    fn finish(&self, py: Python<'_>, take: Py<PyAny>) -> PyResult<()> {
+        let kept = self.kept.as_ref().ok_or_else(closed)?;
         if !kept.lines().missing().is_empty() {
             return Err(PyRuntimeError::new_err("points of the sweep are missing"));
         }
         let plan = &self.plan;
-        if let Kept::Directory(store) = &kept {
+        if let Kept::Directory(store) = kept {
             py.detach(|| store.write_tables(plan, |_| ())).map_err(unkept)?;
         }
         let schema = schema(plan);

@@ -80,9 +80,13 @@ def sweep(
                 core.run(missing, threads, told)
         batches: list[pa.RecordBatch] = []
         core.finish(lambda table: batches.append(_table.batch(table)))
+        table = pa.Table.from_batches(batches)
+        if out is not None:
+            _table.write_parquet(table, os.path.join(out, "results.parquet"))
     finally:
+        # Others may write the directory from here on.
         core.close()
-    return pa.Table.from_batches(batches)
+    return table
 
 
 def _key(key: str) -> str:

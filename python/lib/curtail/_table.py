@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from . import _curtail
 
@@ -20,3 +24,19 @@ def batch(table: _curtail.Table) -> pa.RecordBatch:
     fields = pa.schema([pa.field(name, _TYPES[kind]) for name, kind in schema])
     arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=fields)
+
+
+def write_parquet(table: pa.Table, path: str) -> None:
+    """Writes a table to a file, which is there as a whole or not at all."""
+    handle, made = tempfile.mkstemp(dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as file:
+            pq.write_table(table, file)
+            file.flush()
+            os.fsync(file.fileno())
+        # As other files are; temporary ones are for their owner alone.
+        os.chmod(made, 0o644)
+        os.replace(made, path)
+    except BaseException:
+        os.unlink(made)
+        raise
