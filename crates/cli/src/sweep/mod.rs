@@ -83,11 +83,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(error.to_string());
     let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(bad)?;
     let lengths = plan.check().map_err(bad)?;
-    let mut store = Store::open(&args.out, &plan, args.restart).map_err(stop)?;
+    let mut store = Store::open(&args.out, &plan, args.restart)?;
     let left = store.lines.missing();
     let queries: f64 = left.iter().map(|&point| lengths[point].1).sum();
     args.experiment.check_length(queries, threads)?;
-    store.begin(&plan).map_err(stop)?;
+    store.begin(&plan)?;
     let points = plan.grid().points();
     let there = points - left.len();
     let out = args.out.display();
@@ -126,7 +126,7 @@ fn simulate(
         };
         let done = |line: String| {
             if let Err(error) = store.lines.append(plan, line) {
-                unwritten = Some(stop(error));
+                unwritten = Some(Stop::from(error));
                 return false;
             }
             there += 1;
@@ -144,20 +144,20 @@ fn simulate(
 /// Writes what there is when all points are done.
 fn finish(args: &Args, plan: &Plan, store: &Store) -> Result<(), Stop> {
     let mut figures = Figures::new(plan.percentiles());
-    store.write_tables(plan, |outcomes| figures.read(outcomes)).map_err(stop)?;
+    store.write_tables(plan, |outcomes| figures.read(outcomes))?;
     let mut files = vec!["results.csv"];
     if cfg!(feature = "parquet") {
         files.push("results.parquet");
     }
     if let Some(page) = report::render(plan, &figures) {
         let write = |file: &mut BufWriter<&File>| file.write_all(page.as_bytes());
-        store.replace("results.html", write).map_err(stop)?;
+        store.replace("results.html", write)?;
         files.push("results.html");
     }
     if args.json {
         let mut stdout = BufWriter::new(io::stdout().lock());
         let printed = store.lines.write_json(&mut stdout);
-        return printed.map_err(|error| say::unwritten(&error))?.map_err(stop);
+        return Ok(printed.map_err(|error| say::unwritten(&error))??);
     }
     let mut text = format!("{} points × {} policies", plan.grid().points(), plan.policies().len());
     for file in files {
@@ -167,16 +167,18 @@ fn finish(args: &Args, plan: &Plan, store: &Store) -> Result<(), Stop> {
 }
 
 /// What the directory of a sweep says, with the flags that mend it.
-fn stop(error: StoreError) -> Stop {
-    match error {
-        StoreError::Another { .. } => {
-            Stop::BadInput(format!("{error}; give another --out, or drop it with --restart"))
-        }
-        StoreError::Line { .. } => {
-            Stop::BadInput(format!("{error}; repair the line, or drop all results with --restart"))
-        }
-        StoreError::Foreign { .. } | StoreError::Busy { .. } | StoreError::Io { .. } => {
-            Stop::Lacking(error.to_string())
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Another { .. } => {
+                Stop::BadInput(format!("{error}; give another --out, or drop it with --restart"))
+            }
+            StoreError::Line { .. } => Stop::BadInput(format!(
+                "{error}; repair the line, or drop all results with --restart"
+            )),
+            StoreError::Foreign { .. } | StoreError::Busy { .. } | StoreError::Io { .. } => {
+                Stop::Lacking(error.to_string())
+            }
         }
     }
 }
