@@ -15,7 +15,7 @@ use crate::tally::Tally;
 use crate::train::Log;
 
 /// Arrivals per block: few enough that their draws stay in the first cache.
-const BLOCK: u64 = 1024;
+const BLOCK: u64 = 256;
 
 /// The most requests that may be open.
 const MOST_OPEN: u64 = 1 << 21;

@@ -3,7 +3,7 @@
 pub(crate) mod claims;
 mod curves;
 mod figures;
-mod surface;
+pub(crate) mod surface;
 mod table;
 
 use std::path::Path;

@@ -44,7 +44,7 @@ const MAPS: [Map; 6] = [
 ];
 
 /// Draws the maps, and counts.
-pub(super) fn judge(root: &Path, smoke: bool) -> Result<Vec<Row>> {
+pub(crate) fn judge(root: &Path, smoke: bool) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (duration, shards, requests, published) in MAPS {
         let name = format!("heat-{duration}-{shards}");
