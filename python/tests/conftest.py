@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,11 @@ def dig(document: Any, column: str) -> Any:
     for part in column.split("."):
         document = None if document is None else document.get(part)
     return document
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """What is started in the background ignores this signal from the start; tests send it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
