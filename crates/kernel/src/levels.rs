@@ -217,8 +217,7 @@ impl Levels<'_> {
 /// The server with the least key, ties at random. The key is made of the level, and
 /// must be [`FULL`] for that of a full server.
 ///
-/// Which servers have it nobody can foretell: without jumps that depend on it, this takes as long
-/// for eight servers as wrong guesses do for two.
+/// Which servers have it nobody can foretell, so no jump depends on it but whether there is a tie.
 #[inline(always)]
 fn scan(
     group: &GroupState,
