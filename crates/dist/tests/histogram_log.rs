@@ -3,7 +3,10 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use curtail_dist::{MAX_SAMPLES, Spec, read_samples};
+use flate2::{Compression, write::ZlibEncoder};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::serialization::{V2DeflateSerializer, V2Serializer};
@@ -96,6 +99,18 @@ fn bad_lines_are_named() {
     assert!(empty.contains("holds no sample"), "{empty}");
 }
 
+#[test]
+fn a_line_that_inflates_beyond_the_bound_is_refused() {
+    let mut zeros = ZlibEncoder::new(Vec::new(), Compression::fast());
+    zeros.write_all(&vec![0; (64 << 20) + 1]).expect("in memory");
+    let head = [0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 0];
+    let line = STANDARD.encode([&head[..], &zeros.finish().expect("in memory")].concat());
+    assert!(line.len() < 1 << 20, "a short line");
+    let log = file(&format!("0.1,1.0,2.0,{line}\n"));
+    let said = read_samples(log.path(), 1.0).expect_err("too much").to_string();
+    assert!(said.contains("more than 67108864 bytes"), "{said}");
+}
+
 proptest! {
     #[test]
     fn no_log_is_too_strange(at in 0_usize..400, byte in any::<u8>(), cut in 0_usize..400) {
@@ -112,10 +127,8 @@ proptest! {
 
     #[test]
     fn no_histogram_is_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
-        use base64::Engine as _;
         let head = [0x1c, 0x84, 0x93, 0x13, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 3];
-        let encoded =
-            base64::engine::general_purpose::STANDARD.encode([&head[..], &bytes].concat());
+        let encoded = STANDARD.encode([&head[..], &bytes].concat());
         let read = read_samples(file(&format!("0.1,1.0,2.0,{encoded}\n")).path(), 1.0);
         prop_assert!(read.is_err() || !read.expect("samples").ns.is_empty());
     }

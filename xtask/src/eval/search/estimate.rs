@@ -8,13 +8,24 @@ const ABOVE_LEAST: f64 = 10.0;
 /// Student's t for 95 %, from 1 degree of freedom on.
 const STUDENT: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
 
+/// Student's t for 95 %; beyond the table by its expansion around the normal quantile, whose first
+/// terms are exact to three digits there. None without a degree of freedom.
+fn student(degrees: usize) -> Option<f64> {
+    let n = degrees as f64;
+    let z: f64 = 1.959_964;
+    let first = (z.powi(3) + z) / (4.0 * n);
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n);
+    let at = degrees.checked_sub(1)?;
+    Some(STUDENT.get(at).copied().unwrap_or(z + first + second))
+}
+
 /// A percentile of all samples of all repetitions, in ms. Its confidence interval is Student's, over
 /// the percentiles of the repetitions; from one repetition there is none.
 pub(crate) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate> {
     let value = of(&repetitions.concat(), percentile)?;
     let each: Vec<f64> = repetitions.iter().filter_map(|one| of(one, percentile)).collect();
     let degrees = each.len().saturating_sub(1);
-    let half = STUDENT.get(degrees.wrapping_sub(1)).map(|t| {
+    let half = student(degrees).map(|t| {
         let center = mean(&each);
         let squares: f64 = each.iter().map(|value| (value - center).powi(2)).sum();
         t * (squares / degrees as f64 / each.len() as f64).sqrt()
@@ -73,6 +84,15 @@ mod tests {
         assert!((two.half.expect("there are two") - 12.706).abs() < 1e-6, "{two:?}");
         let equal = pooled(&[&first, &first, &first], 50.0).expect("enough");
         assert_eq!(equal.half, Some(0.0));
+    }
+
+    #[test]
+    fn beyond_the_table_the_expansion_goes_on() {
+        assert_eq!(student(0), None);
+        for (degrees, t) in [(9, 2.262), (10, 2.228), (19, 2.093), (30, 2.042), (1_000, 1.962)] {
+            let is = student(degrees).expect("a degree of freedom");
+            assert!((is / t - 1.0).abs() < 2e-3, "{degrees}: {is}");
+        }
     }
 
     #[test]

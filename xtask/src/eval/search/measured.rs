@@ -12,7 +12,7 @@ use super::samples::{self, Key, Samples, thousandths};
 use super::service::{self, LOADS, POLICIES, Size};
 use crate::cargo::{self, Profile};
 
-/// How many further runs there may be where some are unsound.
+/// How many further runs there may be for each, where some are unsound.
 const SPARE: usize = 2;
 
 /// All sound runs.
@@ -53,18 +53,19 @@ impl Measured {
     }
 
     /// Takes the sound ones of a run of the demo.
-    fn add(&mut self, seed: u64, results: &Value, table: &str) -> Result<()> {
+    fn add(&mut self, seed: u64, size: Size, results: &Value, table: &str) -> Result<()> {
         let mut samples = samples::read(table)?;
         for (policy, load, at) in places() {
             let cell = &results["policies"][policy][at];
             let key = key(policy, load);
-            if let Some(why) = unsound(cell) {
+            let samples = samples.remove(&key);
+            if let Some(why) = unsound(cell).or_else(|| stalled(samples.as_ref(), size)) {
                 let why = format!("seed {seed}, {policy} at {}: {why}", service::percent(load));
                 eprintln!("left out: {why}");
                 self.left_out.push(why);
                 continue;
             }
-            let samples = samples.remove(&key).context("a sound run has no times")?;
+            let samples = samples.context("a sound run has no times")?;
             let counts = counts(cell)?;
             self.sound.entry(key).or_default().push(Run { samples, counts });
         }
@@ -98,11 +99,12 @@ fn key(policy: &str, load: f64) -> Key {
 
 /// Runs the demo until there are enough sound runs of all cells, or there were too many unsound
 /// ones. Unsound is what the load generator calls so, for its own lag or because the service did not
-/// keep up with the rate, whatever the latencies. Of each, the table of times stays in the folder.
+/// keep up with the rate, and a run in which the machine stood still; whatever the latencies. Of
+/// each, the table of times stays in the folder.
 pub(super) fn run(root: &Path, out: &Path, size: Size) -> Result<Measured> {
     let curtail = cargo::curtail(root, Profile::Release)?;
     let mut measured = Measured::default();
-    for seed in (1..).take(size.repetitions + SPARE) {
+    for seed in (1..).take(size.repetitions * (1 + SPARE)) {
         if measured.least() >= size.repetitions {
             break;
         }
@@ -112,7 +114,7 @@ pub(super) fn run(root: &Path, out: &Path, size: Size) -> Result<Measured> {
         std::fs::rename(out.join("demo/timings.csv"), &file)
             .with_context(|| format!("{}: the demo's table", file.display()))?;
         let table = std::fs::read_to_string(&file)?;
-        measured.add(seed, &results, &table).with_context(|| file.display().to_string())?;
+        measured.add(seed, size, &results, &table).with_context(|| file.display().to_string())?;
     }
     Ok(measured)
 }
@@ -138,6 +140,17 @@ fn unsound(cell: &Value) -> Option<String> {
     Some(if said.is_empty() { "it was not measured".to_owned() } else { said.join(", ") })
 }
 
+/// Did the machine stand still?
+fn stalled(samples: Option<&Samples>, size: Size) -> Option<String> {
+    let stall_ns = samples?.stall_ns();
+    (stall_ns > size.stall_most_ns).then(|| {
+        format!(
+            "the machine stood still: what should take no time took {} ms",
+            stall_ns / 1_000_000
+        )
+    })
+}
+
 fn counts(cell: &Value) -> Result<Counts> {
     let number = |name| cell[name].as_f64().with_context(|| format!("the demo tells no {name}"));
     Ok(Counts {
@@ -152,6 +165,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const FULL: Size =
+        Size { repetitions: 1, requests: 1_050, simulated: 1, stall_most_ns: 15_000_000 };
 
     /// A run in which psq is sound at 60 % or not.
     fn results(sound: bool, achieved: f64) -> Value {
@@ -171,10 +187,10 @@ mod tests {
     #[test]
     fn an_unsound_cell_is_left_out_alone() {
         let mut measured = Measured::default();
-        measured.add(1, &results(false, 9.0), &table()).expect("the sound ones are good");
+        measured.add(1, FULL, &results(false, 9.0), &table()).expect("the sound ones are good");
         assert_eq!(measured.left_out, ["seed 1, psq at 60 %: fell behind, fell short"]);
         assert_eq!((measured.least(), measured.runs("laedge", 0.6).len()), (0, 1));
-        measured.add(2, &results(true, 11.0), &table()).expect("all are good");
+        measured.add(2, FULL, &results(true, 11.0), &table()).expect("all are good");
         assert_eq!((measured.least(), measured.runs("laedge", 0.6).len()), (1, 2));
         let Counts { offered, achieved, copies } = Counts::mean(measured.runs("psq", 0.2));
         for (is, should) in [(offered, 10.0), (achieved, 10.0), (copies, 1.5)] {
@@ -183,13 +199,24 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_is_left_out_where_the_machine_stood_still() {
+        let mut measured = Measured::default();
+        let stalled = table().replace("0.2,laedge,7,100", "0.2,laedge,7,400000000");
+        measured.add(1, FULL, &results(true, 9.0), &stalled).expect("the others are good");
+        assert_eq!(measured.left_out.len(), 1);
+        let why = &measured.left_out[0];
+        assert!(why.starts_with("seed 1, laedge at 20 %") && why.ends_with("399 ms"), "{why}");
+        assert_eq!((measured.runs("laedge", 0.2).len(), measured.runs("psq", 0.2).len()), (0, 1));
+    }
+
+    #[test]
     fn what_is_missing_is_not_sound() {
         let mut measured = Measured::default();
         let partial = json!({ "policies": { "psq": [] } });
-        measured.add(1, &partial, &table()).expect("nothing to read");
+        measured.add(1, FULL, &partial, &table()).expect("nothing to read");
         assert_eq!(measured.left_out.len(), 6);
         assert!(measured.left_out[0].ends_with("it was not measured"));
         let no_times = format!("{}\n", samples::HEADER);
-        assert!(measured.add(2, &results(true, 9.0), &no_times).is_err());
+        assert!(measured.add(2, FULL, &results(true, 9.0), &no_times).is_err());
     }
 }

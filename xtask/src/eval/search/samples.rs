@@ -49,6 +49,13 @@ impl Samples {
         late.extend(&other.late);
         drawn.extend(&other.drawn);
     }
+
+    /// The longest of all that the machine added anywhere, in ns. What mostly takes some hundred
+    /// microseconds takes many milliseconds only if a whole core, or all of them, stood still.
+    pub(crate) fn stall_ns(&self) -> u64 {
+        let parts = [&self.front, &self.network, &self.late];
+        parts.into_iter().flatten().copied().max().unwrap_or(0)
+    }
 }
 
 /// One row: the time of a request on a shard.
@@ -126,6 +133,7 @@ mod tests {
         assert_eq!(psq.drawn, [70, 40, 7]);
         assert_eq!(cells[&("laedge".to_owned(), 600)].front, [10]);
         let mut twice = psq.clone();
+        assert_eq!(psq.stall_ns(), 10);
         twice.append(psq);
         assert_eq!(twice.late, [5, 0, 1, 5, 0, 1]);
     }
