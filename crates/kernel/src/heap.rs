@@ -15,13 +15,15 @@ pub struct Heaps<K> {
     heaps: Vec<Vec<(K, u32)>>,
     /// By id: where it stands in its heap.
     position: Vec<u32>,
+    /// Entries of all heaps.
+    entries: usize,
 }
 
 impl<K: Copy + Ord> Heaps<K> {
     /// `count` empty heaps.
     #[must_use]
     pub fn new(count: usize) -> Self {
-        Self { heaps: vec![Vec::new(); count], position: Vec::new() }
+        Self { heaps: vec![Vec::new(); count], position: Vec::new(), entries: 0 }
     }
 
     /// The minimum of a heap.
@@ -35,6 +37,13 @@ impl<K: Copy + Ord> Heaps<K> {
     #[must_use]
     pub fn is_empty(&self, heap: usize) -> bool {
         self.heaps[heap].is_empty()
+    }
+
+    /// Have all heaps no entries?
+    #[inline(always)]
+    #[must_use]
+    pub fn are_empty(&self) -> bool {
+        self.entries == 0
     }
 
     /// Is the id in a heap of the family?
@@ -54,6 +63,7 @@ impl<K: Copy + Ord> Heaps<K> {
         assert!(self.position[id as usize] == ABSENT, "id {id} is in a heap already");
         let at = self.heaps[heap].len();
         self.heaps[heap].push((key, id));
+        self.entries += 1;
         self.position[id as usize] = at as u32;
         self.rise(heap, at);
     }
@@ -74,6 +84,7 @@ impl<K: Copy + Ord> Heaps<K> {
         self.position[id as usize] = ABSENT;
         let items = &mut self.heaps[heap];
         let last = items.pop().expect("an id with a position is in its heap");
+        self.entries -= 1;
         if at < items.len() {
             items[at] = last;
             self.position[last.1 as usize] = at as u32;
@@ -220,7 +231,9 @@ mod tests {
                 let odd = entries.iter().filter(|e| e.1 % 2 == 1).map(|e| e.0).min();
                 let found = heaps.first_where(heap, |id| id % 2 == 1);
                 assert_eq!(found.map(|e| e.0), odd);
+                assert_eq!(heaps.is_empty(heap), entries.is_empty());
             }
+            assert_eq!(heaps.are_empty(), model.iter().all(Vec::is_empty));
         }
     }
 }

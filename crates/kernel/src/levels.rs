@@ -227,28 +227,36 @@ fn scan(
     key: impl Fn(u32) -> u32,
 ) -> Option<ServerId> {
     let key = Key { states, avoid, of_level: key };
-    // Nobody who is open has this key, and those who are full have a larger one.
-    let most = FULL - 1;
-    // By member: has it the least key?
-    let mut ties = 0_u32;
-    if let &[first, second] = &group.servers[..] {
-        let (first, second) = (key.of(first), key.of(second));
-        let least = most.min(first).min(second);
-        ties = u32::from(first == least) | u32::from(second == least) << 1;
-    } else {
-        let mut least = most;
-        let mut bit = 1;
-        for &server in &group.servers {
-            let its_key = key.of(server);
-            ties = if its_key < least { 0 } else { ties } | if its_key <= least { bit } else { 0 };
-            least = least.min(its_key);
-            bit <<= 1;
+    let ties = match &group.servers[..] {
+        &[first, second] => {
+            let (first, second) = (key.of(first), key.of(second));
+            let least = MOST.min(first).min(second);
+            u32::from(first == least) | u32::from(second == least) << 1
         }
-    }
-    if ties & ties.wrapping_sub(1) != 0 {
-        ties = toss(ties, rng);
-    }
+        servers => match group.consecutive(states) {
+            Some((first, states)) => least_of(
+                (first..).zip(states).map(|(id, state)| key.of_one(ServerId(id), state.level)),
+            ),
+            None => least_of(servers.iter().map(|&server| key.of(server))),
+        },
+    };
+    let ties = if ties & ties.wrapping_sub(1) != 0 { toss(ties, rng) } else { ties };
     group.servers.get(ties.trailing_zeros() as usize).copied()
+}
+
+/// The largest key of a server that is open.
+const MOST: u32 = FULL - 1;
+
+/// By member: has it the least key?
+#[inline(always)]
+fn least_of(keys: impl Iterator<Item = u32>) -> u32 {
+    let (mut least, mut ties, mut bit) = (MOST, 0, 1);
+    for key in keys {
+        ties = if key < least { 0 } else { ties } | if key <= least { bit } else { 0 };
+        least = least.min(key);
+        bit <<= 1;
+    }
+    ties
 }
 
 /// What servers are compared by.
@@ -261,20 +269,43 @@ struct Key<'a, F> {
 impl<F: Fn(u32) -> u32> Key<'_, F> {
     #[inline(always)]
     fn of(&self, server: ServerId) -> u32 {
+        self.of_one(server, self.states[server.index()].level)
+    }
+
+    #[inline(always)]
+    fn of_one(&self, server: ServerId, level: u32) -> u32 {
         let is_full = u32::from(self.avoid.contains(server));
-        (self.of_level)(self.states[server.index()].level) | 0_u32.wrapping_sub(is_full)
+        (self.of_level)(level) | 0_u32.wrapping_sub(is_full)
     }
 }
 
-/// Some set bits, the lowest of which is one of `ties` at random. Apart from [`scan`], because the
-/// generator would take registers from its loop.
+/// One of the set bits of `ties` at random. Apart from [`scan`], because the generator would take
+/// registers from its loop.
 #[inline(never)]
-fn toss(mut ties: u32, rng: &mut Rng) -> u32 {
-    // One draw, however many they are.
-    for _ in 0..below(rng, ties.count_ones()) {
-        ties &= ties - 1;
+fn toss(ties: u32, rng: &mut Rng) -> u32 {
+    // One draw, however many they are, and no jump on it.
+    let nth = below(rng, ties.count_ones());
+    u32::from(NTH[ties as usize % NTH.len()][nth as usize % SCAN])
+}
+
+/// By set bits, of which there are up to [`SCAN`]: the first of them, the second, and so on, alone.
+static NTH: [[u8; SCAN]; 1 << SCAN] = nth();
+
+const fn nth() -> [[u8; SCAN]; 1 << SCAN] {
+    let mut table = [[0; SCAN]; 1 << SCAN];
+    let mut bits = 0;
+    while bits < table.len() {
+        let (mut bit, mut nth) = (0, 0);
+        while bit < SCAN {
+            if bits >> bit & 1 == 1 {
+                table[bits][nth] = 1 << bit;
+                nth += 1;
+            }
+            bit += 1;
+        }
+        bits += 1;
     }
-    ties
+    table
 }
 
 #[cfg(test)]

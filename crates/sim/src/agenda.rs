@@ -1,28 +1,31 @@
-//! Which of some places is due first.
+//! Which of some places is due first: a tree of winners.
 //!
-//! Few places are scanned: for up to [`SCANNED`] that is cheaper than keeping an order, O(places).
-//! More are kept in a heap, O(log places) per change.
+//! Two neighbors play against each other, then the winners, and so on: each change is played up to
+//! the root again, O(log places), without a jump that depends on the times; the first is known.
 
-use curtail_kernel::Heaps;
+use std::hint::select_unpredictable;
 
 /// Later than everything.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The most places that are scanned.
-const SCANNED: usize = 16;
-
 /// When each place is due.
 #[derive(Debug)]
 pub(crate) struct Agenda {
+    /// By place, and some more that are never due: a power of two in all.
     due: Vec<u64>,
-    /// Those that are due at all; where there are too many to scan.
-    order: Option<Heaps<u64>>,
+    /// By game: the place that has won it. Game 1 is the last; the winners of games 2 n and 2 n + 1
+    /// meet in game n, where the places stand for games from the number of places on.
+    winners: Vec<u32>,
+    first: (u64, usize),
 }
 
 impl Agenda {
     pub(crate) fn new(places: usize) -> Self {
-        let order = (places > SCANNED).then(|| Heaps::new(1));
-        Self { due: vec![NEVER; places], order }
+        let size = places.next_power_of_two();
+        // Of two that are never due, the one on the left wins.
+        let leftmost = |game: usize| ((game << (size.ilog2() - game.max(1).ilog2())) - size) as u32;
+        let winners = (0..2 * size).map(|game| if game == 0 { 0 } else { leftmost(game) });
+        Self { due: vec![NEVER; size], winners: winners.collect(), first: (NEVER, 0) }
     }
 
     /// When a place is due; [`NEVER`] when it is not.
@@ -34,51 +37,40 @@ impl Agenda {
     #[inline(always)]
     pub(crate) fn set(&mut self, place: usize, at: u64) {
         self.due[place] = at;
-        if self.order.is_some() {
-            self.sort(place, at);
-        }
+        self.first = match &self.due[..] {
+            &[left, right] => earlier((left, 0), (right, 1), false),
+            _ => self.play((at, place)),
+        };
     }
 
-    #[inline(never)]
-    fn sort(&mut self, place: usize, at: u64) {
-        let Some(order) = &mut self.order else { return };
-        order.remove(0, place as u32);
-        if at != NEVER {
-            order.insert(0, at, place as u32);
+    /// Plays the games of a place again; the winner of the last.
+    #[inline(always)]
+    fn play(&mut self, mut winner: (u64, usize)) -> (u64, usize) {
+        let mut game = winner.1 + self.due.len();
+        while game > 1 {
+            let other = self.winners[game ^ 1] as usize;
+            let is_right = game & 1 == 1;
+            winner = earlier(winner, (self.due[other], other), is_right);
+            game /= 2;
+            self.winners[game] = winner.1 as u32;
         }
+        winner
     }
 
     /// The place that is due first and when; [`NEVER`] where none is. Ties go to the first place.
     #[inline(always)]
     pub(crate) fn first(&self) -> (u64, usize) {
-        match &self.due[..] {
-            &[a, b] => earlier((a, 0), (b, 1)),
-            _ => self.search(),
-        }
-    }
-
-    #[inline(never)]
-    fn search(&self) -> (u64, usize) {
-        if let Some(order) = &self.order {
-            return order.first(0).map_or((NEVER, 0), |(at, place)| (at, place as usize));
-        }
-        let mut pairs = self.due.chunks_exact(2);
-        let mut first = (NEVER, 0);
-        let mut place = 0;
-        for pair in &mut pairs {
-            first = earlier(first, earlier((pair[0], place), (pair[1], place + 1)));
-            place += 2;
-        }
-        pairs.remainder().iter().fold(first, |first, &at| earlier(first, (at, place)))
+        self.first
     }
 }
 
-/// The first of two; the one on the left where they are due at the same time. Which one it is
-/// nobody can foretell, so this is to compile to moves, and not to jumps.
+/// The first of two; where they are due at the same time, the one that is meant to win ties. Which
+/// one it is nobody can foretell, so there is no jump on it.
 #[inline(always)]
-fn earlier(left: (u64, usize), right: (u64, usize)) -> (u64, usize) {
-    let is_right = right.0 < left.0;
-    (if is_right { right.0 } else { left.0 }, if is_right { right.1 } else { left.1 })
+fn earlier(one: (u64, usize), other: (u64, usize), other_wins_ties: bool) -> (u64, usize) {
+    let is_other = (other.0 < one.0) | ((other.0 == one.0) & other_wins_ties);
+    let time = select_unpredictable(is_other, other.0, one.0);
+    (time, select_unpredictable(is_other, other.1, one.1))
 }
 
 #[cfg(test)]
@@ -86,8 +78,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scans_and_heaps_agree() {
-        for places in [3, SCANNED, SCANNED + 1, 40] {
+    fn it_agrees_with_a_scan() {
+        for places in [1, 2, 3, 8, 17, 40] {
             let mut agenda = Agenda::new(places);
             assert_eq!(agenda.first().0, NEVER);
             let mut state = 7_u64;

@@ -77,14 +77,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// A waiting query gets its copy, if it is not too late.
     #[inline(always)]
     fn serve(&mut self, query: QueryId, server: ServerId) {
-        let QueryState { deadline, retries, group, .. } = self.core.queries[query.index()];
+        let QueryState { deadline, retries, group, failed, .. } = self.core.queries[query.index()];
         if deadline <= self.core.now {
             return self.expire(query);
         }
         self.core.dequeue(query);
         let why = if retries > 0 { StartReason::Retry } else { StartReason::Queue };
         self.start_primary(query, server, why);
-        if H::HEDGES {
+        // Only a query that avoids a server waits while that has room.
+        if H::HEDGES && failed.is_some() {
             self.core.look_for_spare(group);
         }
     }

@@ -104,6 +104,8 @@ pub struct ServerView {
 #[derive(Clone, Debug)]
 pub(crate) struct GroupState {
     pub(crate) servers: Vec<ServerId>,
+    /// Have they consecutive numbers?
+    in_a_row: bool,
     /// For large groups.
     pub(crate) order: Option<Box<Order>>,
     /// Servers that are up.
@@ -120,6 +122,7 @@ impl GroupState {
     pub(crate) fn new(servers: &[ServerId], full: u32) -> Self {
         Self {
             servers: servers.to_vec(),
+            in_a_row: servers.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
             order: Order::new(servers.len(), full).map(Box::new),
             up: servers.len() as u32,
             head: NONE,
@@ -132,6 +135,16 @@ impl GroupState {
     #[inline(always)]
     pub(crate) fn levels<'a>(&'a self, states: &'a [ServerState]) -> Levels<'a> {
         Levels { group: self, states }
+    }
+
+    /// The first server's number, and the states of all, where they are next to each other.
+    #[inline(always)]
+    pub(crate) fn consecutive<'a>(
+        &self,
+        states: &'a [ServerState],
+    ) -> Option<(u32, &'a [ServerState])> {
+        let first = self.servers.first().filter(|_| self.in_a_row)?;
+        Some((first.0, &states[first.index()..first.index() + self.servers.len()]))
     }
 }
 

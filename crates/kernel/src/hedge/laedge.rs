@@ -99,6 +99,25 @@ impl<R: Predictor> Laedge<R> {
         oldest.map(|(_, query)| QueryId(query))
     }
 
+    /// A second copy for the server, of the oldest query that it may be of; false if there is none.
+    #[inline(never)]
+    fn second(&mut self, core: &mut Core, server: ServerId) -> bool {
+        let Some(query) = self.oldest_single(core, server) else { return false };
+        core.start(query, server, Role::Duplicate, StartReason::Idle);
+        self.singles.remove(core.group_of(query).index(), query.0);
+        self.paired(core, query);
+        true
+    }
+
+    /// A query that is in no list has got its second copy.
+    #[inline(always)]
+    fn paired(&mut self, core: &Core, query: QueryId) {
+        // Nobody else asks for pairs.
+        if self.preempts() {
+            self.list(core, query);
+        }
+    }
+
     /// Which copies of a pair may be stopped for a query that waits: one, or either.
     fn victims(&self, core: &Core, query: QueryId) -> [Option<CopyView>; 2] {
         let mut copies = core.copies_of(query);
@@ -151,21 +170,24 @@ impl<R: Predictor> Hedge for Laedge<R> {
 
     #[inline(always)]
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        if !core.may_duplicate(query) {
+            return;
+        }
         // Where another server is idle, every older query has its second copy, or may have none.
-        if core.may_duplicate(query)
-            && core.waiting(core.group_of(query)) == 0
+        let group = core.group_of(query);
+        if core.waiting(group) == 0
             && let Some(server) = core.choose(pick, query).filter(|&s| core.has_idle_slot(s))
         {
             core.start(query, server, Role::Duplicate, StartReason::Hedge);
+            return self.paired(core, query);
         }
-        self.list(core, query);
+        self.singles.insert(group.index(), core.now(), query.0);
     }
 
+    #[inline(always)]
     fn spare(&mut self, core: &mut Core, server: ServerId) -> bool {
-        let Some(query) = self.oldest_single(core, server) else { return false };
-        core.start(query, server, Role::Duplicate, StartReason::Idle);
-        self.recount(core, query);
-        true
+        // Mostly there is none.
+        !self.singles.are_empty() && self.second(core, server)
     }
 
     fn starved(&mut self, core: &mut Core, group: GroupId) {
