@@ -1,16 +1,17 @@
 //! How fast the simulator is, beside the practical limit for per-shard queuing: a Kiefer–Wolfowitz
 //! recursion with the same generators, distributions and histograms.
 //!
-//! `speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS` prints `name=value` on one line: shard
+//! `speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS [CORE]` prints `name=value` on one line: shard
 //! queries per second of one core's time, copies per query, and the peak of memory; the recursion is
 //! the policy `recursion`. It is the time that this process was given: a neighbor takes none of it,
-//! though it may well make it worth less.
+//! though it may well make it worth less. So those that are to be compared run on the same core.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use curtail_dist::{Distribution, Spec, seed};
 use curtail_sim::{Candidate, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 use hdrhistogram::Histogram;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 const SERVICE: &str = "exp:1";
@@ -19,10 +20,15 @@ const BLOCK: usize = 1024;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [policy, shards, replicas, utilization, requests] = &args[..] else {
-        eprintln!("usage: speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS");
+    let ([policy, shards, replicas, utilization, requests]
+    | [policy, shards, replicas, utilization, requests, _]) = &args[..]
+    else {
+        eprintln!("usage: speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS [CORE]");
         std::process::exit(2);
     };
+    if let Some(core) = args.get(5) {
+        stay_on(core.parse().expect("CORE is a number"));
+    }
     let parameters = Parameters {
         shards: shards.parse().expect("SHARDS is a number"),
         replicas: replicas.parse().expect("REPLICAS is a number"),
@@ -52,6 +58,16 @@ fn main() {
 fn seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Runs on one core alone: of those that it may run on, the one of this number, over and over.
+fn stay_on(number: usize) {
+    let all = sched_getaffinity(None).expect("it may run somewhere");
+    let allowed = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core));
+    let nth = number % all.count() as usize;
+    let mut one = CpuSet::new();
+    one.set(allowed.into_iter().nth(nth).expect("as many as were counted"));
+    sched_setaffinity(None, &one).expect("it may run there");
 }
 
 /// The most memory that this process has had, in kB. Known on Linux only.

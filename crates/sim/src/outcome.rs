@@ -207,13 +207,13 @@ impl Outcome {
         let mut all = Tally::new();
         runs.iter().for_each(|run| all.add(run));
         let stable = stability::is_stable(runs, experiment.slots_in_all());
-        let figures = |run: &Tally| Figures::of(&run.requests, run.request_ns, percentiles);
+        let figures = |run: &Tally| Figures::of(&run.requests, run.request_ns as f64, percentiles);
         let replications: Vec<Figures> = runs.iter().map(figures).collect();
         let queries = all.queries.len() as f64;
         let per = |count: f64, of: f64| (of > 0.0).then_some(count / of);
         let when_stable = |figure: Option<f64>| figure.filter(|_| stable);
         let unit = UNIT_NS as f64;
-        let queue = per(all.waited_ns, queries).map(|wait| Queue {
+        let queue = per(all.waited_ns as f64, queries).map(|wait| Queue {
             mean_wait: wait / unit,
             // Little's law: what waits is the rate times the wait.
             mean_length: wait / experiment.gap_ns(),
@@ -229,10 +229,10 @@ impl Outcome {
             },
             stable,
             unit: if experiment.has_units { "ms" } else { "1" },
-            request: stable.then(|| Figures::of(&all.requests, all.request_ns, percentiles)),
+            request: stable.then(|| Figures::of(&all.requests, all.request_ns as f64, percentiles)),
             ci95: (stable && runs.len() > 1)
                 .then(|| Figures::across(&replications, student::half_width)),
-            query: stable.then(|| Figures::of(&all.queries, all.query_ns, percentiles)),
+            query: stable.then(|| Figures::of(&all.queries, all.query_ns as f64, percentiles)),
             versus_first: None,
             copies_per_query: when_stable(per(all.copies as f64, queries)),
             hedged_fraction: when_stable(per(all.hedged as f64, queries)),

@@ -47,8 +47,8 @@ impl Sink {
         if self.measures(request) {
             let tally = &mut self.tally;
             tally.queries.saturating_record(latency_ns);
-            tally.query_ns += latency_ns as f64;
-            tally.waited_ns += waited_ns as f64;
+            tally.query_ns += u128::from(latency_ns);
+            tally.waited_ns += u128::from(waited_ns);
             tally.copies += u64::from(copies);
             tally.hedged += u64::from(copies > 1);
         }
@@ -67,7 +67,7 @@ impl Sink {
             match latency_ns {
                 Some(ns) => {
                     self.tally.requests.saturating_record(ns);
-                    self.tally.request_ns += ns as f64;
+                    self.tally.request_ns += u128::from(ns);
                 }
                 None => self.tally.failed += 1,
             }

@@ -22,11 +22,11 @@ pub(crate) struct Tally {
     /// Latencies of requests, in ns.
     pub(crate) requests: Histogram<u64>,
     /// The sum of them.
-    pub(crate) request_ns: f64,
+    pub(crate) request_ns: u128,
     /// Latencies of queries, in ns.
     pub(crate) queries: Histogram<u64>,
     /// The sum of them.
-    pub(crate) query_ns: f64,
+    pub(crate) query_ns: u128,
     /// Copies that the answered queries had.
     pub(crate) copies: u64,
     /// Answered queries that had more than one copy.
@@ -34,7 +34,7 @@ pub(crate) struct Tally {
     /// Requests without an answer from every shard.
     pub(crate) failed: u64,
     /// From arrival to the start of a query's first copy, all together, in ns.
-    pub(crate) waited_ns: f64,
+    pub(crate) waited_ns: u128,
     /// Time that servers were busy, in ns.
     pub(crate) busy_ns: u128,
     /// The part of it that brought answers, in ns.
@@ -54,13 +54,13 @@ impl Tally {
     pub(crate) fn new() -> Self {
         Self {
             requests: histogram(),
-            request_ns: 0.0,
+            request_ns: 0,
             queries: histogram(),
-            query_ns: 0.0,
+            query_ns: 0,
             copies: 0,
             hedged: 0,
             failed: 0,
-            waited_ns: 0.0,
+            waited_ns: 0,
             busy_ns: 0,
             useful_ns: 0,
             capacity_ns: 0,

@@ -108,7 +108,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if self.core.waiting > 0 {
             self.fill_from_queue(server);
         }
-        if H::HEDGES {
+        if H::HEDGES && self.core.has_idle_slot(server) {
             self.core.spare.push(server);
         }
         if self.hedge.preempts() {

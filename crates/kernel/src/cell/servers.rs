@@ -173,6 +173,7 @@ impl Core {
     }
 
     /// Would the server start a copy at once, rather than queue it?
+    #[inline(always)]
     #[must_use]
     pub fn has_idle_slot(&self, server: ServerId) -> bool {
         let state = &self.servers[server.index()];
@@ -261,6 +262,7 @@ impl Core {
     }
 
     /// Takes a waiting query out of its queue.
+    #[inline(always)]
     pub(crate) fn dequeue(&mut self, query: QueryId) {
         let QueryState { group, before, behind, .. } = self.queries[query.index()];
         let state = &mut self.groups[group.index()];
