@@ -1,31 +1,33 @@
-//! Which of some places is due first: a tree of winners.
+//! Which of some places is due first.
 //!
-//! Two neighbors play against each other, then the winners, and so on: each change is played up to
-//! the root again, O(log places), without a jump that depends on the times; the first is known.
+//! Few places are compared with each change, without a jump that depends on the times: for up to
+//! [`SCANNED`] that is cheaper than keeping an order, O(places). More are kept in a heap, O(log
+//! places) per change.
 
-use std::hint::select_unpredictable;
+use curtail_kernel::Heaps;
 
 /// Later than everything.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// The most places that are compared.
+const SCANNED: usize = 2 * STEP;
+/// So many at a time.
+const STEP: usize = 8;
+
 /// When each place is due.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// By place, and some more that are never due: a power of two in all.
+    /// By place. Where they are compared and more than two, some are added that are never due.
     due: Vec<u64>,
-    /// By game: the place that has won it. Game 1 is the last; the winners of games 2 n and 2 n + 1
-    /// meet in game n, where the places stand for games from the number of places on.
-    winners: Vec<u32>,
+    /// Where there are too many to compare: those that are due at all.
+    order: Heaps<u64>,
     first: (u64, usize),
 }
 
 impl Agenda {
     pub(crate) fn new(places: usize) -> Self {
-        let size = places.next_power_of_two();
-        // Of two that are never due, the one on the left wins.
-        let leftmost = |game: usize| ((game << (size.ilog2() - game.max(1).ilog2())) - size) as u32;
-        let winners = (0..2 * size).map(|game| if game == 0 { 0 } else { leftmost(game) });
-        Self { due: vec![NEVER; size], winners: winners.collect(), first: (NEVER, 0) }
+        let padded = if places == 2 { 2 } else { places.next_multiple_of(STEP) };
+        Self { due: vec![NEVER; padded], order: Heaps::new(1), first: (NEVER, 0) }
     }
 
     /// When a place is due; [`NEVER`] when it is not.
@@ -38,23 +40,10 @@ impl Agenda {
     pub(crate) fn set(&mut self, place: usize, at: u64) {
         self.due[place] = at;
         self.first = match &self.due[..] {
-            &[left, right] => earlier((left, 0), (right, 1), false),
-            _ => self.play((at, place)),
+            &[left, right] => earlier((left, 0), (right, 1)),
+            due if due.len() <= SCANNED => least(due),
+            _ => self.sort(place, at),
         };
-    }
-
-    /// Plays the games of a place again; the winner of the last.
-    #[inline(always)]
-    fn play(&mut self, mut winner: (u64, usize)) -> (u64, usize) {
-        let mut game = winner.1 + self.due.len();
-        while game > 1 {
-            let other = self.winners[game ^ 1] as usize;
-            let is_right = game & 1 == 1;
-            winner = earlier(winner, (self.due[other], other), is_right);
-            game /= 2;
-            self.winners[game] = winner.1 as u32;
-        }
-        winner
     }
 
     /// The place that is due first and when; [`NEVER`] where none is. Ties go to the first place.
@@ -62,15 +51,39 @@ impl Agenda {
     pub(crate) fn first(&self) -> (u64, usize) {
         self.first
     }
+
+    #[inline(never)]
+    fn sort(&mut self, place: usize, at: u64) -> (u64, usize) {
+        let order = &mut self.order;
+        order.remove(0, place as u32);
+        if at != NEVER {
+            order.insert(0, at, place as u32);
+        }
+        order.first(0).map_or((NEVER, 0), |(at, place)| (at, place as usize))
+    }
 }
 
-/// The first of two; where they are due at the same time, the one that is meant to win ties. Which
-/// one it is nobody can foretell, so there is no jump on it.
+/// The first of all.
+#[inline(never)]
+fn least(due: &[u64]) -> (u64, usize) {
+    let (steps, _) = due.as_chunks::<STEP>();
+    let mut first = (NEVER, 0);
+    for (step, from) in steps.iter().zip((0_usize..).step_by(STEP)) {
+        let [a, b, c, d, e, f, g, h] = *step;
+        let pair = |left, right, at| earlier((left, from + at), (right, from + at + 1));
+        let left = earlier(pair(a, b, 0), pair(c, d, 2));
+        let right = earlier(pair(e, f, 4), pair(g, h, 6));
+        first = earlier(first, earlier(left, right));
+    }
+    first
+}
+
+/// The first of two; the one on the left where they are due at the same time. Which one it is
+/// nobody can foretell, so this is to compile to moves, and not to jumps.
 #[inline(always)]
-fn earlier(one: (u64, usize), other: (u64, usize), other_wins_ties: bool) -> (u64, usize) {
-    let is_other = (other.0 < one.0) | ((other.0 == one.0) & other_wins_ties);
-    let time = select_unpredictable(is_other, other.0, one.0);
-    (time, select_unpredictable(is_other, other.1, one.1))
+fn earlier(left: (u64, usize), right: (u64, usize)) -> (u64, usize) {
+    let is_right = right.0 < left.0;
+    (if is_right { right.0 } else { left.0 }, if is_right { right.1 } else { left.1 })
 }
 
 #[cfg(test)]
