@@ -152,6 +152,21 @@ fn results_do_not_depend_on_the_threads() {
 }
 
 #[test]
+fn maps_compare_with_whom_one_asks_for_also_afterwards() {
+    let (_folder, out) = folder();
+    let small = with(&SMALL, &["--policy=laedge:cc"]);
+    done(&small, &out);
+    let page = || fs::read_to_string(out.join("results.html")).expect("a page");
+    let maps = |page: &str| page.matches("Gain of ").count();
+    assert_eq!(maps(&page()), 2, "of two policies, beside the first");
+    let lines = results(&out);
+    done(&with(&small, &["--versus", "psq", "--versus", "laedge"]), &out);
+    assert_eq!(maps(&page()), 3);
+    assert!(page().contains("Gain of LÆDGE CC beside LÆDGE"), "{}", page());
+    assert_eq!(results(&out), lines, "nothing is simulated again");
+}
+
+#[test]
 fn another_plan_needs_another_directory_or_a_restart() {
     let (_folder, out) = folder();
     done(&SMALL, &out);
@@ -247,6 +262,7 @@ fn bad_input_is_two_and_nothing_is_left_behind() {
         (&["--service", "exp:{stable}", "--grid", "stable=1,2"], "rename the key"),
         (&["--grid", "seed=1", "--percentiles", "50,50"], "has the name p50"),
         (&["--grid", "seed=1..1000:1", "--requests", "100000000"], "--yes"),
+        (&["--grid", "seed=1", "--versus", "clone"], "--versus clone: give a policy of the sweep"),
     ] {
         refused(args, &out, 2, words);
     }

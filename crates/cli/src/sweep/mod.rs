@@ -62,6 +62,10 @@ pub(crate) struct Args {
     /// Insist on results.parquet: fail at once if this curtail cannot write it
     #[arg(long)]
     parquet: bool,
+    /// The policy with which maps compare those behind it in the list; may be repeated, and changed
+    /// when all points are there [default: the first one]
+    #[arg(long, value_name = "POLICY")]
+    versus: Vec<String>,
     /// Print one JSON document on stdout: the list of all points
     #[arg(long)]
     json: bool,
@@ -82,6 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Written { parameters, candidates, percentiles, threads, .. } = written;
     let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(error.to_string());
     let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(bad)?;
+    let versus = versus(&args.versus, plan.policies())?;
     let lengths = plan.check().map_err(bad)?;
     let mut store = Store::open(&args.out, &plan, args.restart)?;
     let left = store.lines.missing();
@@ -102,8 +107,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         say::aside(format_args!("{there} of {points} points are in {out}"));
         return Err(Stop::Interrupted("before all points were done; the same command goes on"));
     }
-    finish(args, &plan, &store)?;
+    finish(args, &plan, &store, &versus)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The places of policies in the list, by name.
+fn versus(names: &[String], policies: &[String]) -> Result<Vec<usize>, Stop> {
+    let place = |name: &String| {
+        let place = policies.iter().position(|policy| policy == name);
+        place.ok_or_else(|| {
+            let text = policies.join(", ");
+            Stop::BadInput(format!("--versus {name}: give a policy of the sweep, of {text}"))
+        })
+    };
+    let places: Result<Vec<usize>, Stop> = names.iter().map(place).collect();
+    places.map(|places| if places.is_empty() { vec![0] } else { places })
 }
 
 /// Runs the points that are left; false where it was interrupted.
@@ -142,14 +160,14 @@ fn simulate(
 }
 
 /// Writes what there is when all points are done.
-fn finish(args: &Args, plan: &Plan, store: &Store) -> Result<(), Stop> {
+fn finish(args: &Args, plan: &Plan, store: &Store, versus: &[usize]) -> Result<(), Stop> {
     let mut figures = Figures::new(plan.percentiles());
     store.write_tables(plan, |outcomes| figures.read(outcomes))?;
     let mut files = vec!["results.csv"];
     if cfg!(feature = "parquet") {
         files.push("results.parquet");
     }
-    if let Some(page) = report::render(plan, &figures) {
+    if let Some(page) = report::render(plan, &figures, versus) {
         let write = |file: &mut BufWriter<&File>| file.write_all(page.as_bytes());
         store.replace("results.html", write)?;
         files.push("results.html");

@@ -29,14 +29,16 @@ struct View<'a> {
     figures: &'a Figures,
     /// Which axes have numbers enough, and the numbers.
     axes: Vec<(usize, Vec<f64>)>,
+    /// The policies with which maps compare those behind them.
+    versus: &'a [usize],
 }
 
-/// The page; none where no axis has enough numbers.
-pub(super) fn render(plan: &Plan, figures: &Figures) -> Option<String> {
+/// The page, with maps that compare with some policies; none where no axis has enough numbers.
+pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option<String> {
     let axes = plan.grid().axes().iter().enumerate();
     let numeric = axes.filter_map(|(place, axis)| Some((place, axis.numbers()?)));
     let axes = numeric.filter(|(_, numbers)| numbers.len() >= FEWEST).collect();
-    let view = View { plan, figures, axes };
+    let view = View { plan, figures, axes, versus };
     let (x, _) = view.axes.first()?;
     let (lines, cut) = view.lines();
     let p = figures.percentile;
@@ -53,11 +55,12 @@ pub(super) fn render(plan: &Plan, figures: &Figures) -> Option<String> {
         && plan.policies().len() > 1
     {
         let (maps, cut) = view.maps();
+        let whom = and(versus.iter().map(|&base| policy(&plan.policies()[base]).short));
         main += &format!(
             "<figure><div class=\"row three\">{maps}</div><figcaption><b>Figure 2.</b> By how \
              much p{p} is lower than that of {}, over {} and {}. Blue: lower; orange: higher; \
              gray: one of the two is unstable.{cut}</figcaption></figure>",
-            escape(&policy(&plan.policies()[0]).short),
+            escape(&whom),
             name(x),
             name(y),
         );
@@ -174,29 +177,35 @@ impl<'a> View<'a> {
         (charts, cut(panels.len(), all))
     }
 
-    /// A map per panel and policy, over the first two axes; and what is left out.
+    /// A map per panel and pair of policies, over the first two axes; and what is left out.
     fn maps(&self) -> (String, String) {
         let [(x, columns), (y, rows), ..] = &self.axes[..] else { return Default::default() };
         let (panels, all) = self.panels(&[*x, *y]);
-        let others = self.plan.policies().len() - 1;
+        let policies = self.plan.policies();
+        let behind = |&base: &usize| (base + 1..policies.len()).map(move |of| (base, of));
+        let pairs: Vec<(usize, usize)> = self.versus.iter().flat_map(behind).collect();
+        let short = |place: usize| policy(&policies[place]).short;
         let axes = self.plan.grid().axes();
         let mut maps = String::new();
         let mut drawn = 0;
         for (common, points) in &panels {
-            for of in 1..=others {
+            for &(base, of) in &pairs {
                 if drawn == MOST_PANELS {
                     break;
                 }
                 let gain = |point: &usize| {
-                    let first = self.value(*point, 0).filter(|first| *first > 0.0)?;
-                    Some(1.0 - self.value(*point, of)? / first)
+                    let theirs = self.value(*point, base).filter(|theirs| *theirs > 0.0)?;
+                    Some(1.0 - self.value(*point, of)? / theirs)
                 };
                 // The axis that comes first in the grid is the slower one.
                 let gains = (0..rows.len()).map(|row| {
                     let place = |column: usize| column * rows.len() + row;
                     (0..columns.len()).map(|column| gain(&points[place(column)])).collect()
                 });
-                let name = policy(&self.plan.policies()[of]).short;
+                let name = match self.versus {
+                    [_] => short(of),
+                    _ => format!("{} beside {}", short(of), short(base)),
+                };
                 let at = if common.is_empty() { String::new() } else { format!(" at {common}") };
                 maps += &heat::draw(&Map {
                     caption: Caption {
@@ -212,7 +221,7 @@ impl<'a> View<'a> {
                 drawn += 1;
             }
         }
-        (maps, cut(drawn, all * others))
+        (maps, cut(drawn, all * pairs.len()))
     }
 }
 

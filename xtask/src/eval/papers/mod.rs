@@ -45,7 +45,10 @@ pub(crate) enum Name {
     /// 000 Fig. 4.6: delays
     #[value(name = "thesis-4.6")]
     Delays,
-    /// 000 Table 5.1 and the heat maps of Fig. 4.7 and 5.5 to 5.7: an hour
+    /// 000 Fig. 4.7: heat maps of Idealized Hedge, those of Table 5.1 and three more
+    #[value(name = "thesis-4.7")]
+    Potential,
+    /// 000 Table 5.1 and the heat maps of Fig. 5.5 to 5.7: an hour
     #[value(name = "table-5.1")]
     Surface,
 }
@@ -66,6 +69,7 @@ pub(crate) struct Args {
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     let rows = match args.name {
         Name::Claims => claims::judge(root, args.smoke)?,
+        Name::Potential => surface::potential(root, args.smoke)?,
         Name::Surface => surface::judge(root, args.smoke)?,
         figure => {
             let value = figure.to_possible_value();
