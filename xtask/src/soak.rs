@@ -11,8 +11,9 @@ use crate::tied::tied;
 /// of gate.
 pub(crate) const POLICIES: [&str; 4] = ["laedge", "psq", "laedge:cc+pc", "least-outstanding"];
 
-/// Requests per second where the proxy is built for tests: few enough for a machine of which its
-/// neighbors leave half. More than it can carry is errors, and says nothing about faults.
+/// Requests per second where the proxy is built for tests: few enough that it catches up at once
+/// when a machine on which others compute has stood still for seconds. What piles up beyond the
+/// queues is errors, and says nothing about faults.
 const DEV_RATE: &str = "200";
 
 /// Soaks under every policy in turn, for `minutes` in all; false if one of them fails.
