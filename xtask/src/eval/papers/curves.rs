@@ -48,6 +48,15 @@ pub(super) struct Point {
 }
 
 impl Point {
+    #[cfg(test)]
+    pub(super) fn new<const N: usize, const M: usize>(
+        at: [(&str, f64); N],
+        p99: [(&str, Option<f64>); M],
+    ) -> Self {
+        let at = at.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Self { at, p99: p99.into_iter().map(|(of, value)| (of.to_owned(), value)).collect() }
+    }
+
     /// p99 of a policy; none where it is unstable.
     pub(super) fn p99(&self, policy: &str) -> Option<f64> {
         self.p99.get(policy).copied().flatten()

@@ -1,18 +1,18 @@
 //! Table 5.1 of document 000 (Table 2 of 001): the share of each heat map on which p99 is more than
 //! 20, 30, 40 % below that of per-shard queuing.
 //!
-//! The sources count over probabilities from 10⁻⁵ to 10⁻¹ and do not say at which points. Ours are
-//! even in the load from 0.05 to 0.95 and in the logarithm of the probability. How much that matters
-//! is shown by the same counts over every second load, over every second probability, and without
-//! the lowest decade of probabilities, where few clusters gain: with less weight on it, the counts of
-//! all policies grow by a quarter or more.
+//! The sources count over probabilities from 10⁻⁵ to 10⁻¹ and do not say at which points, nor over
+//! which loads. Ours are even in the load from 0.05 to 0.95 and in the logarithm of the probability.
+//! Points count at which per-shard queuing has a steady state: where it has none there is no
+//! percentile to be reduced. How much these choices matter is shown by the same counts over other
+//! points, and a cell that is off on ours and not on one of [`Choice::EXPLAIN`] is explained.
 
 use std::path::Path;
 
 use anyhow::Result;
 
-use super::Row;
 use super::curves::{Point, read, sweep};
+use super::{Row, Verdict};
 
 /// By how many points of a percentage ours may differ, for the grid is a choice.
 const TOLERANCE: f64 = 6.0;
@@ -53,10 +53,8 @@ pub(crate) fn judge(root: &Path, smoke: bool) -> Result<Vec<Row>> {
         let points = map(root, (duration, shards, requests), smoke)?;
         for (policy, published) in POLICIES.iter().zip(published) {
             for (&reduction, published) in REDUCTIONS.iter().zip(published) {
-                let claim = format!(
-                    "{duration}, {shards} × 2, {policy}, > {:.0} %: percent of the map",
-                    reduction * 100.0
-                );
+                let claim =
+                    format!("{duration}, {shards} × 2, {policy}, > {:.0} %", reduction * 100.0);
                 rows.push(cell(&claim, published, &points, policy, reduction));
             }
         }
@@ -106,19 +104,57 @@ fn map(
     read(&folder)
 }
 
+/// Which points count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// Ours.
+    Stable,
+    /// Without loads above 0.8, which nobody would plan for.
+    NoOverload,
+    /// Without the rarest hiccups, where few clusters gain.
+    NotRarest,
+    /// With points at which per-shard queuing is unstable, as points without a gain.
+    All,
+    /// Every second load.
+    FewerLoads,
+    /// Every second probability.
+    FewerProbabilities,
+}
+
+impl Choice {
+    const EXPLAIN: [Self; 2] = [Self::NoOverload, Self::NotRarest];
+
+    fn of(self, points: &[Point]) -> Vec<Point> {
+        let has = |point: &Point, key: &str, range: std::ops::RangeInclusive<f64>| {
+            point.at.get(key).is_some_and(|value| range.contains(value))
+        };
+        let stable = |point: &&Point| point.p99("psq").is_some();
+        let kept = points.iter().filter(|point| self == Self::All || stable(point)).cloned();
+        match self {
+            Self::Stable | Self::All => kept.collect(),
+            Self::NoOverload => kept.filter(|p| has(p, "utilization", 0.0..=0.801)).collect(),
+            Self::NotRarest => kept.filter(|p| has(p, "p", 3e-5..=1.0)).collect(),
+            Self::FewerLoads => every_second(&kept.collect::<Vec<_>>(), "utilization"),
+            Self::FewerProbabilities => every_second(&kept.collect::<Vec<_>>(), "p"),
+        }
+    }
+}
+
 fn cell(claim: &str, published: f64, points: &[Point], policy: &str, reduction: f64) -> Row {
-    let all = share(points, policy, reduction);
-    let [loads, probabilities] =
-        ["utilization", "p"].map(|key| share(&every_second(points, key), policy, reduction));
-    let likely: Vec<Point> = points
-        .iter()
-        .filter(|point| point.at.get("p").is_some_and(|&p| p > 0.99e-4))
-        .cloned()
-        .collect();
-    let likely = share(&likely, policy, reduction);
-    let mut row = Row::close(claim, published, all, TOLERANCE);
+    let share = |choice: Choice| share(&choice.of(points), policy, reduction);
+    let mut row = Row::close(claim, published, share(Choice::Stable), TOLERANCE);
+    let near = |choice| (share(choice) - published).abs() <= TOLERANCE;
+    if row.verdict == Verdict::Differs && Choice::EXPLAIN.into_iter().any(near) {
+        row.verdict = Verdict::Explained;
+    }
     row.ours = format!(
-        "{all:.1} ({loads:.1}, {probabilities:.1} on coarser grids, {likely:.1} from 10⁻⁴ up)"
+        "{:.1} ({:.1} load ≤ 0.8; {:.1} p ≥ 3·10⁻⁵; {:.1} all; {:.1}, {:.1} coarser)",
+        share(Choice::Stable),
+        share(Choice::NoOverload),
+        share(Choice::NotRarest),
+        share(Choice::All),
+        share(Choice::FewerLoads),
+        share(Choice::FewerProbabilities)
     );
     row
 }
@@ -138,4 +174,51 @@ fn every_second(points: &[Point], key: &str) -> Vec<Point> {
     let kept: Vec<f64> = values.into_iter().step_by(2).collect();
     let stays = |point: &&Point| point.at.get(key).is_some_and(|value| kept.contains(value));
     points.iter().filter(stays).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map of two loads and two probabilities, on which a policy gains half at the lower load and
+    /// the higher probability; at the higher load psq may be unstable.
+    fn points(stable: bool) -> Vec<Point> {
+        let point = |load: f64, p: f64| {
+            let gains = load < 0.85 && p > 3e-5;
+            let psq = (stable || load < 0.85).then_some(20.0);
+            Point::new(
+                [("utilization", load), ("p", p)],
+                [("psq", psq), ("laedge", Some(if gains { 10.0 } else { 20.0 }))],
+            )
+        };
+        [(0.5, 1e-5), (0.5, 1e-3), (0.9, 1e-5), (0.9, 1e-3)]
+            .map(|(load, p)| point(load, p))
+            .to_vec()
+    }
+
+    #[test]
+    fn the_count_moves_with_the_choice_of_points() {
+        let share = |choice: Choice, stable| share(&choice.of(&points(stable)), "laedge", 0.4);
+        for (choice, stable, percent) in [
+            (Choice::Stable, true, 25.0),
+            (Choice::Stable, false, 50.0),
+            (Choice::All, false, 25.0),
+            (Choice::NoOverload, true, 50.0),
+            (Choice::NotRarest, true, 50.0),
+            (Choice::FewerLoads, true, 50.0),
+            (Choice::FewerProbabilities, true, 0.0),
+        ] {
+            let is: f64 = share(choice, stable);
+            assert!((is - percent).abs() < 1e-9, "{choice:?}: {is}");
+        }
+    }
+
+    #[test]
+    fn a_cell_is_explained_by_another_choice_and_by_no_more() {
+        let verdict = |published| cell("x", published, &points(true), "laedge", 0.4).verdict;
+        assert_eq!(verdict(22.0), Verdict::Agrees);
+        assert_eq!(verdict(47.0), Verdict::Explained);
+        assert_eq!(verdict(70.0), Verdict::Differs);
+        assert_eq!(verdict(0.0), Verdict::Differs, "a coarser grid is no reason");
+    }
 }

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 pub(crate) enum Verdict {
     /// Within the tolerance that the row names.
     Agrees,
+    /// Outside of it with the choice made here where the source is silent, and within it with another
+    /// that the row names.
+    Explained,
     /// Outside of it.
     Differs,
     /// Known not to be what was published; the row says what is.
@@ -88,6 +91,7 @@ pub(crate) fn render(rows: &[Row]) -> String {
         let difference = row.difference.map_or(String::new(), |by| format!("{by:+.3}"));
         let verdict = match row.verdict {
             Verdict::Agrees => "agrees",
+            Verdict::Explained => "explained",
             Verdict::Differs => "DIFFERS",
             Verdict::Reported => "reported",
         };
@@ -105,11 +109,12 @@ pub(crate) fn json(rows: &[Row]) -> Value {
         let agrees = match row.verdict {
             Verdict::Agrees => Some(true),
             Verdict::Differs => Some(false),
-            Verdict::Reported => None,
+            Verdict::Explained | Verdict::Reported => None,
         };
         json!({
             "claim": row.claim, "published": row.published, "ours": row.ours,
             "difference": row.difference, "agrees": agrees,
+            "explained": row.verdict == Verdict::Explained,
         })
     };
     rows.iter().map(row).collect()
