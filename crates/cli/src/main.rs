@@ -7,6 +7,7 @@
 mod advise;
 mod child;
 mod demo;
+mod digits;
 mod exit;
 mod files;
 mod leaf;

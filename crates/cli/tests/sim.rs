@@ -74,6 +74,20 @@ fn an_unstable_policy_has_no_latencies_and_is_no_failure() {
 }
 
 #[test]
+fn requests_that_failed_are_told() {
+    let told = |outage: &str| {
+        let line = format!("{SMALL} --policy psq --outage {outage}");
+        String::from_utf8(curtail_in(here(), &line).stdout).expect("text")
+    };
+    let some = told("exp:100/exp:100");
+    assert!(some.contains("requests FAILED (") && some.contains("of the others"), "{some}");
+    let all = told("exp:1/exp:1000000");
+    assert!(all.contains("3600 of 3600 requests FAILED (100 %)"), "{all}");
+    assert!(!all.contains("see --requests"), "more of them would not help: {all}");
+    assert!(!told("exp:1e6/exp:1e-6").contains("FAILED"));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_figures_on_any_number_of_threads() {
     let line = format!("{SMALL} --policy psq --policy laedge:cc --seed 7");
     let one = timeless(&format!("{line} --threads 1"));

@@ -189,6 +189,15 @@ fn another_plan_needs_another_directory_or_a_restart() {
 }
 
 #[test]
+fn tables_that_are_no_sweeps_are_not_written_over() {
+    let (_folder, out) = folder();
+    fs::create_dir(&out).expect("a folder");
+    fs::write(out.join("results.csv"), "mine\n").expect("a file");
+    refused(&SMALL, &out, 2, "it has no sweep.json that can be read; give another --out");
+    assert_eq!(csv(&out), "mine\n");
+}
+
+#[test]
 fn corrupt_results_are_named() {
     let (_folder, out) = folder();
     done(&SMALL, &out);
@@ -200,6 +209,7 @@ fn corrupt_results_are_named() {
         (format!("{}\nnonsense\n", lines[0]), "results.jsonl:2: "),
         (double, "results.jsonl:2: point 0 is there twice"),
         (foreign, "results.jsonl:1: the values of point 0 are"),
+        (good.replacen("\"stable\":true", "\"stable\":7", 1), "results.jsonl:1: stable is 7"),
     ] {
         fs::write(out.join("results.jsonl"), bad).expect("a file");
         refused(&SMALL, &out, 2, words);
@@ -263,6 +273,7 @@ fn bad_input_is_two_and_nothing_is_left_behind() {
         (&["--grid", "seed=1", "--percentiles", "50,50"], "has the name p50"),
         (&["--grid", "seed=1..1000:1", "--requests", "100000000"], "--yes"),
         (&["--grid", "seed=1", "--versus", "clone"], "--versus clone: give a policy of the sweep"),
+        (&["--grid", "seed=1", "--policy=psq", "--versus", "psq"], "no policy is behind it"),
     ] {
         refused(args, &out, 2, words);
     }

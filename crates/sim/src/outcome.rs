@@ -237,7 +237,8 @@ impl Outcome {
             copies_per_query: when_stable(per(all.copies as f64, queries)),
             hedged_fraction: when_stable(per(all.hedged as f64, queries)),
             wasted_fraction: when_stable(
-                per(all.useful_ns as f64, all.busy_ns as f64).map(|useful| 1.0 - useful),
+                // With answers that come late, those of what was done before count as useful now.
+                per(all.useful_ns as f64, all.busy_ns as f64).map(|useful| (1.0 - useful).max(0.0)),
             ),
             queue: queue.filter(|_| stable),
             predictor: (all.accuracy.overall.all > 0).then_some(all.accuracy),

@@ -110,3 +110,22 @@ fn a_load_that_nobody_can_carry_is_refused() {
     let error = asked(&service, false, 1).expect_err("overloaded").to_string();
     assert!(error.contains("utilization is 0.99; give it less"), "{error}");
 }
+
+#[test]
+fn reasons_do_not_contradict_the_figures() {
+    let because = |service| {
+        let advice = asked(&experiment(service), false, 2).expect("it can be answered");
+        assert!(!advice.hedge, "{}", advice.because);
+        advice.because
+    };
+    let alone = because((1, 1, 0.3, "exp:1", Some("bimodal:0.01:15")));
+    assert!(alone.contains("nobody to send a second copy to"), "{alone}");
+    // Few are hit, and more wait behind them.
+    let behind = because((1, 2, 0.3, "exp:1", Some("bimodal:0.005:15")));
+    assert!(behind.contains("others wait behind them"), "{behind}");
+    // The load alone would be no reason.
+    let jitter = because((1, 2, 0.2, "det:1", Some("bimodal:0.2:10")));
+    assert!(jitter.contains("with the jitter busy for 60 % of the time"), "{jitter}");
+    let rare = because((1, 2, 0.3, "exp:1", Some("bimodal:0.0001:5")));
+    assert!(rare.contains("too few to show at p99"), "{rare}");
+}

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use curtail_sim::advise::{Advice, Point};
 
+use crate::digits;
+
 /// Columns between the labels and the end of the longest bar.
 const BARS: std::ops::RangeInclusive<usize> = 20..=60;
 
@@ -38,5 +40,5 @@ fn bar(p99: Option<f64>, most: f64, columns: usize) -> String {
     let length = (p99 / most * columns as f64).round() as usize;
     let cut = length > columns;
     let bar = "█".repeat(length.min(columns));
-    format!("{bar}{} {p99:.2}", if cut { "…" } else { "" })
+    format!("{bar}{} {}", if cut { "…" } else { "" }, digits::latency(p99))
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use curtail_sim::advise::{Advice, Latency, SamplesTold};
 
 use super::picture;
+use crate::digits;
 
 /// What stands where there is no figure.
 const NONE: &str = "–";
@@ -90,16 +91,17 @@ fn table(advice: &Advice) -> String {
     );
     for latency in &advice.latencies {
         let Latency { policy, p50, p99, p999, p99_ci95, copies_per_query, .. } = latency;
-        let shown =
-            |value: &Option<f64>| value.map_or(NONE.to_owned(), |value| format!("{value:.2}"));
-        let sure = p99_ci95.map_or(String::new(), |width| format!(" ±{width:.2}"));
+        let shown = |value: &Option<f64>, half: &Option<f64>| {
+            let told = value.map_or(NONE.to_owned(), |value| digits::with_interval(value, *half));
+            format!(" {told}")
+        };
         let _ = writeln!(
             text,
             "{policy:<16}{:>10}{:>18}{:>10}{:>9}{}",
-            shown(p50),
-            shown(p99) + &sure,
-            shown(p999),
-            shown(copies_per_query),
+            shown(p50, &None),
+            shown(p99, p99_ci95),
+            shown(p999, &None),
+            shown(copies_per_query, &None),
             note(policy, latency.stable)
         );
     }

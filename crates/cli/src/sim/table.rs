@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use curtail_sim::{Experiment, Figures, Outcome};
 
+use crate::digits;
+
 /// What stands where there is no figure.
 const NONE: &str = "–";
 
@@ -25,14 +27,12 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
             let _ = writeln!(text, "  unstable: queues grow without end");
             continue;
         };
-        let _ = write!(
-            text,
-            "{:>16}",
-            figure(figures.mean, outcome.ci95.as_ref().and_then(|w| w.mean))
-        );
-        for &(p, value) in &figures.percentiles {
-            let width = outcome.ci95.as_ref().and_then(|widths| widths.percentile(p));
-            let _ = write!(text, "{:>16}", figure(value, width));
+        let mean = figure(figures.mean, outcome.ci95.as_ref().and_then(|w| w.mean));
+        let percentiles = figures.percentiles.iter().map(|&(p, value)| {
+            figure(value, outcome.ci95.as_ref().and_then(|widths| widths.percentile(p)))
+        });
+        for cell in std::iter::once(mean).chain(percentiles) {
+            let _ = write!(text, "{:>16}", format!(" {cell}"));
         }
         let copies = outcome.copies_per_query.map_or(NONE.to_owned(), |n| format!("{n:.2}"));
         let [busy, wasted] = [outcome.utilization.busy, outcome.wasted_fraction].map(percent);
@@ -40,6 +40,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
     }
     text += &trained(outcomes);
     text += &versus(outcomes);
+    text += &failed(outcomes);
     text += &missing(outcomes);
     text.truncate(text.trim_end().len());
     text
@@ -58,8 +59,7 @@ fn heading(experiment: &Experiment) -> String {
 }
 
 fn figure(value: Option<f64>, width: Option<f64>) -> String {
-    let Some(value) = value else { return NONE.to_owned() };
-    width.map_or_else(|| format!("{value:.2}"), |width| format!("{value:.2} ±{width:.2}"))
+    value.map_or(NONE.to_owned(), |value| digits::with_interval(value, width))
 }
 
 fn percent(share: Option<f64>) -> String {
@@ -105,10 +105,31 @@ fn versus(outcomes: &[Outcome]) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
+/// Whose requests were not all answered: the latencies are those of the others.
+fn failed(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes.iter().filter(|outcome| outcome.requests_failed > 0) {
+        let all = outcome.requests_failed + outcome.histogram.len();
+        let share = outcome.requests_failed as f64 / all as f64;
+        let _ = writeln!(
+            text,
+            "{}: {} of {all} requests FAILED ({}): a shard had no answer for them. The latencies are \
+             those of the others",
+            outcome.policy,
+            outcome.requests_failed,
+            percent(Some(share)),
+        );
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
 /// Why there is a dash, where there is one.
 fn missing(outcomes: &[Outcome]) -> String {
-    let lacks = |figures: &Figures| figures.percentiles.iter().any(|(_, value)| value.is_none());
-    if outcomes.iter().filter_map(|outcome| outcome.request.as_ref()).any(lacks) {
+    let lacks = |outcome: &Outcome| {
+        let figures = outcome.request.as_ref().filter(|_| !outcome.histogram.is_empty());
+        figures.is_some_and(|f| f.percentiles.iter().any(|(_, value)| value.is_none()))
+    };
+    if outcomes.iter().any(lacks) {
         return format!("\n{NONE}: fewer than 10 samples lie above it; see --requests\n");
     }
     String::new()

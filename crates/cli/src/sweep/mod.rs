@@ -113,12 +113,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 /// The places of policies in the list, by name.
 fn versus(names: &[String], policies: &[String]) -> Result<Vec<usize>, Stop> {
-    let place = |name: &String| {
-        let place = policies.iter().position(|policy| policy == name);
-        place.ok_or_else(|| {
+    let place = |name: &String| match policies.iter().position(|policy| policy == name) {
+        Some(place) if place + 1 < policies.len() => Ok(place),
+        Some(_) => Err(Stop::BadInput(format!(
+            "--versus {name}: no policy is behind it in the list; name it earlier by --policy"
+        ))),
+        None => {
             let text = policies.join(", ");
-            Stop::BadInput(format!("--versus {name}: give a policy of the sweep, of {text}"))
-        })
+            Err(Stop::BadInput(format!("--versus {name}: give a policy of the sweep, of {text}")))
+        }
     };
     let places: Result<Vec<usize>, Stop> = names.iter().map(place).collect();
     places.map(|places| if places.is_empty() { vec![0] } else { places })

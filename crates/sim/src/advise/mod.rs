@@ -174,6 +174,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         bound: &outcomes[candidates.len() - 1],
         stop_above: curve.stop_above,
         shards: experiment.shards,
+        replicas: experiment.servers.len(),
         utilization: experiment.utilization,
     };
     let (hedge, confidence) = facts.verdict();
@@ -260,6 +261,7 @@ struct Facts<'a> {
     bound: &'a Outcome,
     stop_above: Option<f64>,
     shards: u32,
+    replicas: usize,
     utilization: f64,
 }
 

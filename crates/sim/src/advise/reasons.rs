@@ -37,10 +37,13 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
                 mean service time), so a second copy is not faster than the first"
             .to_owned();
     }
-    if hiccups.requests < BEYOND_P99 {
-        return format!("{hit}: too few to show at p99{}", beyond_p99(gain));
+    if facts.replicas == 1 {
+        return format!("{hit}, but with one replica there is nobody to send a second copy to");
     }
     let at_most = bound.p99.unwrap_or(0.0);
+    if at_most < WORTH && hiccups.requests < BEYOND_P99 {
+        return format!("{hit}: too few to show at p99{}", beyond_p99(gain));
+    }
     if at_most < WORTH {
         return format!(
             "{hit}, but even in a world where they cost nothing p99 would be only {} lower: \
@@ -49,9 +52,11 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         );
     }
     format!(
-        "{hit}, and p99 would be {} lower without them, but at a utilization of {utilization} \
-         replicas are too busy for second copies: {} {}; {beyond}",
+        "{hit}, and p99 would be {} lower without them{}, but at a utilization of {utilization} \
+         replicas{} are too busy for second copies: {} {}; {beyond}",
         share(at_most),
+        if hiccups.requests < BEYOND_P99 { " (others wait behind them)" } else { "" },
+        with_the_jitter(utilization, facts.psq.utilization.with_jitter),
         facts.best.policy,
         match gain.p99 {
             Some(gain) if gain >= 0.0 => format!("gains {} only", share(gain)),
@@ -59,6 +64,15 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
             None => "has no steady state".to_owned(),
         },
     )
+}
+
+/// How busy replicas really are, where the jitter keeps them notably busier.
+fn with_the_jitter(utilization: f64, busy: f64) -> String {
+    if busy > 1.05 * utilization {
+        format!(", with the jitter busy for {} of the time,", share(busy))
+    } else {
+        String::new()
+    }
 }
 
 /// Up to which load hedging is faster.
@@ -113,6 +127,12 @@ mod tests {
         let always = crossing(Some(HIGHEST));
         assert_eq!(always, "is the faster one at every load that was looked at, up to 0.90");
         assert_eq!(crossing(None), "is not faster than psq at any load");
+    }
+
+    #[test]
+    fn a_load_that_is_mostly_jitter_is_told() {
+        assert_eq!(with_the_jitter(0.2, 0.6), ", with the jitter busy for 60 % of the time,");
+        assert_eq!(with_the_jitter(0.6, 0.61), "");
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value as Json, value::RawValue};
 
 use super::error::StoreError;
 use super::plan::Plan;
+use super::table;
 
 /// A line, as far as it must be known.
 #[derive(Deserialize)]
@@ -20,12 +21,7 @@ struct Known<'a> {
     point: usize,
     #[serde(borrow)]
     grid: &'a RawValue,
-    outcomes: Vec<Named>,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    policy: String,
+    outcomes: Vec<Json>,
 }
 
 /// The lines of a sweep.
@@ -178,8 +174,9 @@ fn known(line: &[u8], plan: &Plan) -> Result<usize, String> {
     if grid.get() != expected {
         return Err(format!("the values of point {point} are {expected}, not {grid}"));
     }
-    if !outcomes.iter().map(|outcome| &outcome.policy).eq(plan.policies()) {
+    if !outcomes.iter().map(|outcome| &outcome["policy"]).eq(plan.policies()) {
         return Err(format!("its policies are not {}", plan.policies().join(", ")));
     }
+    table::check_kinds(plan, &outcomes)?;
     Ok(point)
 }

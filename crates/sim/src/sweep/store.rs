@@ -96,8 +96,8 @@ fn find(folder: &Path, plan: &Plan, lines: &mut Lines) -> Result<(), StoreError>
         Err(_) => Some(format!("it has no {PLAN} that can be read")),
     };
     match difference {
-        // Without results there is nothing to mix up.
-        Some(difference) if lines.any()? => {
+        // Without results there is nothing to mix up, and nothing of somebody else's to write over.
+        Some(difference) if lines.any()? || MADE.iter().any(|name| folder.join(name).exists()) => {
             Err(StoreError::Another { folder: folder.to_owned(), difference })
         }
         Some(_) => Ok(()),

@@ -89,6 +89,24 @@ pub(super) fn check_names(plan: &Plan) -> Result<(), Error> {
     }
 }
 
+/// Outcomes are to be what their columns hold, or missing: a table would leave the cell empty.
+pub(super) fn check_kinds(plan: &Plan, outcomes: &[Json]) -> Result<(), String> {
+    let schema = outcome_schema(plan.percentiles());
+    for (pointer, (name, kind)) in pointers(&schema).iter().zip(&schema) {
+        let (fits, wanted): (fn(&Json) -> bool, _) = match kind {
+            Kind::Bool => (Json::is_boolean, "true or false"),
+            Kind::Whole => (Json::is_i64, "a whole number"),
+            Kind::Number => (Json::is_number, "a number"),
+            Kind::Text => (Json::is_string, "a text"),
+        };
+        let values = outcomes.iter().filter_map(|outcome| outcome.pointer(pointer));
+        if let Some(value) = values.filter(|value| !value.is_null()).find(|value| !fits(value)) {
+            return Err(format!("{name} is {value}; it should be {wanted}"));
+        }
+    }
+    Ok(())
+}
+
 /// A single experiment as a table: a row per policy, and all that its JSON says.
 #[must_use]
 pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Piece) {

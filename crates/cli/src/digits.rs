@@ -1,0 +1,59 @@
+//! How many digits a latency is told with.
+
+/// From here on a number is told by its magnitude.
+const HUGE: f64 = 1e9;
+
+/// As many decimals as tell latencies apart: two from 0.1 to 1,000, less above, three digits below.
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        10_000.0.. => 0,
+        1_000.0.. => 1,
+        0.1.. => 2,
+        small if small > 1e-300 => (2.0 - small.log10().floor()) as usize,
+        _ => 2,
+    }
+}
+
+/// A latency, in whatever unit.
+pub(crate) fn latency(value: f64) -> String {
+    like(value, value)
+}
+
+/// A latency and half of its confidence interval, where that is known.
+pub(crate) fn with_interval(value: f64, half: Option<f64>) -> String {
+    let half = half.map_or(String::new(), |half| format!(" ±{}", like(half, value)));
+    latency(value) + &half
+}
+
+/// A number with as many decimals as another.
+fn like(value: f64, other: f64) -> String {
+    if value.abs() >= HUGE {
+        format!("{value:.3e}")
+    } else {
+        format!("{value:.*}", decimals(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_fit_the_magnitude() {
+        for (value, told) in [
+            (0.0, "0.00"),
+            (0.001_234, "0.00123"),
+            (0.05, "0.0500"),
+            (0.5, "0.50"),
+            (999.994, "999.99"),
+            (6_597.64, "6597.6"),
+            (25_158.03, "25158"),
+            (2.171e12, "2.171e12"),
+        ] {
+            assert_eq!(latency(value), told);
+        }
+        assert_eq!(with_interval(14_579.4, Some(119.78)), "14579 ±120");
+        assert_eq!(with_interval(0.012, Some(0.000_3)), "0.0120 ±0.0003");
+        assert_eq!(with_interval(1.0, None), "1.00");
+    }
+}
