@@ -9,6 +9,10 @@
 //! Source: document 004, "In Practice: Multi-Server Queueing Models" (the result, without the
 //! rule); Bell and Stidham, "Individual versus social optimization in the allocation of
 //! customers to alternative servers", Management Science 29, 1983. Exact. Cost: O(n log n).
+//!
+//! At low loads M - λ and μᵢ - √μᵢ·(M - λ)/R lose the digits of λ. So the server of the least √μ in
+//! use, s, is taken in where λ exceeds T = Σ √μⱼ·(√μⱼ - s), and λᵢ = √μᵢ·((λ - T)/R + √μᵢ - s):
+//! the same, in terms of which none is negative.
 
 use crate::check;
 use crate::error::ModelError;
@@ -45,32 +49,48 @@ pub fn optimal_split(arrival_rate: f64, service_rates: &[f64]) -> Result<Split, 
     let utilization = check::stable(arrival_rate / total)?;
     let mut fastest_first: Vec<f64> = service_rates.to_vec();
     fastest_first.sort_by(|a, b| b.total_cmp(a));
-    let slack_share = slack_share(arrival_rate, &fastest_first);
-    let rates: Vec<f64> =
-        service_rates.iter().map(|rate| (rate - rate.sqrt() * slack_share).max(0.0)).collect();
-    let in_system: f64 =
-        rates.iter().zip(service_rates).map(|(sent, rate)| sent / (rate - sent)).sum();
+    let InUse { slowest, excess, slack } = in_use(arrival_rate, &fastest_first);
+    let sent = |root: f64| if root < slowest { 0.0 } else { root * (excess + (root - slowest)) };
+    let rates: Vec<f64> = service_rates.iter().map(|rate| sent(rate.sqrt())).collect();
+    // μᵢ - λᵢ is √μᵢ times the slack.
+    let sojourns = rates.iter().zip(service_rates);
+    let mean_sojourn =
+        sojourns.map(|(sent, rate)| sent / arrival_rate / (rate.sqrt() * slack)).sum();
     let servers = service_rates.len() as f64;
     Ok(Split {
-        mean_sojourn: check::finite(in_system / arrival_rate)?,
+        mean_sojourn: check::finite(mean_sojourn)?,
         proportional: check::finite(servers / (total - utilization * total))?,
         rates,
     })
 }
 
-/// (M - λ)/R over the servers in use: a server is in use if its √μ exceeds it. Slower servers are
-/// taken in one by one, as long as they are worth it.
-fn slack_share(arrival_rate: f64, fastest_first: &[f64]) -> f64 {
-    let (mut rates, mut roots) = (0.0, 0.0);
-    let mut share = 0.0;
+/// The servers in use.
+struct InUse {
+    /// √μ of the slowest one.
+    slowest: f64,
+    /// (λ - T)/R.
+    excess: f64,
+    /// (M - λ)/R.
+    slack: f64,
+}
+
+/// Slower servers are taken in one by one, as long as they are worth it.
+fn in_use(arrival_rate: f64, fastest_first: &[f64]) -> InUse {
+    let (mut rates, mut roots, mut threshold) = (0.0, 0.0, 0.0);
+    let mut slowest = fastest_first.first().map_or(0.0, |rate| rate.sqrt());
     for &rate in fastest_first {
-        // Until the fast ones can carry the load there is no choice.
-        if rates > arrival_rate && rate.sqrt() <= share {
+        let root = rate.sqrt();
+        let next = threshold + roots * (slowest - root);
+        if next > arrival_rate {
             break;
         }
+        (threshold, slowest) = (next, root);
         rates += rate;
-        roots += rate.sqrt();
-        share = (rates - arrival_rate) / roots;
+        roots += root;
     }
-    share
+    InUse {
+        slowest,
+        excess: (arrival_rate - threshold) / roots,
+        slack: (rates - arrival_rate) / roots,
+    }
 }

@@ -54,6 +54,22 @@ fn a_search_over_all_splits_finds_nothing_better() {
     }
 }
 
+#[test]
+fn low_loads_keep_their_digits() {
+    for (arrivals, rates, sent, mean) in [
+        (1e-13, [1.0, 1.0], [0.5e-13, 0.5e-13], 1.0),
+        (1e-17, [1000.0, 500.0], [1e-17, 0.0], 1e-3),
+        (1.0, [1e17, 1.0], [1.0, 0.0], 1e-17),
+        (1.0, [1e-300, 1e300], [0.0, 1.0], 1e-300),
+    ] {
+        let split = optimal_split(arrivals, &rates).expect("stable");
+        for (actual, expected) in split.rates.iter().zip(sent) {
+            assert_near(*actual, expected, 1e-12, "sent");
+        }
+        assert_near(split.mean_sojourn, mean, 1e-12, "mean");
+    }
+}
+
 proptest! {
     #[test]
     fn nothing_is_lost_and_proportion_is_no_better(
