@@ -22,6 +22,7 @@ pub struct Distribution {
     pub(crate) has_units: Option<bool>,
     pub(crate) mean: f64,
     pub(crate) variance: f64,
+    pub(crate) third: f64,
 }
 
 impl Distribution {
@@ -89,6 +90,18 @@ impl Distribution {
             self.variance
         } else {
             self.variance / self.mean / self.mean
+        }
+    }
+
+    /// The skewness, the third central moment over the third power of the deviation: 0 for a
+    /// symmetric one, 2 for the exponential, infinite where the third moment is, as for
+    /// `pareto:3:5ms`. A constant has 0.
+    #[must_use]
+    pub fn skewness(&self) -> f64 {
+        if self.third.is_infinite() || self.variance == 0.0 {
+            self.third
+        } else {
+            self.third / self.variance / self.variance.sqrt()
         }
     }
 }

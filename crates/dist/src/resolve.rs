@@ -32,23 +32,25 @@ impl Spec {
             Scale::InFiles => None,
         };
         let mut samplers = Vec::with_capacity(self.terms.len());
-        let (mut mean, mut variance) = (0.0, 0.0);
+        let (mut mean, mut variance, mut third) = (0.0, 0.0, 0.0);
         for term in &self.terms {
             let part = part(term, unit_ns, &mut files_have_units)?;
             samplers.push(part.sampler);
-            // The draws are independent, so the variances add up as the means do.
+            // The draws are independent, so variances and third central moments add up as means do.
             mean += part.mean;
             variance += part.variance;
+            third += part.third;
         }
-        Ok(Distribution { samplers: samplers.into(), has_units: files_have_units, mean, variance })
+        let samplers = samplers.into();
+        Ok(Distribution { samplers, has_units: files_have_units, mean, variance, third })
     }
 }
 
 /// The distribution of some samples; none of none.
 pub(crate) fn of_samples(ns: Vec<f64>, have_units: bool) -> Option<Distribution> {
-    let Part { sampler, mean, variance } = empirical(ns).ok()?;
+    let Part { sampler, mean, variance, third } = empirical(ns).ok()?;
     let samplers = Box::from([sampler]);
-    Some(Distribution { samplers, has_units: Some(have_units), mean, variance })
+    Some(Distribution { samplers, has_units: Some(have_units), mean, variance, third })
 }
 
 /// One term, resolved.
@@ -56,6 +58,8 @@ struct Part {
     sampler: Sampler,
     mean: f64,
     variance: f64,
+    /// The third central moment.
+    third: f64,
 }
 
 /// A part, or what the library says when it refuses a parameter.
@@ -104,17 +108,18 @@ fn read(
 }
 
 fn constant(value: f64) -> Part {
-    Part { sampler: Sampler::Constant(value), mean: value, variance: 0.0 }
+    Part { sampler: Sampler::Constant(value), mean: value, variance: 0.0, third: 0.0 }
 }
 
 fn exponential(mean: f64) -> Made {
     let sampler = Sampler::Exp(Exp::new(1.0 / mean)?);
-    Ok(Part { sampler, mean, variance: mean * mean })
+    Ok(Part { sampler, mean, variance: mean * mean, third: 2.0 * mean.powi(3) })
 }
 
 fn lognormal(mean: f64, cv: f64) -> Made {
     let sampler = Sampler::LogNormal(LogNormal::from_mean_cv(mean, cv)?);
-    Ok(Part { sampler, mean, variance: (mean * cv).powi(2) })
+    let third = (mean * cv).powi(3) * cv * (cv * cv + 3.0);
+    Ok(Part { sampler, mean, variance: (mean * cv).powi(2), third })
 }
 
 /// Gamma with a squared coefficient of variation: the shape is its inverse.
@@ -124,7 +129,8 @@ fn gamma(mean: f64, scv: f64) -> Made {
         return Ok(constant(mean));
     }
     let sampler = Sampler::Gamma(Gamma::new(shape, mean * scv)?);
-    Ok(Part { sampler, mean, variance: mean * mean * scv })
+    let variance = mean * mean * scv;
+    Ok(Part { sampler, mean, variance, third: 2.0 * variance * mean * scv })
 }
 
 /// Two exponential branches that contribute equally to the mean ("balanced means"): the fast one
@@ -139,7 +145,10 @@ fn hyper(mean: f64, scv: f64) -> Made {
         fast: Exp::new(twice_fast / mean)?,
         slow: Exp::new(twice_slow / mean)?,
     };
-    Ok(Part { sampler, mean, variance: mean * mean * scv })
+    // The third moment is 6·Σ pᵢmᵢ³, and pᵢmᵢ is half of the mean.
+    let phases = twice_fast.recip().powi(2) + twice_slow.recip().powi(2);
+    let third = mean.powi(3) * central(1.0, scv, 3.0 * phases);
+    Ok(Part { sampler, mean, variance: mean * mean * scv, third })
 }
 
 fn pareto(alpha: f64, min: f64) -> Made {
@@ -150,7 +159,12 @@ fn pareto(alpha: f64, min: f64) -> Made {
     } else {
         f64::INFINITY
     };
-    Ok(Part { sampler, mean, variance })
+    let third = if alpha > 3.0 {
+        (min / (alpha - 1.0)).powi(3) * 2.0 * alpha * (alpha + 1.0) / (alpha - 2.0) / (alpha - 3.0)
+    } else {
+        f64::INFINITY
+    };
+    Ok(Part { sampler, mean, variance, third })
 }
 
 fn bounded(alpha: f64, min: f64, max: f64) -> Part {
@@ -161,7 +175,8 @@ fn bounded(alpha: f64, min: f64, max: f64) -> Part {
     let pareto = BoundedPareto::new(alpha, min, max);
     let mean = pareto.moment(1);
     let variance = (pareto.moment(2) - mean * mean).max(0.0);
-    Part { sampler: Sampler::BoundedPareto(pareto), mean, variance }
+    let third = central(mean, variance, pareto.moment(3));
+    Part { sampler: Sampler::BoundedPareto(pareto), mean, variance, third }
 }
 
 fn weibull(shape: f64, scale: f64) -> Made {
@@ -170,13 +185,16 @@ fn weibull(shape: f64, scale: f64) -> Made {
     let first = libm::tgamma(1.0 + 1.0 / shape);
     let second = libm::tgamma(1.0 + 2.0 / shape);
     let spread = if second.is_finite() { (second - first * first).max(0.0) } else { f64::INFINITY };
-    Ok(Part { sampler, mean: scale * first, variance: scale * scale * spread })
+    let skew = central(first, spread, libm::tgamma(1.0 + 3.0 / shape));
+    let third = scale.powi(3) * skew;
+    Ok(Part { sampler, mean: scale * first, variance: scale * scale * spread, third })
 }
 
 fn bimodal(probability: f64, value: f64) -> Made {
     let sampler = Sampler::Bimodal { is_high: Bernoulli::new(probability)?, high: value };
     let variance = value * value * probability * (1.0 - probability);
-    Ok(Part { sampler, mean: probability * value, variance })
+    let third = value * variance * (1.0 - 2.0 * probability);
+    Ok(Part { sampler, mean: probability * value, variance, third })
 }
 
 fn uniform(low: f64, high: f64) -> Made {
@@ -184,7 +202,12 @@ fn uniform(low: f64, high: f64) -> Made {
         return Ok(constant(low));
     }
     let sampler = Sampler::Uniform(Uniform::new(low, high)?);
-    Ok(Part { sampler, mean: low.midpoint(high), variance: (high - low).powi(2) / 12.0 })
+    Ok(Part {
+        sampler,
+        mean: low.midpoint(high),
+        variance: (high - low).powi(2) / 12.0,
+        third: 0.0,
+    })
 }
 
 /// The samples themselves are the distribution, so its variance divides by their number.
@@ -192,7 +215,13 @@ fn empirical(samples: Vec<f64>) -> Made {
     let count = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / count;
     let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+    let third = samples.iter().map(|x| (x - mean).powi(3)).sum::<f64>() / count;
     let index = Uniform::new(0, samples.len())?;
     let sampler = Sampler::Empirical { samples: Arc::from(samples), index };
-    Ok(Part { sampler, mean, variance })
+    Ok(Part { sampler, mean, variance, third })
+}
+
+/// The third central moment, from mean, variance and third moment; infinite where that is.
+fn central(mean: f64, variance: f64, third: f64) -> f64 {
+    if third.is_finite() { third - 3.0 * mean * variance - mean.powi(3) } else { f64::INFINITY }
 }

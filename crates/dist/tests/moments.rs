@@ -68,6 +68,43 @@ fn moments_are_those_worked_out_by_hand() {
 }
 
 #[test]
+fn skewness_is_that_worked_out_by_hand() {
+    for (text, skewness) in [
+        ("exp:5ms", 2.0),
+        ("det:3ms", 0.0),
+        // (c²+3)c.
+        ("lognormal:2ms:0.5", 1.625),
+        // 2c.
+        ("gamma:2ms:0.5", 1.0),
+        ("erlang:4:2ms", 1.0),
+        // Phases of 1/(1 ± √0.6): the third moment is 60, so (60 - 3·4 - 1)/8.
+        ("h2:1ms:2", 47.0 / 8.0),
+        // 2(1+α)/(α-3)·√((α-2)/α).
+        ("pareto:5:4ms", 6.0 * 0.6_f64.sqrt()),
+        ("pareto:3:1ms", f64::INFINITY),
+        ("pareto:1.5:1ms", f64::INFINITY),
+        ("weibull:1:3ms", 2.0),
+        // Shape 2 (Rayleigh): 2√π(π-3)/(4-π)^1.5.
+        ("weibull:2:1ms", 0.631_110_657_818_937_1),
+        // (1-2p)/√(p(1-p)).
+        ("bimodal:0.25:8ms", 0.5 / 0.1875_f64.sqrt()),
+        ("uniform:1ms:3ms", 0.0),
+        // Third central moments add up: 2·2³ + 15³·0.2·0.8·0.6, over 40^1.5.
+        ("exp:2ms+bimodal:0.2:15ms", 340.0 / 40_f64.powf(1.5)),
+    ] {
+        let actual = resolve(text).skewness();
+        assert!(actual == skewness || (actual - skewness).abs() < 1e-9, "{text}: {actual}");
+    }
+    let bounded = resolve("pareto:2.5:1ms:100ms");
+    let cubes = average(
+        draw("pareto:2.5:1ms:100ms", DRAWS)
+            .iter()
+            .map(|x| ((x - bounded.mean()) / bounded.variance().sqrt()).powi(3)),
+    );
+    assert_close(bounded.skewness() / cubes, 1.0, 0.2, "bounded");
+}
+
+#[test]
 fn samples_have_the_moments_of_their_distribution() {
     for &(text, ..) in MOMENTS {
         let distribution = resolve(text);
