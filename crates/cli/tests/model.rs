@@ -77,6 +77,26 @@ fn services_have_the_model_that_knows_most_of_them() {
 }
 
 #[test]
+fn percentiles_that_the_service_contradicts_are_not_told() {
+    for service in ["exp:1+bimodal:0.001:100", "pareto:2.5:1"] {
+        for more in ["", " --servers 2", " --arrival-scv 2"] {
+            let line = format!("queue --utilization 0.5 --service {service}{more}");
+            let answer = json(&line);
+            assert!(answer["wait"]["mean"].is_f64(), "{line}");
+            assert!(answer["wait"]["p99"].is_null(), "{line}");
+            assert!(answer["waiting_probability"].is_f64(), "{line}");
+            let said = model(Path::new("."), &line);
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            assert!(said.contains("curtail sim measures them"), "{said}");
+        }
+    }
+    for service in ["uniform:0:2", "erlang:4:1", "lognormal:1:1", "gamma:1:2", "weibull:0.8:1"] {
+        let answer = json(&format!("queue --utilization 0.5 --service {service}"));
+        assert!(answer["wait"]["p99"].is_f64(), "{service}");
+    }
+}
+
+#[test]
 fn rates_are_per_second_where_times_have_units() {
     for rate in ["160", "160/s", "0.16/ms", "9600/min"] {
         let answer = json(&format!("queue --service exp:5ms --arrival-rate {rate}"));
@@ -126,7 +146,13 @@ fn samples_have_a_distribution_to_paste() {
     let bare: String = quantiles.map(|x| format!("{x}\n")).collect();
     let with_units = bare.replace('\n', "ms # measured\n");
     let constant = "7us\n".repeat(12);
-    let folder = folder(&[("bare", &bare), ("with-units", &with_units), ("constant", &constant)]);
+    let zero = format!("{with_units}0.000ms\n");
+    let folder = folder(&[
+        ("bare", &bare),
+        ("with-units", &with_units),
+        ("constant", &constant),
+        ("zero", &zero),
+    ]);
     let fit = |line: &str| json_in(folder.path(), &format!("fit {line}"));
     assert_eq!(fit("bare")["best"], "exp:4.99134");
     let units = fit("with-units --by ks");
@@ -140,6 +166,11 @@ fn samples_have_a_distribution_to_paste() {
     let answer = json(&format!("queue --service {best} --utilization 0.5"));
     assert_eq!(answer["unit"], "ms", "what is told can be pasted");
     assert_eq!(fit("constant")["best"], "det:0.007ms");
+    // One that a clock has rounded to nothing.
+    let zero = fit("zero");
+    assert_eq!(zero["zeros"], 1);
+    let best = zero["best"].as_str().expect("a distribution");
+    assert!(json(&format!("queue --service {best} --utilization 0.5"))["wait"]["mean"].is_f64());
 }
 
 #[test]
@@ -170,6 +201,9 @@ fn splits_go_by_the_square_root_of_the_speed() {
     assert_eq!(split["servers"][2]["optimal"]["rate"], 0.0);
     close(&split["servers"][2]["proportional"]["rate"], 0.5);
     close(&split["proportional"]["mean_sojourn"], 3.0 / 8.0);
+    let idle = json("split --arrival-rate 1e-17 --rates 1000,500");
+    close(&idle["optimal"]["mean_sojourn"], 1e-3);
+    close(&idle["servers"][0]["optimal"]["share"], 1.0);
     let seconds = json("split --arrival-rate 8/s --rates 10/s,5/s,1/s");
     close(&seconds["proportional"]["mean_sojourn"], 375.0);
 }
@@ -273,6 +307,10 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("flat", "1 2\n2 2\n3 2\n4 2\n"),
         ("early", &("0 1\n".repeat(10) + "5 4\n")),
         ("overtaken", &("0 10\n".to_owned() + &"1 2\n".repeat(10))),
+        ("overlap", &(0..12).map(|i| format!("{i} {i} {}\n", i + 5)).collect::<String>()),
+        ("semicolons", "web;1;2ms;4\n"),
+        ("nameless", ",1,2ms,4\n"),
+        ("escape", "a\u{1b}[31m,1,2ms,4\n"),
         ("visits", "web,1,2ms,4\ndisk,-1,8ms,1\n"),
         ("servers", "web,1,2ms,4\ndisk,1,8ms,few\n"),
         ("idle", "web,0,2ms,4\n"),
@@ -283,21 +321,29 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("fit /nowhere", "/nowhere"),
         ("fit /dev/null", "holds no sample"),
         ("fit word", "word:3: `fast` is not a sample"),
-        ("fit zero", "zero:3: sample 1 is 0"),
+        ("fit zero", "zero:3: more than one time in a hundred is 0"),
         ("fit few", "few: there are 2 samples; at least 10"),
         ("curve /nowhere", "cannot read /nowhere"),
         ("curve /dev/null", "write lines of LOAD LATENCY"),
         ("curve three", "three:1: `1 2 3` is not LOAD LATENCY"),
-        ("curve negative", "negative:2: point 0 has load -1"),
+        ("curve negative", "negative:2: this point has load -1"),
         ("curve mixed", "mixed:2: `3ms`: some times have units"),
         ("curve flat", "flat: latency does not rise"),
         ("curve flat --slo 5ms", "--slo 5ms: give it a unit if"),
         ("curve flat --slo -5", "--slo -5: give a time above 0"),
+        ("curve flat --slo=-1ms", "--slo -1ms: give a time above 0"),
+        ("curve flat --slo 1e300ms", "below 292 years"),
         ("curve flat --slo fast", "write a decimal number"),
         ("log few", "few:1: `1ms` is not ARRIVAL END"),
         ("log three", "three: there are 1 requests; at least 10"),
-        ("log early", "early:11: request 10 ends at 4"),
-        ("log overtaken", "overtaken:2: request 1 ends at 2, before 1 servers"),
+        ("log early", "early:11: this request ends at 4"),
+        ("log overtaken", "overtaken:2: this request ends at 2, before it could start at 10"),
+        ("log overlap", "overlap:2: "),
+        ("log overlap --servers 4", "overlap:5: "),
+        ("log overlap --servers 4", "--servers N"),
+        ("bottleneck semicolons", "`web;1;2ms;4`, was taken for the names of columns"),
+        ("bottleneck nameless", "nameless:1: a component has an empty name"),
+        ("bottleneck escape", r"escape:1: the name `a\u{1b}[31m`"),
         ("bottleneck visits", "visits:2: disk has visits -1"),
         ("bottleneck servers", "servers:2: `few` is not a number of servers"),
         ("bottleneck idle", "idle: no component has work"),

@@ -36,6 +36,8 @@ pub struct Tail {
     mean: f64,
     mean_basis: Basis,
     law: Option<(Law, Basis)>,
+    /// P(T > 0), where the law has been taken back and this still holds.
+    above_zero: Option<f64>,
     model: &'static str,
 }
 
@@ -47,7 +49,7 @@ impl Tail {
         mean_basis: Basis,
         law: Option<(Law, Basis)>,
     ) -> Result<Self, ModelError> {
-        Ok(Self { mean: check::finite(mean)?, mean_basis, law, model })
+        Ok(Self { mean: check::finite(mean)?, mean_basis, law, above_zero: None, model })
     }
 
     /// Mean and law of the same basis.
@@ -88,6 +90,18 @@ impl Tail {
     #[must_use]
     pub fn above(&self, t: f64) -> Option<f64> {
         self.law().map(|law| law.above(t))
+    }
+
+    /// P(T > 0), for a wait the share of those who wait at all; also known to some models that give
+    /// no percentiles.
+    #[must_use]
+    pub fn above_zero(&self) -> Option<f64> {
+        self.above(0.0).or(self.above_zero)
+    }
+
+    /// Without the law, except for what it says of zero.
+    pub(crate) fn without_law(self) -> Self {
+        Self { above_zero: self.above_zero(), law: None, ..self }
     }
 
     /// The `q`-quantile, for q from 0 to below 1: `quantile(0.99)` is the 99th percentile.

@@ -144,7 +144,7 @@ fn of_rows(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
         };
         let bad = |what, text, mend| format!("`{text}` is not a number of {what}; write {mend}");
         let component = Component {
-            name: name.to_owned(),
+            name: checked(name)?,
             visits: visits.parse().map_err(|_| bad("visits", visits, "a number such as 0.5"))?,
             mean_service: unit.read(service)?,
             servers: servers.parse().map_err(|_| bad("servers", servers, "1 or more"))?,
@@ -158,6 +158,17 @@ fn of_rows(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
     Ok(rows.into_iter().map(|row| row.value).collect())
 }
 
+/// A name that can be told.
+fn checked(name: &str) -> Result<String, String> {
+    if name.is_empty() {
+        return Err("a component has an empty name; name it".to_owned());
+    }
+    if name.contains(char::is_control) {
+        return Err(format!("the name `{name}` has a control character; leave it out"));
+    }
+    Ok(name.to_owned())
+}
+
 fn of_toml(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
     let bad = |why: &dyn std::fmt::Display| refused(format_args!("{}: {why}", file.display()));
     let File { component } = toml::from_str(&rows::text(file)?).map_err(|error| bad(&error))?;
@@ -166,6 +177,7 @@ fn of_toml(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
             Span::Text(text) => text,
             Span::Number(number) => number.to_string(),
         };
+        let name = checked(&name).map_err(|why| bad(&why))?;
         let mean_service = unit.read(&text).map_err(|why| bad(&format_args!("{name}: {why}")))?;
         Ok(Component { name, visits, mean_service, servers })
     });

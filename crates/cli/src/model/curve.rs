@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use curtail_dist::Time;
+use curtail_dist::{MAX_SAMPLE_NS, Time};
 use curtail_queueing::curve::{CurveError, LatencyCurve, Point};
+use curtail_sim::UNIT_NS;
 use serde::Serialize;
 
-use super::rows::{self, at, malformed};
+use super::rows::{self, malformed, this};
 use super::values::{OneUnit, figure, time, time_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
@@ -75,7 +76,9 @@ pub(super) fn answer(args: &Args) -> Result<Curve, Stop> {
     let slo = args.slo.map(|slo| slo_of(slo, &mut unit)).transpose()?;
     let points: Vec<Point> = rows.iter().map(|row| row.value).collect();
     let fit = LatencyCurve::fit(&points).map_err(|error| match error {
-        CurveError::BadPoint { index, .. } => at(file, rows[index].line, error),
+        CurveError::BadPoint { index, .. } => {
+            this(file, rows[index].line, ("point", index), &error)
+        }
         _ => refused(format_args!("{}: {error}", file.display())),
     })?;
     let LatencyCurve { base, gain, capacity } = fit.curve;
@@ -107,10 +110,11 @@ fn load_of(text: &str) -> Result<f64, String> {
 
 fn slo_of(slo: Time, unit: &mut OneUnit) -> Result<f64, Stop> {
     let bad = |why: &str| refused(format_args!("--slo {slo}: {why}"));
-    let latency = unit
-        .take(slo)
-        .map_err(|_| bad("give it a unit if the file's latencies have units, and else none"))?;
-    if latency > 0.0 { Ok(latency) } else { Err(bad("give a time above 0")) }
+    if !(slo.number > 0.0 && slo.ns(UNIT_NS as f64) <= MAX_SAMPLE_NS) {
+        return Err(bad("give a time above 0, and below 292 years"));
+    }
+    unit.take(slo)
+        .map_err(|_| bad("give it a unit if the file's latencies have units, and else none"))
 }
 
 impl Answer for Curve {

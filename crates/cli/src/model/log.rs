@@ -8,7 +8,7 @@ use curtail_queueing::models::{gg1, ggk};
 use serde::Serialize;
 
 use super::prediction::{Percentiles, Predicted};
-use super::rows::{self, at, malformed};
+use super::rows::{self, malformed, this};
 use super::values::{OneUnit, Scale, figure, unit_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
@@ -98,7 +98,10 @@ pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
         EstimateError::BadTime(index)
         | EstimateError::MixedStarts(index)
         | EstimateError::OutOfOrder { index, .. }
-        | EstimateError::Overtaken { index, .. } => at(file, rows[index].line, error),
+        | EstimateError::Overtaken { index, .. }
+        | EstimateError::Overlap { index, .. } => {
+            this(file, rows[index].line, ("request", index), &error)
+        }
         _ => refused(format_args!("{}: {error}", file.display())),
     })?;
     let starts_logged = records.iter().all(|record| record.start.is_some());
@@ -152,6 +155,7 @@ fn predict(
         _ => ggk(arrivals, service, servers),
     };
     let prediction = prediction.map_err(|error| error.to_string())?;
+    let prediction = prediction.given_skewness(service, found.service_skewness);
     Predicted::new(&prediction, scale, percentiles).map_err(|_| "it is no finite number".to_owned())
 }
 

@@ -88,5 +88,18 @@ fn tell(json: bool, answer: &impl Answer) -> Result<ExitCode, Stop> {
 
 /// What a model refuses is what it was asked.
 fn refused(error: impl std::fmt::Display) -> Stop {
-    Stop::BadInput(error.to_string())
+    Stop::BadInput(plain(&error.to_string()))
+}
+
+/// Without what a terminal would obey, because files may hold anything.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }

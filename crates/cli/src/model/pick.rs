@@ -135,7 +135,7 @@ impl Station<'_> {
     pub(super) fn predict(&self, model: Model, rate: f64) -> Result<Prediction, ModelError> {
         let service = self.service.moments;
         let arrivals = Arrivals { rate, scv: self.arrival_scv.unwrap_or(1.0) };
-        match model {
+        let prediction = match model {
             Model::Mm1 => mm1(rate, 1.0 / service.mean),
             Model::Mmk => mmk(rate, 1.0 / service.mean, self.servers),
             Model::Md1 => md1(rate, service.mean),
@@ -146,6 +146,7 @@ impl Station<'_> {
             Model::Gg1HeavyTraffic => gg1_heavy_traffic(arrivals, service),
             Model::Gg1Bound => gg1_upper_bound(arrivals, service),
             Model::Auto | Model::Ggk => ggk(arrivals, service, self.servers),
-        }
+        };
+        Ok(prediction?.given_skewness(service, self.service.skewness))
     }
 }

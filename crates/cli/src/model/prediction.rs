@@ -148,7 +148,7 @@ impl Predicted {
             utilization: of.utilization,
             wait: Told::tail(&of.wait, percentiles).map_err(refused)?,
             sojourn: Told::tail(&of.sojourn, percentiles).map_err(refused)?,
-            waiting_probability: of.wait.above(0.0),
+            waiting_probability: of.wait.above_zero(),
             mean_waiting: of.mean_waiting(),
             mean_in_system: of.mean_in_system(),
         })
@@ -163,13 +163,16 @@ impl Predicted {
         }
         let [waiting, all] = [self.mean_waiting, self.mean_in_system].map(figure);
         let _ = writeln!(text, "on average {waiting} wait and {all} are there");
-        if self.sojourn.percentiles_basis.is_none() {
-            let _ = writeln!(
-                text,
-                "{NONE}: {} knows no percentiles of the sojourn; curtail sim measures them",
-                self.model
-            );
-        }
+        let unknown = match (&self.wait.percentiles_basis, &self.sojourn.percentiles_basis) {
+            (None, _) => "a wait with such a service",
+            (_, None) => "the sojourn",
+            _ => return text,
+        };
+        let _ = writeln!(
+            text,
+            "{NONE}: {} knows no percentiles of {unknown}; curtail sim measures them",
+            self.model
+        );
         text
     }
 }

@@ -26,19 +26,28 @@ pub(super) fn read<T>(
 ) -> Result<Vec<Row<T>>, Stop> {
     let text = text(path)?;
     let mut rows = Vec::new();
-    let mut first = true;
+    let mut names = None;
     for (i, line) in text.lines().enumerate() {
         let content = line.split('#').next().unwrap_or_default().trim();
         if content.is_empty() {
             continue;
         }
         let fields = fields(content);
-        let is_first = std::mem::replace(&mut first, false);
+        let is_first = names.is_none() && rows.is_empty();
         if is_first && !fields.iter().any(|field| starts_a_number(field)) {
+            names = Some(content);
             continue;
         }
         let value = row(&fields).map_err(|why| at(path, i + 1, why))?;
         rows.push(Row { line: i + 1, value });
+    }
+    if let (true, Some(names)) = (rows.is_empty(), names) {
+        let why = format_args!(
+            "its only line, `{}`, was taken for the names of columns; write lines of {form}, with \
+             commas or white space between",
+            shown(names)
+        );
+        return Err(refused(format_args!("{}: {why}", path.display())));
     }
     if rows.is_empty() {
         return Err(refused(format_args!("{} is empty; write lines of {form}", path.display())));
@@ -64,12 +73,29 @@ pub(super) fn at(path: &Path, line: usize, why: impl std::fmt::Display) -> Stop 
     refused(format_args!("{}:{line}: {why}", path.display()))
 }
 
+/// What is wrong with one of the things in a file, which an error counts from 0: by its line.
+pub(super) fn this(
+    path: &Path,
+    line: usize,
+    (thing, index): (&str, usize),
+    error: &impl ToString,
+) -> Stop {
+    let error = error.to_string();
+    match error.strip_prefix(&format!("{thing} {index} ")) {
+        Some(rest) => at(path, line, format_args!("this {thing} {rest}")),
+        None => at(path, line, error),
+    }
+}
+
 /// A row of another form than it has to have.
 pub(super) fn malformed(fields: &[&str], form: &str) -> String {
-    /// How much of a row is repeated.
+    format!("`{}` is not {form}", shown(&fields.join(" ")))
+}
+
+/// As much of a row as is repeated.
+fn shown(row: &str) -> String {
     const SHOWN_CHARS: usize = 40;
-    let shown: String = fields.join(" ").chars().take(SHOWN_CHARS).collect();
-    format!("`{shown}` is not {form}")
+    row.chars().take(SHOWN_CHARS).collect()
 }
 
 /// Reads a text file up to a bound.

@@ -15,6 +15,7 @@ pub(super) struct Service {
     pub(super) scale: Scale,
     /// In milliseconds or multiples.
     pub(super) moments: Moments,
+    pub(super) skewness: f64,
 }
 
 impl Service {
@@ -28,6 +29,7 @@ impl Service {
             form: spec.form(),
             scale: Scale::of(law.has_units() == Some(true)),
             moments: Moments { mean: law.mean() / UNIT_NS as f64, scv: law.scv() },
+            skewness: law.skewness(),
         })
     }
 

@@ -105,9 +105,12 @@ pub(super) fn answer(args: &Args) -> Result<Split, Stop> {
 impl Answer for Split {
     fn text(&self) -> String {
         let mut text = format!(
-            "{} over {} servers, utilization {}\n\n{:>14}{:>14}{:>8}{:>8}{:>16}{:>8}{:>8}\n",
+            "{} over {}, utilization {}\n\n{:>14}{:>14}{:>8}{:>8}{:>16}{:>8}{:>8}\n",
             rate_words(self.arrival_rate, self.rate_unit),
-            self.servers.len(),
+            match self.servers.len() {
+                1 => "1 server".to_owned(),
+                count => format!("{count} servers"),
+            },
             figure(self.utilization),
             "service rate",
             "optimal",

@@ -35,8 +35,8 @@ pub enum EstimateError {
     MixedStarts(usize),
     /// Without starts: the ends cannot be those of so many servers, first come first served.
     #[error(
-        "request {index} ends at {end}, before {servers} servers that are first come first served \
-        could start it at {start}; log the starts, or give the number of servers that there are"
+        "request {index} ends at {end}, before it could start at {start} \
+        if servers that are first come first served were {servers}; log the starts, or give the number of servers that there are"
     )]
     Overtaken {
         /// Its place, counted from 0.
@@ -45,6 +45,19 @@ pub enum EstimateError {
         start: f64,
         /// When it ends.
         end: f64,
+        /// The number of servers.
+        servers: u32,
+    },
+    /// With starts: more are in service at once than there are servers.
+    #[error(
+        "request {index} starts at {start}, when as many as there are servers, {servers}, are in service: \
+        there must be more; give their number by `--servers N`"
+    )]
+    Overlap {
+        /// Its place, counted from 0.
+        index: usize,
+        /// When it starts.
+        start: f64,
         /// The number of servers.
         servers: u32,
     },

@@ -71,6 +71,8 @@ pub struct Estimate {
     pub arrival_scv: f64,
     /// The squared coefficient of variation of the service times.
     pub service_scv: f64,
+    /// Their skewness, the third central moment over the third power of the deviation.
+    pub service_skewness: f64,
 }
 
 impl Estimate {
@@ -115,13 +117,17 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
         Moments::of(in_order.clone().zip(&starts).map(|(record, start)| record.end - start));
     let waits =
         Moments::of(in_order.clone().zip(&starts).map(|(record, start)| start - record.arrival));
-    let sojourns = Moments::of(in_order.map(|record| record.end - record.arrival));
+    let sojourns = Moments::of(in_order.clone().map(|record| record.end - record.arrival));
     if gaps.mean < SHORTEST {
         return Err(EstimateError::NoTime("gap between arrivals"));
     }
     if services.mean < SHORTEST {
         return Err(EstimateError::NoTime("service time"));
     }
+    let cubes = Moments::of(in_order.zip(&starts).map(|(record, start)| {
+        // In units of the deviation, so that no cube exceeds what numbers hold.
+        ((record.end - start - services.mean) / services.variance.sqrt()).powi(3)
+    }));
     let (of_gaps, of_services) = (gaps.relative_error(), services.relative_error());
     let utilization = services.mean / gaps.mean / f64::from(servers);
     Ok(Estimate {
@@ -134,6 +140,7 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
         mean_sojourn: sojourns.mean,
         arrival_scv: gaps.scv(),
         service_scv: services.scv(),
+        service_skewness: if services.variance > 0.0 { cubes.mean } else { 0.0 },
     })
 }
 

@@ -27,6 +27,7 @@ pub(super) fn starts(
         }
     }
     if logged {
+        overlap(records, servers)?;
         return Ok(order.iter().filter_map(|&index| records[index].start).collect());
     }
     // The latest ends so far, one for each server: the earliest of them frees the next.
@@ -45,6 +46,28 @@ pub(super) fn starts(
         starts.push(start);
     }
     Ok(starts)
+}
+
+/// Fails at the first start, in time, that finds all servers taken.
+fn overlap(records: &[Record], servers: u32) -> Result<(), EstimateError> {
+    let mut by_start: Vec<(f64, f64, usize)> = records
+        .iter()
+        .enumerate()
+        .filter_map(|(index, record)| Some((record.start?, record.end, index)))
+        .collect();
+    by_start.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut in_service: BinaryHeap<Reverse<Moment>> = BinaryHeap::new();
+    for (start, end, index) in by_start {
+        // What ends as another starts makes room for it.
+        while in_service.peek().is_some_and(|Reverse(Moment(end))| *end <= start) {
+            in_service.pop();
+        }
+        if in_service.len() >= servers as usize {
+            return Err(EstimateError::Overlap { index, start, servers });
+        }
+        in_service.push(Reverse(Moment(end)));
+    }
+    Ok(())
 }
 
 /// A finite time, in order.

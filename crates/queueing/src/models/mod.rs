@@ -12,7 +12,8 @@
 //! | [`gg1_upper_bound`] | any, any, 1 | upper bound | none |
 //! | [`ggk`] | any, any, k | approximate | of the wait, approximate |
 //!
-//! "Any" means: independent, and known by mean and variance.
+//! "Any" means: independent, and known by mean and variance. Where the skewness of the service is
+//! known, too, [`Prediction::given_skewness`] takes back percentiles that it contradicts.
 
 mod gg1;
 mod ggk;
@@ -21,6 +22,7 @@ mod mg1;
 mod mh21;
 mod mm1;
 mod mmk;
+mod skewness;
 
 pub use gg1::{gg1, gg1_heavy_traffic, gg1_upper_bound};
 pub use ggk::ggk;

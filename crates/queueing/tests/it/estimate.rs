@@ -104,7 +104,12 @@ fn logs_that_cannot_be_are_refused() {
     assert!(matches!(estimate(&pair, 1), Err(EstimateError::Overtaken { servers: 1, .. })));
     assert!(refused(&pair, 1).contains("log the starts"));
     let at_once = [Record { arrival: 1.0, start: Some(1.0), end: 2.0 }; 12];
-    assert!(refused(&at_once, 1).contains("gap between arrivals is zero"));
+    assert!(refused(&at_once, 12).contains("gap between arrivals is zero"));
+    // Nor if starts are logged; what ends as the next starts leaves room for it.
+    let pair = station(1.8, "exp:1", 2, 100, 3);
+    assert!(matches!(estimate(&pair, 1), Err(EstimateError::Overlap { servers: 1, .. })));
+    assert!(refused(&pair, 1).contains("--servers N"));
+    assert!(estimate(&pair, 2).is_ok());
     let instant: Vec<Record> =
         good.iter().map(|r| Record { start: Some(r.arrival), end: r.arrival, ..*r }).collect();
     assert!(refused(&instant, 1).contains("service time is zero"));

@@ -146,6 +146,32 @@ fn mg1_is_that_of_the_tutorial() {
 }
 
 #[test]
+fn percentiles_are_kept_where_the_third_moment_allows_them() {
+    // Mean 1: constant, exponential, gamma and log-normal of CV 1 and 2; skewness 2c and (c²+3)c.
+    for (scv, skewness, rate, kept) in [
+        (0.0, 0.0, 0.01, true),
+        (1.0, 2.0, 0.01, true),
+        (4.0, 4.0, 0.01, true),
+        (1.0, 4.0, 0.01, true),
+        (4.0, 14.0, 0.5, false),
+        (4.0, 14.0, 0.9, true),
+        (0.8, f64::INFINITY, 0.9, false),
+        (0.8, f64::NAN, 0.5, false),
+    ] {
+        let service = Service { mean: 1.0, scv };
+        let all = mg1(rate, service).expect("stable");
+        let told = all.clone().given_skewness(service, skewness);
+        assert_eq!(told.wait.law().is_some(), kept, "{scv}, {skewness} at {rate}");
+        assert_eq!(told.wait.mean(), all.wait.mean());
+        assert_eq!(told.wait.above_zero(), Some(rate), "P(W > 0) is exact all the same");
+        assert_eq!(told.wait.quantile(0.9).is_ok(), kept);
+    }
+    let exact = mm1(0.5, 1.0).expect("stable");
+    let service = Service { mean: 1.0, scv: 1.0 };
+    assert_eq!(exact.clone().given_skewness(service, f64::INFINITY), exact);
+}
+
+#[test]
 fn models_meet_where_they_are_the_same() {
     for rate in [0.01, 0.4, 0.95] {
         let exponential = Service { mean: 1.0, scv: 1.0 };
