@@ -63,14 +63,14 @@ impl Given {
     /// How distributions fit.
     pub(crate) fn report(self, by: By) -> PyResult<Report> {
         let Read { name, ns, lines, have_units } = self.read()?;
-        let times: Vec<f64> = ns.iter().map(|ns| ns / UNIT_NS as f64).collect();
-        Report::new(&times, have_units, by).map_err(|error| match error {
-            FitError::BadSample { index, .. } | FitError::BadUnit { index, .. } => {
-                match lines.get(index) {
-                    Some(line) => bad(format_args!("{name}:{line}: {error}")),
-                    None => bad(error),
-                }
-            }
+        let times = ns.iter().map(|ns| ns / UNIT_NS as f64).collect();
+        Report::new(times, have_units, by).map_err(|error| match error {
+            FitError::BadSample { index, .. }
+            | FitError::BadUnit { index, .. }
+            | FitError::ManyZeros { index } => match lines.get(index) {
+                Some(line) => bad(format_args!("{name}:{line}: {error}")),
+                None => bad(error),
+            },
             _ => bad(format_args!("{name}: {error}")),
         })
     }

@@ -91,6 +91,8 @@ def test_samples_may_come_in_many_ways(times: list[float]) -> None:
     assert curtail.fit(times, unit="ms").unit == "ms"
     seconds = curtail.fit(np.array(times) / 1000, unit="s")
     assert seconds.mean == pytest.approx(np.mean(times))
+    few = curtail.fit([*times, 0.0])
+    assert (few.zeros, few.samples) == (1, len(times) + 1)
     # What is fitted can be simulated.
     curtail.simulate("psq", service=seconds.best, shards=1, requests=100)
 
@@ -101,7 +103,7 @@ def test_samples_may_come_in_many_ways(times: list[float]) -> None:
         ([1, 2], {}, "samples: there are 2 samples; at least 10 are needed"),
         ([1.0] * 20 + [-1], {}, "sample 20 is -1; times are 0 or more"),
         ([1.0] * 20 + [float("nan")], {}, "sample 20 is NaN"),
-        ([1.0] * 20 + [0], {}, "sample 20 is 0; samples are greater than 0"),
+        ([1.0] * 20 + [0], {}, "sample 20 is 0, the first of more than one in a hundred"),
         ([1.0] * 20 + ["x"], {}, "sample 20 is 'x'; give numbers"),
         ([1.0] * 20 + [None], {}, "sample 20 is None; give numbers"),
         ([1.0] * 20, {"by": "bic"}, 'by is "bic"; give it "aic" or "ks"'),

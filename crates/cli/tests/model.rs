@@ -321,7 +321,7 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("fit /nowhere", "/nowhere"),
         ("fit /dev/null", "holds no sample"),
         ("fit word", "word:3: `fast` is not a sample"),
-        ("fit zero", "zero:3: more than one time in a hundred is 0"),
+        ("fit zero", "zero:3: this sample is 0, the first of more than one in a hundred"),
         ("fit few", "few: there are 2 samples; at least 10"),
         ("curve /nowhere", "cannot read /nowhere"),
         ("curve /dev/null", "write lines of LOAD LATENCY"),

@@ -28,6 +28,8 @@ class Fits:
 
     samples: int
     """How many there are."""
+    zeros: int
+    """How many of them are 0, and are taken for half of the shortest other: one in a hundred may be."""
     unit: str
     """What times are in: ``"ms"``, or ``"1"`` for the samples' own unit."""
     mean: float

@@ -9,7 +9,7 @@ use curtail_queueing::fit::{By, FitError, Report};
 use curtail_sim::UNIT_NS;
 use serde::Serialize;
 
-use super::rows::{at, this};
+use super::rows::this;
 use super::values::{figure, unit_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
@@ -47,50 +47,26 @@ enum Criterion {
 #[derive(Serialize)]
 pub(super) struct Fits {
     file: PathBuf,
-    /// How many times were 0, and are taken for half of the shortest other.
-    zeros: usize,
     #[serde(flatten)]
     report: Report,
 }
 
 pub(super) fn answer(args: &Args) -> Result<Fits, Stop> {
     let read = read_samples(&args.file, UNIT_NS as f64).map_err(refused)?;
-    let mut times: Vec<f64> = read.ns.iter().map(|ns| ns / UNIT_NS as f64).collect();
-    let zeros = lift(&mut times).map_err(|first| {
-        let why = "more than one time in a hundred is 0, from this one on; measure by a finer \
-                   clock, or leave them out";
-        at(&args.file, read.lines[first], why)
-    })?;
+    let times = read.ns.iter().map(|ns| ns / UNIT_NS as f64).collect();
     let by = match args.by {
         Criterion::Aic => By::Aic,
         Criterion::Ks => By::Ks,
     };
-    let report = Report::new(&times, read.have_units, by).map_err(|error| match error {
-        FitError::BadSample { index, .. } | FitError::BadUnit { index, .. } => {
+    let report = Report::new(times, read.have_units, by).map_err(|error| match error {
+        FitError::BadSample { index, .. }
+        | FitError::BadUnit { index, .. }
+        | FitError::ManyZeros { index } => {
             this(&args.file, read.lines[index], ("sample", index), &error)
         }
         _ => refused(format_args!("{}: {error}", args.file.display())),
     })?;
-    Ok(Fits { file: args.file.clone(), zeros, report })
-}
-
-/// The largest part of the times that may be 0.
-const ZEROS: f64 = 0.01;
-
-/// Makes times of 0 half as long as the shortest other, and counts them: a clock rounded them, and
-/// no distribution to be fitted has them. If they are more than a few, their lengths matter: then
-/// it fails with the first.
-fn lift(times: &mut [f64]) -> Result<usize, usize> {
-    let Some(first) = times.iter().position(|&time| time == 0.0) else { return Ok(0) };
-    let shortest = times.iter().copied().filter(|&time| time > 0.0).fold(f64::INFINITY, f64::min);
-    let zeros = times.iter().filter(|&&time| time == 0.0).count();
-    if zeros as f64 > ZEROS * times.len() as f64 {
-        return Err(first);
-    }
-    for time in times.iter_mut().filter(|time| **time == 0.0) {
-        *time = shortest / 2.0;
-    }
-    Ok(zeros)
+    Ok(Fits { file: args.file.clone(), report })
 }
 
 impl Answer for Fits {
@@ -120,11 +96,11 @@ impl Answer for Fits {
             let because = group.first().map_or("", |refused| &refused.because);
             let _ = writeln!(text, "\nnot {}: {because}", families.join("; "));
         }
-        if self.zeros > 0 {
+        if self.report.zeros > 0 {
             let _ = writeln!(
                 text,
                 "\ntimes of 0, taken for half of the shortest other: {}",
-                self.zeros
+                self.report.zeros
             );
         }
         if let Some(best) = &self.report.best {

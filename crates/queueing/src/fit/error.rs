@@ -16,6 +16,15 @@ pub enum FitError {
         /// Its value.
         value: f64,
     },
+    /// Too many samples are 0.
+    #[error(
+        "sample {index} is 0, the first of more than one in a hundred; \
+         measure by a finer clock, or leave them out"
+    )]
+    ManyZeros {
+        /// The first one's place, counted from 0.
+        index: usize,
+    },
     /// A sample is too large or too small to compute with.
     #[error(
         "sample {index} is {value:e}; \

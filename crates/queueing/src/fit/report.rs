@@ -11,6 +11,8 @@ use super::{By, Family, Fit, FitError, Parameters, Sample, best_fit};
 pub struct Report {
     /// How many there are.
     pub samples: usize,
+    /// How many of them are 0, and are taken for half of the shortest other.
+    pub zeros: usize,
     /// What times are in: `ms`, or `1` for the samples' own unit.
     pub unit: &'static str,
     /// Of the samples.
@@ -63,12 +65,13 @@ fn by_name<S: Serializer>(
 
 impl Report {
     /// Fits all families. Times are in milliseconds where they have units, else in the samples' own
-    /// unit.
+    /// unit. Few of them may be 0: a clock rounded them.
     ///
     /// # Errors
-    /// As [`Sample::new`].
-    pub fn new(times: &[f64], have_units: bool, by: By) -> Result<Self, FitError> {
-        let sample = Sample::new(times)?;
+    /// As [`Sample::new`]; or more than a few are 0.
+    pub fn new(mut times: Vec<f64>, have_units: bool, by: By) -> Result<Self, FitError> {
+        let zeros = lift(&mut times)?;
+        let sample = Sample::new(&times)?;
         let ranking = best_fit(&sample, by);
         let fits: Vec<Fitted> =
             ranking.fits.iter().map(|(family, fit)| fitted(*family, fit, have_units)).collect();
@@ -84,6 +87,7 @@ impl Report {
         };
         Ok(Self {
             samples: times.len(),
+            zeros,
             unit: if have_units { "ms" } else { "1" },
             mean: sample.mean(),
             scv: sample.scv(),
@@ -93,6 +97,24 @@ impl Report {
             refused: ranking.refused.iter().map(why).collect(),
         })
     }
+}
+
+/// The largest part of the times that may be 0.
+const ZEROS: f64 = 0.01;
+
+/// Makes times of 0 half as long as the shortest other, and counts them: a clock rounded them, and
+/// no distribution to be fitted has them. If they are more than a few, their lengths matter.
+fn lift(times: &mut [f64]) -> Result<usize, FitError> {
+    let Some(index) = times.iter().position(|&time| time == 0.0) else { return Ok(0) };
+    let shortest = times.iter().copied().filter(|&time| time > 0.0).fold(f64::INFINITY, f64::min);
+    let zeros = times.iter().filter(|&&time| time == 0.0).count();
+    if zeros as f64 > ZEROS * times.len() as f64 {
+        return Err(FitError::ManyZeros { index });
+    }
+    for time in times.iter_mut().filter(|time| **time == 0.0) {
+        *time = shortest / 2.0;
+    }
+    Ok(zeros)
 }
 
 fn name(family: Family) -> &'static str {
