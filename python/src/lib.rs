@@ -13,7 +13,7 @@ mod watch;
 
 use curtail_sim::advise::{self as advice, Document, Question};
 use curtail_sim::sweep::of_outcomes;
-use curtail_sim::{PERCENTILES, Plan, compare, total, training_total};
+use curtail_sim::{PERCENTILES, Plan, compare, total};
 use pyo3::prelude::*;
 
 use ask::bad;
@@ -35,7 +35,7 @@ fn simulate(
     let candidates = ask::candidates(&policies)?;
     let percentiles = ask::percentiles(percentiles)?;
     let threads = ask::threads(threads)?;
-    let requests = total(&experiment, candidates.len()) + training_total(&experiment, &candidates);
+    let requests = total(&experiment, &candidates);
     let outcomes = watched(py, progress, requests, |watch| {
         let plan = Plan {
             threads,

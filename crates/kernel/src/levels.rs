@@ -312,11 +312,11 @@ const fn nth() -> [[u8; SCAN]; 1 << SCAN] {
 mod tests {
     use super::*;
 
-    /// A group of `count` servers, 10 and up, with random levels.
-    fn check(count: u32) {
+    /// A group of `count` servers, every `step`th from 10 on, with random levels.
+    fn check(count: u32, step: u32) {
         let mut rng = crate::rng(3);
-        let servers: Vec<ServerId> = (0..count).map(|i| ServerId(i + 10)).collect();
-        let mut states = vec![ServerState::new(1, 1, 0); 10 + count as usize];
+        let servers: Vec<ServerId> = (0..count).map(|i| ServerId(i * step + 10)).collect();
+        let mut states = vec![ServerState::new(1, 1, 0); (10 + count * step) as usize];
         let mut group = GroupState::new(&servers, 4);
         for _ in 0..3_000 {
             let member = below(&mut rng, count);
@@ -343,8 +343,10 @@ mod tests {
 
     #[test]
     fn picks_agree_with_a_sorted_list() {
-        check(6);
-        check(20);
+        for count in [2, 6, 20] {
+            check(count, 1);
+            check(count, 2);
+        }
     }
 
     #[test]

@@ -22,17 +22,28 @@ pub struct Plan<'a> {
     pub threads: usize,
     /// Percentiles to tell, above 0 and below 100.
     pub percentiles: &'a [f64],
-    /// Counts the requests of all runs as they come; [`total`] of them are to come, and
-    /// [`crate::training_total`] for what has to be trained.
+    /// Counts the requests of all runs as they come; [`total`] of them are to come.
     pub progress: &'a AtomicU64,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
 }
 
-/// How many requests an experiment will count in [`Plan::progress`].
+/// How many requests [`compare`] will count in [`Plan::progress`], those for training included.
 #[must_use]
-pub fn total(experiment: &Experiment, candidates: usize) -> u64 {
-    experiment.requests * u64::from(experiment.replications) * candidates as u64
+pub fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
+    let runs = u64::from(experiment.replications) * candidates.len() as u64;
+    experiment.requests * runs + train::total(experiment, candidates)
+}
+
+/// Can all candidates run?
+///
+/// # Errors
+/// The first that cannot.
+pub(crate) fn check(experiment: &Experiment, candidates: &[Candidate]) -> Result<(), Error> {
+    candidates.iter().try_for_each(|candidate| {
+        let candidate = train::form(*candidate);
+        Setup { experiment, candidate, replication: 0 }.check()
+    })
 }
 
 /// Runs all candidates; `None` where it was stopped.
@@ -44,10 +55,7 @@ pub fn compare(
     candidates: &[Candidate],
     plan: &Plan<'_>,
 ) -> Result<Option<Vec<Outcome>>, Error> {
-    for candidate in candidates {
-        let candidate = train::form(*candidate);
-        Setup { experiment, candidate, replication: 0 }.check()?;
-    }
+    check(experiment, candidates)?;
     let Some(trained) = train::all(experiment, candidates, plan) else { return Ok(None) };
     let replications = experiment.replications as usize;
     let done = parallel::each(candidates.len() * replications, plan.threads, |job| {

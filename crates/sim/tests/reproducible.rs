@@ -86,7 +86,7 @@ fn progress_counts_every_request_once() {
     let outcomes = curtail_sim::compare(&experiment, &candidates, &plan).expect("policies fit");
     assert_eq!(outcomes.map(|outcomes| outcomes.len()), Some(2));
     let counted = progress.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(counted, total(&experiment, 2));
+    assert_eq!(counted, total(&experiment, &candidates));
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let stopped = curtail_sim::compare(&experiment, &candidates, &plan).expect("policies fit");
     assert!(stopped.is_none(), "a run that was stopped has no figures");

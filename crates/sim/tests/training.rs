@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use curtail_kernel::Policy;
 use curtail_sim::{
-    Candidate, Experiment, Outcome, Parameters, Plan, Trained, Training, UNIT_NS, compare, total,
-    train, training_total,
+    Candidate, Experiment, Outcome, Parameters, Plan, Trained, Training, UNIT_NS, compare, sweep,
+    total, train,
 };
 
 /// Five shards of two replicas, with hiccups that are frequent and long.
@@ -40,7 +40,7 @@ fn planned<T>(threads: usize, call: impl FnOnce(&Plan<'_>) -> T) -> (T, u64) {
 fn outcomes(parameters: &Parameters, names: &[&str], threads: usize) -> Vec<Outcome> {
     let (experiment, candidates) = (experiment(parameters), candidates(names));
     let (outcomes, counted) = planned(threads, |plan| compare(&experiment, &candidates, plan));
-    let announced = total(&experiment, names.len()) + training_total(&experiment, &candidates);
+    let announced = total(&experiment, &candidates);
     assert_eq!(counted, announced, "progress ends where it was said to");
     outcomes.expect("they can run").expect("nothing stops them")
 }
@@ -151,4 +151,17 @@ fn it_can_be_stopped() {
     let outcomes = compare(&experiment, &candidates(&["probabilistic:auto"]), &plan);
     assert!(outcomes.expect("it can run").is_none());
     assert_eq!(progress.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_sweep_announces_what_training_takes() {
+    let axes = vec![sweep::Axis::parse("utilization", "0.2,0.4").expect("two loads")];
+    let candidates = candidates(&["psq", "probabilistic:auto"]);
+    let parameters = Parameters { shards: 2, requests: 2_000, ..hiccups(0.3) };
+    let plan = sweep::Plan::new(&parameters, axes, candidates, vec![99.0]).expect("a grid");
+    let announced: u64 =
+        plan.check().expect("it can run").iter().map(|(requests, _)| requests).sum();
+    let (ran, counted) = planned(2, |how| plan.run(&[0, 1], how, |_| true));
+    assert!(ran.expect("it can run"), "nothing stops it");
+    assert_eq!(counted, announced);
 }

@@ -6,7 +6,7 @@ pub(crate) mod work;
 
 use std::process::ExitCode;
 
-use curtail_sim::{Plan, compare, total, training_total};
+use curtail_sim::{Plan, compare, total};
 
 use crate::exit::Stop;
 use crate::{progress, say};
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Ready { experiment, candidates, percentiles, threads } = args.experiment.ready(POLICIES)?;
-    let requests = total(&experiment, candidates.len()) + training_total(&experiment, &candidates);
+    let requests = total(&experiment, &candidates);
     args.experiment.check_length(requests as f64 * f64::from(experiment.shards), threads)?;
     let bar = progress::bar("simulating");
     bar.set_length(requests);

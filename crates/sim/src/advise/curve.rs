@@ -106,13 +106,17 @@ fn point(
 /// when the work is laid out.
 fn at(question: &Question<'_>, utilization: f64) -> Experiment {
     let experiment = Experiment { utilization, ..question.experiment.clone() };
-    let plain = Candidate::Policy(Policy::Laedge(Cancellation::Plain));
-    let candidates = [Candidate::Policy(Policy::PerShardQueue), plain];
     let queries = QUERIES * question.effort / POINTS;
-    sized(&experiment, &candidates, REPLICATIONS, queries)
+    sized(&experiment, &PAIR, REPLICATIONS, queries)
 }
+
+/// Per-shard queuing, and a policy in place of the one that is followed.
+const PAIR: [Candidate; 2] = [
+    Candidate::Policy(Policy::PerShardQueue),
+    Candidate::Policy(Policy::Laedge(Cancellation::Plain)),
+];
 
 /// How many requests the curves take at most.
 pub(super) fn total(question: &Question<'_>) -> u64 {
-    crate::compare::total(&at(question, question.experiment.utilization), 2) * POINTS as u64
+    crate::compare::total(&at(question, question.experiment.utilization), &PAIR) * POINTS as u64
 }

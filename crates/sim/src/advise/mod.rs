@@ -132,7 +132,7 @@ pub struct Document {
 pub fn total(question: &Question<'_>) -> u64 {
     let candidates = candidates(question.cancel);
     let here = sized(question.experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
-    crate::compare::total(&here, candidates.len()) + curve::total(question)
+    crate::compare::total(&here, &candidates) + curve::total(question)
 }
 
 /// What is simulated at the load at hand: per-shard queuing, the policies that hedge, and the two

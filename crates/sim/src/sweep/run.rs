@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering;
 use super::error::Error;
 use super::grid::Grid;
 use crate::candidate::Candidate;
-use crate::compare::{Plan, compare, total};
-use crate::experiment::Setup;
+use crate::compare::{self, Plan, compare, total};
 use crate::outcome::Outcome;
 use crate::parallel;
 
@@ -24,12 +23,9 @@ pub(super) fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f
     for point in 0..grid.points() {
         let experiment = grid.experiment(point)?;
         if fits.insert((experiment.servers.len(), experiment.slots, experiment.queue)) {
-            for &candidate in candidates {
-                let setup = Setup { experiment: &experiment, candidate, replication: 0 };
-                setup.check().map_err(|error| grid.wrong(point, &error))?;
-            }
+            compare::check(&experiment, candidates).map_err(|error| grid.wrong(point, &error))?;
         }
-        let requests = total(&experiment, candidates.len());
+        let requests = total(&experiment, candidates);
         lengths.push((requests, requests as f64 * f64::from(experiment.shards)));
     }
     Ok(lengths)

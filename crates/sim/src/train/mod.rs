@@ -128,10 +128,8 @@ pub(crate) fn all(
     each.collect()
 }
 
-/// How many requests [`crate::compare`] will count in [`Plan::progress`] for training, beside
-/// those of [`crate::total`].
-#[must_use]
-pub fn training_total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
+/// How many requests [`crate::compare`] will count in [`Plan::progress`] for training.
+pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
     let costs = candidates.iter().map(|candidate| match candidate.policy() {
         Policy::ProbabilisticAuto { budget } => Training::default().cost(experiment, budget),
         _ => 0,

@@ -16,10 +16,12 @@ use crate::python::{self, Ran};
 pub(super) fn claims(root: &Path) -> Result<Vec<Finding>> {
     let rows = claims::judge(root, false)?;
     let finding = |row: papers::Row| {
-        let holds = row.verdict != papers::Verdict::Differs;
+        let holds = row.verdict == papers::Verdict::Agrees;
         Finding::new(format!("{} ({})", row.claim, row.published), row.ours, holds)
     };
-    let mut findings: Vec<Finding> = rows.into_iter().map(finding).collect();
+    // What is only reported is not claimed, so there is nothing to hold or to break.
+    let claimed = rows.into_iter().filter(|row| row.verdict != papers::Verdict::Reported);
+    let mut findings: Vec<Finding> = claimed.map(finding).collect();
     findings.push(surface(root)?);
     Ok(findings)
 }
