@@ -1,8 +1,11 @@
 //! Which of some places is due first.
 //!
-//! Few places are compared with each change, without a jump that depends on the times: for up to
+//! A place that becomes due is compared with the first, O(1). When another change is made, few
+//! places are compared with each other, without a jump that depends on the times: for up to
 //! [`SCANNED`] that is cheaper than keeping an order, O(places). More are kept in a heap, O(log
 //! places) per change.
+
+use std::hint::select_unpredictable;
 
 use curtail_kernel::Heaps;
 
@@ -36,6 +39,22 @@ impl Agenda {
         self.due[place]
     }
 
+    /// A place becomes due that was not.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, place: usize, at: u64) {
+        debug_assert_eq!(self.due[place], NEVER, "a place is added once");
+        self.due[place] = at;
+        if self.due.len() > SCANNED {
+            self.order.insert(0, at, place as u32);
+        }
+        // Of two at the same time the one on the left, as `earlier` has it; and as this does, with
+        // moves.
+        let key = |(at, place): (u64, usize)| u128::from(at) << 64 | place as u128;
+        let is_first = key((at, place)) < key(self.first);
+        self.first = select_unpredictable(is_first, (at, place), self.first);
+    }
+
+    /// A place becomes due at another time, or is not due any more.
     #[inline(always)]
     pub(crate) fn set(&mut self, place: usize, at: u64) {
         self.due[place] = at;
@@ -99,8 +118,12 @@ mod tests {
             for _ in 0..2_000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let place = (state >> 33) as usize % places;
-                let at = if state >> 60 == 0 { NEVER } else { (state >> 40) & 0xff };
-                agenda.set(place, at);
+                let is_due = agenda.due(place) != NEVER;
+                let at = if is_due && state >> 62 == 0 { NEVER } else { (state >> 40) & 0xff };
+                match agenda.due(place) {
+                    NEVER => agenda.add(place, at),
+                    _ => agenda.set(place, at),
+                }
                 let least = (0..places).map(|place| (agenda.due(place), place)).min();
                 let (at, place) = least.expect("places");
                 assert_eq!(agenda.first().0, at);

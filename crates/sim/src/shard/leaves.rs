@@ -173,10 +173,10 @@ impl Leaves {
         end.min(NEVER - 1)
     }
 
-    /// A copy executes at a place.
+    /// A copy executes at a place that is idle.
     #[inline(always)]
     pub(super) fn occupy(&mut self, place: usize, slot: u32, end: u64) {
-        self.ends.set(place, end);
+        self.ends.add(place, end);
         self.running[place] = slot;
     }
 
@@ -204,7 +204,8 @@ impl Leaves {
         let end = self.end(now, server, self.copies[next as usize].work_ns);
         let copy = &mut self.copies[next as usize];
         (copy.began_ns, copy.ends_ns) = (now, end);
-        self.occupy(place, next, end);
+        self.ends.set(place, end);
+        self.running[place] = next;
         Some(next)
     }
 
