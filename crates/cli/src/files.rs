@@ -1,5 +1,32 @@
-//! Open files: every connection is one. A shell often allows 1024 where the system allows far more.
+//! Files that are given, and how many may be open.
 
+use std::path::Path;
+
+use curtail_dist::read_text;
+use serde::de::DeserializeOwned;
+
+use crate::exit::Stop;
+
+/// How much of a bad line an error repeats.
+const SHOWN_CHARS: usize = 60;
+
+/// Reads TOML; what is wrong is named with its line.
+pub(crate) fn toml<T: DeserializeOwned>(path: &Path) -> Result<T, Stop> {
+    let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
+    toml::from_str(&text).map_err(|error: toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        let before = &text.as_bytes()[..at];
+        let number = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let line = text.lines().nth(number - 1).unwrap_or_default().trim();
+        let shown: String = line.chars().take(SHOWN_CHARS).collect();
+        let more = if shown.len() < line.len() { "…" } else { "" };
+        let why: Vec<&str> = error.message().split_whitespace().collect();
+        let path = path.display();
+        Stop::BadInput(format!("{path}:{number}: {}, in `{shown}{more}`", why.join(" ")))
+    })
+}
+
+/// Every connection is an open file, and a shell often allows 1024 where the system allows far more.
 /// Raises this process's bound as far as it may. Best effort: where it fails, whatever finds no
 /// descriptor says so.
 pub(crate) fn allow_many() {

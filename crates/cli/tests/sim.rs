@@ -125,6 +125,9 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("mixed", "1\n2ms\n"),
         ("key.toml", "policies = [\"psq\"]\n[experiment]\nshards = 2\nsevers = 3\n"),
         ("type.toml", "[experiment]\nshards = \"many\"\n"),
+        ("none.toml", "policies = []\n"),
+        ("long.toml", &format!("x = {}", "[".repeat(100_000))),
+        ("later", "2ms\n1ms\n"),
     ]);
     let cases = [
         ("--utilization -1", "utilization is -1; give it a number above 0"),
@@ -137,7 +140,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--speeds 1", "one speed for each of the 2 replicas"),
         ("--service exp:-1", "service: `-1` is out of range"),
         ("--service pareto:1:5", "bound it, as pareto:ALPHA:MIN:MAX"),
-        ("--service file:/nowhere", "cannot read the samples in /nowhere"),
+        ("--service file:/nowhere", "cannot read /nowhere"),
         ("--service file:empty", "empty holds no sample; write one time per line"),
         ("--service file:word", "word:3: `fast` is not a sample"),
         ("--service file:mixed", "mixed:2: `2ms` is not a sample: some lines have units"),
@@ -149,13 +152,41 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--outage exp:1", "outage is \"exp:1\"; write EVERY/LASTS"),
         ("--utilization-of most", "write mean or total"),
         ("--file /nowhere", "/nowhere"),
-        ("--file key.toml", "key.toml: TOML parse error at line 4"),
-        ("--file key.toml", "unknown field `severs`"),
-        ("--file type.toml", "at line 2, column 10"),
+        ("--utilization 1e-308", "utilization is 1e-308; give it 1.2e-8 at least"),
+        ("--service weibull:0.01:1", "ns on average; give it shorter times"),
+        ("--service exp:1e300", "`1e300` is 1e306 ns"),
+        ("--service det:0", "service: det:0 has a mean of 0; give it times above zero"),
+        ("--outage exp:1/det:0", "outage: det:0 has a mean of 0; give it times above zero"),
+        (
+            "--arrivals trace:later",
+            "later:2: \"1ms\" is earlier than the arrival before; sort them",
+        ),
+        ("--file key.toml", "key.toml:4: unknown field `severs`"),
+        ("--file key.toml", "in `severs = 3`"),
+        ("--file type.toml", "type.toml:2: invalid type"),
+        ("--file none.toml", "none.toml: policies is empty; name one, or drop it"),
+        ("--file long.toml", "[[[[…`"),
         ("--requests 1000000000", "which takes about"),
         ("--requests 1000000000", "add --yes"),
     ];
     refused(folder.path(), "sim", &cases);
+}
+
+#[test]
+fn none_is_no_jitter_and_no_network() {
+    let figures = |flags: &str| {
+        let line = format!("sim --shards 1 --requests 1000 --policy psq {flags}");
+        json_in(here(), &line)[0]["request"].clone()
+    };
+    let plain = figures("");
+    assert_eq!(figures("--jitter none --network none"), plain);
+    assert_ne!(figures("--jitter exp:1"), plain);
+}
+
+#[test]
+fn more_work_than_replicas_can_do_is_unstable_however_short_the_run() {
+    let line = "sim --shards 2 --requests 200 --utilization 1 --policy psq";
+    assert_eq!(json_in(here(), line)[0]["stable"], false);
 }
 
 /// Whether its signals are handled is known of a process on Linux.

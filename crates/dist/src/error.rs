@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::spec::FORMS;
+use crate::text::TextError;
 use curtail_kernel::duration::UNITS;
 
 /// Why a text is not a distribution. The message names the value and what to write instead.
@@ -109,20 +110,8 @@ pub enum ResolveError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file of samples cannot be read.
-    #[error("cannot read the samples in {}: {source}; check the path", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: std::io::Error,
-    },
-    /// The file of samples exceeds [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
-    #[error("{} has more than {max} bytes; keep fewer samples", path.display(),
-        max = crate::MAX_FILE_BYTES)]
-    FileTooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{0}")]
+    Text(#[from] TextError),
     /// The file holds no sample.
     #[error("{} holds no sample; write one time per line", path.display())]
     NoSamples {

@@ -51,10 +51,12 @@ mod sampler;
 mod samples;
 pub mod seed;
 mod spec;
+mod text;
 
 pub use distribution::{Distribution, MAX_SAMPLE_NS, MIN_PARAMETER_NS};
 pub use error::{ParseError, ResolveError};
 pub use histogram_log::MAX_SAMPLES;
 pub use quantity::{Malformed, Time};
-pub use samples::{MAX_FILE_BYTES, Samples, read_samples};
+pub use samples::{Samples, read_samples};
 pub use spec::{Form, Scale, Spec};
+pub use text::{MAX_FILE_BYTES, TextError, read_text};

@@ -32,7 +32,11 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.number, self.unit.map_or("", Unit::name))
+        let unit = self.unit.map_or("", Unit::name);
+        match self.number.abs() {
+            1e-9..1e15 | 0.0 => write!(f, "{}{unit}", self.number),
+            _ => write!(f, "{:e}{unit}", self.number),
+        }
     }
 }
 

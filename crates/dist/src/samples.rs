@@ -1,16 +1,12 @@
 //! Samples in a file: one time per line, `#` starts a comment; or a log of histograms.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
 use crate::histogram_log;
 use crate::quantity::{Malformed, Time};
-
-/// The largest file of samples that is read, in bytes: room for several million samples.
-pub const MAX_FILE_BYTES: u64 = 64 << 20;
+use crate::text::read_text;
 
 const MIXED: &str = "some lines have units and some have none; give all a unit or none";
 
@@ -33,10 +29,10 @@ pub struct Samples {
 ///
 /// # Errors
 ///
-/// [`ResolveError`] if the file cannot be read, is larger than [`MAX_FILE_BYTES`], or holds no
+/// [`ResolveError`] if the file cannot be read, is larger than [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES), or holds no
 /// sample or a bad one.
 pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
-    let text = read_bounded(path)?;
+    let text = read_text(path)?;
     if histogram_log::is_log(&text) {
         return histogram_log::read(path, &text);
     }
@@ -75,17 +71,4 @@ fn sample(text: &str, unit_ns: f64) -> Result<Time, String> {
         return Err("times are below 292 years".to_owned());
     }
     Ok(time)
-}
-
-fn read_bounded(path: &Path) -> Result<String, ResolveError> {
-    let unreadable = |source: io::Error| ResolveError::Unreadable { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    // One byte more than allowed, to tell a full file from one that goes on.
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(ResolveError::FileTooLarge { path: path.to_owned() });
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")))
 }

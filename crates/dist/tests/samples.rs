@@ -88,7 +88,7 @@ fn large_files_are_refused() {
     // A hole: nothing is written to disk.
     file.as_file().set_len(MAX_FILE_BYTES + 1).expect("grown");
     let message = spec(&file).resolve(MS).expect_err("too large").to_string();
-    assert!(message.contains("more than") && message.contains("fewer samples"), "{message}");
+    assert!(message.contains("more than") && message.contains("fewer lines"), "{message}");
 }
 
 #[test]

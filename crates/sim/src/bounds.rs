@@ -4,7 +4,7 @@ use curtail_dist::Distribution;
 
 use crate::arrivals::Arrivals;
 use crate::calendar::Disturbance;
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::experiment::Experiment;
 use crate::parameters::UNIT_NS;
 
@@ -35,15 +35,8 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
         let allowed = "a mean of 1ns or more, the grain of time".to_owned();
         return Err(Error::OutOfRange { name: "service", value, allowed });
     }
-    let run_ns = experiment.gap_ns() * (experiment.requests as f64 + MORE_REQUESTS);
-    if run_ns > LONGEST_NS {
-        // With what rounding takes away.
-        let least = 1.1 * experiment.utilization * run_ns / LONGEST_NS;
-        let allowed = format!(
-            "{least:.1e} at least, fewer requests or shorter times: a run is up to 146 years"
-        );
-        let value = experiment.utilization.to_string();
-        return Err(Error::OutOfRange { name: "utilization", value, allowed });
+    if run_ns(experiment) > LONGEST_NS {
+        return Err(too_long(experiment));
     }
     check_bursts(experiment)?;
     if let Some((slowdown, share)) = &experiment.slowdown {
@@ -54,6 +47,26 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
         check_often("outage", outage, f64::INFINITY, experiment)?;
     }
     Ok(())
+}
+
+/// How long arrivals take.
+fn run_ns(experiment: &Experiment) -> f64 {
+    experiment.gap_ns() * (experiment.requests as f64 + MORE_REQUESTS)
+}
+
+/// The load is too low, or times are too long for any load.
+fn too_long(experiment: &Experiment) -> Error {
+    let full = Experiment { utilization: 1.0, ..experiment.clone() };
+    // With what rounding takes away.
+    let least = 1.1 * run_ns(&full) / LONGEST_NS;
+    if least < 1.0 {
+        let value = shown(experiment.utilization);
+        let allowed = format!("{least:.1e} at least, or fewer requests: a run is up to 146 years");
+        return Error::OutOfRange { name: "utilization", value, allowed };
+    }
+    let value = format!("{:e} ns on average", experiment.service.mean());
+    let allowed = "shorter times, or fewer requests: a run is up to 146 years".to_owned();
+    Error::OutOfRange { name: "service", value, allowed }
 }
 
 fn check_bursts(experiment: &Experiment) -> Result<(), Error> {

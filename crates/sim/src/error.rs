@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use curtail_dist::{ParseError, ResolveError};
+use curtail_dist::{ParseError, ResolveError, TextError};
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -33,11 +33,8 @@ pub enum Error {
         /// Why.
         source: ResolveError,
     },
-    /// A distribution has no mean, so no rate belongs to a utilization.
-    #[error(
-        "{name} is {text}, whose mean is {mean}; a utilization needs a mean above zero that is \
-         finite: bound it, as pareto:ALPHA:MIN:MAX"
-    )]
+    /// A distribution has no mean above zero, or none at all.
+    #[error("{name}: {text} has a mean of {}; {}", shown(*.mean), finite_mean(*.mean))]
     NoMean {
         /// The parameter.
         name: &'static str,
@@ -61,6 +58,14 @@ pub enum Error {
         text: String,
         /// What to write instead.
         why: String,
+    },
+    /// A file cannot be read.
+    #[error("{name}: {source}")]
+    Text {
+        /// The parameter.
+        name: &'static str,
+        /// Why.
+        source: TextError,
     },
     /// A recorded trace cannot be used.
     #[error("arrivals: {}{}: {why}", .path.display(), line_suffix(*.line))]
@@ -117,6 +122,19 @@ pub enum Error {
         /// What is wrong, where more is known.
         why: String,
     },
+}
+
+/// How to get a mean that is above zero and finite.
+fn finite_mean(mean: f64) -> &'static str {
+    if mean > 0.0 { "bound it, as pareto:ALPHA:MIN:MAX" } else { "give it times above zero" }
+}
+
+/// A number, by its magnitude where it has one out of the ordinary.
+pub(crate) fn shown(number: f64) -> String {
+    match number.abs() {
+        1e-6..1e15 | 0.0 => number.to_string(),
+        _ => format!("{number:e}"),
+    }
 }
 
 fn line_suffix(line: usize) -> String {

@@ -206,7 +206,7 @@ impl Outcome {
         let About { experiment, policy, trained, percentiles, elapsed_s } = about;
         let mut all = Tally::new();
         runs.iter().for_each(|run| all.add(run));
-        let stable = stability::is_stable(runs, experiment.slots_in_all());
+        let stable = stability::has_steady_state(experiment, runs);
         let figures = |run: &Tally| Figures::of(&run.requests, run.request_ns as f64, percentiles);
         let replications: Vec<Figures> = runs.iter().map(figures).collect();
         let queries = all.queries.len() as f64;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrivals::Arrivals;
 use crate::bounds;
 use crate::calendar::Disturbance;
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::experiment::{Experiment, UtilizationOf};
 use curtail_dist::{Distribution, Spec};
 
@@ -29,7 +29,7 @@ pub struct Parameters {
     pub utilization_of: UtilizationOf,
     /// P: the part of the service time that a query's copies share.
     pub service: String,
-    /// J: the part that each copy draws for itself. None: no jitter.
+    /// J: the part that each copy draws for itself. None, or `none`: no jitter.
     pub jitter: Option<String>,
     /// The arrival process of requests.
     pub arrivals: String,
@@ -43,7 +43,7 @@ pub struct Parameters {
     pub seed: u64,
     /// Queries that may wait per shard; beyond it the run is unstable.
     pub queue: u32,
-    /// Latency between balancer and replica, one way.
+    /// Latency between balancer and replica, one way. None, or `none`: no latency.
     pub network: Option<String>,
     /// How fast each replica works; all alike where it is empty.
     pub speeds: Vec<f64>,
@@ -80,6 +80,8 @@ impl Default for Parameters {
     }
 }
 
+/// No distribution: nothing is added.
+const NONE: &str = "none";
 /// The form of a slowdown.
 const SLOWDOWN: &str = "EVERY/LASTS/SPEED, as exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
 /// The form of an outage.
@@ -94,18 +96,11 @@ impl Parameters {
         self.check_ranges()?;
         let mut units = Units::default();
         let service = units.distribution("service", &self.service)?;
-        let jitter = self.jitter.as_deref().map(|text| units.distribution("jitter", text));
-        let jitter = jitter.transpose()?;
         check_mean("service", &self.service, &service)?;
-        if let (Some(jitter), Some(text)) = (&jitter, &self.jitter) {
-            check_finite("jitter", text, jitter)?;
-        }
+        let jitter = units.optional("jitter", self.jitter.as_deref())?;
         let arrivals = Arrivals::parse(&self.arrivals, UNIT_NS as f64)?;
         units.see("arrivals", arrivals.has_units())?;
-        let network = self.network.as_deref().map(|text| {
-            let network = units.distribution("network", text)?;
-            check_finite("network", text, &network).map(|()| network)
-        });
+        let network = units.optional("network", self.network.as_deref())?;
         let slowdown = self.slowdown.as_deref().map(|text| slowdown(text, &mut units));
         let outages = self.outage.as_deref().map(|text| outage(text, &mut units));
         let cancel = self.cancel_cost.as_deref().map(|text| cancel_cost(text, &mut units));
@@ -128,7 +123,7 @@ impl Parameters {
             replications: self.replications,
             seed: self.seed,
             queue: self.queue,
-            network: network.transpose()?,
+            network,
             slowdown: slowdown.transpose()?,
             outages: outages.transpose()?,
             cancel_ns: cancel.transpose()?.unwrap_or(0),
@@ -150,8 +145,8 @@ impl Parameters {
         whole("queue", self.queue.into(), 1, 10_000_000)?;
         let load = self.utilization;
         let usable = load > 0.0 && load <= 1e6;
-        range("utilization", &load, usable, "a number above 0 and up to 1e6, as 0.3")?;
-        range("warm-up", &self.warm_up, (0.0..=0.9).contains(&self.warm_up), "0 to 0.9")?;
+        range("utilization", &shown(load), usable, "a number above 0 and up to 1e6, as 0.3")?;
+        range("warm-up", &shown(self.warm_up), (0.0..=0.9).contains(&self.warm_up), "0 to 0.9")?;
         let count = self.speeds.len();
         let fits = count == 0 || count == self.replicas as usize;
         let list = || format!("{:?}", self.speeds);
@@ -196,6 +191,18 @@ impl Units {
             spec.resolve(UNIT_NS as f64).map_err(|source| Error::Unusable { name, source })?;
         self.see(name, made.has_units())?;
         Ok(made)
+    }
+
+    /// A distribution, or [`NONE`].
+    fn optional(
+        &mut self,
+        name: &'static str,
+        text: Option<&str>,
+    ) -> Result<Option<Distribution>, Error> {
+        let Some(text) = text.filter(|text| *text != NONE) else { return Ok(None) };
+        let made = self.distribution(name, text)?;
+        check_finite(name, text, &made)?;
+        Ok(Some(made))
     }
 
     fn disturbance(

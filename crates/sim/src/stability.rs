@@ -5,7 +5,12 @@
 //! left over. Growth alone is not enough: at high load a stable backlog swings. Full servers alone
 //! are not, either: a policy that fills idle servers with second copies keeps them busy at any load.
 //! Nor must they be full: slots are held while the network is at work, and servers may be down.
+//!
+//! Where more work comes than all servers can do, however it is done, no run needs to tell: one that is
+//! short may look stable.
 
+use crate::arrivals::Arrivals;
+use crate::experiment::Experiment;
 use crate::tally::Tally;
 
 /// The growth from one quarter to the next that counts: where a backlog grows steadily from
@@ -19,8 +24,29 @@ const FULL: f64 = 0.99;
 /// than what all slots hold, though: a run that is shorter than a service only fills them.
 const LEFT_OVER: f64 = 0.02;
 
+/// Do the runs of an experiment say that it has a steady state?
+pub(crate) fn has_steady_state(experiment: &Experiment, runs: &[Tally]) -> bool {
+    !is_overloaded(experiment) && is_stable(runs, experiment.slots_in_all())
+}
+
+/// Does more work come than the servers can do? At the least, every query takes its own service time
+/// once. Exactly as much leaves no time to catch up after a burst.
+fn is_overloaded(experiment: &Experiment) -> bool {
+    let Experiment { service, slowdown, outages, arrivals, .. } = experiment;
+    // Slow stretches may be fast ones, and a server that fails loses its work.
+    if slowdown.is_some() || outages.is_some() {
+        return false;
+    }
+    let load = service.mean() / experiment.capacity() / experiment.gap_ns();
+    let most = if *arrivals == Arrivals::Deterministic { 1.0 + ROUNDING } else { 1.0 - ROUNDING };
+    load > most
+}
+
+/// What a load may be off by.
+const ROUNDING: f64 = 1e-9;
+
 /// More than half of the runs must be unstable for the whole to be. There are so many slots in all.
-pub(crate) fn is_stable(runs: &[Tally], slots: u64) -> bool {
+fn is_stable(runs: &[Tally], slots: u64) -> bool {
     let unstable = runs.iter().filter(|run| grows(run, slots)).count();
     unstable * 2 <= runs.len() && !runs.iter().any(|run| run.overflowed)
 }
@@ -39,6 +65,19 @@ fn grows(run: &Tally, slots: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Parameters;
+
+    #[test]
+    fn more_work_than_the_servers_can_do_is_unstable_however_short_the_run() {
+        let overloaded = |utilization: f64, arrivals: &str, speeds: &[f64]| {
+            let (arrivals, speeds) = (arrivals.to_owned(), speeds.to_vec());
+            let parameters = Parameters { utilization, arrivals, speeds, ..Parameters::default() };
+            is_overloaded(&parameters.experiment().expect("an experiment"))
+        };
+        assert!(overloaded(1.0, "poisson", &[]) && overloaded(1.3, "deterministic", &[]));
+        assert!(overloaded(1.0, "poisson", &[1.0, 0.5]));
+        assert!(!overloaded(0.999, "poisson", &[]) && !overloaded(1.0, "deterministic", &[]));
+    }
 
     fn run(backlog: [u64; 4]) -> Tally {
         Tally { backlog: backlog.map(|sum| (sum, 1)), ..Tally::new() }

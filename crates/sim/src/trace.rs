@@ -1,13 +1,11 @@
-//! Recorded arrival times: one per line, `#` starts a comment.
+//! Recorded arrival times: one per line, `#` starts a comment. Only the gaps between them count, so
+//! they may be in any unit, and since any moment.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
-use crate::error::Error;
+use curtail_dist::{Time, read_text};
 
-/// The largest trace that is read, in bytes: room for several million arrivals.
-const MAX_BYTES: u64 = curtail_dist::MAX_FILE_BYTES;
+use crate::error::Error;
 
 /// How much of a bad line an error repeats.
 const SHOWN_CHARS: usize = 40;
@@ -16,36 +14,29 @@ const SHOWN_CHARS: usize = 40;
 /// anew, is the mean of the others.
 pub(crate) fn read(path: &Path) -> Result<Vec<f64>, Error> {
     let bad = |line: usize, why: String| Error::Trace { path: path.to_owned(), line, why };
-    let text = text(path).map_err(|why| bad(0, why))?;
-    let mut times: Vec<f64> = Vec::new();
+    let text = read_text(path).map_err(|source| Error::Text { name: "arrivals", source })?;
+    let (mut times, mut have_units) = (Vec::<f64>::new(), None);
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
         }
-        let time: f64 =
-            line.parse().ok().filter(|time: &f64| time.is_finite()).ok_or_else(|| {
-                let shown: String = line.chars().take(SHOWN_CHARS).collect();
-                bad(at + 1, format!("{shown:?} is no time; write one decimal number per line"))
-            })?;
-        if let Some(before) = times.last().filter(|before| **before > time) {
-            return Err(bad(at + 1, format!("{time} comes after {before}; sort the arrivals")));
+        let shown = || line.chars().take(SHOWN_CHARS).collect::<String>();
+        let parsed: Result<Time, _> = line.parse();
+        let time = parsed.map_err(|why| bad(at + 1, format!("{:?} is no time; {why}", shown())))?;
+        let has_unit = time.unit.is_some();
+        if *have_units.get_or_insert(has_unit) != has_unit {
+            let why = format!("{:?}: give a unit to every time or to none", shown());
+            return Err(bad(at + 1, why));
+        }
+        let time = time.ns(1.0);
+        if times.last().is_some_and(|before| *before > time) {
+            let why = format!("{:?} is earlier than the arrival before; sort them", shown());
+            return Err(bad(at + 1, why));
         }
         times.push(time);
     }
     gaps(&times).map_err(|why| bad(0, why.to_owned()))
-}
-
-fn text(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| format!("{error}; check the path"))?;
-    let mut bytes = Vec::new();
-    // One byte more than allowed, to tell a full file from one that goes on.
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it has more than {MAX_BYTES} bytes; keep fewer arrivals"));
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| "it is not UTF-8 text; write one decimal number per line".to_owned())
 }
 
 /// The gaps between sorted times, scaled so that their mean is 1.
@@ -89,7 +80,10 @@ mod tests {
         let said = refusal(b"1\n\ntwo\n");
         assert!(said.contains("trace.txt:3: \"two\" is no time"), "{said}");
         let said = refusal(b"1\n3\n2\n");
-        assert!(said.contains("trace.txt:3: 2 comes after 3; sort"), "{said}");
+        assert!(
+            said.contains("trace.txt:3: \"2\" is earlier than the arrival before; sort"),
+            "{said}"
+        );
         let said = refusal(b"1\nNaN\n");
         assert!(said.contains("trace.txt:2:"), "{said}");
         let said = refusal([b'x'; 10_000].as_slice());
@@ -104,16 +98,16 @@ mod tests {
         for bad in [&b"-1e308\n1e308\n"[..], b"0\n1e-320\n"] {
             assert!(refusal(bad).contains("another unit"));
         }
-        assert!(refusal(b"1\n\xff\n").contains("UTF-8"));
+        assert!(refusal(b"1\n\xff\n").contains("trace.txt:2: it is not UTF-8"));
     }
 
     #[test]
-    fn a_trace_that_is_too_large_is_refused_unread() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("large.txt");
-        // Sparse: it takes no space.
-        File::create(&path).and_then(|file| file.set_len(MAX_BYTES + 1)).expect("a file");
-        let said = read(&path).expect_err("too large").to_string();
-        assert!(said.contains("large.txt: it has more than 67108864 bytes"), "{said}");
+    fn units_are_of_all_times_or_of_none() {
+        assert_eq!(read_text(b"\xef\xbb\xbf1ms\n2000us\n5ms\n").expect("a trace"), [1.0, 0.5, 1.5]);
+        let said = refusal(b"1ms\n2\n");
+        assert!(
+            said.contains("trace.txt:2: \"2\": give a unit to every time or to none"),
+            "{said}"
+        );
     }
 }

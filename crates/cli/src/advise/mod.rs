@@ -67,6 +67,9 @@ pub(crate) struct Args {
     /// Threads; the answer does not depend on them [default: all cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Go on although it takes more than an hour
+    #[arg(long)]
+    yes: bool,
     /// Print one JSON document on stdout
     #[arg(long)]
     json: bool,
@@ -80,11 +83,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         effort: 1.0,
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.unwrap_or(cores).clamp(1, 1024);
+    let requests = advise::total(&question);
+    if !args.yes {
+        args::check_length(requests as f64 * f64::from(args.shards), threads, "shards")?;
+    }
     let bar = progress::bar("simulating");
-    bar.set_length(advise::total(&question));
+    bar.set_length(requests);
     let answered = work::watched(&bar, |watch| {
         let plan = Plan {
-            threads: args.threads.unwrap_or(cores).clamp(1, 1024),
+            threads,
             percentiles: &PERCENTILES,
             progress: &watch.progress,
             stop: &watch.stop,

@@ -10,6 +10,7 @@ use super::rows::{self, malformed};
 use super::values::{OneUnit, Rate, figure, rate_words, unit_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
+use crate::files;
 
 /// What a row of the file is.
 const FORM: &str = "NAME,VISITS,SERVICE,SERVERS";
@@ -171,7 +172,7 @@ fn checked(name: &str) -> Result<String, String> {
 
 fn of_toml(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
     let bad = |why: &dyn std::fmt::Display| refused(format_args!("{}: {why}", file.display()));
-    let File { component } = toml::from_str(&rows::text(file)?).map_err(|error| bad(&error))?;
+    let File { component } = files::toml(file)?;
     let components = component.into_iter().map(|Table { name, visits, service, servers }| {
         let text = match service {
             Span::Text(text) => text,

@@ -98,9 +98,12 @@ pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
         EstimateError::BadTime(index)
         | EstimateError::MixedStarts(index)
         | EstimateError::OutOfOrder { index, .. }
-        | EstimateError::Overtaken { index, .. }
-        | EstimateError::Overlap { index, .. } => {
+        | EstimateError::Overtaken { index, .. } => {
             this(file, rows[index].line, ("request", index), &error)
+        }
+        EstimateError::Overlap { index, .. } => {
+            let mended = format!("{error}; give their number by `--servers N`");
+            this(file, rows[index].line, ("request", index), &mended)
         }
         _ => refused(format_args!("{}: {error}", file.display())),
     })?;

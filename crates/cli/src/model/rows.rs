@@ -1,11 +1,9 @@
 //! Files of rows: fields between commas or white space, `#` starts a comment, a first row of names is
 //! skipped.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
-use curtail_dist::MAX_FILE_BYTES;
+use curtail_dist::read_text;
 
 use super::refused;
 use crate::exit::Stop;
@@ -24,7 +22,7 @@ pub(super) fn read<T>(
     form: &str,
     mut row: impl FnMut(&[&str]) -> Result<T, String>,
 ) -> Result<Vec<Row<T>>, Stop> {
-    let text = text(path)?;
+    let text = read_text(path).map_err(refused)?;
     let mut rows = Vec::new();
     let mut names = None;
     for (i, line) in text.lines().enumerate() {
@@ -96,21 +94,4 @@ pub(super) fn malformed(fields: &[&str], form: &str) -> String {
 fn shown(row: &str) -> String {
     const SHOWN_CHARS: usize = 40;
     row.chars().take(SHOWN_CHARS).collect()
-}
-
-/// Reads a text file up to a bound.
-pub(super) fn text(path: &Path) -> Result<String, Stop> {
-    let unreadable = |why: &dyn std::fmt::Display| {
-        refused(format_args!("cannot read {}: {why}; check the path", path.display()))
-    };
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    let mut bytes = Vec::new();
-    // One byte more than allowed, to tell a full file from one that goes on.
-    let mut file = file.take(MAX_FILE_BYTES + 1);
-    file.read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        let (path, most) = (path.display(), MAX_FILE_BYTES >> 20);
-        return Err(refused(format_args!("{path} has more than {most} MiB; keep fewer lines")));
-    }
-    String::from_utf8(bytes).map_err(|_| unreadable(&"it is not UTF-8 text"))
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::exit::Stop;
+use crate::files;
 
 /// Beyond this the work needs a `--yes`, in seconds.
 const LONG_S: f64 = 3_600.0;
@@ -78,6 +79,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) cancel_cost: Option<String>,
     /// A policy, as in the proxy; may be repeated. `idealized` and the bound `o1` exist here only
+    /// [default: psq, laedge, idealized, o1]
     #[arg(long = "policy", value_name = "POLICY")]
     pub(crate) policies: Vec<String>,
     /// Percentiles to tell [default: 50,95,99,99.9]
@@ -103,7 +105,7 @@ pub(crate) fn utilization_of(text: &str) -> Result<UtilizationOf, String> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
-    policies: Vec<String>,
+    policies: Option<Vec<String>>,
     percentiles: Option<Vec<f64>>,
     experiment: Parameters,
     grid: GridTable,
@@ -151,8 +153,8 @@ impl ExperimentArgs {
         let file = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut parameters = file.experiment;
         self.override_(&mut parameters);
-        let named = [self.policies.clone(), file.policies];
-        let named = named.into_iter().find(|list| !list.is_empty());
+        let flags = Some(self.policies.clone()).filter(|list| !list.is_empty());
+        let named = flags.or(file.policies);
         let named = named.unwrap_or_else(|| policies.iter().map(ToString::to_string).collect());
         let percentiles = self.percentiles.clone().or(file.percentiles);
         let percentiles = percentiles.unwrap_or_else(|| PERCENTILES.to_vec());
@@ -188,16 +190,21 @@ impl ExperimentArgs {
 
     /// Refuses work that takes long, unless it was asked for.
     pub(crate) fn check_length(&self, queries: f64, threads: usize) -> Result<(), Stop> {
-        let seconds = queries / QUERIES_PER_SECOND / threads as f64;
-        if self.yes || seconds < LONG_S {
-            return Ok(());
-        }
-        Err(Stop::BadInput(format!(
-            "this simulates {queries:.1e} queries, which takes about {}; ask for fewer requests \
-             or replications, or add --yes",
-            rough(seconds)
-        )))
+        if self.yes { Ok(()) } else { check_length(queries, threads, "requests or replications") }
     }
+}
+
+/// Refuses work that takes long, and names what to ask less of.
+pub(crate) fn check_length(queries: f64, threads: usize, less: &str) -> Result<(), Stop> {
+    let seconds = queries / QUERIES_PER_SECOND / threads as f64;
+    if seconds < LONG_S {
+        return Ok(());
+    }
+    Err(Stop::BadInput(format!(
+        "this simulates {queries:.1e} queries, which takes about {}; ask for fewer {less}, or add \
+         --yes",
+        rough(seconds)
+    )))
 }
 
 /// A long time, roughly.
@@ -209,9 +216,12 @@ fn rough(seconds: f64) -> String {
 }
 
 fn read(path: &Path) -> Result<File, Stop> {
-    let bad = |why: &dyn std::fmt::Display| Stop::BadInput(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| bad(&error))?;
-    toml::from_str(&text).map_err(|error| bad(&error))
+    let file: File = files::toml(path)?;
+    if file.policies.as_ref().is_some_and(Vec::is_empty) {
+        let path = path.display();
+        return Err(Stop::BadInput(format!("{path}: policies is empty; name one, or drop it")));
+    }
+    Ok(file)
 }
 
 /// Percentiles of a flag.

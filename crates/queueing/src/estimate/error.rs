@@ -51,7 +51,7 @@ pub enum EstimateError {
     /// With starts: more are in service at once than there are servers.
     #[error(
         "request {index} starts at {start}, when as many as there are servers, {servers}, are in service: \
-        there must be more; give their number by `--servers N`"
+        there must be more"
     )]
     Overlap {
         /// Its place, counted from 0.

@@ -10,17 +10,17 @@ use crate::compare::{Plan, compare};
 use crate::error::Error;
 use crate::experiment::Experiment;
 
-/// Loads that are looked at.
+/// Loads that are looked at in any case; the load at hand as well, where it is higher.
 const LOADS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
 /// The highest of them.
-pub(super) const HIGHEST: f64 = LOADS[LOADS.len() - 1];
+const HIGHEST: f64 = LOADS[LOADS.len() - 1];
 
 /// Halvings of the interval in which the curves cross.
 const HALVINGS: u32 = 3;
 
 /// Points of each curve, at most.
-const POINTS: f64 = LOADS.len() as f64 + HALVINGS as f64;
+const POINTS: f64 = (LOADS.len() + 1) as f64 + HALVINGS as f64;
 
 /// Simulated queries in all, in those of per-shard queuing, and replications at each load.
 const QUERIES: f64 = 40e6;
@@ -43,6 +43,13 @@ pub(super) struct Curve {
     pub(super) stop_above: Option<f64>,
 }
 
+impl Curve {
+    /// The highest load that was looked at.
+    pub(super) fn highest(&self) -> f64 {
+        self.points.last().map_or(HIGHEST, |point| point.utilization)
+    }
+}
+
 impl Point {
     /// Is hedging faster here?
     fn pays(&self) -> bool {
@@ -60,7 +67,8 @@ pub(super) fn curve(
     plan: &Plan<'_>,
 ) -> Result<Option<Curve>, Error> {
     let mut points = Vec::new();
-    for load in LOADS {
+    let here = question.experiment.utilization;
+    for load in LOADS.into_iter().chain((here > HIGHEST).then_some(here)) {
         match point(question, hedger, load, plan)? {
             Some(point) => points.push(point),
             None => return Ok(None),

@@ -22,6 +22,7 @@ use crate::compare::{PERCENTILES, Plan, compare};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::outcome::{Figures, Outcome};
+use crate::student;
 
 pub use curve::Point;
 pub use hiccups::Hiccups;
@@ -37,8 +38,11 @@ const QUERIES: f64 = 40e6;
 /// Independent replications there.
 const REPLICATIONS: u32 = 6;
 
-/// Requests of a replication.
-const REQUESTS: std::ops::RangeInclusive<f64> = 500.0..=200_000.0;
+/// No simulation is surer than that.
+const MOST_CONFIDENT: f64 = 0.999;
+
+/// Requests of a replication: at the least so many that ten of those that count are above p99.
+const REQUESTS: std::ops::RangeInclusive<f64> = 1_200.0..=200_000.0;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -98,9 +102,10 @@ pub struct Advice {
     /// What Idealized Hedge gains.
     pub idealized: Gain,
     /// The load beyond which the hedging policy is worse than per-shard queuing; none where it is
-    /// never better, 0.9 where it is better at all loads that were looked at.
+    /// never better, the highest one of the curve where it is better at all of them.
     pub stop_above_utilization: Option<f64>,
-    /// The probability that the verdict is right, as far as it depends on chance in the simulation.
+    /// The probability that the verdict is right, as far as it depends on chance in the simulation; up
+    /// to 0.999.
     pub confidence: f64,
     /// Why, in words.
     pub because: String,
@@ -127,7 +132,7 @@ pub struct Document {
     pub samples: Option<SamplesTold>,
 }
 
-/// How many requests [`advise`] will count in [`Plan::progress`].
+/// How many requests [`advise`] will count in [`Plan::progress`]: each is a query to every shard.
 #[must_use]
 pub fn total(question: &Question<'_>) -> u64 {
     let candidates = candidates(question.cancel);
@@ -173,6 +178,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         idealized: &outcomes[candidates.len() - 2],
         bound: &outcomes[candidates.len() - 1],
         stop_above: curve.stop_above,
+        highest: curve.highest(),
         shards: experiment.shards,
         replicas: experiment.servers.len(),
         utilization: experiment.utilization,
@@ -260,6 +266,8 @@ struct Facts<'a> {
     idealized: &'a Outcome,
     bound: &'a Outcome,
     stop_above: Option<f64>,
+    /// The highest load of the curve.
+    highest: f64,
     shards: u32,
     replicas: usize,
     utilization: f64,
@@ -284,13 +292,14 @@ impl Facts<'_> {
         });
         let Some(((by, half_width), psq)) = sure.zip(figure(self.psq, 99.0)) else {
             // An unstable policy is worse than one that is not; there is nothing to doubt.
-            return (false, 1.0);
+            return (false, MOST_CONFIDENT);
         };
         let margin = by - WORTH * psq;
-        // Six replications have five degrees of freedom.
-        let error = (half_width / 2.571).max(f64::MIN_POSITIVE);
-        let confidence = 1.0 - 0.5 * libm::erfc(margin.abs() / error / std::f64::consts::SQRT_2);
-        (margin > 0.0, confidence)
+        // The half width is that quantile times the standard error.
+        let error =
+            (half_width / student::quantile(REPLICATIONS as usize - 1)).max(f64::MIN_POSITIVE);
+        let confidence = student::below_of_five(margin.abs() / error);
+        (margin > 0.0, confidence.min(MOST_CONFIDENT))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The reasons for a verdict, in words.
 
-use super::curve::HIGHEST;
 use super::{Facts, Gain, WORTH, figure};
 
 /// The share of requests that p99 leaves out.
@@ -20,7 +19,7 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         share(hiccups.probability),
         share(hiccups.requests),
     );
-    let beyond = format!("{} {}", facts.best.policy, crossing(facts.stop_above));
+    let beyond = format!("{} {}", facts.best.policy, crossing(facts.stop_above, facts.highest));
     if hedge {
         return format!(
             "{hit}; at a utilization of {utilization} replicas have time for second copies, which \
@@ -76,10 +75,10 @@ fn with_the_jitter(utilization: f64, busy: f64) -> String {
 }
 
 /// Up to which load hedging is faster.
-fn crossing(stop_above: Option<f64>) -> String {
+fn crossing(stop_above: Option<f64>, highest: f64) -> String {
     match stop_above {
-        Some(highest) if highest >= HIGHEST => {
-            format!("is the faster one at every load that was looked at, up to {HIGHEST:.2}")
+        Some(stop) if stop >= highest => {
+            format!("is the faster one at every load that was looked at, up to {highest:.2}")
         }
         Some(stop) => format!("is the slower one above a utilization of {stop:.2}"),
         None => "is not faster than psq at any load".to_owned(),
@@ -123,10 +122,10 @@ mod tests {
 
     #[test]
     fn a_policy_that_is_always_faster_is_not_slower_anywhere() {
-        assert_eq!(crossing(Some(0.59)), "is the slower one above a utilization of 0.59");
-        let always = crossing(Some(HIGHEST));
-        assert_eq!(always, "is the faster one at every load that was looked at, up to 0.90");
-        assert_eq!(crossing(None), "is not faster than psq at any load");
+        assert_eq!(crossing(Some(0.59), 0.9), "is the slower one above a utilization of 0.59");
+        let always = crossing(Some(0.95), 0.95);
+        assert_eq!(always, "is the faster one at every load that was looked at, up to 0.95");
+        assert_eq!(crossing(None, 0.9), "is not faster than psq at any load");
     }
 
     #[test]

@@ -135,7 +135,14 @@ fn steps(from: f64, to: f64, step: f64) -> Result<f64, String> {
     if step <= 0.0 {
         return Err(format!("a step of {step} leads nowhere; give one above 0"));
     }
-    Ok(((to - from) / step + 1e-9).floor() + 1.0)
+    let count = ((to - from) / step + 1e-9).floor() + 1.0;
+    if count < 2.0 && from < to {
+        return Err(format!(
+            "a step of {step} does not reach from {from} to {to}; give a shorter one, or so many \
+             values as FROM..TO:COUNT:log"
+        ));
+    }
+    Ok(count)
 }
 
 fn rounded(number: f64) -> f64 {
@@ -268,6 +275,7 @@ mod tests {
             ("2..1:1", "swap"),
             ("1..2:0", "step of 0"),
             ("1..2:-1", "step of -1"),
+            ("0.1..0.9:10", "step of 10 does not reach from 0.1 to 0.9"),
             ("0..1:3:log", "above 0"),
             ("1..2:1:log", "2 or more"),
             ("1..2", "FROM..TO:STEP"),

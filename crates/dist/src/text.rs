@@ -1,0 +1,63 @@
+//! Text from a file: up to a bound, in UTF-8, without the mark that some editors put at its start.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The largest file of samples, arrivals or requests that is read, in bytes: room for several
+/// million lines.
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// What some editors put before the first line.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// Why a file is not text that can be read. The message names the file and the mend.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    /// The system does not give it.
+    #[error("cannot read {}: {source}; check the path", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// It has more than [`MAX_FILE_BYTES`].
+    #[error("{} has more than {max} bytes; keep fewer lines", path.display(), max = MAX_FILE_BYTES)]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Some bytes are not UTF-8.
+    #[error("{}:{line}: it is not UTF-8 text; save the file as UTF-8", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// The line of the first such byte, counted from 1.
+        line: usize,
+    },
+}
+
+/// Reads a file of up to [`MAX_FILE_BYTES`].
+///
+/// # Errors
+/// It cannot be read, is larger, or is not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, TextError> {
+    let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed, to tell a full file from one that goes on.
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(TextError::TooLarge { path: path.to_owned() });
+    }
+    let mut text = String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        TextError::NotText { path: path.to_owned(), line }
+    })?;
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(text)
+}
