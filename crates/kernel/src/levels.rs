@@ -37,6 +37,17 @@ impl Avoid {
         let is = |avoided: Option<ServerId>| avoided.is_some_and(|avoided| avoided == server);
         is(self.0[0]) | is(self.0[1])
     }
+
+    /// By bit: must the copy not go to the server of this number, counted from `first`? For as many
+    /// servers as are scanned.
+    #[inline(always)]
+    fn from(&self, first: u32) -> u32 {
+        let bit = |avoided: Option<ServerId>| {
+            let at = avoided.map_or(NONE, |avoided| avoided.0.wrapping_sub(first));
+            if at < SCAN as u32 { 1 << at } else { 0 }
+        };
+        bit(self.0[0]) | bit(self.0[1])
+    }
 }
 
 /// A number from 0 to `n` − 1. Multiply-shift: biased by less than n / 2³².
@@ -226,18 +237,18 @@ fn scan(
     avoid: Avoid,
     key: impl Fn(u32) -> u32,
 ) -> Option<ServerId> {
-    let key = Key { states, avoid, of_level: key };
     let ties = match &group.servers[..] {
         &[first, second] => {
-            let (first, second) = (key.of(first), key.of(second));
+            let (first, second) =
+                (key(open(states, first, avoid)), key(open(states, second, avoid)));
             let least = MOST.min(first).min(second);
             u32::from(first == least) | u32::from(second == least) << 1
         }
         servers => match group.consecutive(states) {
-            Some((first, states)) => least_of(
-                (first..).zip(states).map(|(id, state)| key.of_one(ServerId(id), state.level)),
-            ),
-            None => least_of(servers.iter().map(|&server| key.of(server))),
+            Some((first, states)) => {
+                least_of(states.iter().map(|state| key(state.level)), avoid.from(first))
+            }
+            None => least_of(servers.iter().map(|&server| key(open(states, server, avoid))), 0),
         },
     };
     let ties = if ties & ties.wrapping_sub(1) != 0 { toss(ties, rng) } else { ties };
@@ -247,36 +258,29 @@ fn scan(
 /// The largest key of a server that is open.
 const MOST: u32 = FULL - 1;
 
-/// By member: has it the least key?
+/// The level of a server; of one to avoid, that of a full one.
 #[inline(always)]
-fn least_of(keys: impl Iterator<Item = u32>) -> u32 {
+fn open(states: &[ServerState], server: ServerId, avoid: Avoid) -> u32 {
+    states[server.index()].level | full_if(avoid.contains(server))
+}
+
+/// [`FULL`], or a key that changes none.
+#[inline(always)]
+fn full_if(is_full: bool) -> u32 {
+    0_u32.wrapping_sub(u32::from(is_full))
+}
+
+/// By member: has it the least key? Without the members whose bits are set in `avoid`.
+#[inline(always)]
+fn least_of(keys: impl Iterator<Item = u32>, avoid: u32) -> u32 {
     let (mut least, mut ties, mut bit) = (MOST, 0, 1);
     for key in keys {
+        let key = key | full_if(avoid & bit != 0);
         ties = if key < least { 0 } else { ties } | if key <= least { bit } else { 0 };
         least = least.min(key);
         bit <<= 1;
     }
     ties
-}
-
-/// What servers are compared by.
-struct Key<'a, F> {
-    states: &'a [ServerState],
-    avoid: Avoid,
-    of_level: F,
-}
-
-impl<F: Fn(u32) -> u32> Key<'_, F> {
-    #[inline(always)]
-    fn of(&self, server: ServerId) -> u32 {
-        self.of_one(server, self.states[server.index()].level)
-    }
-
-    #[inline(always)]
-    fn of_one(&self, server: ServerId, level: u32) -> u32 {
-        let is_full = u32::from(self.avoid.contains(server));
-        (self.of_level)(level) | 0_u32.wrapping_sub(is_full)
-    }
 }
 
 /// One of the set bits of `ties` at random. Apart from [`scan`], because the generator would take

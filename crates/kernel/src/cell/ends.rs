@@ -82,16 +82,22 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// Ends a query: its copies only hold their slots from here on. What becomes of the winner's
     /// time-out is the caller's business.
     pub(super) fn close(&mut self, query: QueryId, winner: Option<u32>) {
-        let state = &mut self.core.queries[query.index()];
-        let QueryState { first, stage, group, .. } = *state;
-        let timed = state.timed();
+        let QueryState { stage, group, .. } = self.core.queries[query.index()];
         if stage == Stage::Waiting {
             self.core.dequeue(query);
             if H::HEDGES {
                 self.core.look_for_spare(group);
             }
         }
-        self.core.queries[query.index()].end();
+        self.end(query, winner);
+    }
+
+    /// [`Self::close`] of a query that does not wait.
+    #[inline(always)]
+    pub(super) fn end(&mut self, query: QueryId, winner: Option<u32>) {
+        let state = &mut self.core.queries[query.index()];
+        let (first, timed) = (state.first, state.timed());
+        state.end();
         // A loser runs to its end where the policy says so; nobody needs the copies of a query
         // that ended without an answer.
         let stop = winner.is_none() || self.hedge.cleans_up();

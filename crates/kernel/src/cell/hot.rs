@@ -180,7 +180,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// The copy brings the answer, and others still run beside it.
     #[inline(never)]
     fn won(&mut self, query: QueryId, copy: CopyId) -> &[Action] {
-        self.answer(query, copy);
+        *self.core.out.next() = Action::Answer { query, copy };
+        self.end(query, Some(copy.slot));
         let server = self.release(copy.slot);
         self.core.servers[server.index()].failures = 0;
         self.settle_only(server)
