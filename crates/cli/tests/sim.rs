@@ -155,8 +155,8 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--utilization 1e-308", "utilization is 1e-308; give it 1.2e-8 at least"),
         ("--service weibull:0.01:1", "ns on average; give it shorter times"),
         ("--service exp:1e300", "`1e300` is 1e306 ns"),
-        ("--service det:0", "service: det:0 has a mean of 0; give it times above zero"),
-        ("--outage exp:1/det:0", "outage: det:0 has a mean of 0; give it times above zero"),
+        ("--service det:0", "service is det:0, whose mean is 0; give it times above zero"),
+        ("--outage exp:1/det:0", "outage is det:0, whose mean is 0; give it times above zero"),
         (
             "--arrivals trace:later",
             "later:2: \"1ms\" is earlier than the arrival before; sort them",

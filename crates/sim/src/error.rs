@@ -34,7 +34,7 @@ pub enum Error {
         source: ResolveError,
     },
     /// A distribution has no mean above zero, or none at all.
-    #[error("{name}: {text} has a mean of {}; {}", shown(*.mean), finite_mean(*.mean))]
+    #[error("{name} is {text}, whose mean is {}; {}", shown(*.mean), finite_mean(*.mean))]
     NoMean {
         /// The parameter.
         name: &'static str,

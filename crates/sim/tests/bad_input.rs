@@ -47,7 +47,7 @@ fn numbers_out_of_range() {
     for queue in [0, u32::MAX] {
         assert_refused(&Parameters { queue, ..good() }, &["queue is", "give it 1 to 10000000"]);
     }
-    for utilization in [0.0, -0.3, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX] {
+    for utilization in [0.0, -0.3, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2e6] {
         let value = format!("utilization is {utilization}");
         assert_refused(
             &Parameters { utilization, ..good() },
@@ -147,7 +147,7 @@ fn files_that_are_none() {
     let with = |path: &str| Parameters { service: format!("file:{path}"), ..good() };
     assert_refused(&with("/nowhere/samples"), &["service:", "/nowhere/samples", "check the path"]);
     let trace = Parameters { arrivals: "trace:/nowhere/trace".to_owned(), ..good() };
-    assert_refused(&trace, &["arrivals: /nowhere/trace:", "check the path"]);
+    assert_refused(&trace, &["arrivals: cannot read /nowhere/trace", "check the path"]);
     for (text, words) in [
         ("", &["b.txt holds no sample", "write one time per line"][..]),
         ("# none\n", &["b.txt holds no sample"]),
