@@ -162,7 +162,10 @@ fn files_that_are_none() {
     assert_refused(&with(&path.to_string_lossy()), &["service is file:", "mean is 0"]);
     let (_folder, path) = file("1\n0.5\n");
     let trace = Parameters { arrivals: format!("trace:{}", path.display()), ..good() };
-    assert_refused(&trace, &["arrivals: ", "b.txt:2: 0.5 comes after 1", "sort"]);
+    assert_refused(
+        &trace,
+        &["arrivals: ", "b.txt:2: \"0.5\" is earlier than the arrival before", "sort"],
+    );
     // Slashes of a path are not those of a slowdown.
     let (_folder, path) = file("5\n7\n");
     let slowdown = Some(format!("exp:100/file:{}/0.5", path.display()));

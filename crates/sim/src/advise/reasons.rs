@@ -52,7 +52,7 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
     }
     format!(
         "{hit}, and p99 would be {} lower without them{}, but at a utilization of {utilization} \
-         replicas{} are too busy for second copies: {} {}; {beyond}",
+         replicas{} are too busy for second copies: {} {}{}; {beyond}",
         share(at_most),
         if hiccups.requests < BEYOND_P99 { " (others wait behind them)" } else { "" },
         with_the_jitter(utilization, facts.psq.utilization.with_jitter),
@@ -62,6 +62,7 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
             Some(loss) => format!("would make p99 {} higher", share(-loss)),
             None => "has no steady state".to_owned(),
         },
+        lower_median(gain),
     )
 }
 
@@ -91,6 +92,14 @@ fn slower_median(gain: Gain) -> String {
         Some(gain) if -gain >= SLOWER_MEDIAN => {
             format!("; the median gets {} higher in return", share(-gain))
         }
+        _ => String::new(),
+    }
+}
+
+/// What the median gains, where p99 does not.
+fn lower_median(gain: Gain) -> String {
+    match gain.p50 {
+        Some(gain) if gain >= WORTH => format!(" (and the median {} lower)", share(gain)),
         _ => String::new(),
     }
 }
@@ -139,5 +148,7 @@ mod tests {
         let of = |p50| slower_median(Gain { p50, p99: Some(0.4), p999: None });
         assert_eq!(of(Some(-0.12)), "; the median gets 12 % higher in return");
         assert_eq!([of(Some(-0.04)), of(Some(0.3)), of(None)], ["", "", ""]);
+        let of = |p50| lower_median(Gain { p50, p99: Some(0.01), p999: None });
+        assert_eq!([of(Some(0.29)), of(Some(0.04))], [" (and the median 29 % lower)", ""]);
     }
 }
