@@ -141,6 +141,7 @@ fn results_do_not_depend_on_the_threads() {
         .descendants()
         .filter(|node| node.attribute("class").is_some_and(|class| class.starts_with("plot")));
     assert_eq!(plots.count(), 3 + 1, "lines by p, and a map of the second policy");
+    assert!(!one.join("results.svg").exists(), "there is more than one chart");
 
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     let list = list.as_array().expect("a list");
@@ -149,6 +150,18 @@ fn results_do_not_depend_on_the_threads() {
     assert_eq!(list[4]["outcomes"][1]["policy"], "laedge");
     let p99 = &list[4]["outcomes"][1]["request"]["p99"];
     assert!(csv(&one).lines().nth(10).expect("a row").contains(&format!(",{p99},")), "{p99}");
+}
+
+#[test]
+fn a_single_chart_is_a_file_of_its_own() {
+    let (_folder, out) = folder();
+    let line =
+        ["--requests=1000", "--shards=2", "--grid", "utilization=0.1,0.2,0.3", "--policy=psq"];
+    done(&line, &out);
+    let picture = fs::read_to_string(out.join("results.svg")).expect("a picture");
+    let document = roxmltree::Document::parse(&picture).expect("well-formed");
+    assert!(document.root_element().has_tag_name(("http://www.w3.org/2000/svg", "svg")));
+    assert!(picture.contains("<style>") && picture.contains("utilization"));
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Avoid {
     /// By bit: must the copy not go to the server of this number, counted from `first`? For as many
     /// servers as are scanned.
     #[inline(always)]
-    fn from(&self, first: u32) -> u32 {
+    fn bits_from(&self, first: u32) -> u32 {
         let bit = |avoided: Option<ServerId>| {
             let at = avoided.map_or(NONE, |avoided| avoided.0.wrapping_sub(first));
             if at < SCAN as u32 { 1 << at } else { 0 }
@@ -246,7 +246,7 @@ fn scan(
         }
         servers => match group.consecutive(states) {
             Some((first, states)) => {
-                least_of(states.iter().map(|state| key(state.level)), avoid.from(first))
+                least_of(states.iter().map(|state| key(state.level)), avoid.bits_from(first))
             }
             None => least_of(servers.iter().map(|&server| key(open(states, server, avoid))), 0),
         },

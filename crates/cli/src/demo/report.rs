@@ -15,14 +15,11 @@ mod tests;
 use super::findings::{View, headline};
 use super::results::Results;
 use crate::plot::format::escape;
-use crate::plot::{PAGE_STYLE, PLOT_STYLE};
+use crate::plot::{self, PAGE_STYLE, PLOT_STYLE};
 
 /// The main figure as a file of its own, for pages of others. None if nothing was measured.
 pub(crate) fn picture(results: &Results) -> Option<String> {
-    let svg = plots::picture(View::of(results))?;
-    let (open, rest) = svg.split_once('>')?;
-    let page = "svg { background: var(--paper); font-family: system-ui, sans-serif; padding: 8px }";
-    Some(format!("{open}><style>{PLOT_STYLE}{page}</style>{rest}\n"))
+    plot::picture(&plots::picture(View::of(results))?)
 }
 
 /// Renders the report.

@@ -9,5 +9,12 @@ pub(crate) mod palette;
 /// Colors, and what plots need of the style; so much is in a picture of its own, too.
 pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
 
+/// A plot as a file of its own, for pages of others.
+pub(crate) fn picture(svg: &str) -> Option<String> {
+    let (open, rest) = svg.split_once('>')?;
+    let page = "svg { background: var(--paper); font-family: system-ui, sans-serif; padding: 8px }";
+    Some(format!("{open}><style>{PLOT_STYLE}{page}</style>{rest}\n"))
+}
+
 /// The style of a page, beyond that of its plots.
 pub(crate) const PAGE_STYLE: &str = include_str!("style.css");

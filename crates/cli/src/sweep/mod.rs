@@ -20,6 +20,7 @@ use crate::sim::args::{ExperimentArgs, Written};
 use crate::sim::{POLICIES, work};
 use crate::{progress, say};
 use figures::Figures;
+use report::Plots;
 
 /// Simulate a grid of experiments: every combination of the values that you name.
 ///
@@ -48,7 +49,8 @@ last key varies fastest. In the directory:
   results.jsonl    a line per point, as soon as it is done: its values, and what curtail sim prints
   results.csv      when all are done: a row per point and policy
   results.parquet  the same, where curtail was built with --features parquet
-  results.html     plots, where a key has three numbers or more")]
+  results.html     plots, where a key has three numbers or more
+  results.svg      the chart alone, where there is only one")]
 pub(crate) struct Args {
     /// What is varied: KEY=A,B,C or KEY=FROM..TO:STEP or KEY=FROM..TO:COUNT:log; may be repeated
     #[arg(long = "grid", value_name = "KEY=VALUES")]
@@ -170,10 +172,13 @@ fn finish(args: &Args, plan: &Plan, store: &Store, versus: &[usize]) -> Result<(
     if cfg!(feature = "parquet") {
         files.push("results.parquet");
     }
-    if let Some(page) = report::render(plan, &figures, versus) {
-        let write = |file: &mut BufWriter<&File>| file.write_all(page.as_bytes());
-        store.replace("results.html", write)?;
-        files.push("results.html");
+    if let Some(Plots { page, picture }) = report::render(plan, &figures, versus) {
+        for (name, text) in [("results.html", Some(page)), ("results.svg", picture)] {
+            let Some(text) = text else { continue };
+            let write = |file: &mut BufWriter<&File>| file.write_all(text.as_bytes());
+            store.replace(name, write)?;
+            files.push(name);
+        }
     }
     if args.json {
         let mut stdout = BufWriter::new(io::stdout().lock());

@@ -8,7 +8,7 @@ use crate::plot::axes::Caption;
 use crate::plot::format::{and, escape, policy, three};
 use crate::plot::lines::{Chart, Line, Point, Size, draw};
 use crate::plot::palette::{Look, key, looks};
-use crate::plot::{PAGE_STYLE, PLOT_STYLE};
+use crate::plot::{self, PAGE_STYLE, PLOT_STYLE};
 
 /// The fewest numbers of an axis that is plotted.
 const FEWEST: usize = 3;
@@ -33,14 +33,23 @@ struct View<'a> {
     versus: &'a [usize],
 }
 
-/// The page, with maps that compare with some policies; none where no axis has enough numbers.
-pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option<String> {
+/// What is plotted.
+pub(super) struct Plots {
+    /// All, on a page.
+    pub(super) page: String,
+    /// The chart as a file of its own, where it is one.
+    pub(super) picture: Option<String>,
+}
+
+/// The plots, with maps that compare with some policies; none where no axis has enough numbers.
+pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option<Plots> {
     let axes = plan.grid().axes().iter().enumerate();
     let numeric = axes.filter_map(|(place, axis)| Some((place, axis.numbers()?)));
     let axes = numeric.filter(|(_, numbers)| numbers.len() >= FEWEST).collect();
     let view = View { plan, figures, axes, versus };
     let (x, _) = view.axes.first()?;
     let (lines, cut) = view.lines();
+    let picture = if lines.starts_with("<svg") { plot::picture(&lines) } else { None };
     let p = figures.percentile;
     let unit = view.unit();
     let name = |place: &usize| escape(plan.grid().axes()[*place].key());
@@ -67,14 +76,15 @@ pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option
     }
     let keys = and(plan.grid().axes().iter().map(|axis| axis.key().to_owned()));
     let policies = and(plan.policies().iter().map(|name| policy(name).short));
-    Some(format!(
+    let page = format!(
         include_str!("page.html"),
         style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
         title = format_args!("p{p} over {}", escape(&keys)),
         summary = format_args!("{} points, with {}.", plan.grid().points(), escape(&policies)),
         main = main,
         plan = plan.json().lines().map(escape).collect::<Vec<_>>().join("\n"),
-    ))
+    );
+    Some(Plots { page, picture })
 }
 
 impl<'a> View<'a> {
