@@ -70,7 +70,10 @@ fn an_unstable_policy_has_no_latencies_and_is_no_failure() {
     let table = curtail_in(here(), &overload);
     assert!(table.status.success());
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
-    assert!(table.contains("psq       unstable: queues grow without end"), "{table}");
+    assert!(
+        table.contains("psq       unstable: more work comes than the replicas can do"),
+        "{table}"
+    );
 }
 
 #[test]
@@ -168,6 +171,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--file long.toml", "[[[[…`"),
         ("--requests 1000000000", "which takes about"),
         ("--requests 1000000000", "add --yes"),
+        ("--outage exp:0.001/exp:0.001", "queries and failures, which takes about"),
     ];
     refused(folder.path(), "sim", &cases);
 }
@@ -181,6 +185,36 @@ fn none_is_no_jitter_and_no_network() {
     let plain = figures("");
     assert_eq!(figures("--jitter none --network none"), plain);
     assert_ne!(figures("--jitter exp:1"), plain);
+}
+
+#[test]
+fn a_request_that_takes_long_makes_nothing_unstable() {
+    let line = "sim --shards 1 --replicas 100 --slots 100 --utilization 0.5 --policy psq \
+                --jitter bimodal:0.0001:500 --replications 2 --requests 20000";
+    assert_eq!(json_in(here(), line)[0]["stable"], true);
+}
+
+#[test]
+fn why_a_run_is_unstable_is_told() {
+    for (flags, because, text) in [
+        ("--utilization 2", "overload", "more work comes than the replicas can do"),
+        ("--queue 1", "queue-full", "a shard's queue was full; see --queue"),
+    ] {
+        let line = format!("sim --shards 2 --requests 2000 --policy psq {flags}");
+        assert_eq!(json_in(here(), &line)[0]["unstable_because"], because);
+        let said = String::from_utf8(curtail_in(here(), &line).stdout).expect("text");
+        assert!(said.contains(text), "{said}");
+    }
+}
+
+#[test]
+fn a_load_that_did_not_come_is_told() {
+    let line = "sim --shards 2 --requests 2000 --policy psq --policy o1 --service";
+    let told = |service: &str| {
+        let output = curtail_in(here(), &format!("{line} {service}"));
+        String::from_utf8(output.stdout).expect("text").contains("psq: replicas were busy for")
+    };
+    assert!(told("gamma:1:1000") && !told("exp:1"));
 }
 
 #[test]

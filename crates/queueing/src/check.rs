@@ -41,9 +41,16 @@ pub(crate) fn count(name: &'static str, value: u32) -> Result<u32, ModelError> {
     Err(ModelError::OutOfRange { name, value, allowed: "a whole number from 1 to 1,000,000" })
 }
 
+/// A product or a quotient that should be 1 may be less by so much.
+const ROUNDING: f64 = 1e-12;
+
 /// A utilization that a queue survives: below 1.
 pub(crate) fn stable(utilization: f64) -> Result<f64, ModelError> {
-    if utilization < 1.0 { Ok(utilization) } else { Err(ModelError::Overload(utilization)) }
+    match utilization {
+        ..1.0 if utilization < 1.0 - ROUNDING => Ok(utilization),
+        ..1.0 => Err(ModelError::Overload(1.0)),
+        _ => Err(ModelError::Overload(utilization)),
+    }
 }
 
 /// A result: finite.

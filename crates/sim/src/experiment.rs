@@ -96,6 +96,16 @@ impl Experiment {
         (self.service.mean() + jitter) / self.capacity() / self.gap_ns()
     }
 
+    /// What a request costs to simulate: its queries, and the failures of servers until the next one.
+    #[must_use]
+    pub fn events_per_request(&self) -> f64 {
+        let failures = self.outages.as_ref().map_or(0.0, |Disturbance { every, lasts }| {
+            // Down, and up again.
+            2.0 * self.servers.len() as f64 * self.gap_ns() / (every.mean() + lasts.mean())
+        });
+        f64::from(self.shards) * (1.0 + failures)
+    }
+
     /// The first request that is measured, and the first one after them.
     #[must_use]
     pub(crate) fn measured(&self) -> (u64, u64) {

@@ -115,4 +115,5 @@ pub use experiment::{Experiment, UtilizationOf};
 pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, check_percentiles, name};
 pub use parameters::{Parameters, UNIT_NS};
 pub use shard::{Accuracy, Share};
+pub use stability::Unstable;
 pub use train::{Trained, Training, train};

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::parameters::UNIT_NS;
 use crate::shard::Accuracy;
-use crate::stability;
+use crate::stability::{self, Unstable};
 use crate::student;
 use crate::tally::Tally;
 use crate::train::Trained;
@@ -155,6 +155,9 @@ pub struct Outcome {
     pub utilization: Utilization,
     /// Does it reach a steady state?
     pub stable: bool,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unstable_because: Option<Unstable>,
     /// What the latencies are in: `ms`, or `1` for the experiment's own unit.
     pub unit: &'static str,
     /// Latencies of requests; none where it is unstable.
@@ -206,7 +209,8 @@ impl Outcome {
         let About { experiment, policy, trained, percentiles, elapsed_s } = about;
         let mut all = Tally::new();
         runs.iter().for_each(|run| all.add(run));
-        let stable = stability::has_steady_state(experiment, runs);
+        let unstable_because = stability::judge(experiment, runs);
+        let stable = unstable_because.is_none();
         let figures = |run: &Tally| Figures::of(&run.requests, run.request_ns as f64, percentiles);
         let replications: Vec<Figures> = runs.iter().map(figures).collect();
         let queries = all.queries.len() as f64;
@@ -228,6 +232,7 @@ impl Outcome {
                 busy: per(all.busy_ns as f64, all.capacity_ns as f64),
             },
             stable,
+            unstable_because,
             unit: if experiment.has_units { "ms" } else { "1" },
             request: stable.then(|| Figures::of(&all.requests, all.request_ns as f64, percentiles)),
             ci95: (stable && runs.len() > 1)

@@ -2,7 +2,14 @@
 //!
 //! A request is done when its last shard is; its latency is the largest of its queries' latencies.
 //! Shards are simulated one after the other over a block of arrivals, so the requests of the block
-//! and the stragglers of earlier blocks are open at once. They are consecutive: a ring holds them.
+//! and those of earlier blocks are open at once. Most are close to each other: a ring holds them, and
+//! the few among them that are done. What is open for so long that the ring would be too large for it
+//! is a straggler, and kept apart.
+
+use std::collections::BTreeMap;
+
+/// The most requests from the oldest one in the ring to the next to come, but for those of a block.
+const LONGEST: u64 = 1 << 18;
 
 /// A request that is not done.
 #[derive(Clone, Copy, Debug)]
@@ -28,17 +35,27 @@ pub(crate) struct Done {
 #[derive(Debug)]
 pub(crate) struct Requests {
     shards: u32,
-    /// The oldest one that is open, or the next to come.
+    /// The oldest one in the ring, or the next to come.
     first: u64,
     /// The next to come.
     next: u64,
     /// A ring with a power of two of entries.
     ring: Vec<Open>,
+    /// Older ones that are open, and those of them that are done and not taken yet.
+    stragglers: BTreeMap<u64, Open>,
+    done: Vec<Done>,
 }
 
 impl Requests {
     pub(crate) fn new(shards: u32) -> Self {
-        Self { shards, first: 0, next: 0, ring: vec![Open::NONE; 1024] }
+        Self {
+            shards,
+            first: 0,
+            next: 0,
+            ring: vec![Open::NONE; 1024],
+            stragglers: BTreeMap::new(),
+            done: Vec::new(),
+        }
     }
 
     /// The next request to come.
@@ -46,14 +63,22 @@ impl Requests {
         self.next
     }
 
-    /// How many are open.
+    /// How many are open, and some that are done.
     pub(crate) fn open(&self) -> u64 {
-        self.next - self.first
+        self.next - self.first + self.stragglers.len() as u64
+    }
+
+    /// The oldest one that is open, or the next to come.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.stragglers.first_key_value().map_or(self.first, |(&request, _)| request)
     }
 
     /// `count` more requests arrive.
     pub(crate) fn arrive(&mut self, count: u64) {
-        let needed = (self.open() + count).next_power_of_two() as usize;
+        while self.next - self.first > LONGEST {
+            self.set_aside();
+        }
+        let needed = (self.next - self.first + count).next_power_of_two() as usize;
         if needed > self.ring.len() {
             self.grow(needed);
         }
@@ -62,6 +87,16 @@ impl Requests {
             self.ring[at] = Open { left: self.shards, ..Open::NONE };
         }
         self.next += count;
+    }
+
+    /// The oldest one in the ring leaves it.
+    fn set_aside(&mut self) {
+        let open = self.ring[self.at(self.first)];
+        match open.done(self.first) {
+            Some(done) => self.done.push(done),
+            None => _ = self.stragglers.insert(self.first, open),
+        }
+        self.first += 1;
     }
 
     fn grow(&mut self, size: usize) {
@@ -80,30 +115,42 @@ impl Requests {
     /// A shard has answered.
     #[inline(always)]
     pub(crate) fn answered(&mut self, request: u64, latency_ns: u64) {
+        if request < self.first {
+            return self.straggler(request, |open| open.answered(latency_ns));
+        }
         let at = self.at(request);
-        let open = &mut self.ring[at];
-        open.worst_ns = open.worst_ns.max(latency_ns);
-        open.left -= 1;
+        self.ring[at].answered(latency_ns);
     }
 
     /// A shard will not answer.
     pub(crate) fn failed(&mut self, request: u64) {
+        if request < self.first {
+            return self.straggler(request, Open::fail);
+        }
         let at = self.at(request);
-        let open = &mut self.ring[at];
-        open.failed = true;
-        open.left -= 1;
+        self.ring[at].fail();
     }
 
-    /// Takes the oldest request if it is done: requests come in the order of their arrival.
+    #[cold]
+    #[inline(never)]
+    fn straggler(&mut self, request: u64, happens: impl FnOnce(&mut Open)) {
+        let open = self.stragglers.get_mut(&request).expect("it is open");
+        happens(open);
+        if let Some(done) = open.done(request) {
+            self.done.push(done);
+            self.stragglers.remove(&request);
+        }
+    }
+
+    /// Takes a request that is done: but for stragglers, in the order of their arrival.
     pub(crate) fn pop(&mut self) -> Option<Done> {
+        if let Some(done) = self.done.pop() {
+            return Some(done);
+        }
         if self.first == self.next {
             return None;
         }
-        let Open { worst_ns, left, failed } = self.ring[self.at(self.first)];
-        if left > 0 {
-            return None;
-        }
-        let done = Done { request: self.first, latency_ns: (!failed).then_some(worst_ns) };
+        let done = self.ring[self.at(self.first)].done(self.first)?;
         self.first += 1;
         Some(done)
     }
@@ -111,6 +158,24 @@ impl Requests {
 
 impl Open {
     const NONE: Self = Self { worst_ns: 0, left: 0, failed: false };
+
+    #[inline(always)]
+    fn answered(&mut self, latency_ns: u64) {
+        self.worst_ns = self.worst_ns.max(latency_ns);
+        self.left -= 1;
+    }
+
+    fn fail(&mut self) {
+        self.failed = true;
+        self.left -= 1;
+    }
+
+    /// It as the request of this number, if it is done.
+    #[inline(always)]
+    fn done(&self, request: u64) -> Option<Done> {
+        let Self { worst_ns, left, failed } = *self;
+        (left == 0).then(|| Done { request, latency_ns: (!failed).then_some(worst_ns) })
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +194,29 @@ mod tests {
         requests.failed(1);
         assert_eq!(requests.pop(), Some(Done { request: 1, latency_ns: None }));
         assert_eq!(requests.open(), 1);
+    }
+
+    #[test]
+    fn a_request_that_is_open_for_long_holds_nobody_up() {
+        let mut requests = Requests::new(2);
+        requests.arrive(2);
+        requests.answered(0, 7);
+        for request in 2..3 * LONGEST {
+            requests.arrive(1);
+            requests.answered(request, 1);
+            requests.answered(request, 1);
+            while let Some(done) = requests.pop() {
+                assert!(done.request > 1);
+            }
+        }
+        assert!(requests.open() < LONGEST + 2 && requests.ring.len() as u64 <= 2 * LONGEST);
+        assert_eq!((requests.oldest(), requests.stragglers.len()), (0, 2));
+        requests.answered(0, 9);
+        requests.failed(1);
+        requests.answered(1, 3);
+        let done = [requests.pop(), requests.pop()].map(|done| done.expect("both are done"));
+        assert_eq!(done.map(|done| (done.request, done.latency_ns)), [(1, None), (0, Some(9))]);
+        assert_eq!(requests.oldest(), 3 * LONGEST);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::train::Log;
 /// Arrivals per block: few enough that their draws stay in the first cache.
 const BLOCK: u64 = 256;
 
-/// The most requests that may be open.
+/// The most requests that may be open, besides one for every slot.
 const MOST_OPEN: u64 = 1 << 21;
 
 /// The most queries that may be open in all shards together, besides one for every slot.
@@ -100,7 +100,7 @@ fn through<S: Scheduler>(
             backlog.1 += 1;
         }
         let goes_on = sink.collect();
-        sink.tally.overflowed |= sink.requests.open() > MOST_OPEN;
+        sink.tally.overflowed |= sink.requests.open() > MOST_OPEN + slots;
         if next == from {
             begun = Moment::of(now, shards, &sink);
         }

@@ -72,6 +72,6 @@ impl Sink {
                 None => self.tally.failed += 1,
             }
         }
-        self.requests.next() - self.requests.open() < self.measured.1
+        self.requests.oldest() < self.measured.1
     }
 }

@@ -9,6 +9,8 @@
 //! Where more work comes than all servers can do, however it is done, no run needs to tell: one that is
 //! short may look stable.
 
+use serde::Serialize;
+
 use crate::arrivals::Arrivals;
 use crate::experiment::Experiment;
 use crate::tally::Tally;
@@ -24,9 +26,32 @@ const FULL: f64 = 0.99;
 /// than what all slots hold, though: a run that is shorter than a service only fills them.
 const LEFT_OVER: f64 = 0.02;
 
-/// Do the runs of an experiment say that it has a steady state?
-pub(crate) fn has_steady_state(experiment: &Experiment, runs: &[Tally]) -> bool {
-    !is_overloaded(experiment) && is_stable(runs, experiment.slots_in_all())
+/// Why an experiment has no steady state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unstable {
+    /// First copies alone are more work than the servers can do.
+    Overload,
+    /// More queries waited in a shard than may.
+    QueueFull,
+    /// More requests were open at once than there is room for.
+    TooManyOpen,
+    /// The backlog grew from quarter to quarter.
+    Growth,
+}
+
+/// Why the runs of an experiment say that it has no steady state; none where it has one.
+pub(crate) fn judge(experiment: &Experiment, runs: &[Tally]) -> Option<Unstable> {
+    if is_overloaded(experiment) {
+        return Some(Unstable::Overload);
+    }
+    if runs.iter().any(|run| run.queue_full) {
+        return Some(Unstable::QueueFull);
+    }
+    if runs.iter().any(|run| run.overflowed) {
+        return Some(Unstable::TooManyOpen);
+    }
+    (!is_stable(runs, experiment.slots_in_all())).then_some(Unstable::Growth)
 }
 
 /// Does more work come than the servers can do? At the least, every query takes its own service time
@@ -48,7 +73,7 @@ const ROUNDING: f64 = 1e-9;
 /// More than half of the runs must be unstable for the whole to be. There are so many slots in all.
 fn is_stable(runs: &[Tally], slots: u64) -> bool {
     let unstable = runs.iter().filter(|run| grows(run, slots)).count();
-    unstable * 2 <= runs.len() && !runs.iter().any(|run| run.overflowed)
+    unstable * 2 <= runs.len()
 }
 
 /// Does the backlog of a run grow without end?
@@ -103,7 +128,16 @@ mod tests {
 
     #[test]
     fn a_full_queue_is_unstable_whatever_the_rest() {
-        let full = Tally { overflowed: true, ..run([100; 4]) };
-        assert!(!is_stable(&[full, run([100; 4]), run([100; 4])], 0));
+        let experiment = Parameters::default().experiment().expect("an experiment");
+        let calm = || run([100; 4]);
+        let judged = |run: Tally| judge(&experiment, &[run, calm(), calm()]);
+        assert_eq!(
+            judged(Tally { queue_full: true, overflowed: true, ..calm() }),
+            Some(Unstable::QueueFull)
+        );
+        assert_eq!(judged(Tally { overflowed: true, ..calm() }), Some(Unstable::TooManyOpen));
+        assert_eq!(judged(calm()), None);
+        let growing = [run([100, 300, 500, 700])];
+        assert_eq!(judge(&experiment, &growing), Some(Unstable::Growth));
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     /// how many moments these were.
     pub(crate) backlog: [(u64, u64); 4],
     /// A queue was full.
+    pub(crate) queue_full: bool,
+    /// It was, or more was open than there is room for: the run ended there.
     pub(crate) overflowed: bool,
     /// How well copies were chosen that had to make room.
     pub(crate) accuracy: Accuracy,
@@ -65,6 +67,7 @@ impl Tally {
             useful_ns: 0,
             capacity_ns: 0,
             backlog: [(0, 0); 4],
+            queue_full: false,
             overflowed: false,
             accuracy: Accuracy::default(),
         }
@@ -89,6 +92,7 @@ impl Tally {
         for (sum, other) in self.backlog.iter_mut().zip(other.backlog) {
             *sum = (sum.0 + other.0, sum.1 + other.1);
         }
+        self.queue_full |= other.queue_full;
         self.overflowed |= other.overflowed;
         self.accuracy.add(&other.accuracy);
     }

@@ -104,7 +104,9 @@ impl Answer for Fits {
             );
         }
         if let Some(best) = &self.report.best {
-            let _ = writeln!(text, "\nbest: --service {best}");
+            let is_first = self.report.fits.first().is_some_and(|fit| fit.spec.is_some());
+            let of = if is_first { "" } else { " of those that can be written so" };
+            let _ = writeln!(text, "\nbest{of}: --service {best}");
         }
         text
     }

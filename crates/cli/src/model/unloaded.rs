@@ -71,7 +71,8 @@ pub(super) fn answer(args: &Args) -> Result<Unloaded, Stop> {
         "--service",
         "the closed form takes exp:MEAN, and hiccups by --jitter bimodal:PROB:VALUE; curtail sim takes any",
     )?;
-    let jitter = args.jitter.as_deref().map(|text| Service::parse("--jitter", text)).transpose()?;
+    let jitter = args.jitter.as_deref().filter(|text| *text != "none");
+    let jitter = jitter.map(|text| Service::parse("--jitter", text)).transpose()?;
     let hiccups = hiccups(&service, jitter.as_ref())?;
     let requests = args.copies.iter().map(|&copies| {
         let law = hiccups.all_shards(args.shards, copies).map_err(refused)?;

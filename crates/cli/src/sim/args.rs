@@ -189,19 +189,19 @@ impl ExperimentArgs {
     }
 
     /// Refuses work that takes long, unless it was asked for.
-    pub(crate) fn check_length(&self, queries: f64, threads: usize) -> Result<(), Stop> {
-        if self.yes { Ok(()) } else { check_length(queries, threads, "requests or replications") }
+    pub(crate) fn check_length(&self, events: f64, threads: usize) -> Result<(), Stop> {
+        if self.yes { Ok(()) } else { check_length(events, threads, "requests or replications") }
     }
 }
 
 /// Refuses work that takes long, and names what to ask less of.
-pub(crate) fn check_length(queries: f64, threads: usize, less: &str) -> Result<(), Stop> {
-    let seconds = queries / QUERIES_PER_SECOND / threads as f64;
+pub(crate) fn check_length(events: f64, threads: usize, less: &str) -> Result<(), Stop> {
+    let seconds = events / QUERIES_PER_SECOND / threads as f64;
     if seconds < LONG_S {
         return Ok(());
     }
     Err(Stop::BadInput(format!(
-        "this simulates {queries:.1e} queries, which takes about {}; ask for fewer {less}, or add \
+        "this simulates {events:.1e} queries and failures, which takes about {}; ask for fewer {less}, or add \
          --yes",
         rough(seconds)
     )))

@@ -48,7 +48,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Ready { experiment, candidates, percentiles, threads } = args.experiment.ready(POLICIES)?;
     let requests = total(&experiment, &candidates);
-    args.experiment.check_length(requests as f64 * f64::from(experiment.shards), threads)?;
+    args.experiment.check_length(requests as f64 * experiment.events_per_request(), threads)?;
     let bar = progress::bar("simulating");
     bar.set_length(requests);
     let outcomes = work::watched(&bar, |watch| {

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
-use curtail_sim::{Experiment, Figures, Outcome};
+use curtail_sim::{Experiment, Figures, Outcome, Unstable};
 
 use crate::digits;
+
+/// Replicas that were busy for a smaller share of what they should have been saw too few of the
+/// service times.
+const LESS: f64 = 0.8;
 
 /// What stands where there is no figure.
 const NONE: &str = "–";
@@ -24,7 +28,8 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
     for outcome in outcomes {
         let _ = write!(text, "{:<width$}", outcome.policy);
         let Some(figures) = &outcome.request else {
-            let _ = writeln!(text, "  unstable: queues grow without end");
+            let because = outcome.unstable_because.map_or("", why);
+            let _ = writeln!(text, "  unstable: {because}");
             continue;
         };
         let mean = figure(figures.mean, outcome.ci95.as_ref().and_then(|w| w.mean));
@@ -41,6 +46,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
     text += &trained(outcomes);
     text += &versus(outcomes);
     text += &failed(outcomes);
+    text += &idle(outcomes);
     text += &missing(outcomes);
     text.truncate(text.trim_end().len());
     text
@@ -64,6 +70,16 @@ fn figure(value: Option<f64>, width: Option<f64>) -> String {
 
 fn percent(share: Option<f64>) -> String {
     share.map_or(NONE.to_owned(), |share| format!("{:.0} %", share * 100.0))
+}
+
+/// Why there is no steady state.
+fn why(because: Unstable) -> &'static str {
+    match because {
+        Unstable::Overload => "more work comes than the replicas can do",
+        Unstable::QueueFull => "a shard's queue was full; see --queue",
+        Unstable::TooManyOpen => "more requests are open at once than there is room for",
+        Unstable::Growth => "queues grow without end",
+    }
 }
 
 /// What was made of policies that had to be trained.
@@ -121,6 +137,27 @@ fn failed(outcomes: &[Outcome]) -> String {
         );
     }
     if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+/// A service whose times are so rare and long that the load did not come.
+fn idle(outcomes: &[Outcome]) -> String {
+    let is_less = |outcome: &&Outcome| {
+        let expected = outcome.utilization.with_jitter.min(1.0);
+        outcome.stable && outcome.utilization.busy.is_some_and(|busy| busy < LESS * expected)
+    };
+    // The bound has no jitter, and others may stop copies; the balances serve each query once.
+    let balances = |outcome: &&Outcome| {
+        outcome.policy != "o1" && outcome.copies_per_query.is_some_and(|copies| copies < 1.001)
+    };
+    match outcomes.iter().filter(balances).find(is_less) {
+        None => String::new(),
+        Some(Outcome { policy, utilization, .. }) => format!(
+            "\n{policy}: replicas were busy for {} of the time, and should have been for {}: these \
+             runs miss service times that are rare and long; see --requests\n",
+            percent(utilization.busy),
+            percent(Some(utilization.with_jitter)),
+        ),
+    }
 }
 
 /// Why there is a dash, where there is one.

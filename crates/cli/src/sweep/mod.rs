@@ -92,8 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let lengths = plan.check().map_err(bad)?;
     let mut store = Store::open(&args.out, &plan, args.restart)?;
     let left = store.lines.missing();
-    let queries: f64 = left.iter().map(|&point| lengths[point].1).sum();
-    args.experiment.check_length(queries, threads)?;
+    let events: f64 = left.iter().map(|&point| lengths[point].1).sum();
+    args.experiment.check_length(events, threads)?;
     store.begin(&plan)?;
     let points = plan.grid().points();
     let there = points - left.len();
@@ -202,7 +202,10 @@ impl From<StoreError> for Stop {
             StoreError::Line { .. } => Stop::BadInput(format!(
                 "{error}; repair the line, or drop all results with --restart"
             )),
-            StoreError::Foreign { .. } | StoreError::Busy { .. } | StoreError::Io { .. } => {
+            StoreError::Io { .. } => {
+                Stop::Lacking(format!("{error}; make it possible, or give another --out"))
+            }
+            StoreError::Foreign { .. } | StoreError::Busy { .. } => {
                 Stop::Lacking(error.to_string())
             }
         }

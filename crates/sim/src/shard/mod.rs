@@ -293,7 +293,9 @@ impl World {
             Action::Stop { copy, why } => self.stop(now, copy, why),
             Action::Fail { query, .. } => self.fail(query, sink),
             Action::Shed { query, why } => {
-                sink.tally.overflowed |= why == ShedReason::QueueFull;
+                let is_full = why == ShedReason::QueueFull;
+                sink.tally.queue_full |= is_full;
+                sink.tally.overflowed |= is_full;
                 self.fail(query, sink);
             }
             // Of a server that failed: its copies are gone already. Nothing ejects a server here.

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::parallel;
 
 /// Checks every point before anything runs. Tells, for each, how many requests it will count and
-/// how many queries it simulates.
+/// how many queries and failures it simulates.
 ///
 /// # Errors
 /// The first point that cannot be run.
@@ -26,7 +26,7 @@ pub(super) fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f
             compare::check(&experiment, candidates).map_err(|error| grid.wrong(point, &error))?;
         }
         let requests = total(&experiment, candidates);
-        lengths.push((requests, requests as f64 * f64::from(experiment.shards)));
+        lengths.push((requests, requests as f64 * experiment.events_per_request()));
     }
     Ok(lengths)
 }
