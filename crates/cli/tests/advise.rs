@@ -129,3 +129,9 @@ fn bad_input_is_refused_with_value_and_mend() {
     ];
     refused(folder.path(), "advise", &cases);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_manual_shows_what_is_printed() {
+    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/advise.md"), 4);
+}

@@ -41,8 +41,9 @@ pub(crate) struct Requests {
     next: u64,
     /// A ring with a power of two of entries.
     ring: Vec<Open>,
-    /// Older ones that are open, and those of them that are done and not taken yet.
+    /// Older ones that are open.
     stragglers: BTreeMap<u64, Open>,
+    /// Those that were done when they left the ring, or afterwards.
     done: Vec<Done>,
 }
 
@@ -116,7 +117,7 @@ impl Requests {
     #[inline(always)]
     pub(crate) fn answered(&mut self, request: u64, latency_ns: u64) {
         if request < self.first {
-            return self.straggler(request, |open| open.answered(latency_ns));
+            return self.straggler(request, Some(latency_ns));
         }
         let at = self.at(request);
         self.ring[at].answered(latency_ns);
@@ -125,7 +126,7 @@ impl Requests {
     /// A shard will not answer.
     pub(crate) fn failed(&mut self, request: u64) {
         if request < self.first {
-            return self.straggler(request, Open::fail);
+            return self.straggler(request, None);
         }
         let at = self.at(request);
         self.ring[at].fail();
@@ -133,20 +134,25 @@ impl Requests {
 
     #[cold]
     #[inline(never)]
-    fn straggler(&mut self, request: u64, happens: impl FnOnce(&mut Open)) {
+    fn straggler(&mut self, request: u64, latency_ns: Option<u64>) {
         let open = self.stragglers.get_mut(&request).expect("it is open");
-        happens(open);
+        match latency_ns {
+            Some(latency_ns) => open.answered(latency_ns),
+            None => open.fail(),
+        }
         if let Some(done) = open.done(request) {
             self.done.push(done);
             self.stragglers.remove(&request);
         }
     }
 
-    /// Takes a request that is done: but for stragglers, in the order of their arrival.
+    /// Takes those that are done and were not taken in time.
+    pub(crate) fn late(&mut self) -> Vec<Done> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Takes the oldest request in the ring if it is done: they come in the order of their arrival.
     pub(crate) fn pop(&mut self) -> Option<Done> {
-        if let Some(done) = self.done.pop() {
-            return Some(done);
-        }
         if self.first == self.next {
             return None;
         }
@@ -214,8 +220,10 @@ mod tests {
         requests.answered(0, 9);
         requests.failed(1);
         requests.answered(1, 3);
-        let done = [requests.pop(), requests.pop()].map(|done| done.expect("both are done"));
-        assert_eq!(done.map(|done| (done.request, done.latency_ns)), [(1, None), (0, Some(9))]);
+        let done: Vec<_> =
+            requests.late().iter().map(|done| (done.request, done.latency_ns)).collect();
+        assert_eq!(done, [(0, Some(9)), (1, None)]);
+        assert_eq!(requests.late(), [], "each is taken once");
         assert_eq!(requests.oldest(), 3 * LONGEST);
     }
 

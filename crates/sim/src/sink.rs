@@ -60,18 +60,27 @@ impl Sink {
 
     /// Counts the requests that are done; false when all that are measured are.
     pub(crate) fn collect(&mut self) -> bool {
-        while let Some(Done { request, latency_ns }) = self.requests.pop() {
-            if !self.measures(request) {
-                continue;
-            }
-            match latency_ns {
-                Some(ns) => {
-                    self.tally.requests.saturating_record(ns);
-                    self.tally.request_ns += u128::from(ns);
-                }
-                None => self.tally.failed += 1,
-            }
+        for done in self.requests.late() {
+            self.count(done);
+        }
+        while let Some(done) = self.requests.pop() {
+            self.count(done);
         }
         self.requests.oldest() < self.measured.1
+    }
+
+    #[inline(always)]
+    fn count(&mut self, done: Done) {
+        let Done { request, latency_ns } = done;
+        if !self.measures(request) {
+            return;
+        }
+        match latency_ns {
+            Some(ns) => {
+                self.tally.requests.saturating_record(ns);
+                self.tally.request_ns += u128::from(ns);
+            }
+            None => self.tally.failed += 1,
+        }
     }
 }

@@ -45,8 +45,9 @@ fn found(samples: &SamplesTold, unit: &str) -> String {
     let SamplesTold { count, with_hiccup, probability, probability_ci95, duration } = samples;
     if *with_hiccup == 0 {
         return format!(
-            "{count} samples hold no hiccups that stand out. Shorter ones show only when the same \
-             queries are\nrepeated.\n\n"
+            "{count} samples hold no hiccups that stand out. If some are hiccups all the same (few, \
+             short, or of all\nlengths), this answer is not for them: repeat the same queries, and \
+             give what varies as --jitter.\n\n"
         );
     }
     let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
