@@ -114,6 +114,10 @@ fn bad_input_is_refused_with_value_and_mend() {
     let cases = [
         ("--service exp:1", "--utilization <U>"),
         ("--service exp:1 --utilization 1", "utilization is 1; give it less"),
+        (
+            "--service exp:1 --utilization 0.3 --shards 100000 --threads 1",
+            "fewer shards, or add --yes",
+        ),
         ("--service exp:1 --utilization 1.5", "utilization is 1.5; give it less"),
         ("--service exp:1 --utilization -1", "utilization is -1; give it a number above 0"),
         ("--service exp:1 --jitter bimodal:0.1:15 --utilization 0.9", "busy 225 % of the time"),

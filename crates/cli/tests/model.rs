@@ -126,6 +126,7 @@ fn fan_out_has_the_maximum_of_its_shards() {
     let plain = json("unloaded --shards 50 --service exp:2ms --copies 1");
     close(&plain["requests"][0]["p99"], -2.0 * (1.0 - 0.99_f64.powf(0.02)).ln());
     assert_eq!(plain["unit"], "ms");
+    assert_eq!(json("unloaded --shards 50 --service exp:2ms --copies 1 --jitter none"), plain);
     let hiccups = json("unloaded --shards 50 --jitter bimodal:0.001:15");
     let p99 = |i: usize| hiccups["requests"][i]["p99"].as_f64().expect("a number");
     assert!((p99(0) - 16.6).abs() < 0.1 && (p99(1) - 8.5).abs() < 0.1);
@@ -171,6 +172,23 @@ fn samples_have_a_distribution_to_paste() {
     assert_eq!(zero["zeros"], 1);
     let best = zero["best"].as_str().expect("a distribution");
     assert!(json(&format!("queue --service {best} --utilization 0.5"))["wait"]["mean"].is_f64());
+}
+
+#[test]
+fn a_best_that_is_not_the_first_says_so() {
+    // One in a hundred is a thousand times as long, which no distribution that can be written has.
+    let long = |at: u32| if at % 100 == 0 { 1_000.0 } else { 1.0 };
+    let time = |at: u32| -long(at) * (1.0 - (f64::from(at * 7_919 % 5_000) + 0.5) / 5_000.0).ln();
+    let samples: String = (0..5_000).map(|at| format!("{}\n", time(at))).collect();
+    let even: String = (0..200).map(|i| format!("{}\n", 1.0 + f64::from(i))).collect();
+    let folder = folder(&[("mixed", &samples), ("even", &even)]);
+    let told = |file: &str| {
+        let output = words::curtail_in(folder.path(), &format!("model fit {file}"));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let of = "best of those that can be written so: --service";
+    assert!(told("mixed").contains(of), "{}", told("mixed"));
+    assert!(told("even").contains("best: --service"), "{}", told("even"));
 }
 
 #[test]
@@ -253,6 +271,12 @@ fn bad_numbers_are_refused_with_the_mend() {
         ("queue", "--arrival-rate <RATE>|--utilization <U>"),
         ("queue --utilization 80", "write a fraction above 0 and below 1, as 0.8"),
         ("queue --utilization 1", "without end"),
+        // Their product is a little less than 1.
+        ("queue --arrival-rate 200 --service exp:5ms", "the utilization is 1, so the queue grows"),
+        (
+            "split --arrival-rate 0.3 --rates 0.1,0.1,0.1",
+            "the utilization is 1, so the queue grows",
+        ),
         ("queue --utilization -0.5", "'-0.5' for '--utilization <U>'"),
         ("queue --utilization NaN", "a fraction"),
         ("queue --utilization 0.5 --arrival-rate 1", "cannot be used with"),

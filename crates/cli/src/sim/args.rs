@@ -201,8 +201,8 @@ pub(crate) fn check_length(events: f64, threads: usize, less: &str) -> Result<()
         return Ok(());
     }
     Err(Stop::BadInput(format!(
-        "this simulates {events:.1e} queries and failures, which takes about {}; ask for fewer {less}, or add \
-         --yes",
+        "this simulates {events:.1e} queries and failures, which takes about {}; ask for fewer \
+         {less}, or add --yes",
         rough(seconds)
     )))
 }

@@ -203,7 +203,7 @@ impl From<StoreError> for Stop {
                 "{error}; repair the line, or drop all results with --restart"
             )),
             StoreError::Io { .. } => {
-                Stop::Lacking(format!("{error}; make it possible, or give another --out"))
+                Stop::Lacking(format!("{error}; make room for it, or give another --out"))
             }
             StoreError::Foreign { .. } | StoreError::Busy { .. } => {
                 Stop::Lacking(error.to_string())
