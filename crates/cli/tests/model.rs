@@ -177,7 +177,7 @@ fn samples_have_a_distribution_to_paste() {
 #[test]
 fn a_best_that_is_not_the_first_says_so() {
     // One in a hundred is a thousand times as long, which no distribution that can be written has.
-    let long = |at: u32| if at % 100 == 0 { 1_000.0 } else { 1.0 };
+    let long = |at: u32| if at.is_multiple_of(100) { 1_000.0 } else { 1.0 };
     let time = |at: u32| -long(at) * (1.0 - (f64::from(at * 7_919 % 5_000) + 0.5) / 5_000.0).ln();
     let samples: String = (0..5_000).map(|at| format!("{}\n", time(at))).collect();
     let even: String = (0..200).map(|i| format!("{}\n", 1.0 + f64::from(i))).collect();
