@@ -2,13 +2,10 @@
 
 use std::path::Path;
 
-use curtail_dist::read_text;
+use curtail_dist::{excerpt, read_text};
 use serde::de::DeserializeOwned;
 
 use crate::exit::Stop;
-
-/// How much of a bad line an error repeats.
-const SHOWN_CHARS: usize = 60;
 
 /// Reads TOML; what is wrong is named with its line.
 pub(crate) fn toml<T: DeserializeOwned>(path: &Path) -> Result<T, Stop> {
@@ -18,11 +15,9 @@ pub(crate) fn toml<T: DeserializeOwned>(path: &Path) -> Result<T, Stop> {
         let before = &text.as_bytes()[..at];
         let number = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
         let line = text.lines().nth(number - 1).unwrap_or_default().trim();
-        let shown: String = line.chars().take(SHOWN_CHARS).collect();
-        let more = if shown.len() < line.len() { "…" } else { "" };
         let why: Vec<&str> = error.message().split_whitespace().collect();
         let path = path.display();
-        Stop::BadInput(format!("{path}:{number}: {}, in `{shown}{more}`", why.join(" ")))
+        Stop::BadInput(format!("{path}:{number}: {}, in `{}`", why.join(" "), excerpt(line)))
     })
 }
 

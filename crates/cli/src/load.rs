@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH
     target: Target,
     /// Requests per second
-    #[arg(long, value_name = "N", value_parser = number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = number)]
     rate: f64,
     /// Gaps between requests: poisson or constant
     #[arg(long, default_value = "poisson")]

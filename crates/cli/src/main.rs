@@ -22,6 +22,7 @@ mod signals;
 mod sim;
 mod soak;
 mod sweep;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -30,7 +31,18 @@ use exit::Stop;
 
 /// Cut the tail latency of replicated services: measure, decide, act.
 #[derive(Parser)]
-#[command(name = "curtail", version, arg_required_else_help = true)]
+#[command(
+    name = "curtail",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Exit codes, of every verb:
+  0    done
+  1    done, and the verdict is negative: an invalid or unstable run, a check that failed
+  2    bad input; the message names the value and the mend
+  3    the environment lacks something: a file, a port, memory, somebody who reads stdout
+  130  interrupted; what there was is written"
+)]
 struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -55,9 +67,9 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args: Args = match usage::parse(std::env::args_os()) {
         Ok(args) => args,
-        Err(other) => return exit::code(usage(&other)),
+        Err(other) => return exit::code(usage::print(&other)),
     };
     files::allow_many();
     let done = match args.verb {
@@ -73,14 +85,6 @@ fn main() -> ExitCode {
         Verb::Soak(args) => soak::run(&args),
     };
     exit::code(done)
-}
-
-/// What clap says instead of arguments: help and version are results, the rest is bad input.
-fn usage(said: &clap::Error) -> Result<ExitCode, Stop> {
-    match said.print() {
-        Err(error) if !said.use_stderr() => Err(say::unwritten(&error)),
-        _ => Ok(ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))),
-    }
 }
 
 /// A runtime on all cores.

@@ -196,7 +196,9 @@ fn another_plan_needs_another_directory_or_a_restart() {
     );
     refused(&with(&SMALL, &["--grid", "queue=9"]), &out, 2, "grid queue is nothing there and [9]");
     refused(&with(&SMALL, &["--policy", "random"]), &out, 2, "policies is [\"psq\",\"laedge\"]");
+    fs::write(out.join("results.svg"), "the chart of a sweep that had one").expect("a file");
     done(&with(&other, &["--restart"]), &out);
+    assert!(!out.join("results.svg").exists(), "not beside results of another sweep");
     assert_ne!(csv(&out), before);
     refused(&SMALL, &out, 2, "seed is 7 there and 42 here");
 }
@@ -208,6 +210,13 @@ fn tables_that_are_no_sweeps_are_not_written_over() {
     fs::write(out.join("results.csv"), "mine\n").expect("a file");
     refused(&SMALL, &out, 2, "it has no sweep.json that can be read; give another --out");
     assert_eq!(csv(&out), "mine\n");
+    fs::remove_file(out.join("results.csv")).expect("a file");
+    for mine in ["{\"speed\": 1}", "mine"] {
+        fs::write(out.join("sweep.json"), mine).expect("a file");
+        refused(&SMALL, &out, 2, "its sweep.json is no plan of a sweep; give another --out");
+        assert_eq!(fs::read_to_string(out.join("sweep.json")).expect("a file"), mine);
+        assert!(!out.join("results.jsonl").exists(), "nothing is left behind");
+    }
 }
 
 #[test]

@@ -18,7 +18,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
-use crate::samples::{SHOWN_CHARS, Samples};
+use crate::samples::Samples;
+use crate::text::excerpt;
 
 /// The most samples that are kept of a log. Of more, so many are taken at equal distances in their
 /// order by length: no share of them is off by more than one in so many.
@@ -48,7 +49,7 @@ pub(crate) fn read(path: &Path, text: &str) -> Result<Samples, ResolveError> {
         let bad = |why: String| ResolveError::BadSample {
             path: path.to_owned(),
             line: at + 1,
-            text: line.chars().take(SHOWN_CHARS).collect(),
+            text: excerpt(line),
             why,
         };
         let Some(interval) = interval(line).map_err(bad)? else { continue };

@@ -59,4 +59,4 @@ pub use histogram_log::MAX_SAMPLES;
 pub use quantity::{Malformed, Time};
 pub use samples::{Samples, read_samples};
 pub use spec::{Form, Scale, Spec};
-pub use text::{MAX_FILE_BYTES, TextError, read_text};
+pub use text::{MAX_FILE_BYTES, TextError, excerpt, read_text};

@@ -6,12 +6,9 @@ use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
 use crate::histogram_log;
 use crate::quantity::{Malformed, Time};
-use crate::text::read_text;
+use crate::text::{excerpt, read_text};
 
 const MIXED: &str = "some lines have units and some have none; give all a unit or none";
-
-/// How much of a bad line an error repeats.
-pub(crate) const SHOWN_CHARS: usize = 40;
 
 /// The samples of a file, in its order.
 #[derive(Clone, Debug)]
@@ -46,7 +43,7 @@ pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> 
         let bad = |why| ResolveError::BadSample {
             path: path.to_owned(),
             line: i + 1,
-            text: content.chars().take(SHOWN_CHARS).collect(),
+            text: excerpt(content),
             why,
         };
         let time = sample(content, unit_ns).map_err(bad)?;

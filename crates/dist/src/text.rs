@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// million lines.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
+/// How many characters of a bad line an error repeats.
+const SHOWN_CHARS: usize = 60;
+
 /// What some editors put before the first line.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
@@ -38,6 +41,16 @@ pub enum TextError {
     },
 }
 
+/// As much of a line as an error repeats; an ellipsis stands for the rest.
+#[must_use]
+pub fn excerpt(line: &str) -> String {
+    let mut shown: String = line.chars().take(SHOWN_CHARS).collect();
+    if shown.len() < line.len() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// Reads a file of up to [`MAX_FILE_BYTES`].
 ///
 /// # Errors
@@ -60,4 +73,17 @@ pub fn read_text(path: &Path) -> Result<String, TextError> {
         text.drain(..BYTE_ORDER_MARK.len());
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_cut_at_characters_and_say_so() {
+        assert_eq!(excerpt("5 ms"), "5 ms");
+        let whole = "µ".repeat(SHOWN_CHARS);
+        assert_eq!(excerpt(&whole), whole);
+        assert_eq!(excerpt(&format!("{whole}x")), format!("{whole}…"));
+    }
 }

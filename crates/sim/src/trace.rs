@@ -3,12 +3,9 @@
 
 use std::path::Path;
 
-use curtail_dist::{Time, read_text};
+use curtail_dist::{Time, excerpt, read_text};
 
 use crate::error::Error;
-
-/// How much of a bad line an error repeats.
-const SHOWN_CHARS: usize = 40;
 
 /// The gaps of a trace, with a mean of 1. The gap before the first arrival, when the trace begins
 /// anew, is the mean of the others.
@@ -21,17 +18,17 @@ pub(crate) fn read(path: &Path) -> Result<Vec<f64>, Error> {
         if line.is_empty() {
             continue;
         }
-        let shown = || line.chars().take(SHOWN_CHARS).collect::<String>();
         let parsed: Result<Time, _> = line.parse();
-        let time = parsed.map_err(|why| bad(at + 1, format!("{:?} is no time; {why}", shown())))?;
+        let time =
+            parsed.map_err(|why| bad(at + 1, format!("{:?} is no time; {why}", excerpt(line))))?;
         let has_unit = time.unit.is_some();
         if *have_units.get_or_insert(has_unit) != has_unit {
-            let why = format!("{:?}: give a unit to every time or to none", shown());
+            let why = format!("{:?}: give a unit to every time or to none", excerpt(line));
             return Err(bad(at + 1, why));
         }
         let time = time.ns(1.0);
         if times.last().is_some_and(|before| *before > time) {
-            let why = format!("{:?} is earlier than the arrival before; sort them", shown());
+            let why = format!("{:?} is earlier than the arrival before; sort them", excerpt(line));
             return Err(bad(at + 1, why));
         }
         times.push(time);

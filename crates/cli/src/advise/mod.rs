@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     slots: u32,
     /// The utilization of the replicas, a fraction
-    #[arg(long, value_name = "U", allow_negative_numbers = true)]
+    #[arg(long, value_name = "U")]
     utilization: f64,
     /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄)
     #[arg(long, value_name = "WHAT", value_parser = args::utilization_of, default_value = "mean")]

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "POLICY,…")]
     policies: Vec<String>,
     /// Measured requests per load and policy
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     requests: Option<u64>,
     /// Shards of the index
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]

@@ -22,7 +22,7 @@ Examples:
   curtail model fork-join --shards 50 --service exp:5ms --arrival-rate 60/s --percentiles 50,99")]
 pub(super) struct Args {
     /// Shards that every request asks
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     shards: u32,
     /// The service time of a shard, exponential
     #[arg(long, value_name = "DIST", default_value = "exp:1")]

@@ -39,7 +39,7 @@ pub(super) struct Args {
     /// The log
     file: PathBuf,
     /// Servers of the station
-    #[arg(long, value_name = "K", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     servers: u32,
     #[command(flatten)]
     percentiles: Percentiles,

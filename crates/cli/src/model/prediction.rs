@@ -21,7 +21,7 @@ const SHORT: usize = 20;
 #[derive(clap::Args)]
 pub(super) struct Percentiles {
     /// Percentiles to tell [default: 50,95,99,99.9]
-    #[arg(long, value_name = "P,…", value_delimiter = ',', allow_negative_numbers = true)]
+    #[arg(long, value_name = "P,…", value_delimiter = ',')]
     percentiles: Option<Vec<f64>>,
 }
 

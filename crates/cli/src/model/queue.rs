@@ -36,10 +36,10 @@ pub(super) struct Args {
     #[command(flatten)]
     load: Load,
     /// Servers behind the queue
-    #[arg(long, value_name = "K", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     servers: u32,
     /// Squared coefficient of variation of the gaps between arrivals [default: Poisson arrivals]
-    #[arg(long, value_name = "SCV", value_parser = scv, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SCV", value_parser = scv)]
     arrival_scv: Option<f64>,
     /// The model that answers
     #[arg(long, value_name = "MODEL", default_value = "auto")]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use curtail_dist::read_text;
+use curtail_dist::{excerpt, read_text};
 
 use super::refused;
 use crate::exit::Stop;
@@ -43,7 +43,7 @@ pub(super) fn read<T>(
         let why = format_args!(
             "its only line, `{}`, was taken for the names of columns; write lines of {form}, with \
              commas or white space between",
-            shown(names)
+            excerpt(names)
         );
         return Err(refused(format_args!("{}: {why}", path.display())));
     }
@@ -87,11 +87,5 @@ pub(super) fn this(
 
 /// A row of another form than it has to have.
 pub(super) fn malformed(fields: &[&str], form: &str) -> String {
-    format!("`{}` is not {form}", shown(&fields.join(" ")))
-}
-
-/// As much of a row as is repeated.
-fn shown(row: &str) -> String {
-    const SHOWN_CHARS: usize = 40;
-    row.chars().take(SHOWN_CHARS).collect()
+    format!("`{}` is not {form}", excerpt(&fields.join(" ")))
 }

@@ -24,7 +24,7 @@ Examples:
   curtail model unloaded --shards 5 --service exp:5ms --jitter bimodal:0.003:75ms --copies 1,2,3")]
 pub(super) struct Args {
     /// Shards that every request asks
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     shards: u32,
     /// P, exponential
     #[arg(long, value_name = "DIST", default_value = "exp:1")]
@@ -38,7 +38,6 @@ pub(super) struct Args {
         value_name = "N,…",
         value_delimiter = ',',
         default_value = "1,2",
-        allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
     copies: Vec<u32>,

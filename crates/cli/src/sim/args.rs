@@ -34,7 +34,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<u32>,
     /// Offered utilization of the replicas, a fraction [default: 0.3]
-    #[arg(long, value_name = "U", allow_negative_numbers = true)]
+    #[arg(long, value_name = "U")]
     pub(crate) utilization: Option<f64>,
     /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄) [default: mean]
     #[arg(long, value_name = "WHAT", value_parser = utilization_of)]
@@ -52,7 +52,7 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "N")]
     pub(crate) requests: Option<u64>,
     /// The share of them that is not measured [default: 0.1]
-    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE")]
     pub(crate) warm_up: Option<f64>,
     /// Independent replications, for the confidence intervals [default: 6]
     #[arg(long, value_name = "N")]

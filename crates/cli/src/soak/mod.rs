@@ -34,13 +34,13 @@ const LONG: Duration = Duration::from_secs(15);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// For how long
-    #[arg(long, default_value_t = 1.0, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, value_name = "N")]
     minutes: f64,
     /// The proxy's policy
     #[arg(long, default_value = "laedge", value_parser = crate::root::policy)]
     policy: curtail_kernel::Policy,
     /// Requests per second; by default the leaves are about a quarter busy
-    #[arg(long, default_value_t = 600.0, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 600.0, value_name = "N")]
     rate: f64,
     /// Decides what happens when
     #[arg(long, default_value_t = 42)]

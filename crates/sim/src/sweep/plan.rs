@@ -126,11 +126,19 @@ impl Plan {
         Values { grid: &self.grid, point }
     }
 
+    /// Whether a text is a plan, of whatever sweep.
+    pub(super) fn is_one(text: &str) -> bool {
+        let parts = ["version", "policies", "percentiles", "parameters"];
+        serde_json::from_str::<Json>(text)
+            .is_ok_and(|plan| parts.iter().all(|part| plan.get(part).is_some()))
+    }
+
     /// How another plan differs, in words; none where it does not.
     pub(super) fn difference(&self, other: &str) -> Option<String> {
-        let Ok(there) = serde_json::from_str::<Json>(other) else {
-            return Some("its sweep.json cannot be read".to_owned());
-        };
+        if !Self::is_one(other) {
+            return Some("its sweep.json is no plan of a sweep".to_owned());
+        }
+        let there: Json = serde_json::from_str(other).unwrap_or_default();
         let here: Json = serde_json::from_str(&self.json).unwrap_or_default();
         let mut told = Vec::new();
         for part in ["version", "policies", "percentiles"] {

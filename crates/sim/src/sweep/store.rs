@@ -14,7 +14,7 @@ use super::plan::Plan;
 const PLAN: &str = "sweep.json";
 const RESULTS: &str = "results.jsonl";
 /// What is made of the results.
-const MADE: [&str; 3] = ["results.csv", "results.parquet", "results.html"];
+const MADE: [&str; 4] = ["results.csv", "results.parquet", "results.html", "results.svg"];
 
 /// The directory of a sweep, locked against other processes.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Store {
 
 impl Store {
     /// Opens a directory, made where it is missing, and finds what is done. Nothing in it changes
-    /// yet, except that it gets an empty file of results.
+    /// yet, except that it gets an empty file of results where it is this plan's.
     ///
     /// # Errors
     /// It holds another sweep and this is no `restart`, somebody else writes it, or nobody can.
@@ -34,6 +34,7 @@ impl Store {
         let path = folder.join(RESULTS);
         let lacking = |error: io::Error| StoreError::io(&path, "cannot be written", error);
         std::fs::create_dir_all(folder).map_err(lacking)?;
+        let there = path.exists();
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(&path).map_err(lacking)?;
@@ -41,9 +42,12 @@ impl Store {
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(StoreError::Busy { path });
         }
-        let mut lines = Lines::new(path, file, plan.grid().points());
-        if !restart {
-            find(folder, plan, &mut lines)?;
+        let mut lines = Lines::new(path.clone(), file, plan.grid().points());
+        if !restart && let Err(refused) = find(folder, plan, &mut lines) {
+            if !there {
+                remove(&path)?;
+            }
+            return Err(refused);
         }
         Ok(Self { folder: folder.to_owned(), lines })
     }
@@ -91,13 +95,16 @@ impl Store {
 
 /// Finds what is done of a plan.
 fn find(folder: &Path, plan: &Plan, lines: &mut Lines) -> Result<(), StoreError> {
-    let difference = match std::fs::read_to_string(folder.join(PLAN)) {
-        Ok(other) => plan.difference(&other),
-        Err(_) => Some(format!("it has no {PLAN} that can be read")),
+    let path = folder.join(PLAN);
+    let (difference, foreign) = match std::fs::read_to_string(&path) {
+        Ok(other) => (plan.difference(&other), !Plan::is_one(&other)),
+        Err(_) => (Some(format!("it has no {PLAN} that can be read")), path.exists()),
     };
     match difference {
-        // Without results there is nothing to mix up, and nothing of somebody else's to write over.
-        Some(difference) if lines.any()? || MADE.iter().any(|name| folder.join(name).exists()) => {
+        // A plan without results is no loss: there is nothing to mix up.
+        Some(difference)
+            if foreign || lines.any()? || MADE.iter().any(|name| folder.join(name).exists()) =>
+        {
             Err(StoreError::Another { folder: folder.to_owned(), difference })
         }
         Some(_) => Ok(()),

@@ -1,0 +1,74 @@
+//! What clap says instead of arguments: help, the version, and what is wrong with a flag.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::num::{ParseFloatError, ParseIntError};
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{ArgAction, Command, Error, Parser};
+
+use crate::exit::Stop;
+use crate::say;
+
+/// Reads arguments; an error tells how to mend them.
+pub(crate) fn parse<T: Parser>(line: impl IntoIterator<Item = OsString>) -> Result<T, Error> {
+    let matches = negatives(T::command()).try_get_matches_from(line).map_err(with_mend)?;
+    T::from_arg_matches(&matches)
+}
+
+/// Prints an error of arguments. Help and the version are results, the rest is bad input.
+pub(crate) fn print(said: &Error) -> Result<ExitCode, Stop> {
+    match said.print() {
+        Err(error) if !said.use_stderr() => Err(say::unwritten(&error)),
+        _ => Ok(ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))),
+    }
+}
+
+/// Lets `-1` be a value, which the flag it follows can then refuse by its name.
+fn negatives(command: Command) -> Command {
+    command
+        .mut_args(|arg| match arg.get_action() {
+            ArgAction::Set | ArgAction::Append => arg.allow_negative_numbers(true),
+            _ => arg,
+        })
+        .mut_subcommands(negatives)
+}
+
+/// Rust's words for what is no number do not say what would be one.
+fn with_mend(mut error: Error) -> Error {
+    let mend = match error.source() {
+        Some(why) if why.is::<ParseIntError>() => "give a whole number in digits, as 100000",
+        Some(why) if why.is::<ParseFloatError>() => "give a number, as 0.3 or 1e-3",
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![mend.into()]));
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Args;
+
+    fn said(line: &str) -> String {
+        let line = line.split(' ').map(OsString::from);
+        parse::<Args>(line).map(|_| ()).expect_err("bad arguments").to_string()
+    }
+
+    #[test]
+    fn numbers_are_told_how_to_write_them() {
+        for (line, words) in [
+            ("curtail sim --requests 1e5", "give a whole number in digits, as 100000"),
+            ("curtail sim --utilization 30%", "give a number, as 0.3 or 1e-3"),
+            ("curtail sim --percentiles 50,p99", "give a number, as 0.3 or 1e-3"),
+            ("curtail sim --shards -1", "'-1' for '--shards <N>': -1 is not in 0..="),
+            ("curtail model unloaded --shards -1", "'-1' for '--shards <N>': -1 is not in 1..="),
+            ("curtail sim --shards=5000000000", "5000000000 is not in 0..="),
+        ] {
+            let said = said(line);
+            assert!(said.contains(words), "{line}: {said}");
+        }
+        assert!(!said("curtail sim --nonsense").contains("give a"));
+    }
+}
