@@ -4,10 +4,12 @@
 //! times it rises, is constant, or falls for good: a heavy tail is no hiccup. Hiccups of a length
 //! well beyond the body make it fall and rise again: the body has ended, few samples end for a
 //! while, then those with a hiccup do. So the hazards before, in and behind a possible dip are
-//! compared, for many positions and lengths.
+//! compared, for many positions and lengths. In the deepest dip, the samples are parted where they are
+//! sparsest.
 //!
-//! What this cannot find: hiccups as short as the body is wide, for these leave no dip. Repeated
-//! executions of the same queries tell those apart, too (`curtail jitter`).
+//! What this cannot find: hiccups as short as the body is wide, or of any length from none on, as
+//! exponential ones, for these leave no dip. Repeated executions of the same queries tell those apart,
+//! too (`curtail jitter`).
 //!
 //! Cost: O(n log n) for sorting, and some thousand binary searches.
 
@@ -48,21 +50,22 @@ pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
     sorted.sort_by(f64::total_cmp);
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let unit = mean(&sorted);
-    let mut best: Option<(f64, f64)> = None;
+    let mut best: Option<(f64, f64, f64)> = None;
     let mut beyond = sorted.len() as f64 * MOST_BEYOND;
     while beyond >= LEAST_BEYOND as f64 {
         let start = sorted[sorted.len() - 1 - beyond as usize];
         for length in LENGTHS.map(|length| length * unit) {
             if let Some(depth) = dip(&sorted, start, length)
-                && best.is_none_or(|(deepest, _)| depth > deepest)
+                && best.is_none_or(|(deepest, ..)| depth > deepest)
             {
-                best = Some((depth, start + length));
+                best = Some((depth, start, length));
             }
         }
         beyond *= STEP;
     }
-    let (_, end) = best?;
+    let (_, start, length) = best?;
     let count = sorted.len();
+    let end = sparsest(&sorted, start, start + length);
     let hit = sorted.split_off(sorted.partition_point(|&x| x <= end));
     Some(Found {
         probability: hit.len() as f64 / count as f64,
@@ -72,6 +75,23 @@ pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
     })
 }
 
+/// Where the body ends and the hiccups begin: in the middle of where samples are sparsest. Hiccups of
+/// varying length begin to end inside of the dip.
+fn sparsest(sorted: &[f64], start: f64, end: f64) -> f64 {
+    let first = sorted.partition_point(|&x| x < start);
+    let last = sorted.partition_point(|&x| x <= end);
+    // Some spacings together, as single ones vary as much as their mean.
+    let together = (sorted.len() - last).isqrt();
+    let width = |at: usize| sorted[at + together] - sorted[at];
+    let widest = (first..last).max_by(|&a, &b| width(a).total_cmp(&width(b)));
+    widest.map_or(end, |at| sorted[at] + width(at) / 2.0)
+}
+
+/// How many samples are longer than `time`.
+fn beyond(sorted: &[f64], time: f64) -> f64 {
+    (sorted.len() - sorted.partition_point(|&x| x <= time)) as f64
+}
+
 /// How deep the dip from `start` on is; none where there is none.
 fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
     // The body may be shorter than the dip.
@@ -79,8 +99,8 @@ fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
     if lead <= 0.0 {
         return None;
     }
-    let beyond = |time: f64| (sorted.len() - sorted.partition_point(|&x| x <= time)) as f64;
-    let borders = [start - lead, start, start + length, start + 2.0 * length].map(beyond);
+    let borders = [start - lead, start, start + length, start + 2.0 * length]
+        .map(|time| beyond(sorted, time));
     let [all, before, inside, behind] = borders;
     if inside < LEAST_BEYOND as f64 {
         return None;
@@ -130,6 +150,31 @@ mod tests {
                 found.probability
             );
             assert_eq!(found.body.len() + found.count, 50_000);
+        }
+    }
+
+    #[test]
+    fn hiccups_of_varying_length_are_counted_in_full() {
+        for (body, probability, hiccup) in [
+            ("exp:1", 0.003, "uniform:10:20"),
+            ("exp:1", 0.05, "uniform:10:50"),
+            ("exp:1", 0.003, "gamma:20:0.2"),
+            ("lognormal:1:1", 0.002, "uniform:50:100"),
+            ("det:1", 0.001, "uniform:5:20"),
+        ] {
+            let text = format!("{body} + {probability} of {hiccup}");
+            let hit = drawn(&format!("bimodal:{probability}:1"), 50_000);
+            let count = hit.iter().filter(|&&hit| hit > 0.0).count();
+            let lengths = drawn(hiccup, count);
+            let mean = lengths.iter().sum::<f64>() / count as f64;
+            let mut lengths = lengths.into_iter();
+            let with =
+                |(time, hit)| time + if hit > 0.0 { lengths.next().unwrap_or(0.0) } else { 0.0 };
+            let samples: Vec<f64> = drawn(body, 50_000).into_iter().zip(hit).map(with).collect();
+            let found = find_hiccups(&samples).unwrap_or_else(|| panic!("{text}"));
+            let of_all = found.count as f64 / count as f64;
+            assert!((0.95..1.05).contains(&of_all), "{text}: {} of {count}", found.count);
+            assert!((found.duration / mean - 1.0).abs() < 0.05, "{text}: {}", found.duration);
         }
     }
 
