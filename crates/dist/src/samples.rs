@@ -65,7 +65,10 @@ fn sample(text: &str, unit_ns: f64) -> Result<Time, String> {
         return Err("times are 0 or more".to_owned());
     }
     if time.ns(unit_ns) > MAX_SAMPLE_NS {
-        return Err("times are below 292 years".to_owned());
+        let most = MAX_SAMPLE_NS / unit_ns;
+        return Err(format!(
+            "times are below 292 years, {most:.1e} without a unit; divide them all"
+        ));
     }
     Ok(time)
 }

@@ -93,6 +93,14 @@ impl Parameters {
     /// # Errors
     /// Names the first value that is wrong, and the mend.
     pub fn experiment(&self) -> Result<Experiment, Error> {
+        let experiment = self.unbounded()?;
+        bounds::check(&experiment)?;
+        Ok(experiment)
+    }
+
+    /// The experiment, of which nobody knows yet whether it ends; the caller checks its bounds when
+    /// it is complete.
+    pub(crate) fn unbounded(&self) -> Result<Experiment, Error> {
         self.check_ranges()?;
         let mut units = Units::default();
         let service = units.distribution("service", &self.service)?;
@@ -104,7 +112,7 @@ impl Parameters {
         let slowdown = self.slowdown.as_deref().map(|text| slowdown(text, &mut units));
         let outages = self.outage.as_deref().map(|text| outage(text, &mut units));
         let cancel = self.cancel_cost.as_deref().map(|text| cancel_cost(text, &mut units));
-        let experiment = Experiment {
+        Ok(Experiment {
             shards: self.shards,
             servers: if self.speeds.is_empty() {
                 vec![1.0; self.replicas as usize]
@@ -128,9 +136,7 @@ impl Parameters {
             outages: outages.transpose()?,
             cancel_ns: cancel.transpose()?.unwrap_or(0),
             has_units: units.have.is_some_and(|(_, have)| have),
-        };
-        bounds::check(&experiment)?;
-        Ok(experiment)
+        })
     }
 
     fn check_ranges(&self) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use curtail_sim::advise::{Advice, Question, WORTH, advise, total};
+use curtail_sim::advise::{Advice, Point, Question, WORTH, advise, total};
 use curtail_sim::{Candidate, Error, Experiment, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 
 /// A service: shards, replicas, utilization, P, J.
@@ -128,4 +128,33 @@ fn reasons_do_not_contradict_the_figures() {
     assert!(jitter.contains("with the jitter busy for 60 % of the time"), "{jitter}");
     let rare = because((1, 2, 0.3, "exp:1", Some("bimodal:0.0001:5")));
     assert!(rare.contains("too few to show at p99"), "{rare}");
+}
+
+#[test]
+fn jitter_shorter_than_a_service_is_no_hiccup_and_can_pay_all_the_same() {
+    let ask = |load| {
+        let service = experiment((1, 2, load, "det:10ms", Some("bimodal:0.05:9ms")));
+        asked(&service, true, 2).expect("it can be answered")
+    };
+    let idle = ask(0.02);
+    assert!(idle.hedge && idle.hiccups.probability == 0.0, "{}", idle.because);
+    assert!(idle.because.starts_with("the jitter is never longer than a mean service time; at a"));
+    let busy = ask(0.6);
+    assert!(!busy.hedge, "{}", busy.because);
+    assert!(!busy.because.contains("hiccups of"), "{}", busy.because);
+    let hopes = busy.bound.p99.is_some_and(|bound| bound > WORTH);
+    assert_eq!(busy.because.contains("lower without it, but"), hopes, "{}", busy.because);
+}
+
+#[test]
+fn hedging_is_not_faster_beyond_the_load_that_is_told() {
+    let advice = asked(&experiment((5, 2, 0.3, "exp:1", Some("bimodal:0.003:15"))), false, 2);
+    let advice = advice.expect("it can be answered");
+    let stop = advice.stop_above_utilization.expect("it pays at low loads");
+    let lower = |at: &Point| at.hedging.zip(at.psq).is_some_and(|(hedging, psq)| hedging < psq);
+    let below: Vec<&Point> = advice.curve.iter().filter(|at| at.utilization < stop).collect();
+    assert!(below.len() >= 4 && below.iter().all(|at| lower(at)), "{:?}", advice.curve);
+    let above = advice.curve.iter().find(|at| at.utilization > stop).expect("a load beyond");
+    assert!(!above.faster, "{:?}", advice.curve);
+    assert!(advice.curve.iter().all(|at| lower(at) || !at.faster), "{:?}", advice.curve);
 }

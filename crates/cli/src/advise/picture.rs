@@ -19,8 +19,7 @@ pub(super) fn curve(advice: &Advice, width: usize) -> String {
     let mut any_faster = false;
     let mut text = "p99 over the utilization\n".to_owned();
     for point in &advice.curve {
-        let Point { utilization, psq, hedging } = *point;
-        let faster = matches!((psq, hedging), (Some(psq), Some(hedging)) if hedging < psq);
+        let Point { utilization, psq, hedging, faster } = *point;
         any_faster |= faster;
         let rows =
             [("psq", psq, ' '), (&advice.hedging_policy, hedging, if faster { '<' } else { ' ' })];
@@ -30,7 +29,7 @@ pub(super) fn curve(advice: &Advice, width: usize) -> String {
         }
     }
     if any_faster {
-        let _ = writeln!(text, "\n<: {} is the faster one", advice.hedging_policy);
+        let _ = writeln!(text, "\n<: {} is the faster one, beyond chance", advice.hedging_policy);
     }
     text
 }

@@ -29,14 +29,14 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SamplesTold>, width: usiz
 fn headline(advice: &Advice) -> String {
     let sure = format!("{:.0} %", (advice.confidence * 100.0).floor().min(99.0));
     if advice.hedge {
-        let gain = advice.gain.p99.unwrap_or(0.0) * 100.0;
+        let does = advice.gain.p99.map_or_else(
+            || "has a steady state, which psq has not".to_owned(),
+            |gain| format!("lowers p99 by {:.0} %", gain * 100.0),
+        );
         let up_to = advice
             .stop_above_utilization
             .map_or(String::new(), |u| format!(", up to a utilization of {u:.2}"));
-        return format!(
-            "Yes: {} lowers p99 by {gain:.0} %{up_to}. ({sure} sure)\n\n",
-            advice.policy
-        );
+        return format!("Yes: {} {does}{up_to}. ({sure} sure)\n\n", advice.policy);
     }
     format!("No: hedging does not pay here; run {}. ({sure} sure)\n\n", advice.policy)
 }

@@ -132,7 +132,7 @@ pub(super) struct Predicted {
     pub(super) wait: Told,
     /// From arrival to the end of service.
     pub(super) sojourn: Told,
-    /// The share of queries that wait at all, as far to be trusted as the percentiles of the wait.
+    /// The share of queries that wait at all, as far to be trusted as the mean of the wait.
     pub(super) waiting_probability: Option<f64>,
     /// Queries that wait, on average.
     pub(super) mean_waiting: f64,
@@ -162,8 +162,12 @@ impl Predicted {
             let _ = write!(text, "{} % of the queries wait; ", figure(share * 100.0));
         }
         let [waiting, all] = [self.mean_waiting, self.mean_in_system].map(figure);
-        let _ = writeln!(text, "on average {waiting} wait and {all} are there");
+        let _ = write!(text, "on average {waiting} wait and {all} are there");
+        let exact = Basis::Exact.to_string();
+        let basis = self.wait.mean_basis.as_deref().filter(|&basis| basis != exact);
+        let _ = writeln!(text, "{}", basis.map_or(String::new(), |basis| format!(": {basis}")));
         let unknown = match (&self.wait.percentiles_basis, &self.sojourn.percentiles_basis) {
+            (None, _) if self.waiting_probability.is_none() => "the wait",
             (None, _) => "a wait with such a service",
             (_, None) => "the sojourn",
             _ => return text,

@@ -1,5 +1,6 @@
 //! All families, fitted and ranked. Cost: that of all fits; the mixture of Erlangs dominates.
 
+use curtail_dist::Spec;
 use serde::Serialize;
 
 use super::{Fit, FitError, Sample};
@@ -85,11 +86,16 @@ impl Ranking {
         self.fits.first().map(|(_, fit)| fit)
     }
 
-    /// The best fit that `curtail-dist` can write, and so simulate.
+    /// The best fit that `curtail-dist` can write and that has a mean, so that it can be simulated.
     #[must_use]
     pub fn best_with_spec(&self) -> Option<&Fit> {
-        self.fits.iter().map(|(_, fit)| fit).find(|fit| fit.spec.is_some())
+        self.fits.iter().map(|(_, fit)| fit).find(|fit| fit.spec.as_ref().is_some_and(has_mean))
     }
+}
+
+/// Whether a queue with such a service can have a steady state.
+pub(super) fn has_mean(spec: &Spec) -> bool {
+    spec.resolve(1.0).is_ok_and(|law| law.mean().is_finite())
 }
 
 /// Fits all families and ranks them.

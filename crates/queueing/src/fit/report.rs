@@ -21,7 +21,7 @@ pub struct Report {
     pub scv: f64,
     /// What fits are ranked by.
     pub by: By,
-    /// The best that can be written as a distribution.
+    /// The best that can be written as a distribution, and simulated: it has a mean.
     pub best: Option<String>,
     /// The best first.
     pub fits: Vec<Fitted>,
@@ -79,7 +79,7 @@ impl Report {
         let best = if constant {
             spec(&format!("det:{}", sample.mean()), have_units)
         } else {
-            fits.iter().find_map(|fit| fit.spec.clone())
+            ranking.best_with_spec().and_then(|fit| written(fit, have_units))
         };
         let why = |(family, error): &(Family, FitError)| Refused {
             family: name(*family),
@@ -133,12 +133,16 @@ fn name(family: Family) -> &'static str {
 fn fitted(family: Family, fit: &Fit, have_units: bool) -> Fitted {
     Fitted {
         family: name(family),
-        spec: fit.spec.as_ref().and_then(|text| spec(&text.to_string(), have_units)),
+        spec: written(fit, have_units),
         parameters: parameters(fit.parameters),
         log_likelihood: fit.log_likelihood,
         aic: fit.aic,
         ks: fit.ks,
     }
+}
+
+fn written(fit: &Fit, have_units: bool) -> Option<String> {
+    fit.spec.as_ref().and_then(|text| spec(&text.to_string(), have_units))
 }
 
 /// By their names; times and rates are in the unit of the samples.

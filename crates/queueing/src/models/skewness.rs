@@ -6,7 +6,7 @@
 //! No service has a κ below 2/3 (Cauchy and Schwarz), which is that of the constant. So percentiles
 //! are kept up to 3/2: the spread of the wait is then at most as much above the exponential's as
 //! that of a constant service can be below. Rare long services have far more: with one in a
-//! thousand that is 100 times longer, κ is about 5. Where the third moment is infinite, the wait has
+//! thousand that is 100 times longer, κ is about 6. Where the third moment is infinite, the wait has
 //! no variance, and no exponential resembles its tail.
 //!
 //! Source: Kleinrock, "Queueing Systems" I, §5.7, for the moments of the wait; the quotient is our

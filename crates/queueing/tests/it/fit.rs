@@ -160,6 +160,14 @@ fn the_family_that_was_drawn_wins() {
     }
 }
 
+#[test]
+fn the_best_that_is_told_can_be_simulated() {
+    let ranking = best_fit(&sample("pareto:0.8:5"), By::Aic);
+    assert_eq!(ranking.fits[0].0, Family::Pareto, "it is the best, but has no mean");
+    let spec = ranking.best_with_spec().and_then(|fit| fit.spec.as_ref()).expect("another one");
+    assert!(spec.resolve(1.0).expect("a distribution").mean().is_finite(), "{spec}");
+}
+
 /// 1 if the three-moment fit fell back to the balanced one, and so is not listed.
 fn fallen_back(fits: &[(Family, Fit)]) -> usize {
     let has = |family| fits.iter().any(|(name, _)| *name == family);

@@ -9,6 +9,7 @@ use crate::candidate::Candidate;
 use crate::compare::{Plan, compare};
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::outcome::{Outcome, Versus};
 
 /// Loads that are looked at in any case; the load at hand as well, where it is higher.
 const LOADS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
@@ -35,6 +36,9 @@ pub struct Point {
     pub psq: Option<f64>,
     /// Of the policy that hedges.
     pub hedging: Option<f64>,
+    /// Is hedging faster, beyond chance? That is where the 95 % confidence interval of the paired
+    /// difference says so, or where hedging alone has a steady state.
+    pub faster: bool,
 }
 
 /// The curves.
@@ -51,19 +55,49 @@ impl Curve {
 }
 
 impl Point {
-    /// Is hedging faster here?
-    fn pays(&self) -> bool {
+    fn new(utilization: f64, outcomes: &[Outcome]) -> Self {
+        let [psq, hedging] = [0, 1].map(|at| figure(&outcomes[at], 99.0));
+        let versus = outcomes[1].versus_first.as_ref();
+        let surely_less = |versus: &Versus| {
+            let half_width = versus.ci95.percentile(99.0)?;
+            Some(versus.difference.percentile(99.0)? + half_width < 0.0)
+        };
+        let faster = match (psq, hedging) {
+            (Some(_), Some(_)) => versus.and_then(surely_less).unwrap_or(false),
+            (psq, hedging) => psq.is_none() && hedging.is_some(),
+        };
+        Self { utilization, psq, hedging, faster }
+    }
+
+    /// Is the figure of hedging lower, by chance or not?
+    fn is_lower(&self) -> bool {
         match (self.psq, self.hedging) {
             (Some(psq), Some(hedging)) => hedging < psq,
-            (psq, hedging) => psq.is_none() && hedging.is_some(),
+            _ => self.faster,
         }
     }
+}
+
+/// Where hedging ceases to be faster: it is up to the first load, and it is no more at the second,
+/// or nobody has looked beyond. None where it never is. `pays_here` is what is known of the load at
+/// hand, with more requests than there are at any of the points.
+fn end(points: &[Point], here: f64, pays_here: bool) -> Option<(f64, Option<f64>)> {
+    let first = if pays_here {
+        points.partition_point(|point| point.utilization <= here)
+    } else {
+        points.iter().position(|point| point.faster)?
+    };
+    let slow = points[first..].iter().position(|point| !point.faster).map(|at| first + at);
+    let last = slow.unwrap_or(points.len()).checked_sub(1).map(|at| points[at].utilization);
+    let from = if pays_here { last.unwrap_or(here).max(here) } else { last? };
+    Some((from, slow.map(|at| points[at].utilization)))
 }
 
 /// Follows a policy over the load; none where it was stopped.
 pub(super) fn curve(
     question: &Question<'_>,
     hedger: Candidate,
+    pays_here: bool,
     plan: &Plan<'_>,
 ) -> Result<Option<Curve>, Error> {
     let mut points = Vec::new();
@@ -74,16 +108,17 @@ pub(super) fn curve(
             None => return Ok(None),
         }
     }
-    let last = points.iter().rposition(Point::pays);
-    let Some(last) = last else { return Ok(Some(Curve { points, stop_above: None })) };
-    let mut from = points[last].utilization;
-    let Some(mut to) = points.get(last + 1).map(|point| point.utilization) else {
+    let Some((mut from, to)) = end(&points, here, pays_here) else {
+        return Ok(Some(Curve { points, stop_above: None }));
+    };
+    let Some(mut to) = to else {
         return Ok(Some(Curve { points, stop_above: Some(from) }));
     };
+    // In between, the likeliest crossing: what is sure begins to end earlier.
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(from, to);
         let Some(point) = point(question, hedger, middle, plan)? else { return Ok(None) };
-        if point.pays() {
+        if point.is_lower() {
             from = middle;
         } else {
             to = middle;
@@ -103,11 +138,7 @@ fn point(
     let candidates = [Candidate::Policy(Policy::PerShardQueue), hedger];
     let experiment = at(question, utilization);
     let outcomes = compare(&experiment, &candidates, plan)?;
-    Ok(outcomes.map(|outcomes| Point {
-        utilization,
-        psq: figure(&outcomes[0], 99.0),
-        hedging: figure(&outcomes[1], 99.0),
-    }))
+    Ok(outcomes.map(|outcomes| Point::new(utilization, &outcomes)))
 }
 
 /// The experiment at a load. As large whatever the policy: nobody knows yet which is the best one
@@ -127,4 +158,45 @@ const PAIR: [Candidate; 2] = [
 /// How many requests the curves take at most.
 pub(super) fn total(question: &Question<'_>) -> u64 {
     crate::compare::total(&at(question, question.experiment.utilization), &PAIR) * POINTS as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(faster: &[bool]) -> Vec<Point> {
+        let point = |(at, &faster): (u32, &bool)| {
+            let utilization = f64::from(at + 1) / 10.0;
+            Point { utilization, psq: Some(2.0), hedging: Some(1.0), faster }
+        };
+        (0..).zip(faster).map(point).collect()
+    }
+
+    #[test]
+    fn hedging_ends_where_it_first_ceases_to_be_faster() {
+        let [yes, no] = [true, false];
+        for (faster, end_) in [
+            (&[yes, yes, no, no][..], Some((0.2, Some(0.3)))),
+            // Chance has it that it seems faster once more.
+            (&[yes, yes, no, yes], Some((0.2, Some(0.3)))),
+            (&[no, yes, yes, yes], Some((0.4, None))),
+            (&[no, no, no], None),
+        ] {
+            assert_eq!(end(&points(faster), 0.25, false), end_, "{faster:?}");
+        }
+    }
+
+    #[test]
+    fn where_it_pays_here_it_ends_beyond() {
+        let [yes, no] = [true, false];
+        for (faster, end_) in [
+            (&[yes, no, yes, no][..], Some((0.3, Some(0.4)))),
+            (&[yes, yes, no, no], Some((0.25, Some(0.3)))),
+            (&[no, no, no, no], Some((0.25, Some(0.3)))),
+            (&[no, no], Some((0.25, None))),
+        ] {
+            assert_eq!(end(&points(faster), 0.25, true), end_, "{faster:?}");
+        }
+        assert_eq!(end(&points(&[no]), 0.05, true), Some((0.05, Some(0.1))));
+    }
 }

@@ -4,6 +4,7 @@ use curtail_dist::{Distribution, Spec};
 use serde::Serialize;
 
 use super::samples::{Found, find_hiccups};
+use crate::bounds;
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::parameters::{Parameters, UNIT_NS};
@@ -49,7 +50,7 @@ impl Measured {
             // It stands for the samples, whose units those of the arrivals must go with.
             parameters.service = "exp:1ms".to_owned();
         }
-        let mut experiment = parameters.experiment()?;
+        let mut experiment = parameters.unbounded()?;
         let count = ns.len();
         let bad = |why: String| Error::Samples { name: name.clone(), why };
         if count < FEWEST {
@@ -71,6 +72,7 @@ impl Measured {
         experiment.jitter =
             jitter.map(|(probability, duration)| hiccups(probability, duration)).transpose()?;
         experiment.has_units = have_units;
+        bounds::check(&experiment)?;
         Ok((experiment, told))
     }
 }
@@ -96,5 +98,25 @@ fn told(count: usize, found: Option<&Found>) -> SamplesTold {
         probability: share,
         probability_ci95: ci95.map(|end| end.clamp(0.0, 1.0)),
         duration: found.map_or(0.0, |found| found.duration / UNIT_NS as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(ns: f64, arrivals: &str) -> Result<(Experiment, SamplesTold), Error> {
+        let measured = Measured { name: "samples".to_owned(), ns: vec![ns; 200], have_units: true };
+        measured.experiment(&Parameters { arrivals: arrivals.to_owned(), ..Parameters::default() })
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_samples() {
+        let endless = asked(1e10, "on-off:0.5:1us").expect_err("bursts without an end").to_string();
+        assert!(endless.contains("more than 10000 bursts between two requests"), "{endless}");
+        let fine = asked(1e3, "on-off:0.5:50ns").expect("few bursts");
+        assert!((fine.0.service.mean() - 1e3).abs() < 1e-6);
+        let below = asked(0.2, "poisson").expect_err("shorter than a tick").to_string();
+        assert!(below.contains("the grain of time"), "{below}");
     }
 }

@@ -1,9 +1,9 @@
 //! Would hedging help, how much at most, with which policy, and up to which load?
 //!
-//! The policies that could be deployed are simulated at the load at hand beside per-shard queuing,
-//! which is the best that can be done without second copies, and two yardsticks: Idealized Hedge,
-//! and the bound O1, which no policy can beat whose servers work first come, first served. The best
-//! policy is then followed over all loads, to find the one beyond which it does harm.
+//! LÆDGE, in the variants that the servers allow, is simulated at the load at hand beside per-shard
+//! queuing, which is the best that can be done without second copies, and two yardsticks: Idealized
+//! Hedge, and the bound O1, which no policy can beat whose servers work first come, first served. The
+//! best variant is then followed over all loads, to find the one beyond which it gains nothing.
 //!
 //! Cost: a fixed number of simulated queries, whatever the service, so that the same question has
 //! the same answer on every machine: a few seconds on two cores.
@@ -101,8 +101,9 @@ pub struct Advice {
     pub bound: Gain,
     /// What Idealized Hedge gains.
     pub idealized: Gain,
-    /// The load beyond which the hedging policy is worse than per-shard queuing; none where it is
-    /// never better, the highest one of the curve where it is better at all of them.
+    /// The load from which on the hedging policy is no longer faster than per-shard queuing: where
+    /// the figures cross, between the last load at which it is faster beyond chance and the next one.
+    /// None where it never is, the highest one of the curve where it still is there.
     pub stop_above_utilization: Option<f64>,
     /// The probability that the verdict is right, as far as it depends on chance in the simulation; up
     /// to 0.999.
@@ -170,7 +171,8 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     let plan = Plan { percentiles: &PERCENTILES, ..*plan };
     let Some(outcomes) = compare(&here, &candidates, &plan)? else { return Ok(None) };
     let (best, hedger) = best(&hedgers, &outcomes[1..=hedgers.len()]);
-    let Some(curve) = curve::curve(question, hedger, &plan)? else { return Ok(None) };
+    let (hedge, confidence) = verdict(&outcomes[0], best);
+    let Some(curve) = curve::curve(question, hedger, hedge, &plan)? else { return Ok(None) };
     let facts = Facts {
         hiccups: Hiccups::of(experiment),
         psq: &outcomes[0],
@@ -183,7 +185,6 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         replicas: experiment.servers.len(),
         utilization: experiment.utilization,
     };
-    let (hedge, confidence) = facts.verdict();
     let policy = if hedge { best } else { facts.psq }.policy.clone();
     Ok(Some(Advice {
         hedge,
@@ -282,25 +283,24 @@ impl Facts<'_> {
         };
         Gain { p50: gain(50.0), p99: gain(99.0), p999: gain(99.9) }
     }
+}
 
-    /// Does hedging pay, and how sure is that? By how many standard errors the paired difference
-    /// at p99 is from what would just be worth it.
-    fn verdict(&self) -> (bool, f64) {
-        let sure = self.best.versus_first.as_ref().and_then(|versus| {
-            let by = -versus.difference.percentile(99.0)?;
-            Some((by, versus.ci95.percentile(99.0)?))
-        });
-        let Some(((by, half_width), psq)) = sure.zip(figure(self.psq, 99.0)) else {
-            // An unstable policy is worse than one that is not; there is nothing to doubt.
-            return (false, MOST_CONFIDENT);
-        };
-        let margin = by - WORTH * psq;
-        // The half width is that quantile times the standard error.
-        let error =
-            (half_width / student::quantile(REPLICATIONS as usize - 1)).max(f64::MIN_POSITIVE);
-        let confidence = student::below_of_five(margin.abs() / error);
-        (margin > 0.0, confidence.min(MOST_CONFIDENT))
-    }
+/// Does the best policy that hedges pay, and how sure is that? By how many standard errors the
+/// paired difference at p99 is from what would just be worth it.
+fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
+    let sure = best.versus_first.as_ref().and_then(|versus| {
+        let by = -versus.difference.percentile(99.0)?;
+        Some((by, versus.ci95.percentile(99.0)?))
+    });
+    let Some(((by, half_width), p99)) = sure.zip(figure(psq, 99.0)) else {
+        // An unstable policy is worse than one that is not; there is nothing to doubt.
+        return (best.stable && !psq.stable, MOST_CONFIDENT);
+    };
+    let margin = by - WORTH * p99;
+    // The half width is that quantile times the standard error.
+    let error = (half_width / student::quantile(REPLICATIONS as usize - 1)).max(f64::MIN_POSITIVE);
+    let confidence = student::below_of_five(margin.abs() / error);
+    (margin > 0.0, confidence.min(MOST_CONFIDENT))
 }
 
 /// What to write into the configuration of the proxy.

@@ -10,36 +10,33 @@ const SLOWER_MEDIAN: f64 = 0.05;
 
 /// Why hedging pays, or why it does not.
 pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
-    let Facts { hiccups, shards, utilization, .. } = *facts;
+    let Facts { hiccups, utilization, .. } = *facts;
+    let hit = hit(facts);
+    if !facts.psq.stable {
+        return unsteady(facts, hedge);
+    }
     let (gain, bound) = (facts.gain(facts.best), facts.gain(facts.bound));
-    let hit = format!(
-        "hiccups of {:.3} {} hit {} of the queries, and so {} of the requests over {shards} shards",
-        hiccups.duration,
-        if facts.best.unit == "ms" { "ms" } else { "time units" },
-        share(hiccups.probability),
-        share(hiccups.requests),
-    );
-    let beyond = format!("{} {}", facts.best.policy, crossing(facts.stop_above, facts.highest));
     if hedge {
         return format!(
             "{hit}; at a utilization of {utilization} replicas have time for second copies, which \
              takes p99 from {} to {}, where nothing that serves first come, first served gets \
-             below {}{}; {beyond}",
+             below {}{}; {}",
             latency(figure(facts.psq, 99.0)),
             latency(figure(facts.best, 99.0)),
             latency(figure(facts.bound, 99.0)),
             slower_median(gain),
+            beyond(facts),
         );
     }
-    if hiccups.probability == 0.0 {
+    let at_most = bound.p99.unwrap_or(0.0);
+    if hiccups.probability == 0.0 && at_most < WORTH {
         return "all copies of a query take about as long (the jitter holds no hiccup longer than a \
-                mean service time), so a second copy is not faster than the first"
+                mean service time), so a second copy is hardly faster than the first"
             .to_owned();
     }
     if facts.replicas == 1 {
         return format!("{hit}, but with one replica there is nobody to send a second copy to");
     }
-    let at_most = bound.p99.unwrap_or(0.0);
     if at_most < WORTH && hiccups.requests < BEYOND_P99 {
         return format!("{hit}: too few to show at p99{}", beyond_p99(gain));
     }
@@ -51,10 +48,14 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         );
     }
     format!(
-        "{hit}, and p99 would be {} lower without them{}, but at a utilization of {utilization} \
-         replicas{} are too busy for second copies: {} {}{}; {beyond}",
+        "{hit}, and p99 would be {} lower without {}, but at a utilization of {utilization} \
+         replicas{} are too busy for second copies: {} {}{}; {}",
         share(at_most),
-        if hiccups.requests < BEYOND_P99 { " (others wait behind them)" } else { "" },
+        match hiccups.probability {
+            0.0 => "it",
+            _ if hiccups.requests < BEYOND_P99 => "them (others wait behind them)",
+            _ => "them",
+        },
         with_the_jitter(utilization, facts.psq.utilization.with_jitter),
         facts.best.policy,
         match gain.p99 {
@@ -63,7 +64,45 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
             None => "has no steady state".to_owned(),
         },
         lower_median(gain),
+        beyond(facts),
     )
+}
+
+/// What disturbs how many.
+fn hit(facts: &Facts<'_>) -> String {
+    let Facts { hiccups, shards, .. } = *facts;
+    if hiccups.probability == 0.0 {
+        return "the jitter is never longer than a mean service time".to_owned();
+    }
+    format!(
+        "hiccups of {:.3} {} hit {} of the queries, and so {} of the requests over {shards} shard{}",
+        hiccups.duration,
+        if facts.best.unit == "ms" { "ms" } else { "time units" },
+        share(hiccups.probability),
+        share(hiccups.requests),
+        if shards == 1 { "" } else { "s" },
+    )
+}
+
+/// Per-shard queuing has no steady state: there is no latency to compare with.
+fn unsteady(facts: &Facts<'_>, hedge: bool) -> String {
+    let Facts { utilization, best, psq, .. } = facts;
+    let busy = with_the_jitter(*utilization, psq.utilization.with_jitter);
+    if hedge {
+        let p99 = latency(figure(best, 99.0));
+        format!(
+            "at a utilization of {utilization}{busy} psq has no steady state, and {} has one, with a \
+             p99 of {p99}; {}",
+            best.policy,
+            beyond(facts)
+        )
+    } else {
+        format!(
+            "at a utilization of {utilization}{busy} neither psq nor {} has a steady state, so there \
+             is nothing to gain",
+            best.policy
+        )
+    }
 }
 
 /// How busy replicas really are, where the jitter keeps them notably busier.
@@ -76,12 +115,16 @@ fn with_the_jitter(utilization: f64, busy: f64) -> String {
 }
 
 /// Up to which load hedging is faster.
+fn beyond(facts: &Facts<'_>) -> String {
+    format!("{} {}", facts.best.policy, crossing(facts.stop_above, facts.highest))
+}
+
 fn crossing(stop_above: Option<f64>, highest: f64) -> String {
     match stop_above {
         Some(stop) if stop >= highest => {
-            format!("is the faster one at every load that was looked at, up to {highest:.2}")
+            format!("is the faster one up to {highest:.2}, the highest load that was looked at")
         }
-        Some(stop) => format!("is the slower one above a utilization of {stop:.2}"),
+        Some(stop) => format!("is not the faster one above a utilization of {stop:.2}"),
         None => "is not faster than psq at any load".to_owned(),
     }
 }
@@ -114,11 +157,14 @@ fn beyond_p99(gain: Gain) -> String {
 
 fn share(of: f64) -> String {
     let percent = of * 100.0;
-    if percent == 0.0 || percent >= 10.0 {
-        format!("{percent:.0} %")
-    } else {
-        format!("{percent:.2} %")
-    }
+    let decimals = match percent {
+        0.0 => 0,
+        _ if percent >= 10.0 => 0,
+        _ if percent >= 0.1 => 2,
+        // Two digits, however small it is.
+        _ => (1.0 - percent.log10().floor()).min(12.0) as usize,
+    };
+    format!("{percent:.decimals$} %")
 }
 
 fn latency(of: Option<f64>) -> String {
@@ -131,10 +177,16 @@ mod tests {
 
     #[test]
     fn a_policy_that_is_always_faster_is_not_slower_anywhere() {
-        assert_eq!(crossing(Some(0.59), 0.9), "is the slower one above a utilization of 0.59");
+        assert_eq!(crossing(Some(0.59), 0.9), "is not the faster one above a utilization of 0.59");
         let always = crossing(Some(0.95), 0.95);
-        assert_eq!(always, "is the faster one at every load that was looked at, up to 0.95");
+        assert_eq!(always, "is the faster one up to 0.95, the highest load that was looked at");
         assert_eq!(crossing(None, 0.9), "is not faster than psq at any load");
+    }
+
+    #[test]
+    fn shares_have_two_digits_however_small() {
+        let said = [0.0, 2e-7, 4.9e-5, 0.003, 0.0149, 0.42].map(share);
+        assert_eq!(said, ["0 %", "0.000020 %", "0.0049 %", "0.30 %", "1.49 %", "42 %"]);
     }
 
     #[test]

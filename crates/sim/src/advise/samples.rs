@@ -13,6 +13,8 @@
 //!
 //! Cost: O(n log n) for sorting, and some thousand binary searches.
 
+use std::iter::successors;
+
 /// The share of the samples beyond the start of a dip: at most this, and at least so many.
 const MOST_BEYOND: f64 = 0.2;
 const LEAST_BEYOND: usize = 8;
@@ -20,8 +22,10 @@ const LEAST_BEYOND: usize = 8;
 /// Positions that are looked at: each has this share of those beyond that the last one had.
 const STEP: f64 = 0.93;
 
-/// Lengths of dips, in means of all samples. A shorter one may be due to how samples are rounded.
-const LENGTHS: [f64; 9] = [2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0];
+/// The shortest dip, in means of all samples: a shorter one may be due to how samples are rounded.
+/// Those that are looked at grow by this factor up to the longest sample.
+const SHORTEST: f64 = 2.0;
+const LONGER: f64 = 1.4;
 
 /// How deep a dip must be: the hazard beside it over the hazard in it.
 const DEPTH: f64 = 3.0;
@@ -49,12 +53,15 @@ pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let unit = mean(&sorted);
+    let longest = sorted.last().copied().unwrap_or(0.0);
+    let next = |length: &f64| Some(length * LONGER);
+    let lengths = successors(Some(SHORTEST * mean(&sorted)), next);
+    let lengths: Vec<f64> = lengths.take_while(|&length| length < longest).collect();
     let mut best: Option<(f64, f64, f64)> = None;
     let mut beyond = sorted.len() as f64 * MOST_BEYOND;
     while beyond >= LEAST_BEYOND as f64 {
         let start = sorted[sorted.len() - 1 - beyond as usize];
-        for length in LENGTHS.map(|length| length * unit) {
+        for &length in &lengths {
             if let Some(depth) = dip(&sorted, start, length)
                 && best.is_none_or(|(deepest, ..)| depth > deepest)
             {
@@ -139,6 +146,9 @@ mod tests {
             ("gamma:2:0.7", 0.01, 30.0),
             ("det:1", 0.001, 15.0),
             ("erlang:3:5", 0.005, 100.0),
+            ("exp:1", 0.001, 200.0),
+            ("exp:1", 0.001, 5_000.0),
+            ("lognormal:1:1", 0.002, 1_000.0),
         ] {
             let text = format!("{body}+bimodal:{probability}:{duration}");
             let found = find_hiccups(&drawn(&text, 50_000)).unwrap_or_else(|| panic!("{text}"));

@@ -7,7 +7,9 @@
 //! grow it while the percentile improves; where it does not, turn round with half the step.
 //!
 //! Settled: the percentile is one of *queries*. A request over N shards is as slow as its slowest
-//! query, so its p99 is the 0.99^(1/N) of queries; [`Training::percentile`] asks for another. Logs
+//! query, so its p99 is the 0.99^(1/N) of queries; [`Training::percentile`] asks for another. Where
+//! that is beyond what an examination can tell, as from a few hundred shards on, it is the highest one
+//! with ten queries above it. Logs
 //! hold 60 % of a pilot's queries (the sources' sampling rate). Policies are judged by what an
 //! examination measured, not by what a log promised; it has the same draws for all budgets, and its
 //! percentile counts all queries. A budget is better where the 95 % confidence interval of the
@@ -140,7 +142,8 @@ pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
 impl Training {
     /// The share of queries whose latency is to be least.
     fn share(&self, experiment: &Experiment) -> f64 {
-        self.percentile.unwrap_or_else(|| 0.99_f64.powf(1.0 / f64::from(experiment.shards)))
+        let of_requests = 0.99_f64.powf(1.0 / f64::from(experiment.shards));
+        self.percentile.unwrap_or_else(|| of_requests.min(pilot::highest_share(experiment)))
     }
 
     /// The most that it counts in a plan's progress.
@@ -252,6 +255,17 @@ fn is_better(these: Option<&[f64]>, those: Option<&[f64]>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_is_one_that_ten_queries_exceed() {
+        let share = |shards| {
+            let parameters = crate::Parameters { shards, ..crate::Parameters::default() };
+            Training::default().share(&parameters.experiment().expect("an experiment"))
+        };
+        assert!((share(50) - 0.99_f64.powf(0.02)).abs() < 1e-12);
+        assert!(share(10_000) < 0.99_f64.powf(1e-4) && share(10_000) > 0.999_9);
+        assert!((share(10_000) - share(100_000)).abs() < 1e-12);
+    }
 
     #[test]
     fn better_is_what_is_lower_by_more_than_chance() {

@@ -39,6 +39,9 @@ const RUNS: u32 = 4;
 /// tell budgets apart, and see the rare long queues that second copies bring about.
 const EXAMINATION: (u32, u32) = (8, 3);
 
+/// Queries that are above a percentile, where it is more than chance.
+const LEAST_ABOVE: f64 = 10.0;
+
 /// The share of a pilot's requests that comes before measuring begins.
 const WARM_UP: f64 = 0.2;
 
@@ -78,6 +81,11 @@ fn small(of: &Experiment) -> Experiment {
         seed: seed::stream(of.seed, &[b"training"]),
         ..of.clone()
     }
+}
+
+/// The highest share of queries, 0 to 1, whose percentile one run of an examination tells.
+pub(super) fn highest_share(of: &Experiment) -> f64 {
+    1.0 - LEAST_ABOVE / (queries(of) / f64::from(RUNS) * f64::from(EXAMINATION.1))
 }
 
 /// What one run of a pilot counts in a plan's progress: requests of the experiment that are as much
