@@ -36,6 +36,7 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
             Some(Json::Array(_)) => "a list of numbers, as [1, 0.5]",
             _ => "a text, as \"exp:1\"",
         };
+        let form = if name == "utilization-of" { "\"mean\" or \"total\"" } else { form };
         let told = format!("{name} is {value}; give it {form}");
         all.insert(name, value);
         parameters = serde_json::from_value(Json::Object(all)).map_err(|_| bad(told))?;
@@ -100,10 +101,10 @@ pub(crate) fn percentiles(percentiles: Vec<f64>) -> PyResult<Vec<f64>> {
 }
 
 /// Threads: all cores where it is left open.
-pub(crate) fn threads(threads: Option<usize>) -> PyResult<usize> {
+pub(crate) fn threads(threads: Option<i64>) -> PyResult<usize> {
     match threads {
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
-        Some(threads @ 1..=1024) => Ok(threads),
+        Some(threads @ 1..=1024) => Ok(threads as usize),
         Some(other) => Err(bad(format_args!("threads is {other}; give it 1 to 1024"))),
     }
 }

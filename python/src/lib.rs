@@ -28,7 +28,7 @@ fn simulate(
     parameters: &str,
     policies: Vec<String>,
     percentiles: Vec<f64>,
-    threads: Option<usize>,
+    threads: Option<i64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Table> {
     let experiment = ask::parameters(parameters)?.experiment().map_err(bad)?;
@@ -57,7 +57,7 @@ fn advise(
     parameters: &str,
     samples: Option<Given>,
     cancel: bool,
-    threads: Option<usize>,
+    threads: Option<i64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let parameters = ask::parameters(parameters)?;

@@ -88,7 +88,7 @@ impl Sweep {
         &mut self,
         py: Python<'_>,
         points: Vec<usize>,
-        threads: Option<usize>,
+        threads: Option<i64>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let threads = ask::threads(threads)?;
@@ -119,7 +119,7 @@ impl Sweep {
     }
 
     /// The line of a point, which is run now and not kept.
-    fn line(&self, py: Python<'_>, point: usize, threads: usize) -> PyResult<String> {
+    fn line(&self, py: Python<'_>, point: usize, threads: i64) -> PyResult<String> {
         let threads = ask::threads(Some(threads))?;
         let mut made = None;
         let ran = watched(py, None, 0, |watch| {

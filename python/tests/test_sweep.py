@@ -214,6 +214,7 @@ def test_keys_have_the_names_of_parameters() -> None:
         ({"seed": [1]}, {"jitter": "bimodal:{p}:1"}, 'the grid has no p; add it, as "p": [1, 2]'),
         ({"seed": [1]}, {"engine": "dask"}, "engine is 'dask'; give it \"local\" or \"ray\""),
         ({"seed": [1]}, {"engine": "ray", "in_flight": 0}, "in_flight is 0; give it 1 or more"),
+        ({"seed": [1]}, {"engine": "ray", "threads": 0}, "threads is 0; give it 1 to 1024"),
     ],
 )
 def test_a_bad_grid_is_named(grid: dict[str, object], more: dict[str, object], words: str) -> None:

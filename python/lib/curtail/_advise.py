@@ -23,7 +23,12 @@ _LATENCIES = pa.schema(
     ]
 )
 _CURVE = pa.schema(
-    [("utilization", pa.float64()), ("psq", pa.float64()), ("hedging", pa.float64())]
+    [
+        ("utilization", pa.float64()),
+        ("psq", pa.float64()),
+        ("hedging", pa.float64()),
+        ("faster", pa.bool_()),
+    ]
 )
 
 
@@ -81,7 +86,7 @@ class Advice:
     idealized: Gain
     """What a hedge gains that knows the future."""
     stop_above_utilization: float | None
-    """The load beyond which hedging is worse; None where it is never better."""
+    """The load from which on hedging is no longer faster; None where it never is."""
     confidence: float
     """The probability that the verdict is right, as far as it depends on chance in the simulation."""
     because: str

@@ -28,6 +28,8 @@ def run(
     if not missing:
         return
     cpus = 1 if threads is None else threads
+    if not 1 <= cpus <= 1024:
+        raise ValueError(f"threads is {cpus}; give it 1 to 1024")
     if in_flight is not None and in_flight < 1:
         raise ValueError(f"in_flight is {in_flight}; give it 1 or more")
     ray = _imported()
