@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     const FULL: Size =
-        Size { repetitions: 1, requests: 1_050, simulated: 1, stall_most_ns: 15_000_000 };
+        Size { repetitions: 1, requests: 1_050, simulated: 1, scale: 1, stall_most_ns: 15_000_000 };
 
     /// A run in which psq is sound at 60 % or not.
     fn results(sound: bool, achieved: f64) -> Value {

@@ -11,12 +11,14 @@ pub(crate) const PERCENTILES: [f64; 2] = [50.0, 99.0];
 const SHARDS: &str = "5";
 const REPLICAS: &str = "2";
 const SLOTS: &str = "1";
-const SERVICE: &str = "exp:3ms";
-/// Probability and length.
-const HICCUP: &str = "0.003:45ms";
-
-/// The mean of P + J, in ms, by the two above: what the leaves should draw.
-pub(crate) const DRAWN_MEAN_MS: f64 = 3.0 + 0.003 * 45.0;
+/// The demo's mean of P, and the length of its hiccups.
+const SERVICE_MS: u32 = 3;
+const HICCUP_MS: u32 = 45;
+const HICCUP_PROBABILITY: f64 = 0.003;
+/// The longest that the machine may stand still in a sound run, as a share of a hiccup. Where virtual
+/// machines share a host, that takes hundreds of milliseconds at times; the requests that pile up
+/// meanwhile are more than one in a hundred, and no simulation knows of them.
+const STALL_MOST: f64 = 1.0 / 3.0;
 
 /// How much is measured and simulated.
 #[derive(Clone, Copy, Debug)]
@@ -28,23 +30,43 @@ pub(crate) struct Size {
     pub(crate) requests: u32,
     /// Requests of a replication of a simulation.
     pub(crate) simulated: u32,
-    /// The longest that the machine may stand still in a sound run, in ns: a third of a hiccup.
-    /// Where virtual machines share a host, that takes hundreds of milliseconds at times; the
-    /// requests that pile up meanwhile are more than one in a hundred, and no simulation knows of
-    /// them.
+    /// How many times as long as the demo's all times of the service are.
+    pub(crate) scale: u32,
+    /// The longest that the machine may stand still in a sound run, in ns.
     pub(crate) stall_most_ns: u64,
 }
 
 impl Size {
-    pub(crate) fn new(smoke: bool) -> Self {
+    pub(crate) fn new(smoke: bool, scale: u32) -> Self {
+        let stall_most_ns = (f64::from(HICCUP_MS * scale) * 1e6 * STALL_MOST) as u64;
+        // A 99th percentile takes a thousand.
+        let full =
+            Self { repetitions: 20, requests: 1_050, simulated: 200_000, scale, stall_most_ns };
         if smoke {
-            // A 99th percentile takes a thousand.
-            let (simulated, stall_most_ns) = (20_000, u64::MAX);
-            Self { repetitions: 1, requests: 1_050, simulated, stall_most_ns }
+            Self { repetitions: 1, simulated: 20_000, stall_most_ns: u64::MAX, ..full }
         } else {
-            let (simulated, stall_most_ns) = (200_000, 15_000_000);
-            Self { repetitions: 20, requests: 1_050, simulated, stall_most_ns }
+            full
         }
+    }
+
+    /// The mean of P + J, in ms: what the leaves should draw.
+    pub(crate) fn drawn_mean_ms(self) -> f64 {
+        let hiccup = HICCUP_PROBABILITY * f64::from(HICCUP_MS);
+        f64::from(self.scale) * (f64::from(SERVICE_MS) + hiccup)
+    }
+
+    fn service(self) -> String {
+        format!("exp:{}ms", SERVICE_MS * self.scale)
+    }
+
+    /// Probability and length.
+    fn hiccup(self) -> String {
+        format!("{HICCUP_PROBABILITY}:{}ms", HICCUP_MS * self.scale)
+    }
+
+    /// J, as the simulator writes it.
+    pub(crate) fn jitter(self) -> String {
+        format!("bimodal:{}", self.hiccup())
     }
 }
 
@@ -69,8 +91,8 @@ pub(crate) fn demo_flags(size: Size, seed: u64) -> Vec<String> {
         ["--shards", SHARDS],
         ["--replicas", REPLICAS],
         ["--slots", SLOTS],
-        ["--service-time", SERVICE],
-        ["--hiccup", HICCUP],
+        ["--service-time", &size.service()],
+        ["--hiccup", &size.hiccup()],
         ["--seed", &seed],
     ];
     flags.into_iter().flatten().map(str::to_owned).collect()
@@ -86,15 +108,10 @@ pub(crate) fn sim_flags(size: Size) -> Vec<String> {
         ["--shards", SHARDS],
         ["--replicas", REPLICAS],
         ["--slots", SLOTS],
-        ["--service", SERVICE],
+        ["--service", &size.service()],
         ["--requests", &requests],
         ["--percentiles", &percentiles],
         ["--seed", "42"],
     ];
     flags.into_iter().flatten().map(str::to_owned).collect()
-}
-
-/// J, as the simulator writes it.
-pub(crate) fn jitter() -> String {
-    format!("bimodal:{HICCUP}")
 }

@@ -25,19 +25,20 @@ pub(super) type Latencies = [Option<Estimate>; PERCENTILES.len()];
 /// The simulator of the service.
 pub(super) struct Simulated {
     simulator: Simulator,
+    jitter: String,
 }
 
 impl Simulated {
     pub(super) fn new(root: &Path, size: Size) -> Result<Self> {
         let flags = service::sim_flags(size);
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        Ok(Self { simulator: Simulator::new(root, &flags)? })
+        Ok(Self { simulator: Simulator::new(root, &flags)?, jitter: size.jitter() })
     }
 
     /// Each policy at a load, as the service is described.
     pub(super) fn plain(&self, load: f64) -> Result<[Told; POLICIES.len()]> {
         eprintln!("simulating {}", service::percent(load));
-        let outcomes = self.simulator.run(load, &POLICIES, &["--jitter", &service::jitter()])?;
+        let outcomes = self.simulator.run(load, &POLICIES, &["--jitter", &self.jitter])?;
         let told = |outcome: &Outcome| Told {
             latencies: read(outcome, 0.0),
             copies: outcome.number("/copies_per_query").ok(),
@@ -67,7 +68,7 @@ impl Simulated {
         // Nobody knows how much of it was on the way there: half of it, on average.
         let network = write("network", &mut samples.network.iter().map(|both_ways| both_ways / 2))?;
         let late = write("late", &mut samples.late.iter().copied())?;
-        let jitter = format!("{}+{late}", service::jitter());
+        let jitter = format!("{}+{late}", self.jitter);
         let flags = ["--jitter", &jitter, "--network", &network];
         let outcomes = self.simulator.run(load, &[policy], &flags)?;
         let outcome = outcomes.first().context("sim prints an entry")?;

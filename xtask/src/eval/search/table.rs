@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::estimate::{mean_ms, of};
 use super::rule::{Cell, Estimate, Verdict};
-use super::service::{DRAWN_MEAN_MS, name, percent};
+use super::service::{name, percent};
 use super::{Comparison, Place};
 
 /// What stands for a figure that is not known.
@@ -30,17 +30,19 @@ pub(super) fn render(comparison: &Comparison) -> String {
     }
     let _ = writeln!(
         text,
-        "Latencies of requests in ms, ± half of the 95 % confidence interval: measured, over {} sound \
-         runs or more ({} wanted) of {} requests in each cell; simulated, over 6 replications of {}.\n",
-        comparison.sound, size.repetitions, size.requests, size.simulated
+        "All times of the service are {} × those of the demo. Latencies of requests in ms, ± half of \
+         the 95 % confidence interval: measured, over {} sound runs or more ({} wanted) of {} requests \
+         in each cell; simulated, over 6 replications of {}.\n",
+        size.scale, comparison.sound, size.repetitions, size.requests, size.simulated
     );
     text += &aligned(&cells(comparison));
     let _ = writeln!(
         text,
         "\nWhat the machine adds, in ms, mean / p50 / p99: front, client and root, per request; \
          network, between root and leaf, there and back, per copy; late, timers of the leaf, per \
-         copy. P + J as drawn should be {DRAWN_MEAN_MS:.3} on average where all copies are known \
-         (psq). Copies per query, and how many are simulated.\n"
+         copy. P + J as drawn should be {:.3} on average where all copies are known (psq). Copies per \
+         query, and how many are simulated.\n",
+        size.drawn_mean_ms()
     );
     text += &aligned(&places(comparison));
     for why in comparison.left_out.iter().take(SHOWN) {
@@ -187,7 +189,8 @@ pub(super) fn json(comparison: &Comparison) -> Value {
         "holds": comparison.holds(),
         "runs": { "wanted": comparison.size.repetitions, "sound": comparison.sound,
                   "left_out": comparison.left_out },
-        "drawn_mean_ms_expected": DRAWN_MEAN_MS,
+        "scale": comparison.size.scale,
+        "drawn_mean_ms_expected": comparison.size.drawn_mean_ms(),
         "cells": comparison.cells.iter().map(cell).collect::<Vec<_>>(),
         "places": comparison.places.iter().map(place).collect::<Vec<_>>(),
     })
@@ -227,7 +230,7 @@ mod tests {
         };
         let counts = Counts { offered: 133.3, achieved: 133.0, copies: 1.0 };
         let place = Place { policy: "psq", load: 0.2, counts, copies: None, samples };
-        let size = Size::new(smoke);
+        let size = Size::new(smoke, 1);
         let sound = size.repetitions;
         let left_out = vec!["seed 1: psq at 20 %: fell behind".to_owned()];
         Comparison { smoke, size, cells, places: vec![place], sound, left_out }
