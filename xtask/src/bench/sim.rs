@@ -21,7 +21,7 @@ const BOUNDS: [(&str, f64); 2] = [("psq", 0.25), ("laedge", 0.15)];
 
 /// The same number of shard queries in every run.
 const QUERIES: u32 = 2_500_000;
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 24;
 
 /// What memory may grow by when there are ten times as many requests.
 const MEMORY_MOST: f64 = 1.1;

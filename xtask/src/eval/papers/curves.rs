@@ -57,9 +57,9 @@ impl Point {
         Self { at, p99: p99.into_iter().map(|(of, value)| (of.to_owned(), value)).collect() }
     }
 
-    /// p99 of a policy; none where it is unstable.
+    /// p99 of a policy of the figure, by the name that results have; none where it is unstable.
     pub(super) fn p99(&self, policy: &str) -> Option<f64> {
-        self.p99.get(policy).copied().flatten()
+        *self.p99.get(policy).unwrap_or_else(|| panic!("the figure has no {policy}"))
     }
 
     /// By how much a policy is below another, as a share of the other.
@@ -73,7 +73,15 @@ impl Point {
 pub(super) fn read(folder: &Path) -> Result<Vec<Point>> {
     let file = folder.join("results.jsonl");
     let text = std::fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
-    text.lines().map(|line| point(&serde_json::from_str(line)?)).collect()
+    parse(&text)
+}
+
+/// In the order of the grid: lines are in that in which points were done.
+fn parse(text: &str) -> Result<Vec<Point>> {
+    let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
+    let mut lines = lines?;
+    lines.sort_by_key(|line| line["point"].as_u64());
+    lines.iter().map(point).collect()
 }
 
 fn point(line: &Value) -> Result<Point> {
@@ -98,4 +106,34 @@ pub(super) fn crossing(points: &[Point], lower: &str, higher: &str) -> Option<f6
         let Some(behind) = over(&pair[1]) else { return Some(f64::midpoint(from, to)) };
         (behind >= 0.0).then(|| from + (to - from) * -before / (behind - before))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of a sweep with two policies.
+    fn line(point: u32, load: f64, [one, two]: [f64; 2]) -> String {
+        format!(
+            "{{\"point\":{point},\"grid\":{{\"utilization\":{load}}},\"outcomes\":[\
+             {{\"policy\":\"one\",\"request\":{{\"p99\":{one}}}}},\
+             {{\"policy\":\"two\",\"request\":{{\"p99\":{two}}}}},\
+             {{\"policy\":\"unstable\",\"request\":null}}]}}\n"
+        )
+    }
+
+    #[test]
+    fn points_are_read_in_the_order_of_the_grid() {
+        let text = line(1, 0.3, [4.5, 3.0]) + &line(0, 0.1, [1.0, 2.0]);
+        let points = parse(&text).expect("two points");
+        assert_eq!(crossing(&points, "one", "two"), Some(0.2), "in the middle of both loads");
+        assert_eq!((points[0].p99("two"), points[1].p99("unstable")), (Some(2.0), None));
+    }
+
+    #[test]
+    #[should_panic(expected = "the figure has no three")]
+    fn a_policy_that_is_not_in_the_figure_is_a_mistake() {
+        let points = parse(&line(0, 0.1, [1.0, 2.0])).expect("a point");
+        let _ = points[0].p99("three");
+    }
 }

@@ -126,9 +126,35 @@ fn delays(points: &[Point]) -> Row {
         let stable = points.iter().filter(|point| point.p99(policy).is_some_and(|p99| p99 < 40.0));
         stable.map(load).fold(f64::NAN, f64::max)
     };
-    let [three, five, ten] = ["delayed:3", "delayed:5", "delayed:10"].map(last);
+    let [three, five, ten] = ["delayed:3ms", "delayed:5ms", "delayed:10ms"].map(last);
     let low = |policy| points.first().and_then(|point| point.p99(policy)).unwrap_or(f64::NAN);
-    let holds = three <= five && five <= ten && low("delayed:10") > low("delayed:5");
+    let holds = three <= five && five <= ten && low("delayed:10ms") > low("delayed:5ms");
     let ours = format!("p99 below 40 up to {three:.2}, {five:.2}, {ten:.2}");
     Row::holds("delays of 3, 5, 10: a longer one lasts to higher loads", ours, holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::papers::Verdict;
+
+    #[test]
+    fn longer_delays_last_to_higher_loads() {
+        let point = |load, three, five, ten| {
+            let p99 = [("delayed:3ms", three), ("delayed:5ms", five), ("delayed:10ms", ten)];
+            Point::new([("utilization", load)], p99)
+        };
+        let mut points = vec![
+            point(0.1, Some(10.0), Some(11.0), Some(13.0)),
+            point(0.3, Some(19.0), Some(17.0), Some(16.0)),
+            point(0.4, None, Some(37.0), Some(24.0)),
+        ];
+        let row = delays(&points);
+        assert_eq!(
+            (row.verdict, &*row.ours),
+            (Verdict::Agrees, "p99 below 40 up to 0.30, 0.40, 0.40")
+        );
+        points[2] = point(0.4, Some(39.0), None, Some(24.0));
+        assert_eq!(delays(&points).verdict, Verdict::Differs);
+    }
 }
