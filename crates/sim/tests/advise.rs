@@ -131,6 +131,19 @@ fn reasons_do_not_contradict_the_figures() {
 }
 
 #[test]
+fn the_verdict_is_that_of_the_gain_that_is_told() {
+    // So busy that the runs differ more than the policies: the mean of their differences is one
+    // thing, the difference of their common percentiles another.
+    for seed in [3, 11] {
+        let service = experiment((2, 2, 0.33, "det:1", Some("bimodal:0.02:100")));
+        let experiment = Experiment { seed, ..service };
+        let advice = asked(&experiment, true, 2).expect("it can be answered");
+        let gain = advice.gain.p99.expect("both have a steady state");
+        assert_eq!(advice.hedge, gain > WORTH, "{gain}: {}", advice.because);
+    }
+}
+
+#[test]
 fn jitter_shorter_than_a_service_is_no_hiccup_and_can_pay_all_the_same() {
     let ask = |load| {
         let service = experiment((1, 2, load, "det:10ms", Some("bimodal:0.05:9ms")));

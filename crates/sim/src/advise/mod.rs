@@ -285,18 +285,17 @@ impl Facts<'_> {
     }
 }
 
-/// Does the best policy that hedges pay, and how sure is that? By how many standard errors the
-/// paired difference at p99 is from what would just be worth it.
+/// Does the best policy that hedges pay, and how sure is that? By how many standard errors of the
+/// paired differences the gain at p99, as it is told, is from what would just be worth it.
 fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
-    let sure = best.versus_first.as_ref().and_then(|versus| {
-        let by = -versus.difference.percentile(99.0)?;
-        Some((by, versus.ci95.percentile(99.0)?))
-    });
-    let Some(((by, half_width), p99)) = sure.zip(figure(psq, 99.0)) else {
+    let versus = best.versus_first.as_ref();
+    let half_width = versus.and_then(|versus| versus.ci95.percentile(99.0));
+    let p99 = figure(psq, 99.0).zip(figure(best, 99.0));
+    let Some(((psq, best), half_width)) = p99.zip(half_width) else {
         // An unstable policy is worse than one that is not; there is nothing to doubt.
         return (best.stable && !psq.stable, MOST_CONFIDENT);
     };
-    let margin = by - WORTH * p99;
+    let margin = psq - best - WORTH * psq;
     // The half width is that quantile times the standard error.
     let error = (half_width / student::quantile(REPLICATIONS as usize - 1)).max(f64::MIN_POSITIVE);
     let confidence = student::below_of_five(margin.abs() / error);
