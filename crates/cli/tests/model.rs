@@ -97,6 +97,27 @@ fn percentiles_that_the_service_contradicts_are_not_told() {
 }
 
 #[test]
+fn how_many_wait_is_told_with_how_far_to_trust_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (line, words) in [
+        ("queue --service exp:1 --utilization 0.8", "4 are there\n"),
+        ("queue --service exp:1 --utilization 0.8 --arrival-scv 0", "are there: approximation ("),
+        (
+            "queue --service exp:1 --utilization 0.8 --model gg1-bound",
+            "4.9 are there: upper bound\n",
+        ),
+        (
+            "queue --service exp:1 --utilization 0.8 --model gg1-bound",
+            "G/G/1 knows no percentiles of the wait;",
+        ),
+    ] {
+        let output = model(folder.path(), line);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains(words), "{line}: {said}");
+    }
+}
+
+#[test]
 fn rates_are_per_second_where_times_have_units() {
     for rate in ["160", "160/s", "0.16/ms", "9600/min"] {
         let answer = json(&format!("queue --service exp:5ms --arrival-rate {rate}"));

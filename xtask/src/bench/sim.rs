@@ -126,7 +126,10 @@ fn tell(speed: &Path, name: &str, policy: &str, world: World) -> Result<()> {
 /// The rate of a policy, and its share of the recursion's rate in the same world.
 fn beside(speed: &Path, policy: &str, world: World, rounds: usize) -> Result<(f64, f64)> {
     let rate = |policy, core| number(&call(speed, policy, world, core)?, "per_second");
-    let (ours, limit) = fastest(rounds, |core| rate(policy, core), |core| rate("recursion", core))?;
+    let (mut ours, mut limit) = (0.0_f64, 0.0_f64);
+    for core in 0..rounds {
+        (ours, limit) = (ours.max(rate(policy, core)?), limit.max(rate("recursion", core)?));
+    }
     Ok((ours, ours / limit))
 }
 
@@ -142,19 +145,6 @@ fn between(speed: &Path, policy: &str, world: World, other: World) -> Result<f64
     }
     ratios.sort_by(f64::total_cmp);
     Ok(ratios[ROUNDS / 2])
-}
-
-/// The fastest of some runs of two things, one after the other, on a core by number.
-fn fastest(
-    rounds: usize,
-    one: impl Fn(usize) -> Result<f64>,
-    two: impl Fn(usize) -> Result<f64>,
-) -> Result<(f64, f64)> {
-    let mut best = (0.0_f64, 0.0_f64);
-    for round in 0..rounds {
-        best = (best.0.max(one(round)?), best.1.max(two(round)?));
-    }
-    Ok(best)
 }
 
 fn memory(speed: &Path) -> Result<f64> {

@@ -173,7 +173,12 @@ fn latency(of: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
     use super::*;
+    use crate::advise::Hiccups;
+    use crate::outcome::Outcome;
+    use crate::{Candidate, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 
     #[test]
     fn a_policy_that_is_always_faster_is_not_slower_anywhere() {
@@ -181,6 +186,46 @@ mod tests {
         let always = crossing(Some(0.95), 0.95);
         assert_eq!(always, "is the faster one up to 0.95, the highest load that was looked at");
         assert_eq!(crossing(None, 0.9), "is not faster than psq at any load");
+    }
+
+    /// Per-shard queuing and LÆDGE at a load.
+    fn outcomes(utilization: f64) -> Vec<Outcome> {
+        let parameters =
+            Parameters { utilization, shards: 2, requests: 1_000, ..Parameters::default() };
+        let experiment = parameters.experiment().expect("an experiment");
+        let candidates =
+            ["psq", "laedge"].map(|name| Candidate::parse(name, UNIT_NS).expect("a policy"));
+        let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let plan = Plan { threads: 1, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
+        compare(&experiment, &candidates, &plan).expect("it can run").expect("nothing stops it")
+    }
+
+    #[test]
+    fn without_a_steady_state_there_is_no_latency_to_compare() {
+        let (overloaded, fine) = (outcomes(1.2), outcomes(0.3));
+        let said = |best, hedge| {
+            let facts = Facts {
+                hiccups: Hiccups::default(),
+                psq: &overloaded[0],
+                best,
+                idealized: best,
+                bound: best,
+                stop_above: None,
+                highest: 0.9,
+                shards: 2,
+                replicas: 2,
+                utilization: 0.95,
+            };
+            because(&facts, hedge)
+        };
+        let neither = said(&overloaded[1], false);
+        assert!(neither.contains("neither psq nor laedge has a steady state"), "{neither}");
+        let only = said(&fine[1], true);
+        assert!(
+            only.contains("psq has no steady state, and laedge has one, with a p99 of "),
+            "{only}"
+        );
+        assert!(!only.contains("of no steady state"), "{only}");
     }
 
     #[test]
