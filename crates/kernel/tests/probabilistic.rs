@@ -86,6 +86,21 @@ fn where_no_other_server_has_room_there_is_no_second_copy() {
 }
 
 #[test]
+fn a_query_that_lost_its_copy_and_waits_gets_no_second_one() {
+    let mut w = world(1.0, Limits { max_outstanding: 1, ..Limits::default() });
+    let queries: Vec<QueryId> = (0..3).map(|_| w.arrive(0, 0)).collect();
+    let (&lost, copy) = w.model.attached(queries[0]).next().expect("it runs");
+    let there = copy.server;
+    w.feed(1, Event::ServerDraining { server: there });
+    // Torn down on our side: its query is to be sent again, and nobody has room.
+    w.feed(2, Event::Stopped { copy: lost });
+    assert_eq!((w.actions.len(), w.model.attached(queries[0]).count()), (0, 0));
+    w.feed(DELAY, Event::Tick);
+    assert_eq!(w.actions, []);
+    w.drain(DELAY);
+}
+
+#[test]
 fn what_is_yet_to_be_trained_cannot_run() {
     for budget in [None, Some(0.05)] {
         let policy = Policy::ProbabilisticAuto { budget };

@@ -123,6 +123,12 @@ impl Copies {
         self.slab.get(copy.slot as usize).filter(|state| state.serial == copy.serial)
     }
 
+    /// The copy in a slot; none for [`NONE`].
+    #[inline(always)]
+    pub(crate) fn try_get(&self, slot: u32) -> Option<&CopyState> {
+        self.slab.get(slot as usize)
+    }
+
     pub(crate) fn get(&self, slot: u32) -> &CopyState {
         &self.slab[slot as usize]
     }

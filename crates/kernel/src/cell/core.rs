@@ -253,10 +253,22 @@ impl Core {
         pick.pick(group, levels, avoid, &mut self.rng)
     }
 
-    /// Asks the balance for a server for a further copy of the query.
-    #[inline(always)]
-    pub fn choose<P: Pick>(&mut self, pick: &mut P, query: QueryId) -> Option<ServerId> {
+    /// Asks the balance for a server to send the query to again.
+    pub(crate) fn choose<P: Pick>(&mut self, pick: &mut P, query: QueryId) -> Option<ServerId> {
         self.pick(pick, self.group_of(query), self.avoid(query))
+    }
+
+    /// Asks the balance for a server for a second copy of a query that may have two, so that none of
+    /// its copies has failed. None, too, where it has lost the first.
+    #[inline(always)]
+    pub(crate) fn choose_second<P: Pick>(
+        &mut self,
+        pick: &mut P,
+        query: QueryId,
+    ) -> Option<ServerId> {
+        let QueryState { group, first, .. } = self.queries[query.index()];
+        let holds = self.copies.try_get(first)?.server;
+        self.pick(pick, group, Avoid([Some(holds), None]))
     }
 
     /// Asks to be woken for a query at a time, in place of any earlier wish.

@@ -17,7 +17,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn wait(&mut self, query: QueryId) {
         if self.core.enqueue(query) {
             if self.hedge.preempts() {
@@ -50,7 +50,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     pub(super) fn consult(&mut self) -> &[Action] {
         if H::HEDGES {
             while let Some(query) = self.core.started.pop() {
-                self.hedge.primary_started(&mut self.core, &mut self.pick, query);
+                self.hedge.primary_started_late(&mut self.core, &mut self.pick, query);
             }
             while let Some(query) = self.core.woken.pop() {
                 if self.core.is_live(query) {

@@ -120,7 +120,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         if H::HEDGES {
             self.core.delays.remove(0, query.0);
-            self.hedge.recount(&self.core, query);
+            self.hedge.ended(&self.core, query);
         }
     }
 

@@ -46,10 +46,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let holder = &mut core.servers[server.index()];
         holder.gain();
         let (role, why) = (Role::Primary, StartReason::Arrival);
-        let more = timed || holder.ordered || core.limits.attempt_timeout_ns != NEVER_NS;
-        if H::HEDGES || more {
+        let books = timed || holder.ordered || core.limits.attempt_timeout_ns != NEVER_NS;
+        if H::HEDGES || books {
             *core.out.next() = Action::Start { copy, query, server, role, why };
-            return self.started(query, server, copy.slot);
+            return self.started(query, server, copy.slot, books);
         }
         self.core.out.only(Action::Start { copy, query, server, role, why })
     }
@@ -61,16 +61,17 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.arrive(arrive)
     }
 
-    /// The rest of an arrival that found a server: the books that only some cells keep.
+    /// The rest of an arrival that found a server: the books that only some cells keep, and the
+    /// hedge.
     #[inline(never)]
-    fn started(&mut self, query: QueryId, server: ServerId, slot: u32) -> &[Action] {
+    fn started(&mut self, query: QueryId, server: ServerId, slot: u32, books: bool) -> &[Action] {
         let core = &mut self.core;
-        core.set_deadline(query);
-        if core.servers[server.index()].ordered {
-            core.sort(server);
-        }
-        if core.limits.attempt_timeout_ns != NEVER_NS {
+        if books {
+            core.set_deadline(query);
             core.set_patience(slot, core.limits.attempt_timeout_ns);
+            if core.servers[server.index()].ordered {
+                core.sort(server);
+            }
         }
         if H::HEDGES {
             // Nothing waits that a server with room could serve, so there is nothing to settle
@@ -123,26 +124,29 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         holder.lose();
         holder.failures = 0;
         let query = QueryId(id);
-        if H::HEDGES || timed || query_timed || holder.ordered || core.waiting > 0 {
+        let books = timed || query_timed || holder.ordered;
+        if H::HEDGES || books || core.waiting > 0 {
             *core.out.next() = Action::Answer { query, copy };
-            return self.answered(query, server, copy.slot);
+            return self.answered(query, server, copy.slot, books);
         }
         self.core.out.only(Action::Answer { query, copy })
     }
 
-    /// The rest of an end that answered a query: the books that only some cells keep, and who
-    /// waits for the server.
+    /// The rest of an end that answered a query: the books that only some cells keep, the hedge,
+    /// and who waits for the server.
     #[inline(never)]
-    fn answered(&mut self, query: QueryId, server: ServerId, slot: u32) -> &[Action] {
+    fn answered(&mut self, query: QueryId, server: ServerId, slot: u32, books: bool) -> &[Action] {
         let core = &mut self.core;
-        core.deadlines.remove(0, query.0);
-        core.patience.remove(0, slot);
-        if core.servers[server.index()].ordered {
-            core.sort(server);
+        if books {
+            core.deadlines.remove(0, query.0);
+            core.patience.remove(0, slot);
+            if core.servers[server.index()].ordered {
+                core.sort(server);
+            }
         }
         if H::HEDGES {
             core.delays.remove(0, query.0);
-            self.hedge.recount(core, query);
+            self.hedge.ended(core, query);
         }
         self.settle_only(server)
     }

@@ -228,6 +228,7 @@ impl Core {
     }
 
     /// Puts a query into its group's queue, by age; false when the queue is full.
+    #[inline(always)]
     pub(crate) fn enqueue(&mut self, query: QueryId) -> bool {
         let QueryState { group, seq, .. } = self.queries[query.index()];
         let state = &mut self.groups[group.index()];

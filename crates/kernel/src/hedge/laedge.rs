@@ -160,11 +160,16 @@ impl<R: Predictor> Hedge for Laedge<R> {
 
     #[inline(always)]
     fn recount(&mut self, core: &Core, query: QueryId) {
-        let group = core.group_of(query).index();
-        self.singles.remove(group, query.0);
-        self.pairs.remove(group, query.0);
-        if core.is_live(query) {
-            self.list(core, query);
+        self.ended(core, query);
+        self.list(core, query);
+    }
+
+    #[inline(always)]
+    fn ended(&mut self, core: &Core, query: QueryId) {
+        if self.singles.contains(query.0) {
+            self.singles.remove(core.group_of(query).index(), query.0);
+        } else if self.pairs.contains(query.0) {
+            self.pairs.remove(core.group_of(query).index(), query.0);
         }
     }
 
@@ -176,12 +181,19 @@ impl<R: Predictor> Hedge for Laedge<R> {
         // Where another server is idle, every older query has its second copy, or may have none.
         let group = core.group_of(query);
         if core.waiting(group) == 0
-            && let Some(server) = core.choose(pick, query).filter(|&s| core.has_idle_slot(s))
+            && let Some(server) = core.choose_second(pick, query).filter(|&s| core.has_idle_slot(s))
         {
             core.start(query, server, Role::Duplicate, StartReason::Hedge);
             return self.paired(core, query);
         }
         self.singles.insert(group.index(), core.now(), query.0);
+    }
+
+    #[inline(always)]
+    fn primary_started_late<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+        if core.may_duplicate(query) {
+            self.singles.insert(core.group_of(query).index(), core.now(), query.0);
+        }
     }
 
     #[inline(always)]

@@ -41,13 +41,23 @@ pub trait Hedge {
         false
     }
 
-    /// The copies that may answer this query have changed, or it has ended. For bookkeeping only;
-    /// what starts a copy keeps its own books: the other methods are not followed by this one.
+    /// The copies that may answer this query have changed, and it has not ended. For bookkeeping
+    /// only; what starts a copy keeps its own books: the other methods are not followed by this one.
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
+
+    /// The query has ended. For bookkeeping only.
+    fn ended(&mut self, _core: &Core, _query: QueryId) {}
 
     /// The query got its first copy, or one in place of a failed one, and every waiting query that
     /// can be served is.
     fn primary_started<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
+
+    /// As [`Self::primary_started`], of a query that had waited or that is sent again: an idle slot
+    /// on another server that it may use is offered to [`Self::spare`] next.
+    #[inline(always)]
+    fn primary_started_late<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        self.primary_started(core, pick, query);
+    }
 
     /// The time asked for with [`Core::wake_at`] has come.
     fn timer<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
@@ -72,7 +82,7 @@ fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartR
     if !core.may_duplicate(query) {
         return false;
     }
-    let Some(server) = core.choose(pick, query) else { return false };
+    let Some(server) = core.choose_second(pick, query) else { return false };
     core.start(query, server, Role::Duplicate, why);
     true
 }

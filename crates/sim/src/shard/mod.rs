@@ -145,12 +145,15 @@ impl<S: Scheduler> Shard<S> {
         loop {
             let (end, place) = self.world.leaves.next_end();
             let other = self.world.network.mail.next().min(self.wake_ns);
-            if end.min(other) > until {
-                return;
-            }
             if end <= other {
+                if end > until {
+                    return;
+                }
                 self.complete(end, place, sink);
             } else {
+                if other > until {
+                    return;
+                }
                 self.other(other, sink);
             }
         }
