@@ -81,8 +81,16 @@ fn without_jitter_there_is_nothing_to_gain() {
     let said = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert_eq!(answer.status.code(), Some(0), "{said}");
     assert!(said.starts_with("No: hedging does not pay here; run psq."), "{said}");
-    assert!(said.contains("All copies of a query take about as long"), "{said}");
+    assert!(said.contains("All copies of a query take as long (there is no jitter)"), "{said}");
     assert!(!said.contains("<: ") && !said.contains("[[service]]"), "{said}");
+}
+
+#[test]
+fn a_p99_that_is_hardly_known_is_told() {
+    let line = "advise --shards 2 --service exp:1 --jitter exp:0.001 --utilization 0.998";
+    let answer = curtail_in(std::path::Path::new("."), line);
+    let said = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(said.contains("\np99 is known to ±"), "{said}");
 }
 
 #[test]
@@ -94,10 +102,13 @@ fn samples_are_taken_apart() {
     let advice = json_in(folder.path(), &line);
     assert_eq!((&advice["samples"]["count"], &advice["unit"]), (&20_000.into(), &"ms".into()));
     assert_eq!(advice["samples"]["with_hiccup"], 60);
+    let assumes = advice["samples"]["assumes"].as_str().expect("a text");
+    assert!(assumes.contains("hiccups, and not long queries"), "{assumes}");
     assert!((number(&advice["samples"]["duration"]) - 75.0).abs() < 3.0, "{}", advice["samples"]);
     assert!((number(&advice["samples"]["probability"]) - 0.003).abs() < 1e-9);
     let without = curtail_in(folder.path(), "advise --utilization 0.35 --samples without");
     let said = String::from_utf8_lossy(&without.stdout).into_owned();
+    assert!(said.contains("% sure, if no sample is a hiccup)"), "{said}");
     assert_eq!(without.status.code(), Some(0), "{said}");
     assert!(said.starts_with("No: "), "{said}");
     assert!(said.contains("20000 samples hold no hiccups that stand out"), "{said}");

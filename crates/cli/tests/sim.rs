@@ -217,6 +217,40 @@ fn a_load_that_did_not_come_is_told() {
     assert!(told("gamma:1:1000") && !told("exp:1"));
 }
 
+/// What `sim` prints for people.
+fn table(line: &str) -> String {
+    let printed = curtail_in(here(), line);
+    assert_eq!(printed.status.code(), Some(0), "{line}");
+    String::from_utf8_lossy(&printed.stdout).into_owned()
+}
+
+#[test]
+fn runs_that_are_short_for_their_load_are_told() {
+    let at = |utilization: f64| {
+        table(&format!("sim --shards 1 --policy psq --utilization {utilization} --requests 20000"))
+    };
+    assert!(at(0.98).contains("At a utilization of 0.9800 a queue remembers for as long as "));
+    assert!(!at(0.8).contains("remembers"));
+}
+
+#[test]
+fn differences_are_those_of_the_figures_above_them() {
+    let line = "sim --shards 2 --requests 5000 --policy psq --policy random --percentiles 50,95";
+    let printed = table(line);
+    // Without p99 it is the highest percentile.
+    let difference = printed.lines().find_map(|line| line.strip_prefix("random − psq: p95 +"));
+    let difference: f64 = first_number(difference.expect("a difference"));
+    let p95 = |policy: &str| {
+        let row = printed.lines().find(|line| line.starts_with(policy)).expect("a row");
+        first_number(row.split_whitespace().nth(5).expect("p95"))
+    };
+    assert!((difference - (p95("random ") - p95("psq "))).abs() < 0.011, "{printed}");
+}
+
+fn first_number(text: &str) -> f64 {
+    text.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
 #[test]
 fn more_work_than_replicas_can_do_is_unstable_however_short_the_run() {
     let line = "sim --shards 2 --requests 200 --utilization 1 --policy psq";

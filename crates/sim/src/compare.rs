@@ -72,7 +72,7 @@ pub fn compare(
         let tallies: Vec<Tally> = runs.iter().map(|(tally, _)| tally.clone()).collect();
         let about = About {
             experiment,
-            policy: candidate.to_string(),
+            candidate: *candidate,
             trained: *trained,
             percentiles: plan.percentiles,
             elapsed_s: runs.iter().map(|(_, seconds)| seconds).sum(),

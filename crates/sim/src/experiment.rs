@@ -50,7 +50,7 @@ pub struct Experiment {
     pub replications: u32,
     /// Decides every draw.
     pub seed: u64,
-    /// Queries that may wait per shard.
+    /// Queries that may wait per shard, and copies at its replicas.
     pub queue: u32,
     /// Latency between balancer and replica, one way.
     pub network: Option<Distribution>,
@@ -94,6 +94,18 @@ impl Experiment {
     pub fn utilization_with_jitter(&self) -> f64 {
         let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
         (self.service.mean() + jitter) / self.capacity() / self.gap_ns()
+    }
+
+    /// For how long a queue remembers, in ns: the relaxation time of a queue of Markov's kind with as
+    /// many servers, 1 / (μ (1 − √ρ)²), with the variability of the services as in heavy traffic. For
+    /// a utilization with jitter below 1.
+    #[must_use]
+    pub fn relaxation_ns(&self) -> f64 {
+        let jitter = |of: fn(&Distribution) -> f64| self.jitter.as_ref().map_or(0.0, of);
+        let mean = self.service.mean() + jitter(Distribution::mean);
+        let scv = (self.service.variance() + jitter(Distribution::variance)) / mean / mean;
+        let spare = 1.0 - self.utilization_with_jitter().sqrt();
+        mean / self.capacity() * (1.0 + scv) / 2.0 / (spare * spare)
     }
 
     /// What a request costs to simulate: its queries, and the failures of servers until the next one.

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::candidate::Candidate;
 use crate::error::Error;
 use crate::parameters::UNIT_NS;
 use crate::shard::Accuracy;
@@ -134,9 +135,10 @@ pub struct Queue {
 pub struct Versus {
     /// The first policy.
     pub policy: String,
-    /// The mean of the differences of the replications.
+    /// Of what is told of both.
     pub difference: Figures,
-    /// Half the width of their 95 % confidence interval.
+    /// Half the width of the 95 % confidence interval of the replications' differences: they are
+    /// paired.
     pub ci95: Figures,
 }
 
@@ -195,10 +197,10 @@ pub struct Outcome {
 }
 
 /// What an outcome says beside its counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) experiment: &'a crate::Experiment,
-    pub(crate) policy: String,
+    pub(crate) candidate: Candidate,
     pub(crate) trained: Option<Trained>,
     pub(crate) percentiles: &'a [f64],
     pub(crate) elapsed_s: f64,
@@ -206,10 +208,10 @@ pub(crate) struct About<'a> {
 
 impl Outcome {
     pub(crate) fn new(about: About<'_>, runs: &[Tally]) -> Self {
-        let About { experiment, policy, trained, percentiles, elapsed_s } = about;
+        let About { experiment, candidate, trained, percentiles, elapsed_s } = about;
         let mut all = Tally::new();
         runs.iter().for_each(|run| all.add(run));
-        let unstable_because = stability::judge(experiment, runs);
+        let unstable_because = stability::judge(experiment, candidate, runs);
         let stable = unstable_because.is_none();
         let figures = |run: &Tally| Figures::of(&run.requests, run.request_ns as f64, percentiles);
         let replications: Vec<Figures> = runs.iter().map(figures).collect();
@@ -223,7 +225,7 @@ impl Outcome {
             mean_length: wait / experiment.gap_ns(),
         });
         Self {
-            policy,
+            policy: candidate.to_string(),
             trained: trained.map(|trained| trained.policy.to_string()),
             budget: trained.map(|trained| trained.budget),
             utilization: Utilization {
@@ -259,14 +261,14 @@ impl Outcome {
 
     /// Compares this with another outcome of the same experiment; nothing if one is unstable.
     pub(crate) fn compare(&mut self, first: &Self) {
-        if !self.stable || !first.stable {
+        let Some((ours, theirs)) = self.request.as_ref().zip(first.request.as_ref()) else {
             return;
-        }
+        };
         let pairs = self.replications.iter().zip(&first.replications);
         let differences: Vec<Figures> = pairs.map(|(a, b)| a.minus(b)).collect();
         self.versus_first = Some(Versus {
             policy: first.policy.clone(),
-            difference: Figures::across(&differences, student::mean),
+            difference: ours.minus(theirs),
             ci95: Figures::across(&differences, student::half_width),
         });
     }

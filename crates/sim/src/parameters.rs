@@ -41,7 +41,7 @@ pub struct Parameters {
     pub replications: u32,
     /// Decides every draw.
     pub seed: u64,
-    /// Queries that may wait per shard; beyond it the run is unstable.
+    /// Queries that may wait per shard, or copies at its replicas; beyond it the run is unstable.
     pub queue: u32,
     /// Latency between balancer and replica, one way. None, or `none`: no latency.
     pub network: Option<String>,

@@ -6,12 +6,15 @@
 //! are not, either: a policy that fills idle servers with second copies keeps them busy at any load.
 //! Nor must they be full: slots are held while the network is at work, and servers may be down.
 //!
-//! Where more work comes than all servers can do, however it is done, no run needs to tell: one that is
-//! short may look stable.
+//! Where more work comes than all servers can do, no run needs to tell: one that is short may look
+//! stable.
 
+use curtail_dist::Distribution;
+use curtail_kernel::{Core, Policy};
 use serde::Serialize;
 
 use crate::arrivals::Arrivals;
+use crate::candidate::Candidate;
 use crate::experiment::Experiment;
 use crate::tally::Tally;
 
@@ -30,9 +33,9 @@ const LEFT_OVER: f64 = 0.02;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unstable {
-    /// First copies alone are more work than the servers can do.
+    /// The copies that surely run to their end are more work than the servers can do.
     Overload,
-    /// More queries waited in a shard than may.
+    /// More queries waited in a shard than may, or copies at its servers.
     QueueFull,
     /// More requests were open at once than there is room for.
     TooManyOpen,
@@ -41,8 +44,12 @@ pub enum Unstable {
 }
 
 /// Why the runs of an experiment say that it has no steady state; none where it has one.
-pub(crate) fn judge(experiment: &Experiment, runs: &[Tally]) -> Option<Unstable> {
-    if is_overloaded(experiment) {
+pub(crate) fn judge(
+    experiment: &Experiment,
+    candidate: Candidate,
+    runs: &[Tally],
+) -> Option<Unstable> {
+    if is_overloaded(experiment, candidate) {
         return Some(Unstable::Overload);
     }
     if runs.iter().any(|run| run.queue_full) {
@@ -54,18 +61,39 @@ pub(crate) fn judge(experiment: &Experiment, runs: &[Tally]) -> Option<Unstable>
     (!is_stable(runs, experiment.slots_in_all())).then_some(Unstable::Growth)
 }
 
-/// Does more work come than the servers can do? At the least, every query takes its own service time
-/// once. Exactly as much leaves no time to catch up after a burst.
-fn is_overloaded(experiment: &Experiment) -> bool {
-    let Experiment { service, slowdown, outages, arrivals, .. } = experiment;
+/// Does more work come than the servers can do? Exactly as much leaves no time to catch up after a
+/// burst.
+fn is_overloaded(experiment: &Experiment, candidate: Candidate) -> bool {
+    let Experiment { slowdown, outages, arrivals, .. } = experiment;
     // Slow stretches may be fast ones, and a server that fails loses its work.
     if slowdown.is_some() || outages.is_some() {
         return false;
     }
-    let load = service.mean() / experiment.capacity() / experiment.gap_ns();
+    let load = least_work(experiment, candidate) / experiment.capacity() / experiment.gap_ns();
     let most = if *arrivals == Arrivals::Deterministic { 1.0 + ROUNDING } else { 1.0 - ROUNDING };
     load > most
 }
+
+/// What a query takes of servers that have no time to spare, at the least and on average: its own
+/// service time and the jitter, of each copy that it has in any case. Policies that give second copies
+/// to idle servers only start none then; others may stop a copy for the sake of one without jitter.
+fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
+    let service = experiment.service.mean();
+    let Candidate::Policy(policy) = candidate else { return service };
+    if policy.needs_cancellation() && !policy.pulls() {
+        return service;
+    }
+    let servers = experiment.servers.len().min(MOST_COPIES);
+    let copies = match policy {
+        Policy::Naive => servers.min(2),
+        Policy::Clone => servers,
+        _ => 1,
+    };
+    copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
+}
+
+/// Copies of a query at once, at most.
+const MOST_COPIES: usize = Core::MOST_COPIES as usize;
 
 /// What a load may be off by.
 const ROUNDING: f64 = 1e-9;
@@ -97,11 +125,33 @@ mod tests {
         let overloaded = |utilization: f64, arrivals: &str, speeds: &[f64]| {
             let (arrivals, speeds) = (arrivals.to_owned(), speeds.to_vec());
             let parameters = Parameters { utilization, arrivals, speeds, ..Parameters::default() };
-            is_overloaded(&parameters.experiment().expect("an experiment"))
+            is_overloaded(&parameters.experiment().expect("an experiment"), PSQ)
         };
         assert!(overloaded(1.0, "poisson", &[]) && overloaded(1.3, "deterministic", &[]));
         assert!(overloaded(1.0, "poisson", &[1.0, 0.5]));
         assert!(!overloaded(0.999, "poisson", &[]) && !overloaded(1.0, "deterministic", &[]));
+    }
+
+    const PSQ: Candidate = Candidate::Policy(Policy::PerShardQueue);
+
+    #[test]
+    fn work_that_no_policy_can_save_counts() {
+        let overloaded = |policy: &str, utilization: f64| {
+            let jitter = Some("bimodal:0.01:15".to_owned());
+            let parameters =
+                Parameters { utilization, jitter, replicas: 3, ..Parameters::default() };
+            let candidate = Candidate::parse(policy, crate::UNIT_NS).expect("a policy");
+            is_overloaded(&parameters.experiment().expect("an experiment"), candidate)
+        };
+        // With 15 % of jitter.
+        for policy in ["psq", "random", "laedge", "laedge:cc+pc", "idealized", "delayed:3"] {
+            assert!(!overloaded(policy, 0.86) && overloaded(policy, 0.9), "{policy}");
+        }
+        for policy in ["app-timeout:3", "delayed:3:cc", "tied", "o1"] {
+            assert!(!overloaded(policy, 0.99), "{policy} may save the jitter");
+        }
+        assert!(!overloaded("naive", 0.43) && overloaded("naive", 0.44));
+        assert!(!overloaded("clone", 0.28) && overloaded("clone", 0.3));
     }
 
     fn run(backlog: [u64; 4]) -> Tally {
@@ -130,7 +180,7 @@ mod tests {
     fn a_full_queue_is_unstable_whatever_the_rest() {
         let experiment = Parameters::default().experiment().expect("an experiment");
         let calm = || run([100; 4]);
-        let judged = |run: Tally| judge(&experiment, &[run, calm(), calm()]);
+        let judged = |run: Tally| judge(&experiment, PSQ, &[run, calm(), calm()]);
         assert_eq!(
             judged(Tally { queue_full: true, overflowed: true, ..calm() }),
             Some(Unstable::QueueFull)
@@ -138,6 +188,6 @@ mod tests {
         assert_eq!(judged(Tally { overflowed: true, ..calm() }), Some(Unstable::TooManyOpen));
         assert_eq!(judged(calm()), None);
         let growing = [run([100, 300, 500, 700])];
-        assert_eq!(judge(&experiment, &growing), Some(Unstable::Growth));
+        assert_eq!(judge(&experiment, PSQ, &growing), Some(Unstable::Growth));
     }
 }

@@ -80,6 +80,9 @@ fn differences_are_paired() {
     let (of_psq, of_bounded) = (mean(psq), mean(bounded));
     let difference = versus.difference.mean.expect("a mean");
     assert!((difference - (of_bounded.0 - of_psq.0)).abs() < 1e-9, "{difference}");
+    // What is told of both, and not the mean of what replications differ by, which is another number.
+    let told = percentile(bounded, 99.0).0 - percentile(psq, 99.0).0;
+    assert_eq!(versus.difference.percentile(99.0), Some(told));
     // Independent intervals would add their squares; common random numbers cancel most of it.
     let unpaired = of_psq.1.hypot(of_bounded.1);
     let paired = versus.ci95.mean.expect("ten replications");

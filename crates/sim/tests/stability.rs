@@ -3,7 +3,7 @@
 mod common;
 
 use common::{run, run_one};
-use curtail_sim::{Outcome, Parameters};
+use curtail_sim::{Outcome, Parameters, Unstable};
 
 fn parameters(utilization: f64) -> Parameters {
     Parameters {
@@ -41,6 +41,23 @@ fn a_short_run_is_judged_as_well() {
     for requests in [500, 3_000] {
         assert_unstable(&run_one(&Parameters { requests, ..parameters(1.5) }, "psq"));
     }
+}
+
+#[test]
+fn a_replica_that_is_full_is_unstable_however_flat_the_backlog() {
+    let full = |parameters: &Parameters, policy| {
+        let outcome = run_one(parameters, policy);
+        assert_unstable(&outcome);
+        assert_eq!(outcome.unstable_because, Some(Unstable::QueueFull), "{policy}");
+    };
+    // Where copies wait at the replicas, the queue is there.
+    for policy in ["random", "psq"] {
+        full(&Parameters { queue: 5, ..parameters(0.95) }, policy);
+    }
+    // From some length of their queues on replicas get no second copies, and the backlog is flat.
+    let long = Parameters { requests: 600_000, replications: 1, shards: 1, ..parameters(0.7) };
+    full(&long, "delayed:0");
+    full(&Parameters { queue: 10_000_000, ..long }, "delayed:0");
 }
 
 #[test]

@@ -51,6 +51,9 @@ class Hiccups:
     """Their mean length."""
     requests: float
     """The share of requests that one hits in some shard, where nothing hedges."""
+    lesser_of_two: float | None
+    """The lesser of the jitters of two copies, as a share of the mean jitter: near 1 where they are much
+    alike. None without jitter."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Samples:
     """The 95 % confidence interval of that."""
     duration: float
     """How long a hiccup is; zero where there is none."""
+    assumes: str
+    """What the answer takes for granted."""
 
 
 @dataclass(frozen=True)

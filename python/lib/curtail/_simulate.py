@@ -64,7 +64,8 @@ def simulate(
     seed
         Decides every draw.
     queue
-        Queries that may wait per shard; beyond it a run is unstable.
+        Queries that may wait per shard, or copies at its replicas; beyond it a run is
+        unstable.
     speeds, slowdown, outage, cancel_cost
         The speed of each replica; slow stretches (``EVERY/LASTS/SPEED``) and failures
         (``EVERY/LASTS``) of each; how long one needs to stop a copy.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use curtail_sim::advise::{Advice, Latency, SamplesTold};
+use curtail_sim::advise::{Advice, Latency, SamplesTold, UNSETTLED};
 
 use super::picture;
 use crate::digits;
@@ -12,12 +12,13 @@ const NONE: &str = "–";
 
 /// The whole answer, for a terminal of that many columns.
 pub(super) fn answer(advice: &Advice, samples: Option<&SamplesTold>, width: usize) -> String {
-    let mut text = headline(advice);
+    let mut text = headline(advice, samples);
     if let Some(samples) = samples {
-        text += &found(samples, advice.unit);
+        text += &found(samples, advice.unit, width);
     }
     text += &paragraph(&sentence(&advice.because), width);
     text += &table(advice);
+    text += &unsettled(advice, width);
     text += &picture::curve(advice, width);
     if advice.hedge {
         let _ = write!(text, "\nFor the configuration of the proxy:\n\n{}", advice.config);
@@ -26,8 +27,9 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SamplesTold>, width: usiz
     text
 }
 
-fn headline(advice: &Advice) -> String {
-    let sure = format!("{:.0} %", (advice.confidence * 100.0).floor().min(99.0));
+fn headline(advice: &Advice, samples: Option<&SamplesTold>) -> String {
+    let provided = samples.map_or(String::new(), |samples| format!(", if {}", samples.assumes));
+    let sure = format!("{:.0} % sure{provided}", (advice.confidence * 100.0).floor().min(99.0));
     if advice.hedge {
         let does = advice.gain.p99.map_or_else(
             || "has a steady state, which psq has not".to_owned(),
@@ -36,27 +38,31 @@ fn headline(advice: &Advice) -> String {
         let up_to = advice
             .stop_above_utilization
             .map_or(String::new(), |u| format!(", up to a utilization of {u:.2}"));
-        return format!("Yes: {} {does}{up_to}. ({sure} sure)\n\n", advice.policy);
+        return format!("Yes: {} {does}{up_to}. ({sure})\n\n", advice.policy);
     }
-    format!("No: hedging does not pay here; run {}. ({sure} sure)\n\n", advice.policy)
+    format!("No: hedging does not pay here; run {}. ({sure})\n\n", advice.policy)
 }
 
-fn found(samples: &SamplesTold, unit: &str) -> String {
-    let SamplesTold { count, with_hiccup, probability, probability_ci95, duration } = samples;
+fn found(samples: &SamplesTold, unit: &str, width: usize) -> String {
+    let SamplesTold { count, with_hiccup, probability, probability_ci95, duration, .. } = samples;
     if *with_hiccup == 0 {
-        return format!(
+        let text = format!(
             "{count} samples hold no hiccups that stand out. If some are hiccups all the same (few, \
-             short, or of all\nlengths), this answer is not for them: repeat the same queries, and \
-             give what varies as --jitter.\n\n"
+             short, or of all lengths), this answer is not for them: repeat the same queries, and \
+             give what varies as --jitter."
         );
+        return paragraph(&text, width);
     }
     let unit = if unit == "1" { String::new() } else { format!(" {unit}") };
     let [low, high] = probability_ci95.map(|end| end * 100.0);
-    format!(
+    let text = format!(
         "{count} samples, of which {with_hiccup} have a hiccup: {:.3} % ({low:.3} to {high:.3} %) of \
-         {duration:.2}{unit}.\n\n",
+         {duration:.2}{unit}. A hiccup strikes one copy of a query; a query that takes long on every \
+         replica looks the same, and a second copy is of no use to it. Repeat some of these queries: \
+         where they are as slow again, give the file as --service file:PATH.",
         probability * 100.0
-    )
+    );
+    paragraph(&text, width)
 }
 
 /// With a capital at its start and a full stop at its end.
@@ -107,6 +113,21 @@ fn table(advice: &Advice) -> String {
         );
     }
     text + "\n"
+}
+
+/// A p99 that is not known well.
+fn unsettled(advice: &Advice, width: usize) -> String {
+    let share = |latency: &Latency| Some(latency.p99_ci95? / latency.p99?);
+    let Some(psq) = advice.latencies.first().and_then(share).filter(|&share| share > UNSETTLED)
+    else {
+        return String::new();
+    };
+    let text = format!(
+        "p99 is known to ±{:.0} % only: it depends on events that come seldom, or are long \
+         remembered at this load. With curtail sim, more --requests and --replications tell more.",
+        psq * 100.0
+    );
+    paragraph(&text, width)
 }
 
 /// What a row is beside a policy that can be deployed.

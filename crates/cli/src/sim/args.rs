@@ -60,7 +60,8 @@ pub(crate) struct ExperimentArgs {
     /// Decides every draw [default: 42]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Queries that may wait per shard; beyond it a run is unstable [default: 100000]
+    /// Queries that may wait per shard, or copies at its replicas; beyond it a run is unstable
+    /// [default: 100000]
     #[arg(long, value_name = "N")]
     pub(crate) queue: Option<u32>,
     /// Latency between balancer and replica, one way [default: none]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use curtail_sim::{Experiment, Figures, Outcome, Unstable};
+use curtail_sim::{Experiment, Outcome, Unstable, Versus};
 
 use crate::digits;
 
@@ -47,6 +47,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
     text += &versus(outcomes);
     text += &failed(outcomes);
     text += &idle(outcomes);
+    text += &short(experiment, outcomes);
     text += &missing(outcomes);
     text.truncate(text.trim_end().len());
     text
@@ -105,18 +106,19 @@ fn versus(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let Some(versus) = &outcome.versus_first else { continue };
-        let sure = |of: &Figures, width: &Figures, p: f64| {
-            let (difference, width) = of.percentile(p).zip(width.percentile(p))?;
-            Some((difference, width))
+        let Versus { policy, difference, ci95 } = versus;
+        let known = |p: f64| Some((p, difference.percentile(p)?, ci95.percentile(p)?));
+        // p99, or where that is not asked for the highest percentile that is.
+        let highest = || difference.percentiles.iter().rev().find_map(|&(p, _)| known(p));
+        let Some((p, difference, width)) = known(99.0).or_else(highest) else { continue };
+        let verdict = match difference.abs() {
+            0.0 if width == 0.0 => ", the same",
+            size if size <= width => ", which may be chance",
+            _ => "",
         };
-        if let Some((difference, width)) = sure(&versus.difference, &versus.ci95, 99.0) {
-            let verdict = if difference.abs() <= width { ", which may be chance" } else { "" };
-            let _ = writeln!(
-                text,
-                "{} − {}: p99 {difference:+.3} ±{width:.3}{verdict}",
-                outcome.policy, versus.policy
-            );
-        }
+        let sign = if difference < 0.0 { "" } else { "+" };
+        let told = digits::with_interval(difference, Some(width));
+        let _ = writeln!(text, "{} − {policy}: p{p} {sign}{told}{verdict}", outcome.policy);
     }
     if text.is_empty() { text } else { format!("\n{text}") }
 }
@@ -158,6 +160,31 @@ fn idle(outcomes: &[Outcome]) -> String {
             percent(Some(utilization.with_jitter)),
         ),
     }
+}
+
+/// Runs that do not last for so many times as long as a queue remembers say too little about it.
+const LONG_ENOUGH: f64 = 100.0;
+
+/// Runs that are short for the load: their figures depend on each other.
+fn short(experiment: &Experiment, outcomes: &[Outcome]) -> String {
+    let Experiment { requests, warm_up, replications, .. } = experiment;
+    let load = experiment.utilization_with_jitter();
+    if load >= 1.0 || !outcomes.iter().any(|outcome| outcome.stable) {
+        return String::new();
+    }
+    let lasts = (requests - warm_up) as f64 * f64::from(*replications) * experiment.gap_ns();
+    let remembers = experiment.relaxation_ns();
+    // Without a variance it is for ever, and says nothing about percentiles.
+    if lasts >= LONG_ENOUGH * remembers || remembers.is_infinite() {
+        return String::new();
+    }
+    let jitter = if experiment.jitter.is_some() { ", with the jitter," } else { "" };
+    format!(
+        "\nAt a utilization of {load:.4}{jitter} a queue remembers for as long as {:.0} requests take,\n\
+         and {} are measured: latencies may be off by more than their ±; see --requests\n",
+        remembers / experiment.gap_ns(),
+        (requests - warm_up) * u64::from(*replications),
+    )
 }
 
 /// Why there is a dash, where there is one.

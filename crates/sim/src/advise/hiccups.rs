@@ -19,6 +19,9 @@ pub struct Hiccups {
     pub duration: f64,
     /// The share of requests that one hits in some shard, where no query has a second copy.
     pub requests: f64,
+    /// How long the lesser of the jitters of two copies is, as a share of the mean jitter: near 1
+    /// where they are much alike, so that a second copy saves none of it. None where there is none.
+    pub lesser_of_two: Option<f64>,
 }
 
 impl Hiccups {
@@ -27,18 +30,22 @@ impl Hiccups {
         let Some(jitter) = &experiment.jitter else { return Self::default() };
         let mut rng = seed::rng(seed::stream(experiment.seed, &[b"hiccups"]));
         let (mut count, mut sum) = (0, 0.0);
-        for _ in 0..DRAWS {
-            let drawn = jitter.sample(&mut rng);
-            if drawn > experiment.service.mean() {
+        let (mut lesser, mut all) = (0.0, 0.0);
+        for _ in 0..DRAWS / 2 {
+            let pair = [jitter.sample(&mut rng), jitter.sample(&mut rng)];
+            for drawn in pair.into_iter().filter(|&drawn| drawn > experiment.service.mean()) {
                 count += 1;
                 sum += drawn;
             }
+            lesser += pair[0].min(pair[1]);
+            all += (pair[0] + pair[1]) / 2.0;
         }
         let probability = f64::from(count) / f64::from(DRAWS);
         Self {
             probability,
             duration: if count > 0 { sum / f64::from(count) / UNIT_NS as f64 } else { 0.0 },
             requests: 1.0 - (1.0 - probability).powf(f64::from(experiment.shards)),
+            lesser_of_two: (all > 0.0).then(|| lesser / all),
         }
     }
 }
@@ -47,6 +54,20 @@ impl Hiccups {
 mod tests {
     use super::*;
     use crate::Parameters;
+
+    #[test]
+    fn jitters_of_two_copies_are_alike_or_not() {
+        let of = |jitter: &str| {
+            let jitter = Some(jitter.to_owned());
+            let parameters = Parameters { jitter, ..Parameters::default() };
+            Hiccups::of(&parameters.experiment().expect("an experiment")).lesser_of_two
+        };
+        for (jitter, share) in [("det:3", 1.0), ("exp:1", 0.5), ("bimodal:0.1:15", 0.1)] {
+            let found = of(jitter).expect("there is jitter");
+            assert!((found - share).abs() < 0.01, "{jitter}: {found}");
+        }
+        assert_eq!(of("bimodal:0:15"), None);
+    }
 
     #[test]
     fn a_rare_hiccup_is_told_as_written() {

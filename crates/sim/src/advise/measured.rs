@@ -36,6 +36,9 @@ pub struct SamplesTold {
     pub probability_ci95: [f64; 2],
     /// How long a hiccup is, in the unit of the answer; zero where there is none.
     pub duration: f64,
+    /// What the answer takes for granted, as no sample tells whether another replica would have been
+    /// as slow with the same query.
+    pub assumes: &'static str,
 }
 
 impl Measured {
@@ -98,6 +101,10 @@ fn told(count: usize, found: Option<&Found>) -> SamplesTold {
         probability: share,
         probability_ci95: ci95.map(|end| end.clamp(0.0, 1.0)),
         duration: found.map_or(0.0, |found| found.duration / UNIT_NS as f64),
+        assumes: match found {
+            Some(_) => "the long samples are hiccups, and not long queries",
+            None => "no sample is a hiccup",
+        },
     }
 }
 

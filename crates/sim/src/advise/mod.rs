@@ -29,6 +29,10 @@ pub use hiccups::Hiccups;
 pub use measured::{Measured, SamplesTold};
 pub use samples::{Found, find_hiccups};
 
+/// Half of the confidence interval of p99 that is a larger share of it says that p99 depends on what is
+/// too rare for this much simulation, or is remembered for too long.
+pub const UNSETTLED: f64 = 0.25;
+
 /// A gain of p99 below this is not worth the second copies.
 pub const WORTH: f64 = 0.05;
 
@@ -160,7 +164,8 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
             name: "utilization",
             value: experiment.utilization.to_string(),
             allowed: format!(
-                "less: with the jitter replicas would have to be busy {:.0} % of the time",
+                "less: {}replicas would have to be busy {:.0} % of the time",
+                if experiment.jitter.is_some() { "with the jitter " } else { "" },
                 100.0 * experiment.utilization_with_jitter()
             ),
         });
@@ -285,13 +290,19 @@ impl Facts<'_> {
     }
 }
 
-/// Does the best policy that hedges pay, and how sure is that? By how many standard errors of the
-/// paired differences the gain at p99, as it is told, is from what would just be worth it.
+/// Does the best policy that hedges pay, and how sure is that? By how many standard errors the gain at
+/// p99, as it is told, is from what would just be worth it. The error is that of the paired
+/// differences, and where p99 itself is unsettled at least that of it: what it depends on is too rare
+/// for these runs, it happened to both policies or to neither, and the next runs would say otherwise.
 fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
     let versus = best.versus_first.as_ref();
-    let half_width = versus.and_then(|versus| versus.ci95.percentile(99.0));
+    let half_width = |ci95: Option<&Figures>| ci95.and_then(|ci95| ci95.percentile(99.0));
+    let paired = half_width(versus.map(|versus| &versus.ci95));
     let p99 = figure(psq, 99.0).zip(figure(best, 99.0));
-    let Some(((psq, best), half_width)) = p99.zip(half_width) else {
+    let alone = half_width(psq.ci95.as_ref());
+    let unsettled = alone.zip(p99).filter(|(alone, (psq, _))| *alone > UNSETTLED * psq);
+    let widest = paired.map(|paired| unsettled.map_or(paired, |(alone, _)| paired.max(alone)));
+    let Some(((psq, best), half_width)) = p99.zip(widest) else {
         // An unstable policy is worse than one that is not; there is nothing to doubt.
         return (best.stable && !psq.stable, MOST_CONFIDENT);
     };

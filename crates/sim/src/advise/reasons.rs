@@ -8,6 +8,13 @@ const BEYOND_P99: f64 = 0.01;
 /// A median that grows by this share or more is mentioned where hedging is advised.
 const SLOWER_MEDIAN: f64 = 0.05;
 
+/// From here on jitter that two copies have is more that of the query than that of a copy: the
+/// lesser of two is a half for the exponential, two thirds for the uniform.
+const ALIKE: f64 = 0.65;
+
+/// From so many copies per query on, it is not for want of time that second copies do not help.
+const MOSTLY: f64 = 1.8;
+
 /// Why hedging pays, or why it does not.
 pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
     let Facts { hiccups, utilization, .. } = *facts;
@@ -29,8 +36,13 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         );
     }
     let at_most = bound.p99.unwrap_or(0.0);
+    if hiccups.lesser_of_two.is_none() {
+        return "all copies of a query take as long (there is no jitter), so a second copy is no \
+                faster than the first"
+            .to_owned();
+    }
     if hiccups.probability == 0.0 && at_most < WORTH {
-        return "all copies of a query take about as long (the jitter holds no hiccup longer than a \
+        return "all copies of a query take about as long (no draw of the jitter is longer than a \
                 mean service time), so a second copy is hardly faster than the first"
             .to_owned();
     }
@@ -48,15 +60,14 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         );
     }
     format!(
-        "{hit}, and p99 would be {} lower without {}, but at a utilization of {utilization} \
-         replicas{} are too busy for second copies: {} {}{}; {}",
+        "{hit}, and p99 would be {} lower without {}, but {}: {} {}{}; {}",
         share(at_most),
         match hiccups.probability {
             0.0 => "it",
             _ if hiccups.requests < BEYOND_P99 => "them (others wait behind them)",
             _ => "them",
         },
-        with_the_jitter(utilization, facts.psq.utilization.with_jitter),
+        obstacle(facts),
         facts.best.policy,
         match gain.p99 {
             Some(gain) if gain >= 0.0 => format!("gains {} only", share(gain)),
@@ -68,11 +79,31 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
     )
 }
 
+/// What keeps second copies from saving what the jitter costs.
+fn obstacle(facts: &Facts<'_>) -> String {
+    let Facts { hiccups, utilization, .. } = *facts;
+    if let Some(lesser) = hiccups.lesser_of_two.filter(|&lesser| lesser >= ALIKE) {
+        return format!(
+            "the jitter of two copies is much alike (the lesser of two is on average {} of one)",
+            share(lesser)
+        );
+    }
+    match facts.best.copies_per_query {
+        Some(copies) if copies >= MOSTLY => {
+            "second copies, though most queries get one, are not faster often enough".to_owned()
+        }
+        _ => format!(
+            "at a utilization of {utilization} replicas{} are too busy for second copies",
+            with_the_jitter(utilization, facts.psq.utilization.with_jitter)
+        ),
+    }
+}
+
 /// What disturbs how many.
 fn hit(facts: &Facts<'_>) -> String {
     let Facts { hiccups, shards, .. } = *facts;
     if hiccups.probability == 0.0 {
-        return "the jitter is never longer than a mean service time".to_owned();
+        return "no draw of the jitter is longer than a mean service time".to_owned();
     }
     format!(
         "hiccups of {:.3} {} hit {} of the queries, and so {} of the requests over {shards} shard{}",

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use curtail_kernel::CopyId;
+use curtail_kernel::{CopyId, Topology};
 
 use crate::agenda::{Agenda, NEVER};
 use crate::calendar::Calendar;
@@ -76,6 +76,11 @@ pub(super) struct Leaves {
     queues: Vec<VecDeque<u32>>,
     /// How many wait, at whatever server: mostly none, and then no queue is looked at.
     waiting: usize,
+    /// So many may.
+    room: usize,
+    /// More did, or a server was given all that it may hold: from then on the policy could not do
+    /// what it would.
+    pub(super) overflowed: bool,
     /// By server, where one is not always of speed 1.
     calendars: Vec<Calendar>,
     /// By slot of the kernel's.
@@ -85,13 +90,16 @@ pub(super) struct Leaves {
 }
 
 impl Leaves {
-    pub(super) fn new(servers: usize, slots: usize, calendars: Vec<Calendar>) -> Self {
+    /// Servers with so many slots, at which so many copies may wait.
+    pub(super) fn new(servers: usize, slots: usize, room: usize, calendars: Vec<Calendar>) -> Self {
         Self {
             slots,
             ends: Agenda::new(servers * slots),
             running: vec![0; servers * slots],
             queues: vec![VecDeque::new(); servers],
             waiting: 0,
+            room,
+            overflowed: false,
             calendars,
             copies: Vec::new(),
             busy_ns: 0,
@@ -158,8 +166,11 @@ impl Leaves {
     /// A copy waits at its server.
     #[inline(never)]
     pub(super) fn wait(&mut self, slot: u32, server: u32) {
-        self.queues[server as usize].push_back(slot);
+        let queue = &mut self.queues[server as usize];
+        queue.push_back(slot);
         self.waiting += 1;
+        let is_full = queue.len() + self.slots >= Topology::MAX_GATE as usize;
+        self.overflowed |= is_full || self.waiting > self.room;
     }
 
     /// When a server is done with so much work, if it begins now. Asked once per copy, in time.

@@ -104,12 +104,13 @@ impl<S: Scheduler> Shard<S> {
         cell: &mut impl FnMut(Rng) -> S,
         log: Option<Log>,
     ) -> Self {
-        let Experiment { service, network, outages, servers, slots, .. } = setup.experiment;
+        let Experiment { service, network, outages, servers, slots, queue, .. } = setup.experiment;
+        let (slots, queue) = (*slots as usize, *queue as usize);
         let stream = |what: &[u8]| setup.stream(what, index);
         let draws = Draws::new(service, setup.jitter(), setup.copies(), stream);
         let world = World {
             now: 0,
-            leaves: Leaves::new(servers.len(), *slots as usize, setup.calendars(index)),
+            leaves: Leaves::new(servers.len(), slots, queue, setup.calendars(index)),
             queries: Vec::new(),
             free: Vec::new(),
             draws,
@@ -137,6 +138,8 @@ impl<S: Scheduler> Shard<S> {
             self.arrive(time, request, own, sink);
         }
         self.drawn = drawn;
+        sink.tally.queue_full |= self.world.leaves.overflowed;
+        sink.tally.overflowed |= self.world.leaves.overflowed;
     }
 
     /// Everything up to `until` happens.

@@ -24,7 +24,12 @@ impl<S: Scheduler> Shard<S> {
         let nothing = Distribution::from_samples(vec![0.0], true).expect("zero is a time");
         let world = World {
             now: 0,
-            leaves: Leaves::new(script.servers as usize, script.slots as usize, Vec::new()),
+            leaves: Leaves::new(
+                script.servers as usize,
+                script.slots as usize,
+                usize::MAX,
+                Vec::new(),
+            ),
             queries: Vec::new(),
             free: Vec::new(),
             draws: Draws::new(&nothing, None, 0, |_| 0),

@@ -134,7 +134,7 @@ impl<'a> World<'a> {
         })?;
         let (tallies, logs): (Vec<Tally>, Vec<Vec<Sample>>) = done.into_iter().unzip();
         let of = |tally: &Tally| tally.queries.value_at_quantile(self.k) as f64;
-        let stable = stability::judge(experiment, &tallies).is_none();
+        let stable = stability::judge(experiment, candidate, &tallies).is_none();
         let percentiles = stable.then(|| tallies.iter().map(of).collect());
         let queries: u64 = tallies.iter().map(|tally| tally.queries.len()).sum();
         let hedged: u64 = tallies.iter().map(|tally| tally.hedged).sum();
