@@ -37,8 +37,9 @@ use exit::Stop;
     arg_required_else_help = true,
     after_help = "\
 Exit codes, of every verb:
-  0    done
-  1    done, and the verdict is negative: an invalid or unstable run, a check that failed
+  0    done; also where the answer is no (advise), or a policy is unstable (sim, sweep)
+  1    done, and the verdict is negative: a run of load that is invalid, a proxy that ended before
+       all connections had
   2    bad input; the message names the value and the mend
   3    the environment lacks something: a file, a port, memory, somebody who reads stdout
   130  interrupted; what there was is written"

@@ -64,7 +64,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let config = config::load(path).map_err(|errors| Stop::BadConfig(errors.to_string()))?;
     if args.check {
         report(&config);
-        say::result(format_args!("{}: fine, {}", path.display(), summary(&config)))?;
+        let text = format!("{}: fine, {}", path.display(), summary(&config));
+        say::result(say::plain(&text))?;
         return Ok(ExitCode::SUCCESS);
     }
     log(&config);

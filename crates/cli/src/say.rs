@@ -22,7 +22,20 @@ pub(crate) fn unwritten(error: &io::Error) -> Stop {
     }
 }
 
-/// Writes a line to stderr, if somebody can read it.
+/// Writes a line to stderr, if somebody can read it. It may quote files and flags.
 pub(crate) fn aside(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", plain(&text.to_string()));
+}
+
+/// Without what a terminal would obey, because files and flags may hold anything.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }

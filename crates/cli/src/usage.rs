@@ -19,6 +19,12 @@ pub(crate) fn parse<T: Parser>(line: impl IntoIterator<Item = OsString>) -> Resu
 
 /// Prints an error of arguments. Help and the version are results, the rest is bad input.
 pub(crate) fn print(said: &Error) -> Result<ExitCode, Stop> {
+    let strange = |word: OsString| word.to_string_lossy().chars().any(char::is_control);
+    if said.use_stderr() && std::env::args_os().any(strange) {
+        // Clap would hand to a terminal what a flag has for it.
+        say::aside(said.render().to_string().trim_end());
+        return Ok(ExitCode::from(2));
+    }
     match said.print() {
         Err(error) if !said.use_stderr() => Err(say::unwritten(&error)),
         _ => Ok(ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))),
@@ -62,9 +68,11 @@ mod tests {
             ("curtail sim --requests 1e5", "give a whole number in digits, as 100000"),
             ("curtail sim --utilization 30%", "give a number, as 0.3 or 1e-3"),
             ("curtail sim --percentiles 50,p99", "give a number, as 0.3 or 1e-3"),
-            ("curtail sim --shards -1", "'-1' for '--shards <N>': -1 is not in 0..="),
+            ("curtail sim --shards -1", "'-1' for '--shards <N>': -1 is not in 1..=100000"),
+            ("curtail advise --shards 0", "0 is not in 1..=100000"),
+            ("curtail sim --requests 99", "99 is not in 100..=1000000000000"),
             ("curtail model unloaded --shards -1", "'-1' for '--shards <N>': -1 is not in 1..="),
-            ("curtail sim --shards=5000000000", "5000000000 is not in 0..="),
+            ("curtail sim --shards=5000000000", "5000000000 is not in 1..=100000"),
         ] {
             let said = said(line);
             assert!(said.contains(words), "{line}: {said}");

@@ -120,6 +120,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("good", &samples(0)),
         ("few", "1\n2\n3\n"),
         ("word", "1\n2\nfast\n"),
+        ("escape", "\u{1b}[31m1\n"),
         ("zeros", &"0\n".repeat(200)),
     ]);
     let cases = [
@@ -132,6 +133,9 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--service exp:1 --utilization 1.5", "utilization is 1.5; give it less"),
         ("--service exp:1 --utilization -1", "utilization is -1; give it a number above 0"),
         ("--service exp:1 --jitter bimodal:0.1:15 --utilization 0.9", "busy 225 % of the time"),
+        ("--service exp:1 --utilization 1e-9", "e-8 at least: a run is up to 146 years"),
+        ("--service exp:1 --utilization 0.3 --slots -1", "-1 is not in 1..=1024"),
+        ("--utilization 0.3 --samples escape", r"escape:1: `\u{1b}[31m1` is not a sample"),
         ("--utilization 0.3", "<--service <DIST>|--samples <FILE>>"),
         ("--utilization 0.3 --service exp:1 --samples good", "cannot be used with"),
         ("--utilization 0.3 --samples good --jitter det:1", "cannot be used with"),

@@ -347,6 +347,7 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("zero", "# two\n1\n0\n"),
         ("few", "1ms\n2ms\n"),
         ("three", "1 2 3\n"),
+        ("one", "1\n"),
         ("negative", "load latency\n-1 2\n1 2\n2 3\n3 4\n4 6\n"),
         ("mixed", "1 2\n2 3ms\n"),
         ("flat", "1 2\n2 2\n3 2\n4 2\n"),
@@ -380,7 +381,8 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("curve flat --slo 1e300ms", "below 292 years"),
         ("curve flat --slo fast", "write a decimal number"),
         ("log few", "few:1: `1ms` is not ARRIVAL END"),
-        ("log three", "three: there are 1 requests; at least 10"),
+        ("log three", "three: there is 1 request; at least 10"),
+        ("fit one", "one: there is 1 sample; at least 10"),
         ("log early", "early:11: this request ends at 4"),
         ("log overtaken", "overtaken:2: this request ends at 2, before it could start at 10"),
         ("log overlap", "overlap:2: "),
@@ -396,6 +398,24 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("bottleneck none.toml", "there are no components"),
     ];
     refused(folder.path(), &cases);
+}
+
+#[test]
+fn people_read_figures_of_four_digits_in_columns_of_their_own() {
+    let folder = folder(&[("regular", &(10..30).map(|i| format!("{i}\n")).collect::<String>())]);
+    let text = |line: &str| String::from_utf8(model(folder.path(), line).stdout).expect("text");
+    let fits = text("fit regular");
+    let told = fits.split("coefficient of variation is ").nth(1).expect("it is too regular");
+    let digits = told.split(',').next().expect("a number");
+    assert_eq!(digits, "0.08744", "{fits}");
+    let table = text("queue --utilization 0.5 --percentiles 99,99.9999999999,99.99999999999");
+    let head = table.lines().find(|line| line.contains("p99")).expect("a head");
+    let words: Vec<&str> = head.split_whitespace().collect();
+    assert_eq!(words, ["mean", "p99", "p99.9999999999", "p99.99999999999"]);
+    let ends = |line: &str| line.trim_end().chars().count();
+    let row = table.lines().find(|line| line.starts_with("wait")).expect("a row");
+    let figures = row.strip_suffix("exact").unwrap_or(row);
+    assert_eq!(ends(figures), ends(head), "{table}");
 }
 
 /// One that no disk holds.

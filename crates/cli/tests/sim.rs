@@ -131,14 +131,28 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("none.toml", "policies = []\n"),
         ("long.toml", &format!("x = {}", "[".repeat(100_000))),
         ("later", "2ms\n1ms\n"),
+        ("escape", "1\u{1b}[31mred\n"),
+        (
+            "headers",
+            "#[Histogram log format version 1.3]\n\"StartTimestamp\",\"Interval_Length\"\n",
+        ),
+        ("shards.toml", "[experiment]\nshards = 0\n"),
     ]);
     let cases = [
         ("--utilization -1", "utilization is -1; give it a number above 0"),
         ("--utilization nan", "utilization is NaN; give it a number above 0"),
         ("--utilization 0", "utilization is 0; give it a number above 0"),
-        ("--shards 0", "shards is 0; give it 1 to 100000"),
-        ("--shards -1", "'-1'"),
-        ("--requests 99", "requests is 99; give it 100 to"),
+        ("--shards 0", "'0' for '--shards <N>': 0 is not in 1..=100000"),
+        ("--shards -1", "'-1' for '--shards <N>': -1 is not in 1..=100000"),
+        ("--requests 99", "99 is not in 100..=1000000000000"),
+        ("--cancel-cost exp:1", "cancel-cost is exp:1; give it one time, as 2 or 500us"),
+        ("--file shards.toml", "shards is 0; give it 1 to 100000"),
+        ("--service file:escape", r"escape:1: `1\u{1b}[31mred` is not a sample"),
+        ("--arrivals trace:escape", r"escape:1: `1\u{1b}[31mred` is no time"),
+        ("--service file:no\u{1b}[31m", r"cannot read no\u{1b}[31m"),
+        ("--file escape", r"in `1\u{1b}[31mred`"),
+        ("--policy psq\u{1b}[31m", r"psq\u{1b}[31m"),
+        ("--service file:headers", "headers is a log that holds no histogram with a sample"),
         ("--warm-up 1", "warm-up is 1; give it 0 to 0.9"),
         ("--speeds 1", "one speed for each of the 2 replicas"),
         ("--service exp:-1", "service: `-1` is out of range"),
@@ -160,10 +174,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--service exp:1e300", "`1e300` is 1e306 ns"),
         ("--service det:0", "service is det:0, whose mean is 0; give it times above zero"),
         ("--outage exp:1/det:0", "outage is det:0, whose mean is 0; give it times above zero"),
-        (
-            "--arrivals trace:later",
-            "later:2: \"1ms\" is earlier than the arrival before; sort them",
-        ),
+        ("--arrivals trace:later", "later:2: `1ms` is earlier than the arrival before; sort them"),
         ("--file key.toml", "key.toml:4: unknown field `severs`"),
         ("--file key.toml", "in `severs = 3`"),
         ("--file type.toml", "type.toml:2: invalid type"),
@@ -174,6 +185,20 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--outage exp:0.001/exp:0.001", "queries and failures, which takes about"),
     ];
     refused(folder.path(), "sim", &cases);
+}
+
+#[test]
+fn nothing_that_a_terminal_would_obey_comes_back_from_a_flag() {
+    for flag in ["--shards=\u{1b}[31m", "--no\u{1b}[31m", "--arrivals=\u{9b}31m"] {
+        let mut command = std::process::Command::new(harness::CURTAIL);
+        // As at a terminal.
+        let output = command.args(["sim", flag]).env("CLICOLOR_FORCE", "1").output();
+        let output = output.expect("the binary starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+        assert!(said.starts_with("error: "), "{said}");
+    }
 }
 
 #[test]

@@ -262,8 +262,18 @@ fn a_grid_in_a_file_is_overridden_by_flags() {
     assert_eq!(sim.status.code(), Some(2));
     assert!(said(&sim).contains("curtail sweep"), "{}", said(&sim));
     for (line, words) in [
-        ("p = 0.1", "[grid] p is 0.1; give a list, as [0.1]"),
-        ("p = [true]", "true is neither a number nor a text"),
+        ("p = 0.1", "grid.toml:2: [grid] p is 0.1; give a list, as [0.1]"),
+        ("p = [true]", "grid.toml:2: [grid] p: true is neither a number nor a text"),
+        ("\n\nshards = [1.5]", "grid.toml:4: grid shards: 1.5 does not fit"),
+        (
+            "seed = [1]\nutilizaton = [1]",
+            "grid.toml:3: grid utilizaton: no parameter has this name",
+        ),
+        ("utilization = \"0.9..0.1:0.1\"", "grid.toml:2: grid utilization: from 0.9 is more"),
+        (
+            "utilization = \"much\"",
+            "grid.toml:2: grid utilization: much does not fit; give numbers",
+        ),
         ("p = { from = 1, to = 2 }", "either a step or a count"),
         ("p = { from = 1, to = 2, stop = 1 }", "unknown field `stop`"),
         ("p = [nan]", "finite numbers"),
@@ -272,6 +282,72 @@ fn a_grid_in_a_file_is_overridden_by_flags() {
         fs::write(&file, format!("[grid]\n{line}\n")).expect("a file");
         refused(&["--file", &file], &out, 2, words);
     }
+}
+
+#[test]
+fn a_file_has_ranges_as_flags_have() {
+    let (folder, out) = folder();
+    let file = folder.path().join("grid.toml");
+    let text = "policies = [\"psq\"]\n[experiment]\nshards = 1\nrequests = 500\nreplications = 1\n\
+        [grid]\nutilization = \"0.1..0.3:0.1\"\nservice = \"exp:1\"\n";
+    fs::write(&file, text).expect("a file");
+    done(&["--file", &file.display().to_string()], &out);
+    let rows: Vec<String> = csv(&out).lines().map(|row| row[..13].to_owned()).collect();
+    assert_eq!(rows[1..], ["0,0.1,exp:1,p", "1,0.2,exp:1,p", "2,0.3,exp:1,p"]);
+}
+
+#[test]
+fn a_flag_of_what_the_grid_varies_is_refused() {
+    let (folder, out) = folder();
+    let flags = ["--grid", "utilization=0.1", "--utilization", "0.3"];
+    let words = "--utilization 0.3: the grid varies utilization, so each point has its own; drop the \
+                 flag, or give --grid utilization=0.3 in place";
+    refused(&flags, &out, 2, words);
+    let file = folder.path().join("grid.toml");
+    fs::write(&file, "[grid]\nwarm-up = [0.1, 0.2]\n").expect("a file");
+    let file = file.display().to_string();
+    refused(
+        &["--file", &file, "--warm-up", "0.3"],
+        &out,
+        2,
+        "--warm-up 0.3: the grid varies warm-up",
+    );
+    let flags = ["--grid", "speeds=1", "--replicas=2", "--speeds", "1,0.5"];
+    refused(&flags, &out, 2, "--speeds 1,0.5: the grid varies speeds");
+}
+
+#[test]
+fn seeds_are_exact_up_to_the_largest() {
+    let (_folder, out) = folder();
+    let small = ["--requests=500", "--shards=1", "--replications=1", "--policy=psq"];
+    let output = done(&with(&small, &["--grid", "seed=0,18446744073709551615", "--json"]), &out);
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!(list[1]["grid"]["seed"], u64::MAX);
+    assert!(csv(&out).contains("\n1,18446744073709551615,psq,"), "{}", csv(&out));
+    let same = done(&with(&small, &["--grid", "seed=0,18446744073709551615"]), &out);
+    assert!(said(&same).contains("2 of 2 points"), "{}", said(&same));
+    let one = out.with_file_name("one");
+    let output = done(&with(&small, &["--grid", "seed=1"]), &one);
+    assert!(output.stdout.starts_with(b"1 point \xc3\x97 1 policy\n"), "{output:?}");
+}
+
+#[test]
+fn where_everything_is_unstable_the_plots_say_so() {
+    let (_folder, out) = folder();
+    let line = ["--requests=1000", "--shards=2", "--grid", "utilization=2,3,4", "--policy=psq"];
+    let output = done(&line, &out);
+    let words = "every policy is unstable at every point";
+    assert!(String::from_utf8_lossy(&output.stdout).contains(words), "{output:?}");
+    let picture = fs::read_to_string(out.join("results.svg")).expect("a picture");
+    assert!(picture.contains(">every policy is unstable here</text>"), "{picture}");
+    let page = fs::read_to_string(out.join("results.html")).expect("a page");
+    assert!(page.contains("Every policy is unstable at every point"), "{page}");
+    let some = out.with_file_name("some");
+    let line =
+        ["--requests=1000", "--grid=utilization=0.3,3,4", "--grid=shards=1,2", "--policy=psq"];
+    done(&line, &some);
+    let page = fs::read_to_string(some.join("results.html")).expect("a page");
+    assert!(!page.to_lowercase().contains("every policy is unstable"), "{page}");
 }
 
 #[test]

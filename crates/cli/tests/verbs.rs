@@ -34,6 +34,26 @@ fn check_tells_good_from_bad() {
     assert_eq!(said.matches("error:").count(), 1, "{said}");
 }
 
+/// What is told of exit codes.
+#[test]
+fn an_answer_that_nobody_likes_is_done_all_the_same() {
+    let help = curtail(&["--help"]);
+    let help = String::from_utf8(help.stdout).expect("text");
+    let promise =
+        "0    done; also where the answer is no (advise), or a policy is unstable (sim, sweep)";
+    assert!(help.contains(promise), "{help}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("out").display().to_string();
+    let unstable = ["--requests=200", "--shards=1", "--policy=psq"];
+    let sim = [&["sim", "--utilization=2"], &unstable[..]].concat();
+    let sweep = [&["sweep", "--grid=utilization=2", "--out", &out], &unstable[..]].concat();
+    for line in [sim, sweep] {
+        let output = curtail(&line);
+        assert_eq!(output.status.code(), Some(0), "{line:?}: {}", said(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("unstable"), "{line:?}");
+    }
+}
+
 #[test]
 fn bad_input_is_two_and_names_the_mend() {
     for (args, word) in [

@@ -118,6 +118,13 @@ pub enum ResolveError {
         /// The file.
         path: PathBuf,
     },
+    /// The file is a log of histograms, and holds none, or only empty ones.
+    #[error("{} is a log that holds no histogram with a sample; record an interval or more",
+        path.display())]
+    NoHistogram {
+        /// The file.
+        path: PathBuf,
+    },
     /// A line of the file is not a sample.
     #[error("{}:{line}: `{text}` is not a sample: {why}", path.display())]
     BadSample {

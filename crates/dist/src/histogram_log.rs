@@ -35,11 +35,17 @@ const COMPRESSED: u32 = 0x1c84_9314;
 /// What the encoded histograms of all versions begin with.
 const ENCODED: &str = "HIST";
 
-/// Is this a log, and not a list of times? Then its first line with a histogram is one of a log.
+/// What the lines of a log begin with that say what it is.
+const HEADERS: [&str; 2] = ["#[Histogram log format", "\"StartTimestamp\""];
+
+/// Is this a log, and not a list of times? Then its first line with a histogram is one of a log; or
+/// it has none, and the headers of a log.
 pub(crate) fn is_log(text: &str) -> bool {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut lines = lines.filter(|line| !line.starts_with(['#', '"']));
-    lines.next().is_some_and(|line| line.rsplit(',').next().unwrap_or("").starts_with(ENCODED))
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    match lines.clone().find(|line| !line.starts_with(['#', '"'])) {
+        Some(line) => line.rsplit(',').next().unwrap_or("").starts_with(ENCODED),
+        None => lines.any(|line| HEADERS.iter().any(|header| line.starts_with(header))),
+    }
 }
 
 /// The samples of a log.
@@ -59,7 +65,8 @@ pub(crate) fn read(path: &Path, text: &str) -> Result<Samples, ResolveError> {
         }
     }
     let all = all.filter(|(histogram, _)| !histogram.is_empty());
-    let (histogram, line) = all.ok_or_else(|| ResolveError::NoSamples { path: path.to_owned() })?;
+    let (histogram, line) =
+        all.ok_or_else(|| ResolveError::NoHistogram { path: path.to_owned() })?;
     let ns = samples(&histogram);
     Ok(Samples { lines: vec![line; ns.len()], ns, have_units: true })
 }

@@ -41,11 +41,20 @@ pub enum TextError {
     },
 }
 
-/// As much of a line as an error repeats; an ellipsis stands for the rest.
+/// As much of a line as an error repeats; an ellipsis stands for the rest. Without what a terminal
+/// would obey, because files may hold anything.
 #[must_use]
 pub fn excerpt(line: &str) -> String {
-    let mut shown: String = line.chars().take(SHOWN_CHARS).collect();
-    if shown.len() < line.len() {
+    let mut chars = line.chars();
+    let mut shown = String::new();
+    for char in chars.by_ref().take(SHOWN_CHARS) {
+        if char.is_control() {
+            shown.extend(char.escape_default());
+        } else {
+            shown.push(char);
+        }
+    }
+    if chars.next().is_some() {
         shown.push('…');
     }
     shown
@@ -85,5 +94,10 @@ mod tests {
         let whole = "µ".repeat(SHOWN_CHARS);
         assert_eq!(excerpt(&whole), whole);
         assert_eq!(excerpt(&format!("{whole}x")), format!("{whole}…"));
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(excerpt("a\u{1b}[31m\r\u{9b}µ"), r"a\u{1b}[31m\r\u{9b}µ");
     }
 }

@@ -94,8 +94,11 @@ fn bad_lines_are_named() {
         let said = refusal(&format!("{good}{bad}\n"));
         assert!(said.contains(&format!(":{line}: `{bad}`")) && said.contains(why), "{said}");
     }
-    let empty = refusal(&log(&[histogram(&[])]));
-    assert!(empty.contains("holds no sample"), "{empty}");
+    let headers = "#[StartTime: 1 (seconds)]\n\"StartTimestamp\",\"Interval_Length\"\n";
+    for empty in [&log(&[histogram(&[])])[..], headers, "#[Histogram log format version 1.3]\n"] {
+        let said = refusal(empty);
+        assert!(said.contains("a log that holds no histogram with a sample"), "{empty}: {said}");
+    }
 }
 
 #[test]

@@ -39,3 +39,8 @@ pub enum ModelError {
     )]
     NotFinite(f64),
 }
+
+/// `are 2 samples`, `is 1 sample`.
+pub(crate) fn are(count: usize, what: &str) -> String {
+    if count == 1 { format!("is 1 {what}") } else { format!("are {count} {what}s") }
+}

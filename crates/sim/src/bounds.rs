@@ -61,12 +61,14 @@ fn too_long(experiment: &Experiment) -> Error {
     let least = 1.1 * run_ns(&full) / LONGEST_NS;
     if least < 1.0 {
         let value = shown(experiment.utilization);
-        let allowed = format!("{least:.1e} at least, or fewer requests: a run is up to 146 years");
-        return Error::OutOfRange { name: "utilization", value, allowed };
+        return Error::TooLong {
+            name: "utilization",
+            value,
+            allowed: format!("{least:.1e} at least"),
+        };
     }
     let value = format!("{:e} ns on average", experiment.service.mean());
-    let allowed = "shorter times, or fewer requests: a run is up to 146 years".to_owned();
-    Error::OutOfRange { name: "service", value, allowed }
+    Error::TooLong { name: "service", value, allowed: "shorter times".to_owned() }
 }
 
 fn check_bursts(experiment: &Experiment) -> Result<(), Error> {

@@ -17,6 +17,16 @@ pub enum Error {
         /// What it may be, in words.
         allowed: String,
     },
+    /// Arrivals would take longer than the clock has room for.
+    #[error("{name} is {value}; give it {allowed}, or fewer requests: {LONGEST}")]
+    TooLong {
+        /// The parameter that makes them long.
+        name: &'static str,
+        /// Its value, in words.
+        value: String,
+        /// What it may be.
+        allowed: String,
+    },
     /// A distribution is not one.
     #[error("{name}: {source}")]
     Distribution {
@@ -123,6 +133,9 @@ pub enum Error {
         why: String,
     },
 }
+
+/// How long a run may be.
+pub const LONGEST: &str = "a run is up to 146 years";
 
 /// How to get a mean that is above zero and finite.
 fn finite_mean(mean: f64) -> &'static str {

@@ -1,5 +1,8 @@
 //! An experiment as people write it, in a file or by flags.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::arrivals::Arrivals;
@@ -7,11 +10,29 @@ use crate::bounds;
 use crate::calendar::Disturbance;
 use crate::error::{Error, shown};
 use crate::experiment::{Experiment, UtilizationOf};
-use curtail_dist::{Distribution, Spec};
+use curtail_dist::{Distribution, Spec, Time};
 
 /// The length of the experiment's unit in ns: a millisecond. Times with units are reported in
 /// milliseconds, times without in multiples of the unit.
 pub const UNIT_NS: u64 = 1_000_000;
+
+/// What parameters may be where they are whole numbers; flags say the same.
+pub mod allowed {
+    use std::ops::RangeInclusive;
+
+    /// Shards.
+    pub const SHARDS: RangeInclusive<u32> = 1..=100_000;
+    /// Replicas of each shard.
+    pub const REPLICAS: RangeInclusive<u32> = 1..=1_024;
+    /// Queries that a replica serves at once.
+    pub const SLOTS: RangeInclusive<u32> = 1..=1_024;
+    /// Requests of each replication.
+    pub const REQUESTS: RangeInclusive<u64> = 100..=1_000_000_000_000;
+    /// Replications.
+    pub const REPLICATIONS: RangeInclusive<u32> = 1..=1_000;
+    /// Queries that may wait per shard.
+    pub const QUEUE: RangeInclusive<u32> = 1..=10_000_000;
+}
 
 /// The parameters of an experiment, not checked yet. Times are written as everywhere.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -140,15 +161,12 @@ impl Parameters {
     }
 
     fn check_ranges(&self) -> Result<(), Error> {
-        let whole = |name, value: u64, least: u64, most: u64| {
-            range(name, &value, (least..=most).contains(&value), &format!("{least} to {most}"))
-        };
-        whole("shards", self.shards.into(), 1, 100_000)?;
-        whole("replicas", self.replicas.into(), 1, 1_024)?;
-        whole("slots", self.slots.into(), 1, 1_024)?;
-        whole("requests", self.requests, 100, 1_000_000_000_000)?;
-        whole("replications", self.replications.into(), 1, 1_000)?;
-        whole("queue", self.queue.into(), 1, 10_000_000)?;
+        whole("shards", &self.shards, &allowed::SHARDS)?;
+        whole("replicas", &self.replicas, &allowed::REPLICAS)?;
+        whole("slots", &self.slots, &allowed::SLOTS)?;
+        whole("requests", &self.requests, &allowed::REQUESTS)?;
+        whole("replications", &self.replications, &allowed::REPLICATIONS)?;
+        whole("queue", &self.queue, &allowed::QUEUE)?;
         let load = self.utilization;
         let usable = load > 0.0 && load <= 1e6;
         range("utilization", &shown(load), usable, "a number above 0 and up to 1e6, as 0.3")?;
@@ -165,6 +183,15 @@ impl Parameters {
         let usable = |speed: &f64| (1e-6..=1e6).contains(speed);
         range("speeds", &list(), self.speeds.iter().all(usable), "numbers from 1e-6 to 1e6")
     }
+}
+
+fn whole<T: PartialOrd + Display>(
+    name: &'static str,
+    value: &T,
+    allowed: &RangeInclusive<T>,
+) -> Result<(), Error> {
+    let words = format!("{} to {}", allowed.start(), allowed.end());
+    range(name, value, allowed.contains(value), &words)
 }
 
 fn range(name: &'static str, value: &dyn ToString, fits: bool, allowed: &str) -> Result<(), Error> {
@@ -241,7 +268,8 @@ fn no_mean(name: &'static str, text: &str, of: &Distribution) -> Error {
 
 /// One time, and no distribution.
 fn cancel_cost(text: &str, units: &mut Units) -> Result<u64, Error> {
-    if text.contains('+') {
+    let time: Option<Time> = text.parse().ok();
+    if !time.is_some_and(|time| time.number >= 0.0) {
         let allowed = "one time, as 2 or 500us".to_owned();
         return Err(Error::OutOfRange { name: "cancel-cost", value: text.to_owned(), allowed });
     }

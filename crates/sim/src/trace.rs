@@ -20,15 +20,15 @@ pub(crate) fn read(path: &Path) -> Result<Vec<f64>, Error> {
         }
         let parsed: Result<Time, _> = line.parse();
         let time =
-            parsed.map_err(|why| bad(at + 1, format!("{:?} is no time; {why}", excerpt(line))))?;
+            parsed.map_err(|why| bad(at + 1, format!("`{}` is no time; {why}", excerpt(line))))?;
         let has_unit = time.unit.is_some();
         if *have_units.get_or_insert(has_unit) != has_unit {
-            let why = format!("{:?}: give a unit to every time or to none", excerpt(line));
+            let why = format!("`{}`: give a unit to every time or to none", excerpt(line));
             return Err(bad(at + 1, why));
         }
         let time = time.ns(1.0);
         if times.last().is_some_and(|before| *before > time) {
-            let why = format!("{:?} is earlier than the arrival before; sort them", excerpt(line));
+            let why = format!("`{}` is earlier than the arrival before; sort them", excerpt(line));
             return Err(bad(at + 1, why));
         }
         times.push(time);
@@ -75,10 +75,10 @@ mod tests {
     #[test]
     fn a_bad_line_is_named() {
         let said = refusal(b"1\n\ntwo\n");
-        assert!(said.contains("trace.txt:3: \"two\" is no time"), "{said}");
+        assert!(said.contains("trace.txt:3: `two` is no time"), "{said}");
         let said = refusal(b"1\n3\n2\n");
         assert!(
-            said.contains("trace.txt:3: \"2\" is earlier than the arrival before; sort"),
+            said.contains("trace.txt:3: `2` is earlier than the arrival before; sort"),
             "{said}"
         );
         let said = refusal(b"1\nNaN\n");
@@ -102,9 +102,6 @@ mod tests {
     fn units_are_of_all_times_or_of_none() {
         assert_eq!(read_text(b"\xef\xbb\xbf1ms\n2000us\n5ms\n").expect("a trace"), [1.0, 0.5, 1.5]);
         let said = refusal(b"1ms\n2\n");
-        assert!(
-            said.contains("trace.txt:2: \"2\": give a unit to every time or to none"),
-            "{said}"
-        );
+        assert!(said.contains("trace.txt:2: `2`: give a unit to every time or to none"), "{said}");
     }
 }

@@ -164,7 +164,7 @@ fn files_that_are_none() {
     let trace = Parameters { arrivals: format!("trace:{}", path.display()), ..good() };
     assert_refused(
         &trace,
-        &["arrivals: ", "b.txt:2: \"0.5\" is earlier than the arrival before", "sort"],
+        &["arrivals: ", "b.txt:2: `0.5` is earlier than the arrival before", "sort"],
     );
     // Slashes of a path are not those of a slowdown.
     let (_folder, path) = file("5\n7\n");

@@ -7,10 +7,10 @@ mod words;
 use std::process::ExitCode;
 
 use curtail_sim::advise::{self, Document};
-use curtail_sim::{PERCENTILES, Plan, UtilizationOf};
+use curtail_sim::{PERCENTILES, Plan, UtilizationOf, allowed};
 
 use crate::exit::Stop;
-use crate::sim::{args, work};
+use crate::sim::{args, length, work};
 use crate::{progress, say};
 use question::Asked;
 
@@ -32,13 +32,13 @@ Samples are service times without queueing, one per line, as 5.1ms or 5.1. Hiccu
 them where they are well beyond the other samples.")]
 pub(crate) struct Args {
     /// Shards that every request asks
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = args::within(&allowed::SHARDS))]
     shards: u32,
     /// Replicas of each shard
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = args::within(&allowed::REPLICAS))]
     replicas: u32,
     /// Queries that a replica serves at once
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = args::within(&allowed::SLOTS))]
     slots: u32,
     /// The utilization of the replicas, a fraction
     #[arg(long, value_name = "U")]
@@ -86,7 +86,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let threads = args.threads.unwrap_or(cores).clamp(1, 1024);
     let requests = advise::total(&question);
     if !args.yes {
-        args::check_length(requests as f64 * f64::from(args.shards), threads, "shards")?;
+        let speed = if question.cancel { length::STOPPED } else { length::HEDGED };
+        let queries = requests as f64 * f64::from(args.shards);
+        length::check_length(queries, speed * threads as f64, "shards")?;
     }
     let bar = progress::bar("simulating");
     bar.set_length(requests);

@@ -82,24 +82,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 }
 
 fn tell(json: bool, answer: &impl Answer) -> Result<ExitCode, Stop> {
-    say::result(if json { crate::json(answer)? } else { answer.text().trim_end().to_owned() })?;
+    let text = || say::plain(answer.text().trim_end());
+    say::result(if json { crate::json(answer)? } else { text() })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What a model refuses is what it was asked.
 fn refused(error: impl std::fmt::Display) -> Stop {
-    Stop::BadInput(plain(&error.to_string()))
-}
-
-/// Without what a terminal would obey, because files may hold anything.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() && c != '\n' {
-            plain.extend(c.escape_default());
-        } else {
-            plain.push(c);
-        }
-    }
-    plain
+    Stop::BadInput(error.to_string())
 }

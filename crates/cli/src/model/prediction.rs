@@ -14,6 +14,9 @@ use crate::sim::args::checked;
 /// What stands where there is no figure.
 const NONE: &str = "–";
 
+/// How wide a column is at least.
+const COLUMN: usize = 10;
+
 /// What is said beside a line of a table; more is said below it.
 const SHORT: usize = 20;
 
@@ -97,19 +100,22 @@ pub(super) fn table(rows: &[(&str, &Told)]) -> String {
     let has_mean = rows.iter().any(|(_, told)| told.figures.mean.is_some());
     let mut text = format!("{:width$}", "");
     if has_mean {
-        let _ = write!(text, "{:>10}", "mean");
+        let _ = write!(text, "{:>COLUMN$}", "mean");
     }
-    for (p, _) in &first.figures.percentiles {
-        let _ = write!(text, "{:>10}", format!("p{p}"));
+    let heads = first.figures.percentiles.iter().map(|(p, _)| format!("p{p}"));
+    let heads: Vec<String> = heads.collect();
+    let columns: Vec<usize> = heads.iter().map(|head| COLUMN.max(head.len() + 2)).collect();
+    for (head, column) in heads.iter().zip(&columns) {
+        let _ = write!(text, "{head:>column$}");
     }
     text.push('\n');
     let mut notes = String::new();
     for (name, told) in rows {
         let _ = write!(text, "{name:width$}");
         let percentiles = told.figures.percentiles.iter().map(|&(_, value)| value);
-        let mean = has_mean.then_some(told.figures.mean);
-        for value in mean.into_iter().chain(percentiles) {
-            let _ = write!(text, "{:>10}", value.map_or(NONE.to_owned(), figure));
+        let mean = has_mean.then_some((told.figures.mean, COLUMN));
+        for (value, column) in mean.into_iter().chain(percentiles.zip(columns.iter().copied())) {
+            let _ = write!(text, "{:>column$}", value.map_or(NONE.to_owned(), figure));
         }
         let trust = told.trust();
         if trust.chars().count() <= SHORT {

@@ -38,6 +38,11 @@ pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())
 }
 
+/// So many of something: `1 point`, `6 points`.
+pub(crate) fn counted(count: usize, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
 /// Puts commas into the integer part.
 fn grouped(digits: &str) -> String {
     let (integer, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));

@@ -67,6 +67,8 @@ pub(crate) struct Chart<'a> {
     /// What is more is off the chart: a policy that collapses must not press the others flat.
     pub(crate) most: f64,
     pub(crate) size: Size,
+    /// What is said where there are no points.
+    pub(crate) nothing: &'a str,
 }
 
 /// A chart with its scales.
@@ -77,7 +79,7 @@ struct Plot<'a> {
     y: Scale,
 }
 
-/// Draws a chart. With no points it has axes only.
+/// Draws a chart. With no points it has axes, and says so.
 pub(crate) fn draw(chart: &Chart<'_>, class: &str) -> String {
     let values: Vec<f64> = points(chart.lines).map(|point| point.value).collect();
     let y_ticks = ticks(chart.floor, top(&values, chart.floor, chart.most), 5.0);
@@ -106,6 +108,9 @@ pub(crate) fn draw(chart: &Chart<'_>, class: &str) -> String {
     }
     if chart.size == Size::Wide {
         svg += &plot.names();
+    }
+    if values.is_empty() {
+        svg += &plot.nothing();
     }
     svg + "</svg>"
 }
@@ -258,6 +263,17 @@ impl Plot<'_> {
             self.tip(note.line, note.point),
             text(note.x, y, "middle", class, &note.text)
         )
+    }
+
+    /// Words in the middle, in lines that fit into a small chart.
+    fn nothing(&self) -> String {
+        let Frame { left, top, .. } = self.frame;
+        let x = (left + self.frame.plot_right()) / 2.0;
+        let middle = (top + self.frame.plot_bottom()) / 2.0;
+        let lines = self.chart.nothing.split(": ").enumerate();
+        lines
+            .map(|(row, line)| text(x, middle + ROW_HEIGHT * row as f64, "middle", "name", line))
+            .collect()
     }
 
     /// The names of the policies, beside the ends of their lines.

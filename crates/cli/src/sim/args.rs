@@ -1,22 +1,21 @@
 //! The parameters of an experiment on the command line and in a file, and how they combine.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
+use clap::value_parser;
 use curtail_sim::{
-    Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, check_percentiles,
+    Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, allowed,
+    check_percentiles,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
+use super::length::check_length;
 use crate::exit::Stop;
 use crate::files;
-
-/// Beyond this the work needs a `--yes`, in seconds.
-const LONG_S: f64 = 3_600.0;
-
-/// What a core simulates per second of the slower policies, in queries; to say how long work takes.
-const QUERIES_PER_SECOND: f64 = 2e6;
 
 /// The experiment: each parameter may come from a file, and a flag overrides it.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -25,13 +24,13 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Shards that every request asks [default: 50]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::SHARDS))]
     pub(crate) shards: Option<u32>,
     /// Replicas of each shard [default: 2]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::REPLICAS))]
     pub(crate) replicas: Option<u32>,
     /// Queries that a replica serves at once [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::SLOTS))]
     pub(crate) slots: Option<u32>,
     /// Offered utilization of the replicas, a fraction [default: 0.3]
     #[arg(long, value_name = "U")]
@@ -49,20 +48,20 @@ pub(crate) struct ExperimentArgs {
     #[arg(long, value_name = "PROCESS")]
     pub(crate) arrivals: Option<String>,
     /// Requests of each replication [default: 100000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = requests())]
     pub(crate) requests: Option<u64>,
     /// The share of them that is not measured [default: 0.1]
     #[arg(long, value_name = "SHARE")]
     pub(crate) warm_up: Option<f64>,
     /// Independent replications, for the confidence intervals [default: 6]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::REPLICATIONS))]
     pub(crate) replications: Option<u32>,
     /// Decides every draw [default: 42]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Queries that may wait per shard, or copies at its replicas; beyond it a run is unstable
     /// [default: 100000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::QUEUE))]
     pub(crate) queue: Option<u32>,
     /// Latency between balancer and replica, one way [default: none]
     #[arg(long, value_name = "DIST")]
@@ -94,6 +93,15 @@ pub(crate) struct ExperimentArgs {
     pub(crate) yes: bool,
 }
 
+/// Whole numbers of a range.
+pub(crate) fn within(range: &RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(i64::from(*range.start())..=i64::from(*range.end()))
+}
+
+fn requests() -> RangedU64ValueParser {
+    value_parser!(u64).range(allowed::REQUESTS)
+}
+
 pub(crate) fn utilization_of(text: &str) -> Result<UtilizationOf, String> {
     match text {
         "mean" => Ok(UtilizationOf::Mean),
@@ -109,17 +117,24 @@ struct File {
     policies: Option<Vec<String>>,
     percentiles: Option<Vec<f64>>,
     experiment: Parameters,
-    grid: GridTable,
+    grid: BTreeMap<String, Spanned<Value>>,
 }
 
-/// What a file says that is varied, and where it says it.
-pub(crate) type GridTable = BTreeMap<String, Spanned<Value>>;
+/// What a file says that is varied.
+#[derive(Debug)]
+pub(crate) struct Varied {
+    pub(crate) key: String,
+    pub(crate) value: Value,
+    /// Where it says so: the file and the line.
+    pub(crate) place: String,
+}
 
 /// What file and flags say together. The parameters are not checked.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) parameters: Parameters,
-    pub(crate) grid: GridTable,
+    /// In the order of the file.
+    pub(crate) grid: Vec<Varied>,
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) percentiles: Vec<f64>,
     pub(crate) threads: usize,
@@ -151,7 +166,7 @@ impl ExperimentArgs {
 
     /// Reads the file and lets the flags override it.
     pub(crate) fn written(&self, policies: &[&str]) -> Result<Written, Stop> {
-        let file = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
+        let (file, grid) = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut parameters = file.experiment;
         self.override_(&mut parameters);
         let flags = Some(self.policies.clone()).filter(|list| !list.is_empty());
@@ -162,7 +177,7 @@ impl ExperimentArgs {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Written {
             parameters,
-            grid: file.grid,
+            grid,
             candidates: Candidate::parse_all(&named, UNIT_NS).map_err(of_flag)?,
             percentiles: checked(percentiles)?,
             threads: self.threads.unwrap_or(cores).clamp(1, 1024),
@@ -189,40 +204,57 @@ impl ExperimentArgs {
         optional!(jitter, network, slowdown, outage, cancel_cost);
     }
 
+    /// The parameters that flags give: their names, and what was written.
+    pub(crate) fn given(&self) -> Vec<(String, String)> {
+        let mut given = Vec::new();
+        macro_rules! given {
+            ($($name:ident),*) => {$(
+                if let Some(value) = &self.$name {
+                    given.push((stringify!($name).replace('_', "-"), shown(value)));
+                }
+            )*};
+        }
+        given!(shards, replicas, slots, utilization, utilization_of, service, jitter, arrivals);
+        given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
+        given!(cancel_cost);
+        given
+    }
+
     /// Refuses work that takes long, unless it was asked for.
-    pub(crate) fn check_length(&self, events: f64, threads: usize) -> Result<(), Stop> {
-        if self.yes { Ok(()) } else { check_length(events, threads, "requests or replications") }
+    pub(crate) fn check_length(&self, events: f64, speed: f64) -> Result<(), Stop> {
+        if self.yes { Ok(()) } else { check_length(events, speed, "requests or replications") }
     }
 }
 
-/// Refuses work that takes long, and names what to ask less of.
-pub(crate) fn check_length(events: f64, threads: usize, less: &str) -> Result<(), Stop> {
-    let seconds = events / QUERIES_PER_SECOND / threads as f64;
-    if seconds < LONG_S {
-        return Ok(());
+/// A value as a flag has it.
+fn shown(value: &impl Serialize) -> String {
+    let json = serde_json::to_value(value).unwrap_or_default();
+    match &json {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(list) => list.iter().map(shown).collect::<Vec<_>>().join(","),
+        // As 1, and not as 1.0.
+        other => match other.as_f64().filter(|_| other.is_f64()) {
+            Some(number) => number.to_string(),
+            None => other.to_string(),
+        },
     }
-    Err(Stop::BadInput(format!(
-        "this simulates {events:.1e} queries and failures, which takes about {}; ask for fewer \
-         {less}, or add --yes",
-        rough(seconds)
-    )))
 }
 
-/// A long time, roughly.
-fn rough(seconds: f64) -> String {
-    let units = [("years", 31_557_600.0), ("days", 86_400.0)];
-    let unit = units.into_iter().find(|(_, length)| seconds >= 2.0 * length);
-    let (name, length) = unit.unwrap_or(("hours", 3_600.0));
-    format!("{:.0} {name}", (seconds / length).ceil())
-}
-
-fn read(path: &Path) -> Result<File, Stop> {
-    let file: File = files::toml(path)?;
+/// A file, and what it says that is varied, in its order.
+fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
+    let (mut file, text): (File, _) = files::toml_and_text(path)?;
     if file.policies.as_ref().is_some_and(Vec::is_empty) {
         let path = path.display();
         return Err(Stop::BadInput(format!("{path}: policies is empty; name one, or drop it")));
     }
-    Ok(file)
+    let mut grid: Vec<_> = std::mem::take(&mut file.grid).into_iter().collect();
+    grid.sort_by_key(|(_, value)| value.span().start);
+    let varied = |(key, value): (String, Spanned<Value>)| {
+        let place = format!("{}:{}", path.display(), files::line(&text, value.span().start));
+        Varied { key, value: value.into_inner(), place }
+    };
+    let grid = grid.into_iter().map(varied).collect();
+    Ok((file, grid))
 }
 
 /// Percentiles of a flag.

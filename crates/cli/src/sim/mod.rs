@@ -1,6 +1,7 @@
 //! `curtail sim`: one experiment.
 
 pub(crate) mod args;
+pub(crate) mod length;
 mod table;
 pub(crate) mod work;
 
@@ -48,7 +49,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Ready { experiment, candidates, percentiles, threads } = args.experiment.ready(POLICIES)?;
     let requests = total(&experiment, &candidates);
-    args.experiment.check_length(requests as f64 * experiment.events_per_request(), threads)?;
+    let (replicas, network) = (experiment.servers.len(), experiment.network.is_some());
+    let speed = length::speed(&candidates, replicas, network, threads);
+    args.experiment.check_length(requests as f64 * experiment.events_per_request(), speed)?;
     let bar = progress::bar("simulating");
     bar.set_length(requests);
     let outcomes = work::watched(&bar, |watch| {

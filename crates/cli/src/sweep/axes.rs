@@ -1,26 +1,48 @@
 //! What is varied, as a file and flags say it.
 
-use curtail_sim::sweep::{Axis, Range, Value};
+use std::collections::BTreeMap;
+
+use curtail_sim::sweep::{Axis, Error, Range, Value};
 use toml::Value as Toml;
 
 use crate::exit::Stop;
-use crate::sim::args::GridTable;
+use crate::sim::args::Varied;
+
+/// What is varied.
+pub(super) struct Axes {
+    pub(super) axes: Vec<Axis>,
+    pub(super) places: Places,
+}
+
+/// Where a file says what is varied, by key.
+pub(super) struct Places(BTreeMap<String, String>);
+
+impl Places {
+    /// What is wrong with a grid, and where that is written.
+    pub(super) fn tell(&self, error: &Error) -> String {
+        match error.key().and_then(|key| self.0.get(key)) {
+            Some(place) => format!("{place}: {error}"),
+            None => error.to_string(),
+        }
+    }
+}
 
 /// The axes of the file in its order, each overridden by the flag of the same name, then those that
 /// only flags have.
-pub(super) fn all(table: &GridTable, flags: &[String]) -> Result<Vec<Axis>, Stop> {
-    let mut written: Vec<_> = table.iter().collect();
-    written.sort_by_key(|(_, value)| value.span().start);
+pub(super) fn all(written: &[Varied], flags: &[String]) -> Result<Axes, Stop> {
     let mut flagged = flags.iter().map(|flag| of_flag(flag)).collect::<Result<Vec<_>, _>>()?;
     let mut axes = Vec::with_capacity(written.len() + flagged.len());
-    for (key, value) in written {
-        axes.push(match flagged.iter().position(|axis| axis.key() == key) {
-            Some(place) => flagged.remove(place),
-            None => of_file(key, value.get_ref())?,
-        });
+    let mut places = BTreeMap::new();
+    for Varied { key, value, place } in written {
+        if let Some(at) = flagged.iter().position(|axis| axis.key() == key) {
+            axes.push(flagged.remove(at));
+            continue;
+        }
+        axes.push(of_file(key, value).map_err(|why| bad(format_args!("{place}: {why}")))?);
+        places.insert(key.clone(), place.clone());
     }
     axes.append(&mut flagged);
-    Ok(axes)
+    Ok(Axes { axes, places: Places(places) })
 }
 
 fn of_flag(flag: &str) -> Result<Axis, Stop> {
@@ -30,28 +52,31 @@ fn of_flag(flag: &str) -> Result<Axis, Stop> {
     Axis::parse(key.trim(), values.trim()).map_err(bad)
 }
 
-fn of_file(key: &str, value: &Toml) -> Result<Axis, Stop> {
-    match value {
+/// An axis of a file, or what is wrong with it.
+fn of_file(key: &str, value: &Toml) -> Result<Axis, String> {
+    let axis = match value {
         Toml::Array(values) => {
             let values = values.iter().map(|value| {
-                scalar(value).ok_or_else(|| {
-                    bad(format_args!("[grid] {key}: {value} is neither a number nor a text"))
-                })
+                scalar(value)
+                    .ok_or_else(|| format!("[grid] {key}: {value} is neither a number nor a text"))
             });
-            Axis::new(key, values.collect::<Result<_, _>>()?).map_err(bad)
+            Axis::new(key, values.collect::<Result<_, _>>()?)
         }
         Toml::Table(range) => {
             let range: Range = range.clone().try_into().map_err(|error: toml::de::Error| {
                 let why = error.message();
-                bad(format_args!(
+                format!(
                     "[grid] {key}: {why}; write {{ from = 0.1, to = 0.9, step = 0.1 }} or \
                      {{ from = 1e-5, to = 0.1, count = 9, scale = \"log\" }}"
-                ))
+                )
             })?;
-            Axis::range(key, &range).map_err(bad)
+            Axis::range(key, &range)
         }
-        other => Err(bad(format_args!("[grid] {key} is {other}; give a list, as [{other}]"))),
-    }
+        // As by a flag.
+        Toml::String(values) => Axis::parse(key, values.trim()),
+        other => return Err(format!("[grid] {key} is {other}; give a list, as [{other}]")),
+    };
+    axis.map_err(|error| error.to_string())
 }
 
 /// A number, a text, or a list of numbers, which is a value of `speeds`.

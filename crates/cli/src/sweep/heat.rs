@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::report::place;
-use crate::plot::axes::{Caption, Frame, axes, open};
+use crate::plot::axes::{Caption, Frame, axes, open, text};
 use crate::plot::format::{escape, whole_percent};
 
 /// A map. `gains` has a row per y.
@@ -19,12 +19,15 @@ pub(super) struct Map<'a> {
 /// Beyond so many columns the cells have no room for their figures.
 const MOST_WRITTEN: usize = 6;
 
+/// How far apart the entries of the legend are.
+const LEGEND_WIDTH: f64 = 108.0;
+
 /// The most ticks that an axis has room for.
 const MOST_TICKS: usize = 6;
 
 pub(super) fn draw(map: &Map<'_>) -> String {
     let frame =
-        Frame { width: 312.0, height: 270.0, left: 56.0, right: 8.0, top: 28.0, bottom: 46.0 };
+        Frame { width: 312.0, height: 296.0, left: 56.0, right: 8.0, top: 28.0, bottom: 72.0 };
     let (columns, rows) = (map.x.1.len(), map.y.1.len());
     let width = (frame.plot_right() - frame.left) / columns as f64;
     let height = (frame.plot_bottom() - frame.top) / rows as f64;
@@ -40,37 +43,76 @@ pub(super) fn draw(map: &Map<'_>) -> String {
     for (row, gains) in map.gains.iter().enumerate() {
         for (column, gain) in gains.iter().enumerate() {
             let (left, top) = (x(column), y(row));
-            let at = format!(
-                "{} {}, {} {}",
-                map.x.0,
-                place(map.x.1[column]),
-                map.y.0,
-                place(map.y.1[row])
-            );
-            let Some(gain) = gain else {
-                let tip = escape(&format!("{at}: not known"));
-                let _ = write!(
-                    svg,
-                    r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" fill="var(--faint)"><title>{tip}</title></rect>"#
-                );
-                continue;
-            };
-            let color = if *gain >= 0.0 { 1 } else { 3 };
-            let opacity = (gain.abs() * 0.85).clamp(0.04, 0.85);
-            let tip = escape(&format!("{at}: {}", whole_percent(*gain)));
+            let [at_x, at_y] = [place(map.x.1[column]), place(map.y.1[row])];
+            let told = gain.map_or_else(|| "not known".to_owned(), whole_percent);
+            let tip = escape(&format!("{} {at_x}, {} {at_y}: {told}", map.x.0, map.y.0));
+            let fill = fill(*gain);
             let _ = write!(
                 svg,
-                r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" fill="var(--k{color})" fill-opacity="{opacity:.2}"><title>{tip}</title></rect>"#
+                r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" {fill}><title>{tip}</title></rect>"#
             );
-            if columns <= MOST_WRITTEN && rows <= 2 * MOST_WRITTEN {
+            if gain.is_some() && columns <= MOST_WRITTEN && rows <= 2 * MOST_WRITTEN {
                 let (x, y) = (left + width / 2.0, top + height / 2.0 + 4.0);
                 let _ = write!(
                     svg,
-                    r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle" class="name" aria-hidden="true">{}</text>"#,
-                    whole_percent(*gain)
+                    r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle" class="name" aria-hidden="true">{told}</text>"#
                 );
             }
         }
     }
-    svg + "</svg>"
+    svg + &legend(map, frame.height) + "</svg>"
+}
+
+/// The color of a gain.
+fn fill(gain: Option<f64>) -> String {
+    let Some(gain) = gain else { return r#"fill="var(--faint)""#.to_owned() };
+    let color = if gain >= 0.0 { 1 } else { 3 };
+    let opacity = (gain.abs() * 0.85).clamp(0.04, 0.85);
+    format!(r#"fill="var(--k{color})" fill-opacity="{opacity:.2}""#)
+}
+
+/// What colors mean: those of the smallest and of the largest gain, and of what is not known.
+fn legend(map: &Map<'_>, bottom: f64) -> String {
+    let all = || map.gains.iter().flatten();
+    let known = || all().flatten().copied();
+    let least = known().min_by(f64::total_cmp).map(|gain| (Some(gain), "least"));
+    let most = known().max_by(f64::total_cmp).map(|gain| (Some(gain), "most"));
+    let gray = all().any(Option::is_none).then_some((None, "not known"));
+    let mut svg = String::from("<g class=\"legend\">");
+    for (at, (gain, word)) in [least, most, gray].into_iter().flatten().enumerate() {
+        let (x, y, fill) = (2.0 + LEGEND_WIDTH * at as f64, bottom - 14.0, fill(gain));
+        let _ = write!(
+            svg,
+            r#"<rect x="{x:.1}" y="{y:.1}" width="12" height="12" stroke="var(--rule)" {fill}/>"#
+        );
+        let told = gain.map_or(String::new(), |gain| format!(" {}", whole_percent(gain)));
+        svg += &text(x + 17.0, y + 10.5, "start", "tick", &format!("{word}{told}"));
+    }
+    svg + "</g>"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(gains: Vec<Vec<Option<f64>>>) -> String {
+        let caption =
+            Caption { id: "map".into(), title: String::new(), description: String::new() };
+        let places = &[1.0, 2.0][..];
+        draw(&Map { caption, name: "LÆDGE", x: ("p", places), y: ("d", places), gains })
+    }
+
+    #[test]
+    fn the_legend_has_the_colors_of_the_smallest_and_the_largest_gain() {
+        let map = drawn(vec![vec![Some(-0.2), Some(0.4)], vec![Some(0.1), None]]);
+        let (cells, legend) = map.split_once("legend").expect("a legend");
+        for (gain, words) in
+            [(Some(-0.2), "least −20\u{a0}%"), (Some(0.4), "most 40\u{a0}%"), (None, "not known")]
+        {
+            assert!(legend.contains(words), "{legend}");
+            assert!(cells.contains(&fill(gain)) && legend.contains(&fill(gain)), "{legend}");
+        }
+        let unknown = drawn(vec![vec![None; 2]; 2]);
+        assert!(!unknown.contains("least") && unknown.contains("not known"), "{unknown}");
+    }
 }

@@ -12,13 +12,15 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use curtail_sim::Plan as How;
-use curtail_sim::sweep::{Plan, Store, StoreError};
+use curtail_sim::sweep::{Axis, Plan, Store, StoreError};
 use indicatif::ProgressBar;
 
 use crate::exit::Stop;
+use crate::plot::format::counted;
 use crate::sim::args::{ExperimentArgs, Written};
-use crate::sim::{POLICIES, work};
+use crate::sim::{POLICIES, length, work};
 use crate::{progress, say};
+use axes::Axes;
 use figures::Figures;
 use report::Plots;
 
@@ -84,16 +86,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         ));
     }
     let written = args.experiment.written(POLICIES)?;
-    let axes = axes::all(&written.grid, &args.grid)?;
-    let Written { parameters, candidates, percentiles, threads, .. } = written;
-    let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(error.to_string());
+    let threads = written.threads;
+    let Axes { axes, places } = axes::all(&written.grid, &args.grid)?;
+    check_given(&args.experiment.given(), &axes)?;
+    let speed = speed(&written, &axes);
+    let Written { parameters, candidates, percentiles, .. } = written;
+    let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(places.tell(&error));
     let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(bad)?;
     let versus = versus(&args.versus, plan.policies())?;
     let lengths = plan.check().map_err(bad)?;
     let mut store = Store::open(&args.out, &plan, args.restart)?;
     let left = store.lines.missing();
     let events: f64 = left.iter().map(|&point| lengths[point].1).sum();
-    args.experiment.check_length(events, threads)?;
+    args.experiment.check_length(events, speed)?;
     store.begin(&plan)?;
     let points = plan.grid().points();
     let there = points - left.len();
@@ -111,6 +116,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     finish(args, &plan, &store, &versus)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A parameter is the same at every point, or varied.
+fn check_given(given: &[(String, String)], axes: &[Axis]) -> Result<(), Stop> {
+    let varied = |(name, _): &&(String, String)| axes.iter().any(|axis| axis.key() == name);
+    match given.iter().find(varied) {
+        None => Ok(()),
+        Some((name, value)) => Err(Stop::BadInput(format!(
+            "--{name} {value}: the grid varies {name}, so each point has its own; drop the flag, or \
+             give --grid {name}={value} in place of the grid's values"
+        ))),
+    }
+}
+
+/// Queries per second, at the slowest points.
+fn speed(written: &Written, axes: &[Axis]) -> f64 {
+    let Written { parameters, candidates, threads, .. } = written;
+    let axis = |key: &str| axes.iter().find(|axis| axis.key() == key);
+    let most = axis("replicas").and_then(Axis::numbers);
+    let most = most.map(|numbers| numbers.into_iter().fold(1.0, f64::max) as usize);
+    let network = parameters.network.is_some() || axis("network").is_some();
+    length::speed(candidates, most.unwrap_or(parameters.replicas as usize), network, *threads)
 }
 
 /// The places of policies in the list, by name.
@@ -185,11 +212,15 @@ fn finish(args: &Args, plan: &Plan, store: &Store, versus: &[usize]) -> Result<(
         let printed = store.lines.write_json(&mut stdout);
         return Ok(printed.map_err(|error| say::unwritten(&error))??);
     }
-    let mut text = format!("{} points × {} policies", plan.grid().points(), plan.policies().len());
+    let points = counted(plan.grid().points(), "point", "points");
+    let mut text = format!("{points} × {}", counted(plan.policies().len(), "policy", "policies"));
+    if !figures.stable.contains(&true) {
+        text += "; every policy is unstable at every point";
+    }
     for file in files {
         text += &format!("\n{}", args.out.join(file).display());
     }
-    say::result(text)
+    say::result(say::plain(&text))
 }
 
 /// What the directory of a sweep says, with the flags that mend it.

@@ -5,7 +5,7 @@ use curtail_sim::sweep::Plan;
 use super::figures::Figures;
 use super::heat::{self, Map};
 use crate::plot::axes::Caption;
-use crate::plot::format::{and, escape, policy, three};
+use crate::plot::format::{and, counted, escape, policy, three};
 use crate::plot::lines::{Chart, Line, Point, Size, draw};
 use crate::plot::palette::{Look, key, looks};
 use crate::plot::{self, PAGE_STYLE, PLOT_STYLE};
@@ -22,6 +22,9 @@ const OFF_CHART: f64 = 5.0;
 
 /// An axis that is wider than this factor, and equally so, is drawn by its logarithm.
 const WIDE: f64 = 50.0;
+
+/// What is said of a sweep without any figure.
+const NOTHING: &str = " Every policy is unstable at every point: ask for less utilization.";
 
 /// A sweep as it is plotted.
 struct View<'a> {
@@ -76,11 +79,16 @@ pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option
     }
     let keys = and(plan.grid().axes().iter().map(|axis| axis.key().to_owned()));
     let policies = and(plan.policies().iter().map(|name| policy(name).short));
+    let nothing = if figures.stable.contains(&true) { "" } else { NOTHING };
     let page = format!(
         include_str!("page.html"),
         style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
         title = format_args!("p{p} over {}", escape(&keys)),
-        summary = format_args!("{} points, with {}.", plan.grid().points(), escape(&policies)),
+        summary = format_args!(
+            "{}, with {}.{nothing}",
+            counted(plan.grid().points(), "point", "points"),
+            escape(&policies)
+        ),
         main = main,
         plan = plan.json().lines().map(escape).collect::<Vec<_>>().join("\n"),
     );
@@ -103,6 +111,12 @@ impl<'a> View<'a> {
 
     fn value(&self, point: usize, policy: usize) -> Option<f64> {
         self.figures.values[point * self.plan.policies().len() + policy]
+    }
+
+    /// Where the figures of points are, of all policies.
+    fn places<'b>(&self, points: &'b [usize]) -> impl Iterator<Item = usize> + Clone + use<'b> {
+        let policies = self.plan.policies().len();
+        points.iter().flat_map(move |point| (0..policies).map(move |of| point * policies + of))
     }
 
     /// The points that differ in nothing but some axes, and what they have in common. With a note
@@ -161,12 +175,13 @@ impl<'a> View<'a> {
                 common => format!("p{p}{} at {common}", self.unit()),
             };
             let key = self.plan.grid().axes()[*axis].key();
+            let nothing = self.figures.nothing(self.places(points)).unwrap_or_default();
             charts += &draw(
                 &Chart {
                     caption: Caption {
                         id: format!("lines-{place_of}"),
                         title: format!("{name} over {key}"),
-                        description: describe(&lines),
+                        description: describe(&lines) + &nothing,
                     },
                     name: &name,
                     unit: "",
@@ -177,6 +192,7 @@ impl<'a> View<'a> {
                     floor: 0.0,
                     most: most(&lines),
                     size: if panels.len() == 1 { Size::Wide } else { Size::Small },
+                    nothing: &nothing,
                 },
                 if panels.len() == 1 { "alone" } else { "small" },
             );

@@ -6,7 +6,7 @@ use super::MIN_RECORDS;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EstimateError {
     /// There are too few requests.
-    #[error("there are {0} requests; at least {MIN_RECORDS} are needed")]
+    #[error("there {}; at least {MIN_RECORDS} are needed", crate::error::are(*.0, "request"))]
     TooFew(usize),
     /// The number of servers is not one that starts are worked out for.
     #[error("there are {0} servers; say how many serve, from 1 to 1,000,000")]

@@ -6,7 +6,7 @@ use super::sample::{LARGEST, MIN_SAMPLES, SMALLEST};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FitError {
     /// There are too few samples to say anything.
-    #[error("there are {0} samples; at least {MIN_SAMPLES} are needed")]
+    #[error("there {}; at least {MIN_SAMPLES} are needed", crate::error::are(*.0, "sample"))]
     TooFew(usize),
     /// A sample is not a time.
     #[error("sample {index} is {value}; samples are greater than 0 and finite: leave it out")]
@@ -41,8 +41,8 @@ pub enum FitError {
     NoSpread(f64),
     /// The samples vary less than a hyper-exponential can.
     #[error(
-        "the squared coefficient of variation is {0}, and a hyper-exponential has more than 1; \
-         use gamma or erlangs"
+        "the squared coefficient of variation is {}, and a hyper-exponential has more than 1; \
+         use gamma or erlangs", four(*.0)
     )]
     TooRegular(f64),
     /// The part of the tail that was asked for is not there.
@@ -54,4 +54,9 @@ pub enum FitError {
         /// How many there are.
         count: usize,
     },
+}
+
+/// Four digits that say something: there is no more in any sample.
+fn four(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
 }

@@ -13,6 +13,8 @@ use super::grid::MOST_POINTS;
 pub enum Value {
     /// A whole number.
     Whole(i64),
+    /// A whole number above those, as a seed may be.
+    Large(u64),
     /// Any other number.
     Number(f64),
     /// Anything else.
@@ -37,10 +39,13 @@ impl Value {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let number = || text.parse().ok().filter(|number: &f64| number.is_finite());
-        match text.parse() {
-            Ok(whole) => Self::Whole(whole),
-            Err(_) => number().map_or_else(|| Self::Text(text.to_owned()), Self::number),
+        if let Ok(whole) = text.parse() {
+            return Self::Whole(whole);
         }
+        if let Ok(large) = text.parse() {
+            return Self::Large(large);
+        }
+        number().map_or_else(|| Self::Text(text.to_owned()), Self::number)
     }
 
     /// As a number, where it is one.
@@ -48,6 +53,7 @@ impl Value {
     pub fn as_number(&self) -> Option<f64> {
         match *self {
             Self::Whole(whole) => Some(whole as f64),
+            Self::Large(large) => Some(large as f64),
             Self::Number(number) => Some(number),
             Self::Text(_) => None,
         }
@@ -58,6 +64,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(whole) => whole.fmt(f),
+            Self::Large(large) => large.fmt(f),
             Self::Number(number) => number.fmt(f),
             Self::Text(text) => f.write_str(text),
         }

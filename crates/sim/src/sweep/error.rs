@@ -90,6 +90,23 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The key of the grid that it is about, if it is about one.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Twice { key }
+            | Self::NoValues { key }
+            | Self::Duplicate { key, .. }
+            | Self::Unused { key, .. }
+            | Self::Misfit { key, .. }
+            | Self::Range { key, .. }
+            | Self::Column { key } => Some(key),
+            Self::Empty | Self::Unfilled { .. } | Self::TooMany { .. } | Self::Point { .. } => None,
+        }
+    }
+}
+
 /// Why results cannot be kept, or found again. How to give another directory or to drop what is
 /// there, each program knows: it appends that to [`StoreError::Another`] and [`StoreError::Line`].
 #[derive(Debug, thiserror::Error)]

@@ -139,10 +139,11 @@ fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
     let misfit = |wanted| Error::Misfit { key: key.to_owned(), value: value.to_string(), wanted };
     match (replaced, value) {
         (Json::Number(number), Value::Number(_)) if !number.is_f64() => {
-            Err(misfit("whole numbers"))
+            Err(misfit("whole numbers up to 18446744073709551615"))
         }
         (Json::Number(_), Value::Text(_)) => Err(misfit("numbers")),
         (Json::Number(_), Value::Whole(whole)) => Ok(Json::from(*whole)),
+        (Json::Number(_), Value::Large(large)) => Ok(Json::from(*large)),
         (Json::Number(_), Value::Number(number)) => Ok(Json::from(*number)),
         (Json::Array(_), _) => {
             let text = value.to_string();
@@ -204,7 +205,7 @@ mod tests {
         for axis in [
             ("utilization", "1,0.5"),
             ("warm-up", "0,0.5"),
-            ("seed", "1,2"),
+            ("seed", "1,18446744073709551615"),
             ("service", "exp:1,det:{utilization}"),
             ("network", "det:0.1,det:0.2"),
             ("speeds", "1"),
@@ -229,6 +230,11 @@ mod tests {
             (&plain, &[("utilizaton", "1")], "grid utilizaton: no parameter"),
             (&jitter, &[("shards", "1")], "jitter has {p}"),
             (&plain, &[("shards", "1.5")], "grid shards: 1.5 does not fit; give whole numbers"),
+            (
+                &plain,
+                &[("seed", "18446744073709551616")],
+                "whole numbers up to 18446744073709551615",
+            ),
             (&plain, &[("utilization", "much")], "much does not fit; give numbers"),
             (&plain, &[("jitter", "bimodal:{q}:1")], "jitter has {q}"),
             (&plain, &[("seed", "0..999:1"), ("shards", "1..2000:1")], "2000000 points"),

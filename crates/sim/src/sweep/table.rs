@@ -73,6 +73,9 @@ fn kind(axis: &Axis) -> Kind {
     let values = axis.values();
     if values.iter().all(|value| matches!(value, Value::Whole(_))) {
         Kind::Whole
+    } else if values.iter().any(|value| matches!(value, Value::Large(_))) {
+        // No column of numbers has room for all of their digits.
+        Kind::Text
     } else if axis.numbers().is_some() {
         Kind::Number
     } else {
@@ -195,6 +198,7 @@ fn found(outcome: &Json, pointers: &[String]) -> impl Iterator<Item = Json> {
 fn json(value: &Value) -> Json {
     match value {
         Value::Whole(whole) => Json::from(*whole),
+        Value::Large(large) => Json::from(*large),
         Value::Number(number) => Json::from(*number),
         Value::Text(text) => Json::from(&text[..]),
     }

@@ -132,6 +132,7 @@ fn chart(view: View<'_>, metric: &Metric, size: Size) -> Option<String> {
         floor: metric.floor,
         most: metric.reach * highest(&lines),
         size,
+        nothing: "nothing was measured",
     };
     Some(draw(&chart, class))
 }
