@@ -65,7 +65,10 @@ impl<K: Copy + Ord> Heaps<K> {
         self.heaps[heap].push((key, id));
         self.entries += 1;
         self.position[id as usize] = at as u32;
-        self.rise(heap, at);
+        // Mostly it is the only one.
+        if at > 0 {
+            self.rise(heap, at);
+        }
     }
 
     /// Takes an id out of the heap it is in; false when it is not there.

@@ -5,8 +5,10 @@
 //! next round is on the next core: a virtual core whose physical one works for a neighbor as well is
 //! half as fast for the simulator, which has much to do at once, and hardly slower for the recursion,
 //! which waits for itself. So a share of the recursion's rate is that of the fastest runs of all
-//! rounds, for noise only makes runs slower. Two worlds of the simulator suffer alike: their ratio is
-//! the median of those of the rounds.
+//! rounds, for noise mostly makes runs slower; of the fastest quarter, for a single one may be a core's
+//! boost. Neighbors come and go by the minute, so that is measured before everything else and again
+//! after it, and the larger share counts. Two worlds of the simulator suffer alike: their ratio is the
+//! median of those of the rounds.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -78,9 +80,13 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
 /// Measures what is bounded.
 pub(crate) fn bounds(root: &Path) -> Result<Vec<Bounded>> {
     let speed = build(root)?;
+    let shares = || BOUNDS.map(|(policy, _)| beside(&speed, policy, EXAMPLE, ROUNDS));
+    let before = shares();
+    let mut flat = flat(&speed)?;
     let mut bounds = Vec::new();
-    for (policy, least) in BOUNDS {
-        let (rate, ratio) = beside(&speed, policy, EXAMPLE, ROUNDS)?;
+    for (((policy, least), before), after) in BOUNDS.into_iter().zip(before).zip(shares()) {
+        let (before, after) = (before?, after?);
+        let (rate, ratio) = if before.1 > after.1 { before } else { after };
         bounds.push(Bounded {
             claim: format!("{policy} at {:.0} % of the recursion's rate or more", least * 100.0),
             figure: format!(
@@ -92,9 +98,16 @@ pub(crate) fn bounds(root: &Path) -> Result<Vec<Bounded>> {
             holds: ratio >= least,
         });
     }
+    bounds.append(&mut flat);
+    Ok(bounds)
+}
+
+/// What should not depend on the size of the world.
+fn flat(speed: &Path) -> Result<Vec<Bounded>> {
+    let mut bounds = Vec::new();
     for policy in ["psq", "laedge"] {
         for (shards, replicas) in [(10, 2), (500, 2), (50, 4), (50, 8)] {
-            let ratio = between(&speed, policy, (shards, replicas, 0.3), EXAMPLE)?;
+            let ratio = between(speed, policy, (shards, replicas, 0.3), EXAMPLE)?;
             bounds.push(Bounded {
                 claim: format!("{policy} at {shards} × {replicas} as fast per copy as at 50 × 2"),
                 figure: format!("{ratio:.2} × (at least {SLOWER} ×)"),
@@ -102,7 +115,7 @@ pub(crate) fn bounds(root: &Path) -> Result<Vec<Bounded>> {
             });
         }
     }
-    let growth = memory(&speed)?;
+    let growth = memory(speed)?;
     bounds.push(Bounded {
         claim: "memory with ten times the requests".to_owned(),
         figure: format!("{growth:.2} × (at most {MEMORY_MOST} ×)"),
@@ -126,11 +139,20 @@ fn tell(speed: &Path, name: &str, policy: &str, world: World) -> Result<()> {
 /// The rate of a policy, and its share of the recursion's rate in the same world.
 fn beside(speed: &Path, policy: &str, world: World, rounds: usize) -> Result<(f64, f64)> {
     let rate = |policy, core| number(&call(speed, policy, world, core)?, "per_second");
-    let (mut ours, mut limit) = (0.0_f64, 0.0_f64);
+    let (mut ours, mut limit) = (Vec::new(), Vec::new());
     for core in 0..rounds {
-        (ours, limit) = (ours.max(rate(policy, core)?), limit.max(rate("recursion", core)?));
+        ours.push(rate(policy, core)?);
+        limit.push(rate("recursion", core)?);
     }
+    let (ours, limit) = (fastest(ours), fastest(limit));
     Ok((ours, ours / limit))
+}
+
+/// The mean rate of the fastest quarter of the runs.
+fn fastest(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(|a, b| b.total_cmp(a));
+    rates.truncate(rates.len().div_ceil(4));
+    rates.iter().sum::<f64>() / rates.len() as f64
 }
 
 /// The rate of copies in one world over that in another.
@@ -175,4 +197,15 @@ fn printed(speed: &Path, arguments: &[&str]) -> Result<HashMap<String, String>> 
 fn number(printed: &HashMap<String, String>, name: &str) -> Result<f64> {
     let value = printed.get(name).with_context(|| format!("speed prints no {name}"))?;
     value.parse().with_context(|| format!("{name}={value} is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_quarter_counts() {
+        assert_eq!(fastest(vec![3.0, 9.0, 1.0, 5.0, 7.0, 2.0, 4.0, 6.0]), 8.0);
+        assert_eq!(fastest(vec![3.0]), 3.0);
+    }
 }

@@ -58,7 +58,8 @@ impl Measured {
         let bad = |why: String| Error::Samples { name: name.clone(), why };
         if count < FEWEST {
             return Err(bad(format!(
-                "{count} samples say too little about rare hiccups; give {FEWEST} or more"
+                "{count} sample{} too little about rare hiccups; give {FEWEST} or more",
+                if count == 1 { " says" } else { "s say" }
             )));
         }
         let found = find_hiccups(&ns);
