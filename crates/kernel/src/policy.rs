@@ -62,6 +62,16 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// Does it send second copies? Else it only balances.
+    #[must_use]
+    pub fn hedges(&self) -> bool {
+        use Policy::{Bounded, LeastOutstanding, PerShardQueue, Random, RoundRobin, TwoChoices};
+        !matches!(
+            self,
+            Random | RoundRobin | LeastOutstanding | TwoChoices | Bounded(_) | PerShardQueue
+        )
+    }
+
     /// Does it order servers to stop copies?
     #[must_use]
     pub fn needs_cancellation(&self) -> bool {

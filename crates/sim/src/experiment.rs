@@ -153,12 +153,8 @@ impl Setup<'_> {
 
     /// How many copies a query mostly has at most: one, where nothing hedges and nothing fails.
     pub(crate) fn copies(&self) -> usize {
-        use Policy::{Bounded, LeastOutstanding, PerShardQueue, Random, RoundRobin, TwoChoices};
-        let balances = matches!(
-            self.candidate.policy(),
-            Random | RoundRobin | LeastOutstanding | TwoChoices | Bounded(_) | PerShardQueue
-        );
-        if balances && self.experiment.outages.is_none() { 1 } else { 2 }
+        let hedges = self.candidate.policy().hedges();
+        if hedges || self.experiment.outages.is_some() { 2 } else { 1 }
     }
 
     /// Of the servers of a shard; none where all are always of speed 1.

@@ -63,3 +63,19 @@ fn jitter_is_part_of_the_service() {
     // By hand: 0.6 · 1.25.
     assert!((experiment.utilization_with_jitter() - 0.75).abs() < 1e-12);
 }
+
+#[test]
+fn a_queue_remembers_for_as_long_as_theory_says() {
+    let remembers = |service: &str, replicas, utilization| {
+        let service = service.to_owned();
+        let parameters = Parameters { service, replicas, utilization, ..Parameters::default() };
+        parameters.experiment().expect("a good experiment").relaxation_ns()
+            / curtail_sim::UNIT_NS as f64
+    };
+    // By hand: 1 / (1 − √0.25)² services, by as many servers, and half of it without variance.
+    for (service, replicas, expected) in [("exp:1", 1, 4.0), ("exp:2", 4, 2.0), ("det:1", 1, 2.0)] {
+        let told = remembers(service, replicas, 0.25);
+        assert!((told - expected).abs() < 1e-6, "{service} × {replicas}: {told}");
+    }
+    assert!(remembers("exp:1", 1, 0.99) > 39_000.0);
+}

@@ -40,19 +40,11 @@ pub(crate) fn speed(
 
 /// What a query takes.
 fn seconds(candidate: &Candidate, replicas: f64) -> f64 {
-    match candidate {
-        Candidate::Policy(Policy::Clone) => replicas * 1.5 / SINGLE,
-        Candidate::O1
-        | Candidate::Policy(
-            Policy::Random
-            | Policy::RoundRobin
-            | Policy::LeastOutstanding
-            | Policy::TwoChoices
-            | Policy::Bounded(_)
-            | Policy::PerShardQueue,
-        ) => 1.0 / SINGLE,
-        Candidate::Policy(policy) if policy.needs_cancellation() => 1.0 / STOPPED,
-        Candidate::Policy(_) => 1.0 / HEDGED,
+    match candidate.policy() {
+        Policy::Clone => replicas * 1.5 / SINGLE,
+        policy if !policy.hedges() => 1.0 / SINGLE,
+        policy if policy.needs_cancellation() => 1.0 / STOPPED,
+        _ => 1.0 / HEDGED,
     }
 }
 

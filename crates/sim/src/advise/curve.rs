@@ -172,31 +172,40 @@ mod tests {
         (0..).zip(faster).map(point).collect()
     }
 
+    /// Where hedging ends, and the load of the next point.
+    type End = Option<(f64, Option<f64>)>;
+
+    /// Checks where hedging ends on some curves; at a load of 0.25 it pays, or not.
+    #[track_caller]
+    fn ends(pays: bool, curves: &[(&[bool], End)]) {
+        for &(faster, expected) in curves {
+            assert_eq!(end(&points(faster), 0.25, pays), expected, "{faster:?}");
+        }
+    }
+
     #[test]
     fn hedging_ends_where_it_first_ceases_to_be_faster() {
         let [yes, no] = [true, false];
-        for (faster, end_) in [
+        let curves = [
             (&[yes, yes, no, no][..], Some((0.2, Some(0.3)))),
             // Chance has it that it seems faster once more.
             (&[yes, yes, no, yes], Some((0.2, Some(0.3)))),
             (&[no, yes, yes, yes], Some((0.4, None))),
             (&[no, no, no], None),
-        ] {
-            assert_eq!(end(&points(faster), 0.25, false), end_, "{faster:?}");
-        }
+        ];
+        ends(false, &curves);
     }
 
     #[test]
     fn where_it_pays_here_it_ends_beyond() {
         let [yes, no] = [true, false];
-        for (faster, end_) in [
+        let curves = [
             (&[yes, no, yes, no][..], Some((0.3, Some(0.4)))),
             (&[yes, yes, no, no], Some((0.25, Some(0.3)))),
             (&[no, no, no, no], Some((0.25, Some(0.3)))),
             (&[no, no], Some((0.25, None))),
-        ] {
-            assert_eq!(end(&points(faster), 0.25, true), end_, "{faster:?}");
-        }
+        ];
+        ends(true, &curves);
         assert_eq!(end(&points(&[no]), 0.05, true), Some((0.05, Some(0.1))));
     }
 }
