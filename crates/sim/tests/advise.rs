@@ -131,6 +131,8 @@ fn reasons_do_not_contradict_the_figures() {
     assert!(alike.contains("the jitter of two copies is much alike"), "{alike}");
     let seldom = because((1, 2, 0.05, "pareto:2.5:1", Some("pareto:1.5:0.1")));
     assert!(seldom.contains("though most queries get one, are not faster often"), "{seldom}");
+    let never = because((1, 2, 0.1, "exp:1", Some("bimodal:1e-12:15")));
+    assert!(never.contains("no draw of the jitter is longer than"), "{never}");
     let none = because((1, 2, 0.1, "exp:1", None));
     assert!(none.contains("there is no jitter"), "{none}");
     let rare = because((1, 2, 0.3, "exp:1", Some("bimodal:0.0001:5")));
