@@ -26,6 +26,10 @@ pub enum StartReason {
     Delay,
     /// A duplicate because a server would have been idle.
     Idle,
+    /// A duplicate because the query is probably stuck.
+    Rescue,
+    /// A duplicate to learn whether queries of that age are stuck.
+    Explore,
 }
 
 /// Why a copy is stopped.
@@ -37,6 +41,8 @@ pub enum StopReason {
     Preemption,
     /// Another copy of its query is to do the work.
     Purge,
+    /// It was to rescue its query, and takes as long: the query is long, and not stuck.
+    GiveUp,
 }
 
 /// Why a query failed.

@@ -104,6 +104,8 @@ pub struct Limits {
     pub retry_budget: f64,
     /// Retries that may be saved up, and are there at the start.
     pub retry_reserve: u32,
+    /// The share of queries that may be rescued in vain, 0 to 1. Fixed when the cell is built.
+    pub rescue_budget: f64,
     /// Failures in a row that take a server out; 0 never does.
     pub eject_after: u32,
 }
@@ -120,6 +122,7 @@ impl Default for Limits {
             retries: 1,
             retry_budget: 0.1,
             retry_reserve: 128,
+            rescue_budget: 0.02,
             eject_after: 3,
         }
     }
@@ -129,7 +132,7 @@ impl Limits {
     /// Checks that the limits make sense.
     ///
     /// # Errors
-    /// `max_outstanding` out of range, or a retry budget that is no number from 0 to 1.
+    /// `max_outstanding` out of range, or a budget that is no number from 0 to 1.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.max_outstanding == 0 || self.max_outstanding > Topology::MAX_GATE {
             return Err(ConfigError(alloc::format!(
@@ -142,6 +145,12 @@ impl Limits {
             return Err(ConfigError(alloc::format!(
                 "retry_budget is {}; give it a fraction from 0 to 1",
                 self.retry_budget
+            )));
+        }
+        if !(0.0..=1.0).contains(&self.rescue_budget) {
+            return Err(ConfigError(alloc::format!(
+                "rescue_budget is {}; give it a fraction from 0 to 1",
+                self.rescue_budget
             )));
         }
         Ok(())

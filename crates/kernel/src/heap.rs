@@ -52,6 +52,19 @@ impl<K: Copy + Ord> Heaps<K> {
         self.position.get(id as usize).is_some_and(|&at| at != ABSENT)
     }
 
+    /// How many entries a heap has.
+    #[must_use]
+    pub fn len(&self, heap: usize) -> usize {
+        self.heaps[heap].len()
+    }
+
+    /// Is the id in this heap of the family?
+    #[must_use]
+    pub fn holds(&self, heap: usize, id: u32) -> bool {
+        let at = self.position.get(id as usize).copied().unwrap_or(ABSENT);
+        self.heaps[heap].get(at as usize).is_some_and(|entry| entry.1 == id)
+    }
+
     /// Puts an id into a heap.
     ///
     /// # Panics

@@ -6,7 +6,8 @@ mod names;
 pub use build::Driver;
 pub use names::PolicyError;
 
-use crate::hedge::Cancellation;
+use crate::config::Limits;
+use crate::hedge::{Cancellation, Learner, Version};
 
 /// A policy that a person can name.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +58,9 @@ pub enum Policy {
     Laedge(Cancellation),
     /// `laedge+bounded:N`: plain LÆDGE over JBSQ.
     LaedgeBounded(u32),
+    /// `rescue`, which does without cancellation where there is none; `rescue:preempt`,
+    /// `rescue:no-cancel`
+    Rescue(Version),
     /// `idealized`: needs forecasts, so the simulator only.
     Idealized,
 }
@@ -78,6 +82,7 @@ impl Policy {
         match self {
             Self::Delayed { cleanup, .. } => *cleanup,
             Self::Laedge(cancellation) => *cancellation != Cancellation::Plain,
+            Self::Rescue(version) => *version == Version::Preempt,
             Self::Tied | Self::AppTimeout { .. } | Self::Idealized => true,
             _ => false,
         }
@@ -87,8 +92,18 @@ impl Policy {
     /// servers' slots, and be the only one that sends to them.
     #[must_use]
     pub fn pulls(&self) -> bool {
-        use Policy::{Bounded, Idealized, Laedge, LaedgeBounded, PerShardQueue};
-        matches!(self, PerShardQueue | Bounded(_) | Laedge(_) | LaedgeBounded(_) | Idealized)
+        use Policy::{Bounded, Idealized, Laedge, LaedgeBounded, PerShardQueue, Rescue};
+        matches!(
+            self,
+            PerShardQueue | Bounded(_) | Laedge(_) | LaedgeBounded(_) | Idealized | Rescue(_)
+        )
+    }
+
+    /// What a service with this policy learns with, where it does.
+    #[must_use]
+    pub fn learner(&self, limits: &Limits) -> Option<Learner> {
+        let Self::Rescue(version) = *self else { return None };
+        Some(Learner::new(version.fit(limits), limits.rescue_budget))
     }
 
     /// The delay after which a query without an answer may get a further copy, in nanoseconds, where

@@ -5,7 +5,7 @@
 
 mod referee;
 
-use curtail_kernel::hedge::Cancellation;
+use curtail_kernel::hedge::{Cancellation, Exploration, Snapshot, Version};
 use curtail_kernel::{
     Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId, Rng, Server,
     ServerId, Timestamp, Topology, rng,
@@ -75,6 +75,9 @@ fn policies() -> Vec<Policy> {
         Policy::Laedge(Cancellation::Preemptive),
         Policy::LaedgeBounded(4),
         Policy::Idealized,
+        Policy::Rescue(Version::Cleanup),
+        Policy::Rescue(Version::Preempt),
+        Policy::Rescue(Version::NoCancel),
     ]
 }
 
@@ -105,7 +108,20 @@ fn limits(rng: &mut Rng, cancel: bool) -> Limits {
         retries: pick(rng, &[0, 1, 1, 2]),
         retry_budget: pick(rng, &[0.0, 0.1, 1.0]),
         retry_reserve: pick(rng, &[0, 3, 100]),
+        rescue_budget: pick(rng, &[0.0, 0.1, 1.0]),
         eject_after: pick(rng, &[0, 1, 3]),
+    }
+}
+
+/// What a service may have learned.
+fn snapshot(rng: &mut Rng) -> Snapshot {
+    let mut exploration = |ages: &[u64]| Exploration { age_ns: pick(rng, ages), every: 1 };
+    Snapshot {
+        explore: [exploration(&[NEVER_NS, 10, 40]), exploration(&[NEVER_NS, 0, 5])],
+        suspect_ns: pick(rng, &[NEVER_NS, 10, 30, 100]),
+        overtakes: pick(rng, &[0, 1, u32::MAX]),
+        at_once: below(rng, 2) == 0,
+        audit: below(rng, 2) == 0,
     }
 }
 
@@ -120,6 +136,10 @@ fn one_world(seed: u64) {
     let mut now = 0;
     let mut ended: Vec<CopyId> = Vec::new();
     for _ in 0..EVENTS_PER_WORLD {
+        if below(rng, 64) == 0 {
+            world.adopt(&snapshot(rng));
+            world.published();
+        }
         if below(rng, 2) == 0 {
             now += u64::from(below(rng, 20));
         }

@@ -102,6 +102,10 @@ impl Server {
             background.spawn(admin::serve(Arc::clone(&proxy), admin, draining.clone()));
         }
         for service in &proxy.services {
+            if let Some(learning) = service.learning.clone() {
+                let cells: Vec<_> = service.cells.iter().map(|(cell, _)| cell.clone()).collect();
+                background.spawn(async move { learning.run(&cells).await });
+            }
             let health = probes(&service.config);
             for (cell, layout) in &service.cells {
                 for server in 0..layout.addresses.len() {

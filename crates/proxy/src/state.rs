@@ -5,7 +5,7 @@ use std::sync::Arc;
 use curtail_http1::{Limits, Timeouts};
 use curtail_kernel::{GroupId, ServerId, rng};
 use curtail_runtime::http::{Http, Settings};
-use curtail_runtime::{Cell, Timers};
+use curtail_runtime::{Cell, Learning, Timers};
 
 use crate::config::{self, Config};
 use crate::metrics::Metrics;
@@ -30,6 +30,8 @@ pub(crate) struct Service {
     /// By shard: its cell, and its group there.
     shards: Vec<(usize, GroupId)>,
     pub(crate) metrics: crate::metrics::ServiceMetrics,
+    /// With a policy that learns.
+    pub(crate) learning: Option<Arc<Learning>>,
 }
 
 impl Service {
@@ -100,5 +102,6 @@ fn start(
         cells,
         shards: layout.shards,
         metrics: metrics.service(at).clone(),
+        learning: service.policy.learner(&service.limits()).map(Learning::new).map(Arc::new),
     })
 }

@@ -1,10 +1,12 @@
 //! A kernel cell in real time: events in under one short lock, copies out as tasks.
 
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
+use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{Core, Event, GroupId, Limits, QueryId, Scheduler, ServerId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -28,13 +30,22 @@ pub struct Query<R> {
     pub may_retry: bool,
     /// When its asker loses interest, if before the cell's own time-out.
     pub deadline: Option<Instant>,
+    /// What its work is expected to cost, in any unit that all queries of the service share.
+    pub cost_hint: Option<NonZeroU64>,
 }
 
 impl<R> Query<R> {
     /// An idempotent query for the first group.
     pub fn new(request: R) -> Self {
         let group = GroupId(0);
-        Self { request, group, may_duplicate: true, may_retry: true, deadline: None }
+        Self {
+            request,
+            group,
+            may_duplicate: true,
+            may_retry: true,
+            deadline: None,
+            cost_hint: None,
+        }
     }
 
     /// The same query for a group.
@@ -127,6 +138,16 @@ impl<T: Transport> Cell<T> {
     #[must_use]
     pub fn live_queries(&self) -> usize {
         self.inner.live_queries()
+    }
+
+    /// Moves what the cell has recorded to the end of a list.
+    pub(crate) fn publish(&self, into: &mut Vec<Record>) {
+        self.inner.publish(into);
+    }
+
+    /// What the service has learned.
+    pub(crate) fn adopt(&self, snapshot: &Snapshot) {
+        self.inner.adopt(snapshot);
     }
 
     /// Its probes failed: the server gets no new copies, those that run go on.

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
     Action, Arrive, CopyId, Core, EjectReason, Event, FailReason, Outcome, QueryId, Scheduler,
     ServerId, Timestamp,
@@ -95,11 +96,11 @@ impl<T: Transport> Inner<T> {
     pub(crate) fn arrive(&self, query: Query<T::Request>, reply: Sender<T>) -> (QueryId, u64) {
         let mut state = self.lock();
         let now = self.clock.now();
-        let Query { request, group, may_duplicate, may_retry, deadline } = query;
+        let Query { request, group, may_duplicate, may_retry, deadline, cost_hint } = query;
         assert!(group.index() < state.kernel.core().group_count(), "{group:?} does not exist");
         let (query, ticket) = state.queries.add(request, reply, group, now);
         let deadline = deadline.map_or(Timestamp::NEVER, |at| self.clock.timestamp(at));
-        let arrive = Arrive { query, group, may_duplicate, may_retry, deadline };
+        let arrive = Arrive { query, group, may_duplicate, may_retry, deadline, cost_hint };
         self.handle(state, now, &Event::Arrive(arrive), None);
         (query, ticket)
     }
@@ -379,6 +380,16 @@ impl<T: Transport> Inner<T> {
 
     pub(crate) fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
         with(self.lock().kernel.core())
+    }
+
+    /// Moves what the cell has recorded for the learner of its service to the end of a list.
+    pub(crate) fn publish(&self, into: &mut Vec<Record>) {
+        self.lock().kernel.publish(into);
+    }
+
+    /// What the service has learned: it concerns queries to come, so there is nothing to do now.
+    pub(crate) fn adopt(&self, snapshot: &Snapshot) {
+        self.lock().kernel.adopt(snapshot);
     }
 
     pub(crate) fn live_queries(&self) -> usize {

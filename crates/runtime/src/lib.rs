@@ -11,6 +11,7 @@
 //! - [`http`]: the transport of the proxy, HTTP/1.1 over pooled connections.
 //! - [`Cell`]: the driver. [`Cell::server_up`] and its kin are for health checks.
 //! - [`Observer`]: what metrics want to know.
+//! - [`Learning`]: what the cells of a service learn from each other, with a policy that learns.
 //! - [`Timers`]: when the kernel is woken. [`Timers::precise`] is exact to about 100 µs, where
 //!   tokio's wheel turns in milliseconds; [`Timers::tokio`] follows tokio's clock, which tests can
 //!   pause; [`Timers::by_hand`] waits for tests that move that clock themselves.
@@ -45,6 +46,7 @@ mod copies;
 mod copy;
 pub mod http;
 mod inner;
+mod learning;
 mod observe;
 mod queries;
 mod services;
@@ -54,6 +56,7 @@ mod wakes;
 
 pub use answer::{Answer, QueryError};
 pub use cell::{Cell, Query, Reply};
+pub use learning::Learning;
 pub use observe::{CopyEnd, CopyInfo, NoObserver, Observer, ProbeFailure, QueryEnd, TakenOut};
 pub use services::{ReplicaGroup, Services};
 pub use timers::{Hand, Timers};

@@ -1,6 +1,7 @@
 //! An experiment, checked: what is simulated, and for how long.
 
 use curtail_dist::{Distribution, seed};
+use curtail_kernel::hedge::Learner;
 use curtail_kernel::{
     Driver, Limits, NEVER_NS, Policy, Rng, Scheduler, Server, ServerId, Topology,
 };
@@ -175,14 +176,22 @@ impl Setup<'_> {
         self.candidate.policy() == Policy::Idealized
     }
 
+    /// What a service with this policy learns with.
+    pub(crate) fn learner(&self) -> Option<Learner> {
+        self.candidate.policy().learner(&self.limits())
+    }
+
     pub(crate) fn wants_starts(&self) -> bool {
         self.candidate.policy() == Policy::Tied
     }
 
     /// Does the policy ask to be woken?
     pub(crate) fn is_timed(&self) -> bool {
-        use Policy::{AppTimeout, Delayed, Probabilistic};
-        matches!(self.candidate.policy(), Delayed { .. } | Probabilistic { .. } | AppTimeout { .. })
+        use Policy::{AppTimeout, Delayed, Probabilistic, Rescue};
+        matches!(
+            self.candidate.policy(),
+            Rescue(_) | Delayed { .. } | Probabilistic { .. } | AppTimeout { .. }
+        )
     }
 
     /// Says why the policy cannot run here, if it cannot.
@@ -192,27 +201,30 @@ impl Setup<'_> {
 
     /// Lets somebody drive cells of the policy.
     pub(crate) fn drive<D: Driver>(&self, driver: D) -> Result<D::Output, Error> {
-        let Experiment { servers, slots, queue, .. } = self.experiment;
+        let Experiment { servers, slots, .. } = self.experiment;
         let topology = Topology {
             servers: vec![Server { slots: *slots }; servers.len()],
             groups: vec![(0..servers.len() as u32).map(ServerId).collect()],
         };
-        let limits = Limits {
+        let policy = self.candidate.policy();
+        policy.drive(&topology, self.limits(), driver).map_err(|error| Error::Unfit {
+            policy: self.candidate.to_string(),
+            why: error.to_string(),
+        })
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
             // Queues at the servers are as long as queues in front of them.
             max_outstanding: Topology::MAX_GATE,
-            queue: *queue,
+            queue: self.experiment.queue,
             timeout_ns: NEVER_NS,
             attempt_timeout_ns: NEVER_NS,
             drain_timeout_ns: NEVER_NS,
             cancel: true,
             eject_after: 0,
             ..Limits::default()
-        };
-        let policy = self.candidate.policy();
-        policy.drive(&topology, limits, driver).map_err(|error| Error::Unfit {
-            policy: self.candidate.to_string(),
-            why: error.to_string(),
-        })
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! Memory: O(shards + open requests). The requests that are open are bounded; a run that exceeds
 //! the bound is unstable, and ends.
 
+use curtail_kernel::hedge::{Learner, Record};
 use curtail_kernel::{Driver, Rng, Scheduler};
 
 use crate::experiment::Setup;
@@ -16,6 +17,9 @@ use crate::train::Log;
 
 /// Arrivals per block: few enough that their draws stay in the first cache.
 const BLOCK: u64 = 256;
+
+/// Queries of an epoch of a service that learns, unless one request has more.
+const EPOCH: u64 = 1_024;
 
 /// The most requests that may be open, besides one for every slot.
 const MOST_OPEN: u64 = 1 << 21;
@@ -73,12 +77,18 @@ fn through<S: Scheduler>(
     let most_queries = MOST_QUERIES + slots;
     let mut times = vec![0; BLOCK as usize];
     let mut begun = Moment::default();
+    let mut school = setup.learner().map(School::new);
+    let most = if school.is_some() {
+        (EPOCH / u64::from(setup.experiment.shards)).clamp(1, BLOCK)
+    } else {
+        BLOCK
+    };
     loop {
         let first = sink.requests.next();
         // A block ends where measuring begins, and where each quarter of it ends.
         let border = borders.into_iter().find(|&border| first < border).unwrap_or(u64::MAX);
         // After short runs, the shards need not come to the end of a long block.
-        let times = &mut times[..BLOCK.min(border - first).min(to) as usize];
+        let times = &mut times[..most.min(border - first).min(to) as usize];
         clock.fill(times);
         sink.requests.arrive(times.len() as u64);
         let mut open = 0;
@@ -90,6 +100,9 @@ fn through<S: Scheduler>(
                 sink.tally.overflowed = true;
                 break;
             }
+        }
+        if let Some(school) = &mut school {
+            school.epoch(shards);
         }
         let now = times[times.len() - 1];
         let next = first + times.len() as u64;
@@ -116,6 +129,30 @@ fn through<S: Scheduler>(
         }
         if !progress(times.len() as u64) {
             return None;
+        }
+    }
+}
+
+/// What the service learns from its shards, and tells them.
+struct School {
+    learner: Learner,
+    records: Vec<Record>,
+}
+
+impl School {
+    fn new(learner: Learner) -> Self {
+        Self { learner, records: Vec::new() }
+    }
+
+    /// An epoch has ended.
+    fn epoch<S: Scheduler>(&mut self, shards: &mut [Shard<S>]) {
+        self.records.clear();
+        for shard in &mut *shards {
+            shard.publish(&mut self.records);
+        }
+        self.learner.absorb(&self.records);
+        for shard in shards {
+            shard.adopt(self.learner.snapshot());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The state that every policy shares, and what a hedge may ask and order.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use super::actions::Actions;
 use super::copies::{Copies, QueryState, Stage};
@@ -197,6 +198,12 @@ impl Core {
         state.may_duplicate && state.deadline > self.now
     }
 
+    /// What a live query is expected to cost.
+    #[must_use]
+    pub fn cost_hint_of(&self, query: QueryId) -> Option<NonZeroU64> {
+        self.queries[query.index()].cost_hint
+    }
+
     /// The query gets no further duplicates.
     pub fn forbid_duplicates(&mut self, query: QueryId) {
         self.queries[query.index()].may_duplicate = false;
@@ -279,7 +286,13 @@ impl Core {
 
     /// Starts a copy. Its server must have room and hold no other copy of the query.
     #[inline(always)]
-    pub fn start(&mut self, query: QueryId, server: ServerId, role: Role, why: StartReason) {
+    pub fn start(
+        &mut self,
+        query: QueryId,
+        server: ServerId,
+        role: Role,
+        why: StartReason,
+    ) -> CopyId {
         debug_assert!(self.has_room(server), "a start needs room");
         debug_assert!(self.copies_of(query).all(|c| c.server != server), "copies on one server");
         let state = &mut self.queries[query.index()];
@@ -294,6 +307,7 @@ impl Core {
             self.set_patience(copy.slot, self.limits.attempt_timeout_ns);
         }
         *self.out.next() = Action::Start { copy, query, server, role, why };
+        copy
     }
 
     /// Tells a copy's server to stop it. Until it has, the copy holds its slot, and may still win.

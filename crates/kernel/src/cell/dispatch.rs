@@ -125,6 +125,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     #[inline(never)]
     fn fill_from_queue(&mut self, server: ServerId) {
+        while self.core.has_idle_slot(server) && self.hedge.overtakes(&mut self.core, server) {}
         while self.core.has_room(server)
             && let Some(query) = self.core.next_waiting(server)
         {

@@ -95,12 +95,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// [`Self::close`] of a query that does not wait.
     #[inline(always)]
     pub(super) fn end(&mut self, query: QueryId, winner: Option<u32>) {
+        let winning = winner.map(|slot| self.core.copies.id(slot));
+        let spare =
+            H::HEDGES && winning.is_some_and(|copy| self.hedge.answered(&self.core, query, copy));
         let state = &mut self.core.queries[query.index()];
         let (first, timed) = (state.first, state.timed());
         state.end();
         // A loser runs to its end where the policy says so; nobody needs the copies of a query
         // that ended without an answer.
-        let stop = winner.is_none() || self.hedge.cleans_up();
+        let stop = winner.is_none() || (self.hedge.cleans_up() && !spare);
         let mut slot = first;
         while slot != NONE {
             let copy = self.core.copies.get_mut(slot);

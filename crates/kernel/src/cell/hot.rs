@@ -112,7 +112,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         // `NONE` is no query's id, so this asks whether the copy has a query as well.
         let Some(query) = core.queries.get_mut(id as usize) else {
             live.end();
-            return self.vacated(server, copy.slot, timed);
+            return self.vacated(server, copy, timed);
         };
         if query.copies > 1 {
             return self.won(QueryId(id), copy);
@@ -127,7 +127,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let books = timed || query_timed || holder.ordered;
         if H::HEDGES || books || core.waiting > 0 {
             *core.out.next() = Action::Answer { query, copy };
-            return self.answered(query, server, copy.slot, books);
+            return self.answered(query, server, copy, books);
         }
         self.core.out.only(Action::Answer { query, copy })
     }
@@ -135,17 +135,24 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// The rest of an end that answered a query: the books that only some cells keep, the hedge,
     /// and who waits for the server.
     #[inline(never)]
-    fn answered(&mut self, query: QueryId, server: ServerId, slot: u32, books: bool) -> &[Action] {
+    fn answered(
+        &mut self,
+        query: QueryId,
+        server: ServerId,
+        copy: CopyId,
+        books: bool,
+    ) -> &[Action] {
         let core = &mut self.core;
         if books {
             core.deadlines.remove(0, query.0);
-            core.patience.remove(0, slot);
+            core.patience.remove(0, copy.slot);
             if core.servers[server.index()].ordered {
                 core.sort(server);
             }
         }
         if H::HEDGES {
             core.delays.remove(0, query.0);
+            self.hedge.answered(core, query, copy);
             self.hedge.ended(core, query);
         }
         self.settle_only(server)
@@ -153,10 +160,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     /// A copy that nobody waited for has come to its end, and the server is well.
     #[inline(never)]
-    fn vacated(&mut self, server: ServerId, slot: u32, timed: bool) -> &[Action] {
+    fn vacated(&mut self, server: ServerId, copy: CopyId, timed: bool) -> &[Action] {
         let core = &mut self.core;
         if timed {
-            core.patience.remove(0, slot);
+            core.patience.remove(0, copy.slot);
+        }
+        if H::HEDGES {
+            self.hedge.outlived(core, copy);
         }
         let holder = &mut core.servers[server.index()];
         holder.lose();

@@ -13,13 +13,14 @@ pub use servers::ServerView;
 pub(crate) use servers::{GroupState, ServerState};
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::Rng;
 use crate::action::Action;
 use crate::balance::Pick;
 use crate::config::{ConfigError, Limits, Topology};
 use crate::event::Event;
-use crate::hedge::Hedge;
+use crate::hedge::{Hedge, Record, Snapshot};
 use crate::time::Timestamp;
 
 /// What a driver needs of a cell, whatever its policy.
@@ -39,6 +40,13 @@ pub trait Scheduler: Send {
 
     /// The state to look at.
     fn core(&self) -> &Core;
+
+    /// Moves what the cell has recorded for the service's [`crate::hedge::Learner`] to the end of a
+    /// list. To be asked for once per epoch: a cell keeps a bounded number of records.
+    fn publish(&mut self, into: &mut Vec<Record>);
+
+    /// What the service has learned, for queries that start from now on.
+    fn adopt(&mut self, snapshot: &Snapshot);
 }
 
 /// A set of servers, the groups that they serve, and a policy: a pick and a hedge.
@@ -122,6 +130,14 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
     fn core(&self) -> &Core {
         &self.core
     }
+
+    fn publish(&mut self, into: &mut Vec<Record>) {
+        self.hedge.publish(into);
+    }
+
+    fn adopt(&mut self, snapshot: &Snapshot) {
+        self.hedge.adopt(snapshot);
+    }
 }
 
 /// For drivers that are compiled for whatever policy, and are handed one in a box.
@@ -136,5 +152,13 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn core(&self) -> &Core {
         (**self).core()
+    }
+
+    fn publish(&mut self, into: &mut Vec<Record>) {
+        (**self).publish(into);
+    }
+
+    fn adopt(&mut self, snapshot: &Snapshot) {
+        (**self).adopt(snapshot);
     }
 }

@@ -8,6 +8,7 @@ mod naive;
 mod none;
 mod predictor;
 mod probabilistic;
+mod rescue;
 mod tied;
 
 pub use app_timeout::AppTimeout;
@@ -18,7 +19,10 @@ pub use naive::Naive;
 pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
 pub use probabilistic::Probabilistic;
+pub use rescue::{Exploration, Learner, Record, Rescue, Snapshot, Status, Tried, Version};
 pub use tied::Tied;
+
+use alloc::vec::Vec;
 
 use crate::action::{Role, StartReason};
 use crate::balance::Pick;
@@ -45,6 +49,23 @@ pub trait Hedge {
     /// only; what starts a copy keeps its own books: the other methods are not followed by this one.
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
 
+    /// A copy answers the query, which ends next. True where its other copies are to run on, though
+    /// losers are stopped.
+    #[inline(always)]
+    fn answered(&mut self, _core: &Core, _query: QueryId, _copy: CopyId) -> bool {
+        false
+    }
+
+    /// A copy that nobody waited for has come to its end.
+    #[inline(always)]
+    fn outlived(&mut self, _core: &Core, _copy: CopyId) {}
+
+    /// Moves what was recorded for the service's learner to the end of a list.
+    fn publish(&mut self, _into: &mut Vec<Record>) {}
+
+    /// The service has learned something, for queries that start from now on.
+    fn adopt(&mut self, _snapshot: &Snapshot) {}
+
     /// The query has ended. For bookkeeping only.
     fn ended(&mut self, _core: &Core, _query: QueryId) {}
 
@@ -68,6 +89,12 @@ pub trait Hedge {
     /// The server has an idle slot and nothing waits that it could serve. True when the slot was
     /// used; asked again until it is false or the server is busy.
     fn spare(&mut self, _core: &mut Core, _server: ServerId) -> bool {
+        false
+    }
+
+    /// The server has an idle slot; does a duplicate take it before the queries that wait?
+    #[inline(always)]
+    fn overtakes(&mut self, _core: &mut Core, _server: ServerId) -> bool {
         false
     }
 

@@ -14,7 +14,7 @@ use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{
     AppTimeout, Cancellation, Cloning, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle,
-    Probabilistic, Tied,
+    Probabilistic, Rescue, Tied,
 };
 
 /// Who drives cells of whatever policy, each with code of its own.
@@ -103,6 +103,12 @@ impl Policy {
             }
             Self::LaedgeBounded(_) => {
                 maker.drive(jsq, Laedge::new(groups, Cancellation::Plain, MostRecent))
+            }
+            Self::Rescue(version) => {
+                let servers = topology.servers.len();
+                let version = version.fit(&limits);
+                let rescue = Rescue::new(servers, groups, version, limits.rescue_budget);
+                maker.drive(jsq, rescue)
             }
             Self::Idealized => {
                 maker.drive(jsq, Laedge::new(groups, Cancellation::Preemptive, Oracle))

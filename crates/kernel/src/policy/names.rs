@@ -7,7 +7,7 @@ use core::fmt;
 use super::Policy;
 use crate::config::Topology;
 use crate::duration;
-use crate::hedge::Cancellation;
+use crate::hedge::{Cancellation, Version};
 
 /// A policy that does not exist, or not in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,9 @@ impl Policy {
         "laedge:cc",
         "laedge:cc+pc",
         "laedge+bounded:N",
+        "rescue",
+        "rescue:preempt",
+        "rescue:no-cancel",
         "idealized",
     ];
 
@@ -58,6 +61,9 @@ impl Policy {
             ("round-robin", None) => Ok(Self::RoundRobin),
             ("least-outstanding", None) => Ok(Self::LeastOutstanding),
             ("two-choices", None) => Ok(Self::TwoChoices),
+            ("rescue", None) => Ok(Self::Rescue(Version::Cleanup)),
+            ("rescue", Some("preempt")) => Ok(Self::Rescue(Version::Preempt)),
+            ("rescue", Some("no-cancel")) => Ok(Self::Rescue(Version::NoCancel)),
             ("psq", None) => Ok(Self::PerShardQueue),
             ("naive", None) => Ok(Self::Naive),
             ("clone", None) => Ok(Self::Clone),
@@ -122,6 +128,9 @@ impl fmt::Display for Policy {
             Self::Laedge(Cancellation::Cleanup) => f.write_str("laedge:cc"),
             Self::Laedge(Cancellation::Preemptive) => f.write_str("laedge:cc+pc"),
             Self::LaedgeBounded(n) => write!(f, "laedge+bounded:{n}"),
+            Self::Rescue(Version::Cleanup) => f.write_str("rescue"),
+            Self::Rescue(Version::Preempt) => f.write_str("rescue:preempt"),
+            Self::Rescue(Version::NoCancel) => f.write_str("rescue:no-cancel"),
             Self::Idealized => f.write_str("idealized"),
         }
     }

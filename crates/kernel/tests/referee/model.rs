@@ -33,6 +33,7 @@ pub struct Copy {
     pub query: Option<QueryId>,
     pub started: Timestamp,
     pub role: Role,
+    pub why: StartReason,
     pub stopping: bool,
 }
 
@@ -48,9 +49,17 @@ pub struct Model {
     pub arrivals: u64,
     pub ends: u64,
     pub retries: u64,
+    /// The least age that ever made a suspect, in ns.
+    pub least_suspect_ns: u64,
+    pub rescues: u64,
+    pub rescues_won: u64,
+    /// By server: a suspect has overtaken its queue, and nothing of the queue was served since.
+    pub overtaken: Vec<bool>,
     next_serial: u64,
     /// The answer that the event at hand must bring.
     due: Option<(QueryId, CopyId)>,
+    /// Why the copy was started that gives it.
+    winner: Option<StartReason>,
     /// The copy whose server began with it in the event at hand, where that is news to its query.
     pub begun: Option<CopyId>,
     /// Queries that got a first copy in the event at hand.
@@ -64,6 +73,7 @@ impl Model {
         Self {
             policy,
             up: vec![Health::Up; topology.servers.len()],
+            overtaken: vec![false; topology.servers.len()],
             topology,
             limits,
             now: Timestamp(0),
@@ -72,8 +82,12 @@ impl Model {
             arrivals: 0,
             ends: 0,
             retries: 0,
+            least_suspect_ns: NEVER_NS,
+            rescues: 0,
+            rescues_won: 0,
             next_serial: 0,
             due: None,
+            winner: None,
             begun: None,
             fresh: Vec::new(),
             lost: BTreeSet::new(),
@@ -129,6 +143,7 @@ impl Model {
     pub fn event(&mut self, now: Timestamp, event: &Event) {
         self.now = now;
         self.due = None;
+        self.winner = None;
         self.begun = None;
         self.fresh.clear();
         match *event {
@@ -177,6 +192,7 @@ impl Model {
         let Some(state) = self.copies.get(&copy) else { return };
         let Some(query) = state.query else { return };
         if good {
+            self.winner = Some(state.why);
             self.due = Some((query, copy));
         } else {
             self.copy_failed(copy);
@@ -244,14 +260,19 @@ impl Model {
                 if role == Role::Primary {
                     self.fresh.push(query);
                 }
-                let started = self.now;
-                let copy_state =
-                    Copy { server, query: Some(query), started, role, stopping: false };
-                self.copies.insert(copy, copy_state);
+                let rescue = why == StartReason::Rescue;
+                self.rescues += u64::from(rescue);
+                let overtaken = rescue && self.is_wanted(server, |_| true);
+                let before = self.overtaken[server.index()] && role == Role::Duplicate;
+                self.overtaken[server.index()] = overtaken || before;
+                let (started, stopping) = (self.now, false);
+                let query = Some(query);
+                self.copies.insert(copy, Copy { server, query, started, role, why, stopping });
             }
             Action::Stop { copy, why } => self.stop(copy, why),
             Action::Answer { query, copy } => {
                 assert_eq!(self.due.take(), Some((query, copy)), "an answer that nobody gave");
+                self.rescues_won += u64::from(self.winner == Some(StartReason::Rescue));
                 self.end(query);
             }
             Action::Fail { query, why, copy } => self.fail(query, why, copy),
@@ -319,21 +340,17 @@ impl Model {
 
     fn stop(&mut self, copy: CopyId, why: StopReason) {
         assert!(self.limits.cancel, "only servers that can stop are told to");
-        let preempts = matches!(self.policy, Policy::Laedge(_) | Policy::Idealized);
         let state = self.copies.get_mut(&copy).expect("a live copy");
         assert!(!state.stopping, "told once");
         state.stopping = true;
         match why {
             StopReason::Cleanup => assert_eq!(state.query, None, "of no use any more"),
             StopReason::Preemption => {
-                assert!(preempts);
-                let (server, query) =
-                    (state.server, state.query.expect("not of a query that ended"));
-                let group = self.queries[&query].group;
-                let wanted = self.is_wanted(server, |other| other.group == group);
-                assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
+                let (server, query) = (state.server, state.query);
+                self.check_preemption(query.expect("not of a query that ended"), server);
             }
             StopReason::Purge => self.check_purge(copy),
+            StopReason::GiveUp => self.check_give_up(copy),
         }
     }
 

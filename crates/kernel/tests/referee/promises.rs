@@ -33,6 +33,7 @@ impl Model {
                 assert!(why == StartReason::Delay && self.attached(query).all(over), "too early");
             }
             _ if self.hedges_at_once() => assert_eq!(why, StartReason::Hedge),
+            (Policy::Rescue(_), _) => return self.check_rescue(query, server, why),
             _ => assert!(self.is_laedge(), "{} starts no duplicates", self.policy),
         }
         if self.is_laedge() {
@@ -40,10 +41,69 @@ impl Model {
             let slots = self.topology.servers[server.index()].slots;
             assert!(self.outstanding(server) < slots, "LÆDGE duplicates in idle slots only");
         }
-        for (&id, query) in &self.queries {
-            let served = self.waits(id) && self.suits(server, query);
-            assert!(!served, "a duplicate takes the room of a query that waits");
+        self.check_room(server);
+    }
+
+    /// A duplicate starts on a server that no query waits for.
+    fn check_room(&self, server: ServerId) {
+        assert!(
+            !self.is_wanted(server, |_| true),
+            "a duplicate takes the room of a query that waits"
+        );
+    }
+
+    /// Only suspects overtake, and not two in a row.
+    fn check_rescue(&self, query: QueryId, server: ServerId, why: StartReason) {
+        let slots = self.topology.servers[server.index()].slots;
+        assert!(self.outstanding(server) < slots, "in idle slots only");
+        let started = self.attached(query).map(|(_, copy)| copy.started).min().expect("it runs");
+        if why == StartReason::Rescue {
+            assert!(started.after(self.least_suspect_ns) <= self.now, "too young for a suspect");
+            let overtakes = self.is_wanted(server, |_| true);
+            assert!(!(overtakes && self.overtaken[server.index()]), "the queue had its turn");
+            return;
         }
+        assert!(matches!(why, StartReason::Explore | StartReason::Idle), "{why:?}");
+        assert_eq!(self.waiting(self.queries[&query].group), [], "others wait");
+        self.check_room(server);
+    }
+
+    /// A copy of a query is told to make room: may it be, and for whom?
+    pub fn check_preemption(&self, query: QueryId, server: ServerId) {
+        let group = self.queries[&query].group;
+        let wanted = self.is_wanted(server, |other| other.group == group);
+        match self.policy {
+            Policy::Laedge(_) | Policy::Idealized => {
+                assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
+            }
+            Policy::Rescue(_) => {
+                // A suspect is another query of the group, with one copy elsewhere.
+                let suspect = |(&id, other): (&QueryId, &super::Query)| {
+                    let mut copies = self.attached(id);
+                    let elsewhere = copies.next().is_some_and(|(_, copy)| copy.server != server);
+                    other.group == group && elsewhere && copies.next().is_none()
+                };
+                assert!(wanted || self.queries.iter().any(suspect), "nobody wants the slot");
+            }
+            policy => panic!("{policy} stops no copies for others"),
+        }
+    }
+
+    /// A rescue is given up: it is the newer one of two copies.
+    pub fn check_give_up(&self, copy: CopyId) {
+        assert!(matches!(self.policy, Policy::Rescue(_)));
+        let state = &self.copies[&copy];
+        let query = state.query.expect("not of a query that ended");
+        let older = |(id, other): (&CopyId, &Copy)| *id != copy && other.started <= state.started;
+        assert!(self.attached(query).any(older), "{query:?} loses its only copy");
+        assert!(state.started.after(self.least_suspect_ns) <= self.now, "given up too early");
+    }
+
+    /// Rescues in vain stay within the budget.
+    fn check_budget(&self) {
+        let in_vain = self.rescues - self.rescues_won;
+        let allowed = 16.0 + self.limits.rescue_budget * self.arrivals as f64;
+        assert!(in_vain as f64 <= allowed + 1e-6, "{in_vain} rescues in vain, {allowed} allowed");
     }
 
     /// A copy is stopped so that another one of its query does the work: is there such a one?
@@ -113,6 +173,7 @@ impl Model {
         let saved = f64::from(self.limits.retry_reserve);
         let allowed = saved + self.limits.retry_budget * self.arrivals as f64;
         assert!(self.retries as f64 <= allowed + 1e-6, "the retry budget holds");
+        self.check_budget();
     }
 
     fn check_server(&self, core: &Core, server: ServerId) {

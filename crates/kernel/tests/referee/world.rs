@@ -1,6 +1,7 @@
 //! A cell and its referee, driven together.
 
 use super::{Health, Model};
+use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Scheduler, ServerId,
     Timestamp, Topology, rng,
@@ -46,6 +47,19 @@ impl World {
             assert!(self.cell.next_deadline().0 > now, "what is due is done");
         }
         &self.actions
+    }
+
+    /// The service has learned something.
+    pub fn adopt(&mut self, snapshot: &Snapshot) {
+        self.model.least_suspect_ns = self.model.least_suspect_ns.min(snapshot.suspect_ns);
+        self.cell.adopt(snapshot);
+    }
+
+    /// What the cell tells the service.
+    pub fn published(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        self.cell.publish(&mut records);
+        records
     }
 
     /// An unused query id: the one that ended last, so that ids are reused at once.

@@ -231,9 +231,16 @@ kinds! {
         Hedge => "hedge",
         Delay => "delay",
         Idle => "idle",
+        Rescue => "rescue",
+        Explore => "explore",
     }
     Role { Primary => "primary", Duplicate => "duplicate" }
-    StopReason { Cleanup => "cleanup", Preemption => "preemption", Purge => "purge" }
+    StopReason {
+        Cleanup => "cleanup",
+        Preemption => "preemption",
+        Purge => "purge",
+        GiveUp => "give_up",
+    }
     OutReason {
         Refused => "refused",
         Failures => "failures",

@@ -28,9 +28,10 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use curtail_kernel::hedge::Learner;
 use curtail_kernel::{Core, ServerId, Topology, rng};
 use curtail_runtime::http::{Health, Http, Settings, watch};
-use curtail_runtime::{Cell, Timers};
+use curtail_runtime::{Cell, Learning, Timers};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -54,6 +55,8 @@ pub struct RootServer {
     address: SocketAddr,
     announcement: String,
     cells: Vec<Cell<Http>>,
+    /// With a policy that learns.
+    learner: Option<Learner>,
     service: RootService,
 }
 
@@ -77,7 +80,8 @@ impl RootServer {
             bound.map_err(|source| RootServerError::Bind { address: config.listen, source })?;
         let announcement = config.announce(address);
         let service = RootService::new(&config, cells.clone());
-        Ok(Self { listener, address, announcement, cells, service })
+        let learner = config.policy.learner(&config.limits);
+        Ok(Self { listener, address, announcement, cells, learner, service })
     }
 
     /// The bound address.
@@ -94,10 +98,13 @@ impl RootServer {
 
     /// Serves until `shutdown` resolves; running requests may then finish, within 10 s.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let probers = probe(&self.cells);
+        let mut background = probe(&self.cells);
+        if let Some(learner) = self.learner {
+            background.spawn(async move { Learning::new(learner).run(&self.cells).await });
+        }
         serve::serve(self.listener, self.service, shutdown).await;
-        // Dropping the set ends the probers, which must live as long as queries run.
-        drop(probers);
+        // Dropping the set ends these tasks, which must live as long as queries run.
+        drop(background);
     }
 }
 

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{Action, Core, Event, QueryId, Scheduler, Timestamp};
 
 /// An event that a cell was told of, or an action that it decided.
@@ -158,5 +159,13 @@ impl Scheduler for Recorder {
 
     fn core(&self) -> &Core {
         self.cell.core()
+    }
+
+    fn publish(&mut self, into: &mut Vec<Record>) {
+        self.cell.publish(into);
+    }
+
+    fn adopt(&mut self, snapshot: &Snapshot) {
+        self.cell.adopt(snapshot);
     }
 }

@@ -13,6 +13,7 @@ mod scripted;
 
 use std::collections::VecDeque;
 
+use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, GroupId, Outcome, QueryId, Rng, Scheduler, ServerId, ShedReason,
     StopReason, Timestamp,
@@ -121,6 +122,16 @@ impl<S: Scheduler> Shard<S> {
         };
         let cell = cell(curtail_kernel::rng(stream(b"cell")));
         Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new(), log }
+    }
+
+    /// What its cell has recorded for the learner of the service.
+    pub(crate) fn publish(&mut self, into: &mut Vec<Record>) {
+        self.cell.publish(into);
+    }
+
+    /// What the service has learned.
+    pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
+        self.cell.adopt(snapshot);
     }
 
     /// Queries that have not ended.

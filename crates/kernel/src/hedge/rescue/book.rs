@@ -1,0 +1,101 @@
+//! What is known of a running query, and in which measure of time.
+
+use crate::cell::CopyView;
+use crate::id::{CopyId, ServerId};
+use crate::time::{NEVER_NS, Timestamp};
+
+/// A query's own measure of time: ages are compared, and run times recorded, relative to what the
+/// query and its server let expect.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measure {
+    /// Relative nanoseconds per nanosecond.
+    per_ns: f64,
+}
+
+impl Measure {
+    /// Of queries of which nothing special is expected.
+    pub(super) const PLAIN: Self = Self { per_ns: 1.0 };
+
+    /// Of a query that costs so many times as much.
+    pub(super) fn stretched(by: f64) -> Self {
+        Self { per_ns: 1.0 / by }
+    }
+
+    /// A time in this measure.
+    pub(super) fn relative(self, ns: u64) -> u64 {
+        if self == Self::PLAIN { ns } else { (ns as f64 * self.per_ns) as u64 }
+    }
+
+    /// A time of this measure, in ns.
+    pub(super) fn absolute(self, ns: u64) -> u64 {
+        if self == Self::PLAIN || ns == NEVER_NS { ns } else { (ns as f64 / self.per_ns) as u64 }
+    }
+}
+
+/// A second copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Second {
+    pub(super) id: CopyId,
+    pub(super) started: Timestamp,
+    /// It cost a token of the budget.
+    pub(super) paid: bool,
+}
+
+/// What is known of a running query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Book {
+    /// When its first copy started; [`Timestamp::NEVER`] for a query that is not watched.
+    pub(super) first_at: Timestamp,
+    /// Where it runs.
+    pub(super) server: ServerId,
+    /// How many times as much as others it is expected to cost.
+    pub(super) cost: f64,
+    pub(super) measure: Measure,
+    /// T, in ns.
+    pub(super) suspect_ns: u64,
+    /// The age at which an idle server may run a second copy, in ns.
+    pub(super) idle_ns: u64,
+    /// The age from which on the fate of a second copy tells whether the first was stuck, in ns.
+    pub(super) tells_ns: u64,
+    pub(super) second: Option<Second>,
+    /// A rescue was given up: it is long, and not stuck.
+    pub(super) long: bool,
+}
+
+impl Book {
+    /// Of no query.
+    pub(super) const NONE: Self = Self {
+        first_at: Timestamp::NEVER,
+        server: ServerId(0),
+        cost: 1.0,
+        measure: Measure::PLAIN,
+        suspect_ns: NEVER_NS,
+        idle_ns: NEVER_NS,
+        tells_ns: NEVER_NS,
+        second: None,
+        long: false,
+    };
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.first_at != Timestamp::NEVER
+    }
+
+    /// These copies are left, newest first.
+    pub(super) fn has_only(&mut self, mut copies: impl Iterator<Item = CopyView>) {
+        let (Some(newest), None) = (copies.next(), copies.next()) else { return };
+        if self.second.take().is_some_and(|second| second.id == newest.id) {
+            // The first is gone: its age is that of the other one.
+            (self.first_at, self.server) = (newest.started, newest.server);
+        }
+    }
+
+    /// When it becomes a suspect.
+    pub(super) fn suspect_at(&self) -> Timestamp {
+        self.first_at.after(self.suspect_ns)
+    }
+
+    /// When an idle server may run a second copy.
+    pub(super) fn idle_at(&self) -> Timestamp {
+        self.first_at.after(self.idle_ns)
+    }
+}

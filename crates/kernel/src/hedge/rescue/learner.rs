@@ -1,0 +1,315 @@
+//! What a service learns about its stuck queries: from which age on a rescue pays.
+//!
+//! Until enough rescues have won it explores: where a server is idle, few queries get a second copy
+//! early, which any query that waits may have stopped. Three wins show that there are stuck queries;
+//! from then on T is the first age at which a rescue pays (`threshold.rs`), as long as there is one.
+//! Then nothing is explored: the rescues themselves tell what is to be known. Where it turns out that
+//! rescues do not pay at any age, the policy is per-shard queuing again, and twice as many wins are
+//! needed for the next attempt.
+//!
+//! Run times fade: after 65,536 queries, or 4,096 where these tell that the workload has changed.
+//!
+//! Cost: O(1) per record; per epoch O(bins · wins), which is 30,000 steps or so. Memory: 20 KB.
+
+use alloc::boxed::Box;
+
+use super::Version;
+use super::histogram::{BINS, Histogram, PerBin, bin, edge};
+use super::record::{Exploration, Record, Snapshot, Tried};
+use super::threshold::{Pays, Question};
+use super::tries::Tries;
+use crate::time::NEVER_NS;
+
+/// For how many run times the histograms remember.
+const LONG: f32 = 65_536.0;
+const SHORT: f32 = 4_096.0;
+
+/// The workload has changed where the run times of late differ so much from those of before: by a
+/// fifth, in the mean of logarithms.
+const DRIFT: f32 = 3.0;
+
+/// No conclusions from fewer run times.
+const FEW: f32 = 200.0;
+
+/// Wins that it takes to begin with rescues, at first and at most.
+const WINS: (f32, f32) = (3.0, 48.0);
+
+/// Rescues that are a better source than explorations.
+const RESCUES: u32 = 64;
+
+/// So many rescues that won show that it was right to begin with them.
+const PROVEN: f32 = 32.0;
+
+/// Explorations that cannot be stopped may take this share of the servers' time, and so many times as
+/// long as the first query in advance.
+const SPENT: f32 = 0.001;
+const ADVANCE: f32 = 256.0;
+
+/// After so many explorations they begin to become rarer; sooner where they cannot be stopped.
+const PATIENCE: (u32, u32) = (512, 64);
+
+/// Explorations become so many times as rare, at most.
+const MOST_FADED: u32 = 64;
+
+/// What is not known of a share that so many wins show: this, by the root of their number.
+const DOUBT: f32 = 0.5;
+
+/// How many audits the mean stuck time is of, about; and how many wins there are per audit.
+const AUDITS: f32 = 20.0;
+const WINS_PER_AUDIT: u32 = 16;
+
+/// What a service learns. Cells publish records; at fixed epochs they are absorbed, and the snapshot
+/// goes to all cells.
+#[derive(Clone, Debug)]
+pub struct Learner {
+    version: Version,
+    budget: f32,
+    /// How long first copies run: those that were stopped for as long as they are believed to.
+    late: Histogram,
+    runs: Histogram,
+    /// How long the copies run that answer.
+    answers: Histogram,
+    /// By level of exploration.
+    explored: [Tries; 2],
+    rescued: Tries,
+    /// How much longer than the second copy the first one runs that is stuck, in ns.
+    stuck_ns: f32,
+    audits: f32,
+    unaudited: u32,
+    /// Wins of late, of whatever second copies.
+    recent: f32,
+    /// The share of queries that end while others wait.
+    crowded: f32,
+    /// Server time that may be spent on explorations which cannot be stopped, in ns.
+    credit_ns: f32,
+    /// Explorations since rescues were last found to pay.
+    fruitless: u32,
+    /// Are there rescues?
+    rescues: bool,
+    needed: f32,
+    survival: PerBin,
+    own: PerBin,
+    snapshot: Snapshot,
+    status: Status,
+}
+
+/// Where a learner stands, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Status {
+    /// Rescues that won.
+    pub won: u64,
+    /// Rescues that did not.
+    pub lost: u64,
+    /// Explorations that won.
+    pub explored_won: u64,
+    /// Explorations that did not.
+    pub explored_lost: u64,
+    /// How often rescues were found not to pay: per-shard queuing again.
+    pub fallbacks: u64,
+    /// The share of queries that are stuck at the age T, as far as is known.
+    pub stuck: f32,
+}
+
+impl Learner {
+    /// It knows nothing. At most a share of `budget` of the queries is to be rescued in vain.
+    #[must_use]
+    pub fn new(version: Version, budget: f64) -> Self {
+        Self {
+            version,
+            budget: budget as f32,
+            late: Histogram::new(SHORT),
+            runs: Histogram::new(LONG),
+            answers: Histogram::new(LONG),
+            explored: Default::default(),
+            rescued: Tries::default(),
+            stuck_ns: 0.0,
+            audits: 0.0,
+            unaudited: 0,
+            recent: 0.0,
+            crowded: 0.3,
+            credit_ns: 0.0,
+            fruitless: 0,
+            rescues: false,
+            needed: WINS.0,
+            survival: Box::new([1.0; BINS]),
+            own: Box::new([1.0; BINS]),
+            snapshot: Snapshot::NOTHING,
+            status: Status::default(),
+        }
+    }
+
+    /// What all cells are to go by until the next epoch.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Takes in what the cells have recorded in an epoch, in the order of cells.
+    pub fn absorb(&mut self, records: &[Record]) {
+        for record in records {
+            match *record {
+                Record::First { ran_ns, tried, crowded } => {
+                    self.ended(crowded);
+                    self.ran(ran_ns, ran_ns);
+                    if let Some(tried) = tried {
+                        self.count(tried, false);
+                        self.add(tried, ran_ns);
+                    }
+                }
+                Record::Second { ran_ns, tried, crowded } => {
+                    self.ended(crowded);
+                    self.won(ran_ns, tried);
+                }
+                Record::Audit { ran_ns, second_ns, whole } => {
+                    self.unaudited = 0;
+                    let longer = ran_ns.saturating_sub(second_ns) as f32;
+                    // Of one that was stopped nobody knows more than that it was stuck for so long.
+                    if whole || longer > self.stuck_ns {
+                        self.audits += 1.0;
+                        self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
+                    }
+                }
+            }
+        }
+        if self.late.count() >= FEW {
+            self.conclude();
+        }
+    }
+
+    fn ended(&mut self, crowded: bool) {
+        self.recent *= 1.0 - 0.25 / LONG;
+        self.crowded += (f32::from(u8::from(crowded)) - self.crowded) / SHORT;
+    }
+
+    /// A query ended: how long its first copy ran, and the one that answered.
+    fn ran(&mut self, first_ns: u64, answer_ns: u64) {
+        let advance = if self.late.count() < 1.0 { ADVANCE } else { SPENT };
+        self.credit_ns += advance * answer_ns as f32;
+        self.late.add(first_ns);
+        self.runs.add(first_ns);
+        self.answers.add(answer_ns);
+    }
+
+    fn won(&mut self, second_ns: u64, tried: Option<Tried>) {
+        self.recent += 1.0;
+        self.unaudited = self.unaudited.saturating_add(1);
+        let Some(tried) = tried else { return self.ran(second_ns, second_ns) };
+        self.count(tried, true);
+        let least = tried.age_ns.saturating_add(second_ns);
+        let first_ns = least.max(second_ns.saturating_add(self.stuck_ns as u64));
+        self.ran(first_ns, second_ns);
+        self.tries(tried).won(second_ns, first_ns);
+        self.add(tried, second_ns);
+    }
+
+    /// A try has ended; its second copy runs for so long, if nobody stops it.
+    fn add(&mut self, tried: Tried, second_ns: u64) {
+        let share = self.survival[bin(tried.age_ns)];
+        self.tries(tried).add(share);
+        if !tried.rescue {
+            self.fruitless = self.fruitless.saturating_add(1);
+            self.credit_ns -= second_ns as f32;
+        }
+    }
+
+    fn tries(&mut self, Tried { age_ns, rescue }: Tried) -> &mut Tries {
+        let level = usize::from(age_ns < self.snapshot.explore[0].age_ns);
+        if rescue { &mut self.rescued } else { &mut self.explored[level] }
+    }
+
+    fn count(&mut self, tried: Tried, won: bool) {
+        let Status { won: w, lost, explored_won, explored_lost, .. } = &mut self.status;
+        let counter = match (tried.rescue, won) {
+            (true, true) => w,
+            (true, false) => lost,
+            (false, true) => explored_won,
+            (false, false) => explored_lost,
+        };
+        *counter += 1;
+    }
+
+    fn conclude(&mut self) {
+        let drift = self.late.center() - self.runs.center();
+        if !(-DRIFT..=DRIFT).contains(&drift) {
+            self.runs = self.late.remembered_as(&self.runs);
+            self.answers = self.runs.clone();
+        }
+        self.runs.survival(&mut self.survival);
+        self.answers.survival(&mut self.own);
+        let wins = self.explored.iter().map(Tries::wins);
+        if !self.rescues && wins.fold(0.0, f32::max) >= self.needed {
+            self.rescues = true;
+            self.rescued = Tries::default();
+        }
+        let pays = if self.rescues { self.threshold() } else { None };
+        self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
+        if self.rescued.wins() >= PROVEN {
+            self.needed = WINS.0;
+            self.fruitless = 0;
+        }
+        self.snapshot = Snapshot {
+            suspect_ns: pays.map_or(NEVER_NS, |pays| pays.age_ns),
+            overtakes: pays.map_or(0, |pays| pays.overtakes),
+            explore: if pays.is_none() { self.exploration() } else { Snapshot::NOTHING.explore },
+            at_once: self.recent >= WINS.0,
+            audit: self.audits < WINS.0 || self.unaudited >= WINS_PER_AUDIT,
+        };
+    }
+
+    /// From which age on a rescue pays. What is doubtful is not believed; but rather than to give up
+    /// for want of evidence, it is, until there is more.
+    fn threshold(&mut self) -> Option<Pays> {
+        let known = self.rescued.count() >= RESCUES;
+        let ask = |tries: &Tries| {
+            let question = Question {
+                version: self.version,
+                budget: self.budget,
+                crowded: self.crowded,
+                survival: &self.survival,
+                own: &self.own,
+                tries,
+            };
+            let doubt = DOUBT / root(tries.wins().max(0.1));
+            question.ask(1.0 / (1.0 + doubt)).or_else(|| question.ask(1.0 + doubt))
+        };
+        if !known {
+            return self.explored.iter().find_map(ask);
+        }
+        let pays = ask(&self.rescued);
+        if pays.is_none() {
+            self.rescues = false;
+            self.needed = (2.0 * self.needed).min(WINS.1);
+            self.explored = Default::default();
+            self.status.fallbacks += 1;
+        }
+        pays
+    }
+
+    /// At which ages second copies are tried, to learn: where few queries are older, and, for services
+    /// with more hiccups than that, where many are. Fewer and fewer, as long as rescues do not pay.
+    fn exploration(&self) -> [Exploration; 2] {
+        let no_cancel = self.version == Version::NoCancel;
+        if no_cancel && self.credit_ns < 0.0 {
+            return Snapshot::NOTHING.explore;
+        }
+        let patience = if no_cancel { PATIENCE.1 } else { PATIENCE.0 };
+        let fade = (self.fruitless / patience).clamp(1, MOST_FADED);
+        [(0.5, 0.5 * self.budget), (0.2, 0.25)].map(|(part, share)| {
+            let at = self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1);
+            let every = self.survival[at] / (part * self.budget);
+            let every = (every as u32).max(1).saturating_mul(fade);
+            Exploration { age_ns: edge(at), every }
+        })
+    }
+}
+
+/// The square root, to within a thousandth, of what is neither tiny nor huge.
+fn root(x: f32) -> f32 {
+    (0..12).fold(1.0_f32.max(x / 2.0), |r, _| (r + x / r) / 2.0)
+}

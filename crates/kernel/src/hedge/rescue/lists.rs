@@ -1,0 +1,81 @@
+//! The queries that a rescue may be about, by group: those with one copy that an idle server may try,
+//! suspects, and pairs of which one copy may be stopped. A query is in one of the lists at most.
+
+use crate::heap::Heaps;
+use crate::id::{GroupId, QueryId};
+use crate::time::Timestamp;
+
+/// One of the lists of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    /// One copy, and an idle server may run a second one: oldest first.
+    Idle,
+    /// Suspects: oldest first.
+    Suspects,
+    /// Two copies, of which the newer one may be stopped: those whose older one is youngest first.
+    Pairs,
+}
+
+/// The lists of all groups.
+#[derive(Clone, Debug)]
+pub(super) struct Lists {
+    heaps: Heaps<u64>,
+    suspects: u32,
+}
+
+impl List {
+    fn of(self, group: GroupId) -> usize {
+        3 * group.index() + self as usize
+    }
+}
+
+impl Lists {
+    pub(super) fn new(groups: usize) -> Self {
+        Self { heaps: Heaps::new(3 * groups), suspects: 0 }
+    }
+
+    /// Lists a query that is in no list. `since` is when its older copy started.
+    pub(super) fn add(&mut self, list: List, group: GroupId, query: QueryId, since: Timestamp) {
+        let key = if list == List::Pairs { u64::MAX - since.0 } else { since.0 };
+        self.suspects += u32::from(list == List::Suspects);
+        self.heaps.insert(list.of(group), key, query.0);
+    }
+
+    /// The query is in no list any more.
+    pub(super) fn remove(&mut self, group: GroupId, query: QueryId) {
+        if !self.heaps.contains(query.0) {
+            return;
+        }
+        let mut lists = [List::Idle, List::Suspects, List::Pairs].into_iter();
+        let list = lists.find(|list| self.heaps.holds(list.of(group), query.0));
+        let list = list.expect("a query is listed in its own group");
+        self.suspects -= u32::from(list == List::Suspects);
+        self.heaps.remove(list.of(group), query.0);
+    }
+
+    /// Is no query listed at all?
+    pub(super) fn are_empty(&self) -> bool {
+        self.heaps.are_empty()
+    }
+
+    /// Are there suspects in any group?
+    pub(super) fn any_suspects(&self) -> bool {
+        self.suspects > 0
+    }
+
+    /// How many queries a list has.
+    pub(super) fn len(&self, list: List, group: GroupId) -> u32 {
+        self.heaps.len(list.of(group)) as u32
+    }
+
+    /// The first query of a list that is wanted, and what it is sorted by.
+    pub(super) fn first(
+        &self,
+        list: List,
+        group: GroupId,
+        wanted: impl Fn(QueryId) -> bool,
+    ) -> Option<(u64, QueryId)> {
+        let found = self.heaps.first_where(list.of(group), |query| wanted(QueryId(query)));
+        found.map(|(key, query)| (key, QueryId(query)))
+    }
+}

@@ -1,0 +1,377 @@
+//! Rescue: second copies for the few queries that are probably stuck, before any query that waits.
+//!
+//! Source: our own. Document 000 §8.1 wishes for a framework that picks the right behavior by itself,
+//! and 001 §2.5 states that hedging cannot help beyond 60 % utilization, as Idealized Hedge then equals
+//! per-shard queuing. That bound is one of policies that serve every query that waits before any second
+//! copy. A query that is stuck blocks a server, too: to rescue it first helps all.
+//!
+//! The *age* of a query is the time since its first copy started. A query with one copy and an age of at
+//! least T is a *suspect*. T is learned by the service ([`Learner`]).
+//!
+//! - *Cleanup*: a server that becomes free takes the oldest suspect before the queue; an idle server
+//!   takes a query when it becomes a suspect. When one copy wins, the other is stopped.
+//! - *Pre-empt*: besides, an idle server duplicates the oldest query with one copy at once. Where none
+//!   is idle and something waits, a query or a suspect, the newer copy of the youngest pair is stopped;
+//!   never one of a pair whose older copy has reached T.
+//! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
+//!
+//! *Give-up*: a rescue that itself reaches the age T is stopped, and its query is never rescued again:
+//! it is long, not stuck. *Exploration*: as long as T is not known, idle servers try few queries early;
+//! such a copy is stopped when a query waits.
+//!
+//! Bounds: two copies per query. Rescues in vain are at most the budget's share of queries, and some
+//! that were saved up. Between two suspects that overtake the queue of a server, it serves one query of
+//! the queue. Without evidence that rescues pay, T is infinite, and this is per-shard queuing.
+//!
+//! Cost: O(log n) in the running queries of the group; memory as them, and a bounded list of records.
+
+mod book;
+mod histogram;
+mod learner;
+mod lists;
+mod record;
+mod threshold;
+mod tries;
+mod watch;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use self::book::{Book, Measure, Second};
+use self::lists::{List, Lists};
+use super::Hedge;
+use crate::action::{Role, StartReason, StopReason};
+use crate::balance::Pick;
+use crate::cell::{CopyView, Core};
+use crate::config::Limits;
+use crate::id::{CopyId, GroupId, QueryId, ServerId};
+use crate::time::Timestamp;
+
+pub use learner::{Learner, Status};
+pub use record::{Exploration, Record, Snapshot, Tried};
+
+/// What servers must be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// Stop losers.
+    Cleanup,
+    /// Stop losers, and duplicates whose slot is needed, both quickly.
+    Preempt,
+    /// Nothing.
+    NoCancel,
+}
+
+impl Version {
+    /// The version that fits: where servers cannot stop copies, the one that does without.
+    #[must_use]
+    pub fn fit(self, limits: &Limits) -> Self {
+        if limits.cancel { self } else { Self::NoCancel }
+    }
+}
+
+/// Rescues that may be saved up.
+const RESERVE: f64 = 16.0;
+
+/// Records that a cell keeps between two epochs; what comes then is not recorded.
+const MOST_RECORDS: usize = 16_384;
+
+/// The policy, in one cell.
+#[derive(Clone, Debug)]
+pub struct Rescue {
+    version: Version,
+    /// The share of queries that may be rescued in vain.
+    budget: f64,
+    tokens: f64,
+    learned: Snapshot,
+    lists: Lists,
+    /// By query.
+    books: Vec<Book>,
+    /// By server: a suspect has overtaken its queue.
+    overtaken: Vec<bool>,
+    watch: watch::Watch,
+    records: Vec<Record>,
+    /// First copies that run on, to see for how long.
+    audited: Vec<Audited>,
+}
+
+/// A first copy that runs on though the second one won.
+#[derive(Clone, Copy, Debug)]
+struct Audited {
+    copy: CopyId,
+    server: ServerId,
+    since: Timestamp,
+    measure: Measure,
+    /// How long the second one took, relative.
+    second_ns: u64,
+}
+
+impl Rescue {
+    /// For so many servers and groups.
+    pub fn new(servers: usize, groups: usize, version: Version, budget: f64) -> Self {
+        Self {
+            version,
+            budget,
+            tokens: if budget > 0.0 { RESERVE } else { 0.0 },
+            learned: Snapshot::NOTHING,
+            lists: Lists::new(groups),
+            books: Vec::new(),
+            overtaken: vec![false; servers],
+            watch: watch::Watch::new(servers),
+            records: Vec::new(),
+            audited: Vec::new(),
+        }
+    }
+
+    /// Can servers be told to stop copies? Then second copies may be, too.
+    fn can_stop(&self, core: &Core) -> bool {
+        self.version != Version::NoCancel && core.limits().cancel
+    }
+
+    /// Does the budget allow a rescue?
+    fn may_rescue(&self) -> bool {
+        self.tokens >= 1.0
+    }
+
+    /// Puts a query that is in no list into the one where it belongs.
+    fn list(&mut self, core: &Core, query: QueryId) {
+        let book = &self.books[query.index()];
+        if !core.may_duplicate(query) || !book.is_watched() || book.long {
+            return;
+        }
+        let (now, group) = (core.now(), core.group_of(query));
+        let mut copies = core.copies_of(query);
+        match (copies.next(), copies.next()) {
+            (Some(only), None) if !only.stopping => {
+                if now >= book.suspect_at() {
+                    self.lists.add(List::Suspects, group, query, only.started);
+                } else if now >= book.idle_at() {
+                    self.lists.add(List::Idle, group, query, only.started);
+                }
+            }
+            (Some(newer), Some(older))
+                if !newer.stopping
+                    && !older.stopping
+                    && now < book.suspect_at()
+                    && self.can_stop(core) =>
+            {
+                self.lists.add(List::Pairs, group, query, older.started);
+            }
+            _ => {}
+        }
+    }
+
+    /// A second copy of the query on the server; the query is in no list.
+    fn start(&mut self, core: &mut Core, query: QueryId, server: ServerId) {
+        let book = &mut self.books[query.index()];
+        let suspect = core.now() >= book.suspect_at();
+        let why = match () {
+            () if suspect => StartReason::Rescue,
+            () if book.idle_ns > 0 => StartReason::Explore,
+            () => StartReason::Idle,
+        };
+        let id = core.start(query, server, Role::Duplicate, why);
+        book.second = Some(Second { id, started: core.now(), paid: suspect });
+        if suspect {
+            self.tokens -= 1.0;
+            self.await_end(core, query);
+        } else {
+            self.list(core, query);
+        }
+    }
+
+    /// A rescue runs: look at it again when it has run for too long.
+    fn await_end(&self, core: &mut Core, query: QueryId) {
+        let Book { suspect_ns, second, .. } = self.books[query.index()];
+        if let Some(second) = second
+            && self.can_stop(core)
+        {
+            core.wake_at(query, second.started.after(suspect_ns));
+        }
+    }
+
+    /// A second copy where the balance wants it, if a server is idle.
+    fn try_idle<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) -> bool {
+        let idle = core.choose_second(pick, query).filter(|&server| core.has_idle_slot(server));
+        let Some(server) = idle else { return false };
+        self.lists.remove(core.group_of(query), query);
+        self.start(core, query, server);
+        true
+    }
+
+    /// The oldest query of a list that the server may run a second copy of gets it.
+    fn second(&mut self, core: &mut Core, server: ServerId, list: List) -> bool {
+        let suits = |query: QueryId| {
+            core.may_duplicate(query) && core.copies_of(query).all(|copy| copy.server != server)
+        };
+        let overtakes = self.learned.overtakes;
+        let most_waiting = if list == List::Suspects { overtakes } else { 0 };
+        let groups = core.groups_of(server).filter(|&group| core.waiting(group) <= most_waiting);
+        let oldest = groups.filter_map(|group| self.lists.first(list, group, suits)).min();
+        let Some((_, query)) = oldest else { return false };
+        self.lists.remove(core.group_of(query), query);
+        self.start(core, query, server);
+        true
+    }
+
+    /// A query with one copy has reached an age that matters.
+    fn ages<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        let (book, group) = (self.books[query.index()], core.group_of(query));
+        self.lists.remove(group, query);
+        let suspect = core.now() >= book.suspect_at();
+        if !suspect && book.suspect_ns != crate::NEVER_NS {
+            core.wake_at(query, book.suspect_at());
+        }
+        let may = if suspect { self.may_rescue() } else { core.waiting(group) == 0 };
+        if may && self.try_idle(core, pick, query) {
+            return;
+        }
+        self.list(core, query);
+        if suspect && self.preempts() {
+            self.starved(core, group);
+        }
+    }
+
+    /// Two copies run, and one of them has reached an age that matters.
+    fn outlasts(&mut self, core: &mut Core, query: QueryId, newer: &CopyView) {
+        // A suspect now, if it was none: its second copy is probably a rescue.
+        self.lists.remove(core.group_of(query), query);
+        let stops = self.can_stop(core);
+        let book = &mut self.books[query.index()];
+        if core.now() < newer.started.after(book.suspect_ns) {
+            self.await_end(core, query);
+        } else if !newer.stopping && stops {
+            book.long = true;
+            core.stop(newer.id, StopReason::GiveUp);
+        }
+    }
+
+    /// Copies that run on only to see for how long make room.
+    fn end_audits(&mut self, core: &mut Core, group: GroupId) {
+        while let Some(at) = self.audited.iter().position(|a| core.is_wanted(a.server, group)) {
+            let audited = self.audited.swap_remove(at);
+            self.record_audit(core, &audited, false);
+            core.stop(audited.copy, StopReason::Cleanup);
+        }
+    }
+
+    /// Stops the newer copy of the youngest pair whose slot is of use; false when there is none.
+    fn break_pair(&mut self, core: &mut Core, group: GroupId) -> bool {
+        let victim = |query: QueryId| {
+            let newer = core.copies_of(query).next()?;
+            let elsewhere = |other| core.copies_of(other).all(|copy| copy.server != newer.server);
+            let of_use = core.is_wanted(newer.server, group)
+                || (self.may_rescue()
+                    && self.lists.first(List::Suspects, group, elsewhere).is_some());
+            of_use.then_some(newer.id)
+        };
+        let of_use = |query| victim(query).is_some();
+        let Some((_, query)) = self.lists.first(List::Pairs, group, of_use) else { return false };
+        let copy = victim(query).expect("just found");
+        self.books[query.index()].second = None;
+        core.stop(copy, StopReason::Preemption);
+        self.recount(core, query);
+        true
+    }
+}
+
+impl Hedge for Rescue {
+    fn cleans_up(&self) -> bool {
+        self.version != Version::NoCancel
+    }
+
+    fn preempts(&self) -> bool {
+        self.version != Version::NoCancel
+    }
+
+    fn recount(&mut self, core: &Core, query: QueryId) {
+        self.lists.remove(core.group_of(query), query);
+        if let Some(book) = self.books.get_mut(query.index()) {
+            book.has_only(core.copies_of(query));
+            self.list(core, query);
+        }
+    }
+
+    fn ended(&mut self, core: &Core, query: QueryId) {
+        self.lists.remove(core.group_of(query), query);
+    }
+
+    fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        self.tokens = (self.tokens + self.budget).min(RESERVE);
+        if self.begin(core, query) && core.waiting(core.group_of(query)) == 0 {
+            self.try_idle(core, pick, query);
+        }
+    }
+
+    fn primary_started_late<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+        self.tokens = (self.tokens + self.budget).min(RESERVE);
+        if let Some(copy) = core.copies_of(query).next() {
+            self.overtaken[copy.server.index()] = false;
+        }
+        self.begin(core, query);
+    }
+
+    fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        if !core.may_duplicate(query) {
+            return;
+        }
+        let mut copies = core.copies_of(query);
+        match (copies.next(), copies.next()) {
+            (Some(only), None) if !only.stopping => {
+                drop(copies);
+                self.ages(core, pick, query);
+            }
+            (Some(newer), Some(_)) => {
+                drop(copies);
+                self.outlasts(core, query, &newer);
+            }
+            _ => {}
+        }
+    }
+
+    fn spare(&mut self, core: &mut Core, server: ServerId) -> bool {
+        // Mostly there is none.
+        if self.lists.are_empty() {
+            return false;
+        }
+        (self.lists.any_suspects()
+            && self.may_rescue()
+            && self.second(core, server, List::Suspects))
+            || self.second(core, server, List::Idle)
+    }
+
+    fn overtakes(&mut self, core: &mut Core, server: ServerId) -> bool {
+        let may = self.lists.any_suspects()
+            && self.may_rescue()
+            && !self.overtaken[server.index()]
+            && self.second(core, server, List::Suspects);
+        self.overtaken[server.index()] |= may;
+        may
+    }
+
+    fn starved(&mut self, core: &mut Core, group: GroupId) {
+        if !self.can_stop(core) {
+            return;
+        }
+        self.end_audits(core, group);
+        let suspects = if self.may_rescue() { self.lists.len(List::Suspects, group) } else { 0 };
+        while core.waiting(group) + suspects > core.reclaiming(group)
+            && self.break_pair(core, group)
+        {}
+    }
+
+    fn answered(&mut self, core: &Core, query: QueryId, copy: CopyId) -> bool {
+        self.record(core, query, copy)
+    }
+
+    fn outlived(&mut self, core: &Core, copy: CopyId) {
+        self.end_audit(core, copy);
+    }
+
+    fn publish(&mut self, into: &mut Vec<Record>) {
+        into.append(&mut self.records);
+    }
+
+    fn adopt(&mut self, snapshot: &Snapshot) {
+        self.learned = *snapshot;
+    }
+}

@@ -1,0 +1,79 @@
+//! What cells tell of their queries, and what they are told.
+
+/// How a query ended, or a copy that was let run on. Times are relative where queries have cost hints.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Record {
+    /// Its first copy answered.
+    First {
+        /// After so many ns.
+        ran_ns: u64,
+        /// What came of trying a second one, if that was seen to its end.
+        tried: Option<Tried>,
+        /// Others waited.
+        crowded: bool,
+    },
+    /// Its second copy answered.
+    Second {
+        /// After so many ns.
+        ran_ns: u64,
+        /// When it was tried, if its trial says something: a copy that did not start later than the
+        /// first has won a race, and not shown that the first is stuck.
+        tried: Option<Tried>,
+        /// Others waited.
+        crowded: bool,
+    },
+    /// A first copy that was let run on, though its second one had won, has ended.
+    Audit {
+        /// After so many ns.
+        ran_ns: u64,
+        /// The second one had taken so many.
+        second_ns: u64,
+        /// It came to its end; else it was stopped, as its slot was needed.
+        whole: bool,
+    },
+}
+
+/// A second copy that ran to its end, or was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The age of the query when it started, or when nothing could stop it any more.
+    pub age_ns: u64,
+    /// It was a rescue; else an exploration, which may be stopped at any time.
+    pub rescue: bool,
+}
+
+/// What cells go by: learned from all cells of a service, for queries that start from now on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Snapshot {
+    /// T: a query with one copy of this age is a suspect. [`crate::NEVER_NS`]: none is.
+    pub suspect_ns: u64,
+    /// A suspect overtakes the queue if no more queries wait.
+    pub overtakes: u32,
+    /// Ages at which an idle server may try a second copy, to learn: one query in so many. Nothing is
+    /// tried at [`crate::NEVER_NS`].
+    pub explore: [Exploration; 2],
+    /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
+    pub at_once: bool,
+    /// The first copy of the next query that is rescued runs on, to see for how long it is stuck.
+    pub audit: bool,
+}
+
+/// One query in `every` may be tried at the age `age_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exploration {
+    /// In ns, relative where queries have cost hints.
+    pub age_ns: u64,
+    /// 1 or more.
+    pub every: u32,
+}
+
+impl Snapshot {
+    /// Nothing is known.
+    pub const NOTHING: Self = Self {
+        suspect_ns: crate::NEVER_NS,
+        overtakes: u32::MAX,
+        explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
+        at_once: false,
+        audit: true,
+    };
+}

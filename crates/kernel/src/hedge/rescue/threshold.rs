@@ -1,0 +1,127 @@
+//! From which age on a rescue pays.
+//!
+//! With survival functions F_S of how long first copies run, F_P of how long they would without
+//! hiccups, D = F_S − F_P the share of queries that are stuck at an age e, and μ the mean time of a
+//! second copy that wins, T is the least age at which, in server time per query,
+//!
+//! - *cleanup, pre-empt*: ∫ₑ^∞ D − 2 μ D ≥ κ ∫ₑ^2e F_P. Of a stuck query the rest of the first copy is
+//!   saved, and the second one is run; of a long one a second copy runs until the first ends, or until
+//!   it is given up, at its age e;
+//! - *no cancel*: ∫ₑ^∞ D − μ D ≥ κ (e F_P + ∫ₑ^∞ F_P + μ D). What is gained is the stuck query's time
+//!   only, and every second copy runs to its end.
+//!
+//! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
+//! is blocked already: 3 for cleanup, so that even the median gains; 2 w for pre-empt, whose second
+//! copies run in slots that nobody wants, if a share w of queries ends while others wait; 2 / (1 − w)²
+//! for no cancel. Besides, the queries that are rescued in vain stay within the budget.
+
+use super::Version;
+use super::histogram::{BINS, OCTAVE, PerBin, edge};
+use super::tries::Tries;
+
+/// κ of cleanup.
+const CAUTION: f32 = 3.0;
+
+/// More than such a share does not count.
+const CROWD: f32 = 0.95;
+
+/// What is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    pub(super) version: Version,
+    pub(super) budget: f32,
+    /// w.
+    pub(super) crowded: f32,
+    /// F_S.
+    pub(super) survival: &'a PerBin,
+    /// F_P, but for stuck queries that nobody rescued.
+    pub(super) own: &'a PerBin,
+    pub(super) tries: &'a Tries,
+}
+
+/// A rescue pays.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pays {
+    /// From this age on.
+    pub(super) age_ns: u64,
+    /// If no more queries wait.
+    pub(super) overtakes: u32,
+    /// D at that age.
+    pub(super) stuck: f32,
+}
+
+/// An age, and the queries that reach it.
+struct Age {
+    ns: f32,
+    /// D, and its integral from here.
+    stuck: f32,
+    stuck_ns: f32,
+    /// F_P, its integral from here, and the part of that before a rescue is given up.
+    long: f32,
+    long_ns: f32,
+    bounded_ns: f32,
+}
+
+impl Question<'_> {
+    /// The first age at which it pays, with D believed to be `trust` times what was seen.
+    pub(super) fn ask(&self, trust: f32) -> Option<Pays> {
+        let mean = self.tries.mean_second_ns();
+        let reached = self.survival.iter().rposition(|&above| above > 0.0)?.min(BINS - 2);
+        let mut long_ns = [0.0_f32; BINS + 1];
+        let mut pays = None;
+        for at in (0..=reached).rev() {
+            let (stuck, stuck_ns) = self.tries.stuck(edge(at));
+            let others = self.survival[at] - stuck * trust.max(1.0);
+            let long = others.max(0.0).min(self.own[at]);
+            long_ns[at] = long_ns[at + 1] + long * (edge(at + 1) - edge(at)) as f32;
+            let age = Age {
+                ns: edge(at) as f32,
+                stuck,
+                stuck_ns,
+                long,
+                long_ns: long_ns[at],
+                bounded_ns: long_ns[at] - long_ns[(at + OCTAVE).min(BINS)],
+            };
+            let (gain, cost) = self.balance(&age, mean);
+            if stuck > 0.0 && trust * gain >= cost && self.is_affordable(&age) {
+                let overtakes = self.overtakes(&age, mean);
+                pays = Some(Pays { age_ns: edge(at), overtakes, stuck });
+            }
+        }
+        pays
+    }
+
+    /// Does the budget allow it? Chance is to leave some of it, or the next query that is stuck finds
+    /// none.
+    fn is_affordable(&self, age: &Age) -> bool {
+        match self.version {
+            Version::Cleanup | Version::Preempt => 2.0 * age.long <= self.budget,
+            Version::NoCancel => age.long + age.stuck <= self.budget,
+        }
+    }
+
+    /// What rescues from this age on gain, and what they cost.
+    fn balance(&self, age: &Age, mean: f32) -> (f32, f32) {
+        let Age { ns, stuck, stuck_ns, long, long_ns, bounded_ns } = *age;
+        match self.version {
+            Version::Cleanup => (stuck_ns - 2.0 * mean * stuck, CAUTION * bounded_ns),
+            Version::Preempt => (stuck_ns - 2.0 * mean * stuck, 2.0 * bounded_ns * self.crowded),
+            Version::NoCancel => {
+                let spent = ns * long + long_ns + mean * stuck;
+                let free = 1.0 - self.crowded.min(CROWD);
+                (stuck_ns - mean * stuck, 2.0 * spent / (free * free))
+            }
+        }
+    }
+
+    /// How many queries may wait that a suspect overtakes. Where servers stop, a rescue frees one
+    /// sooner than it would be free, and all gain; where they do not, each waits for the rescue.
+    fn overtakes(&self, age: &Age, mean: f32) -> u32 {
+        if self.version != Version::NoCancel {
+            return u32::MAX;
+        }
+        let gain = age.stuck_ns - mean * age.stuck;
+        let takes = mean * age.stuck + age.ns * age.long + age.long_ns;
+        (gain / takes) as u32
+    }
+}

@@ -1,0 +1,212 @@
+//! Which queries are watched, in which measure of time, and what is recorded of them.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::book::{Book, Measure};
+use super::histogram::{OCTAVE, bin};
+use super::record::{Exploration, Record, Tried};
+use super::{Audited, MOST_RECORDS, Rescue, Version};
+use crate::cell::Core;
+use crate::id::{CopyId, QueryId, ServerId};
+use crate::time::{NEVER_NS, Timestamp};
+
+/// First copies that run on at once.
+const MOST_AUDITED: usize = 4;
+
+/// A cost hint of so much means what no hint does.
+const USUAL_COST: f64 = 1e6;
+
+/// For how many queries it is remembered how fast a server is.
+const MEMORY: f32 = 256.0;
+
+/// After so many queries servers are compared.
+const COMPARED_EVERY: u32 = 256;
+
+/// A server that is slower by less, in bins, is not known to be slow: by a half.
+const NOTICEABLE: f32 = 8.0;
+
+/// What is known of all queries.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    /// By server: the mean of the logarithms of run times there, in bins; none as long as nothing ran.
+    centers: Vec<Option<f32>>,
+    /// The least of them; none is less as long as they were not compared.
+    fastest: f32,
+    ran: u32,
+    /// Counts queries, to pick those to explore.
+    seen: u32,
+    /// Above zero where queries have cost hints, below where they have none.
+    hinted: i8,
+}
+
+impl Watch {
+    pub(super) fn new(servers: usize) -> Self {
+        let centers = vec![None; servers];
+        Self { centers, fastest: f32::INFINITY, ran: 0, seen: 0, hinted: 0 }
+    }
+
+    /// How many times as much as others a query costs; none where it is not comparable to them.
+    fn cost(&mut self, core: &Core, query: QueryId) -> Option<f64> {
+        let hint = core.cost_hint_of(query);
+        self.hinted = (self.hinted + if hint.is_some() { 1 } else { -1 }).clamp(-64, 64);
+        let alike = hint.is_some() == (self.hinted > 0);
+        alike.then(|| hint.map_or(1.0, |hint| hint.get() as f64 / USUAL_COST))
+    }
+
+    /// How many times as long as the fastest server a server takes. Compared with each other, and not
+    /// with the service: where all become slower, none is slow.
+    fn slowness(&self, server: ServerId) -> f64 {
+        let slower = self.centers[server.index()].map_or(0.0, |center| center - self.fastest);
+        if slower < NOTICEABLE { 1.0 } else { octaves(slower / OCTAVE as f32) }
+    }
+
+    /// A first copy ran for so long, relative to what its query costs.
+    fn ran(&mut self, server: ServerId, ns: u64) {
+        let at = bin(ns) as f32;
+        let center = self.centers[server.index()].get_or_insert(at);
+        *center += (at - *center) / MEMORY;
+        self.ran = self.ran.wrapping_add(1);
+        if self.ran.is_multiple_of(COMPARED_EVERY) {
+            let centers = self.centers.iter().copied().flatten();
+            self.fastest = centers.fold(f32::INFINITY, f32::min);
+        }
+    }
+}
+
+/// 2 to a power that is not negative, to within 6 %: what lies between whole ones is interpolated.
+fn octaves(power: f32) -> f64 {
+    let whole = (power as u32).min(32);
+    let part = f64::from(power) - f64::from(whole);
+    (1_u64 << whole) as f64 * (1.0 + part.min(1.0))
+}
+
+impl Rescue {
+    /// A query got its first copy: when does it matter how old it is? True when an idle server may run
+    /// a second one at once.
+    pub(super) fn begin(&mut self, core: &mut Core, query: QueryId) -> bool {
+        if self.books.len() <= query.index() {
+            self.books.resize(query.index() + 1, Book::NONE);
+        }
+        self.books[query.index()] = Book::NONE;
+        let Some(first) = core.copies_of(query).next().filter(|_| core.may_duplicate(query)) else {
+            return false;
+        };
+        let Some(cost) = self.watch.cost(core, query) else { return false };
+        let measure = Measure::stretched(cost * self.watch.slowness(first.server));
+        let suspect_ns = measure.absolute(self.learned.suspect_ns);
+        let explore_ns = measure.absolute(self.explore_ns());
+        let at_once = self.version == Version::Preempt && self.learned.at_once;
+        let tells_ns = explore_ns.min(suspect_ns);
+        let book = Book {
+            first_at: core.now(),
+            server: first.server,
+            cost,
+            measure,
+            suspect_ns,
+            idle_ns: if at_once { 0 } else { explore_ns },
+            tells_ns,
+            ..Book::NONE
+        };
+        self.books[query.index()] = book;
+        let next = if at_once { book.suspect_at() } else { core.now().after(tells_ns) };
+        if next != Timestamp::NEVER {
+            core.wake_at(query, next);
+        }
+        if at_once {
+            self.list(core, query);
+        }
+        at_once
+    }
+
+    /// The age at which this query may be tried, to learn; relative.
+    fn explore_ns(&mut self) -> u64 {
+        self.watch.seen = self.watch.seen.wrapping_add(1);
+        let due = |e: &&Exploration| self.watch.seen.is_multiple_of(e.every.max(1));
+        let ages = self.learned.explore.iter().filter(due).map(|exploration| exploration.age_ns);
+        ages.min().unwrap_or(NEVER_NS)
+    }
+
+    /// A copy answers its query, which ends: records what that tells. True when the first copy is to
+    /// run on.
+    pub(super) fn record(&mut self, core: &Core, query: QueryId, copy: CopyId) -> bool {
+        let Some(book) = self.books.get(query.index()).copied().filter(Book::is_watched) else {
+            return false;
+        };
+        let now = core.now();
+        let crowded = core.waiting(core.group_of(query)) > 0;
+        let age_ns = now.since(book.first_at);
+        let won = book.second.filter(|second| second.id == copy);
+        if won.is_some_and(|second| second.paid) {
+            self.tokens = (self.tokens + 1.0).min(super::RESERVE);
+        }
+        let Some(second) = won else {
+            let ended = book.second.is_some() || book.long;
+            let tried = self.tried(&book, age_ns).filter(|_| ended);
+            self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
+            let ran_ns = book.measure.relative(age_ns);
+            self.push(Record::First { ran_ns, tried, crowded });
+            return false;
+        };
+        let ran_ns = book.measure.relative(now.since(second.started));
+        let lead_ns = book.measure.relative(second.started.since(book.first_at));
+        if lead_ns < ran_ns / 4 {
+            // They started together: that this one was faster says nothing.
+            let ran_ns = book.measure.relative(age_ns);
+            self.push(Record::First { ran_ns, tried: None, crowded });
+            return false;
+        }
+        self.push(Record::Second { ran_ns, tried: self.tried(&book, age_ns), crowded });
+        self.audits(core, query, &book, ran_ns)
+    }
+
+    /// Does the fate of a second copy tell something, of a query that ends at this age?
+    fn tried(&self, book: &Book, age_ns: u64) -> Option<Tried> {
+        // What was given up has run, too.
+        let lead_ns = book.second.map_or(0, |second| second.started.since(book.first_at));
+        let from_ns = lead_ns.max(book.tells_ns);
+        // One that started late tells of queries that are older, and those are others.
+        let late = lead_ns > book.tells_ns.saturating_add(book.tells_ns / 4);
+        (book.tells_ns != NEVER_NS && age_ns >= from_ns && !late).then(|| Tried {
+            age_ns: book.measure.relative(from_ns),
+            rescue: book.suspect_ns != NEVER_NS,
+        })
+    }
+
+    /// Does the first copy run on, to see for how long it is stuck?
+    fn audits(&mut self, core: &Core, query: QueryId, book: &Book, second_ns: u64) -> bool {
+        let second = book.second.map(|second| second.id);
+        let first = core.copies_of(query).find(|copy| Some(copy.id) != second && !copy.stopping);
+        let Some(first) = first else { return false };
+        if !core::mem::take(&mut self.learned.audit) {
+            return false;
+        }
+        if self.audited.len() == MOST_AUDITED {
+            // Lost, probably.
+            self.audited.remove(0);
+        }
+        let Book { first_at: since, measure, .. } = *book;
+        let (copy, server) = (first.id, first.server);
+        self.audited.push(Audited { copy, server, since, measure, second_ns });
+        true
+    }
+
+    /// A copy has come to its end: was it let run on?
+    pub(super) fn end_audit(&mut self, core: &Core, copy: CopyId) {
+        let Some(at) = self.audited.iter().position(|audited| audited.copy == copy) else { return };
+        let audited = self.audited.swap_remove(at);
+        self.record_audit(core, &audited, true);
+    }
+
+    pub(super) fn record_audit(&mut self, core: &Core, audited: &Audited, whole: bool) {
+        let Audited { since, measure, second_ns, .. } = *audited;
+        let ran_ns = measure.relative(core.now().since(since));
+        self.push(Record::Audit { ran_ns, second_ns, whole });
+    }
+
+    fn push(&mut self, record: Record) {
+        if self.records.len() < MOST_RECORDS {
+            self.records.push(record);
+        }
+    }
+}

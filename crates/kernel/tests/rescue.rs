@@ -1,0 +1,299 @@
+//! Rescue, step by step: what a cell does with what its service has learned, and what it tells it.
+
+mod referee;
+
+use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
+use curtail_kernel::hedge::{Exploration, Record, Snapshot, Tried, Version};
+use curtail_kernel::{
+    Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Role, StartReason,
+    StopReason, Timestamp, Topology,
+};
+use referee::World;
+
+/// Two servers and a T of 100.
+fn world(version: Version) -> World {
+    suspecting(version, 2, Limits::default(), Snapshot { suspect_ns: 100, ..Snapshot::NOTHING })
+}
+
+fn suspecting(version: Version, servers: u32, limits: Limits, learned: Snapshot) -> World {
+    let limits = Limits { cancel: version != NoCancel, ..limits };
+    let policy = Policy::Rescue(version);
+    let mut world = World::new(policy, &Topology::replicated(servers, 1), limits, 1);
+    world.adopt(&learned);
+    world
+}
+
+/// The copies of a query, in the order in which they started.
+fn copies(world: &World, query: QueryId) -> Vec<CopyId> {
+    world.model.attached(query).map(|(id, _)| *id).collect()
+}
+
+/// What was started, and why.
+fn starts(world: &World) -> Vec<(QueryId, StartReason)> {
+    let start = |action: &Action| match *action {
+        Action::Start { query, why, .. } => Some((query, why)),
+        _ => None,
+    };
+    world.actions.iter().filter_map(start).collect()
+}
+
+fn stops(world: &World) -> Vec<(CopyId, StopReason)> {
+    let stop = |action: &Action| match *action {
+        Action::Stop { copy, why } => Some((copy, why)),
+        _ => None,
+    };
+    world.actions.iter().filter_map(stop).collect()
+}
+
+#[test]
+fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
+    let mut w = world(Cleanup);
+    let stuck = w.arrive(0, 0);
+    assert_eq!(w.cell.next_deadline(), Timestamp(100));
+    w.feed(99, Event::Tick);
+    assert_eq!(w.actions, [], "it is no suspect yet");
+    w.feed(100, Event::Tick);
+    assert_eq!(starts(&w), [(stuck, StartReason::Rescue)]);
+    let [first, second] = copies(&w, stuck)[..] else { panic!("two copies") };
+    assert_eq!(w.model.copies[&second].role, Role::Duplicate);
+    w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
+    w.finish(130, second, Outcome::Good);
+    assert_eq!(stops(&w), [(first, StopReason::Cleanup)]);
+    let tried = Some(Tried { age_ns: 100, rescue: true });
+    let record = Record::Second { ran_ns: 30, tried, crowded: false };
+    assert_eq!(w.published(), [record]);
+    w.feed(131, Event::Stopped { copy: first });
+    w.drain(200);
+}
+
+#[test]
+fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
+    let mut w = suspecting(
+        Cleanup,
+        3,
+        Limits::default(),
+        Snapshot { suspect_ns: 100, ..Snapshot::NOTHING },
+    );
+    let a = w.arrive(0, 0);
+    let b = w.arrive(0, 0);
+    let busy = w.arrive(60, 0);
+    let waiting = w.arrive(61, 0);
+    let last = w.arrive(62, 0);
+    w.feed(100, Event::Tick);
+    assert_eq!(w.actions, [], "no server is idle");
+    w.finish(110, copies(&w, busy)[0], Outcome::Good);
+    assert_eq!(starts(&w).last(), Some(&(a, StartReason::Rescue)), "the oldest suspect");
+    // The rescue wins, and frees two servers: one for the queue first, though b is a suspect, too.
+    let [first, second] = copies(&w, a)[..] else { panic!("two copies") };
+    w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
+    w.finish(120, second, Outcome::Good);
+    assert_eq!(starts(&w), [(waiting, StartReason::Queue)]);
+    w.feed(121, Event::Stopped { copy: first });
+    assert_eq!(starts(&w), [(b, StartReason::Rescue)], "the other server has not had its turn");
+    w.finish(122, copies(&w, waiting)[0], Outcome::Good);
+    assert_eq!(starts(&w), [(last, StartReason::Queue)]);
+    w.drain(200);
+}
+
+#[test]
+fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
+    let mut w = world(Cleanup);
+    let long = w.arrive(0, 0);
+    w.feed(100, Event::Tick);
+    let [first, second] = copies(&w, long)[..] else { panic!("two copies") };
+    w.feed(199, Event::Tick);
+    assert_eq!(w.actions, []);
+    w.feed(200, Event::Tick);
+    assert_eq!(stops(&w), [(second, StopReason::GiveUp)]);
+    w.feed(201, Event::Stopped { copy: second });
+    assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER));
+    w.finish(500, first, Outcome::Good);
+    let tried = Some(Tried { age_ns: 100, rescue: true });
+    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried, crowded: false }]);
+    w.drain(600);
+}
+
+#[test]
+fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
+    let limits = Limits { rescue_budget: 0.0, ..Limits::default() };
+    let learned = Snapshot { suspect_ns: 100, ..Snapshot::NOTHING };
+    let mut w = suspecting(Cleanup, 2, limits, learned);
+    w.arrive(0, 0);
+    w.feed(100, Event::Tick);
+    assert_eq!(w.actions, [], "no budget, no rescue");
+    w.drain(200);
+
+    let limits = Limits { rescue_budget: 0.01, ..Limits::default() };
+    let mut w = suspecting(Cleanup, 2, limits, learned);
+    let (mut now, mut rescued) = (0, 0);
+    for round in 0..100 {
+        let query = w.arrive(now, 0);
+        w.feed(now + 100, Event::Tick);
+        let [first, ref second @ ..] = copies(&w, query)[..] else { panic!("it runs") };
+        rescued += second.len();
+        // In the first half of the rounds the rescue wins.
+        let winner = *second.first().filter(|_| round < 50).unwrap_or(&first);
+        w.finish(now + 150, winner, Outcome::Good);
+        for (copy, _) in stops(&w) {
+            w.feed(now + 150, Event::Stopped { copy });
+        }
+        while let Some((&copy, _)) = w.model.copies.iter().next() {
+            w.finish(now + 160, copy, Outcome::Good);
+        }
+        now += 1000;
+    }
+    assert_eq!(rescued, 50 + 16, "those saved up, and no more");
+}
+
+#[test]
+fn idle_servers_duplicate_at_once_and_the_youngest_pair_makes_room() {
+    let learned = Snapshot { suspect_ns: 100, at_once: true, ..Snapshot::NOTHING };
+    let mut w = suspecting(Preempt, 4, Limits::default(), learned);
+    let older = w.arrive(0, 0);
+    let younger = w.arrive(50, 0);
+    assert_eq!((copies(&w, older).len(), copies(&w, younger).len()), (2, 2));
+    let newcomer = w.arrive(60, 0);
+    let victim = copies(&w, younger)[1];
+    assert_eq!(stops(&w), [(victim, StopReason::Preemption)]);
+    w.feed(61, Event::Stopped { copy: victim });
+    assert_eq!(starts(&w), [(newcomer, StartReason::Queue)]);
+    // The older copy of the other pair reaches T, and the newer one as well: it is long.
+    w.feed(100, Event::Tick);
+    assert_eq!(stops(&w), [(copies(&w, older)[1], StopReason::GiveUp)]);
+    w.drain(200);
+}
+
+#[test]
+fn a_pair_whose_older_copy_has_reached_t_is_left_alone() {
+    let learned = Snapshot { suspect_ns: 100, at_once: true, ..Snapshot::NOTHING };
+    let mut w = suspecting(Preempt, 2, Limits::default(), learned);
+    let stuck = w.arrive(0, 0);
+    let other = w.arrive(1, 0);
+    for (copy, _) in stops(&w) {
+        w.feed(2, Event::Stopped { copy });
+    }
+    w.finish(90, copies(&w, other)[0], Outcome::Good);
+    assert_eq!(starts(&w), [(stuck, StartReason::Idle)]);
+    w.feed(100, Event::Tick);
+    w.arrive(110, 0);
+    assert_eq!(stops(&w), [], "its second copy is probably a rescue");
+    w.drain(200);
+}
+
+#[test]
+fn without_cancellation_nothing_is_stopped_and_only_short_queues_are_overtaken() {
+    let learned = Snapshot { suspect_ns: 100, overtakes: 1, ..Snapshot::NOTHING };
+    let mut w = suspecting(NoCancel, 2, Limits::default(), learned);
+    let stuck = w.arrive(0, 0);
+    let busy = w.arrive(0, 0);
+    let queue: Vec<QueryId> = (1..4).map(|now| w.arrive(now, 0)).collect();
+    w.feed(100, Event::Tick);
+    w.finish(101, copies(&w, busy)[0], Outcome::Good);
+    assert_eq!(starts(&w), [(queue[0], StartReason::Queue)], "three wait");
+    w.finish(102, copies(&w, queue[0])[0], Outcome::Good);
+    assert_eq!(starts(&w), [(queue[1], StartReason::Queue)], "two wait");
+    w.finish(103, copies(&w, queue[1])[0], Outcome::Good);
+    assert_eq!(starts(&w), [(stuck, StartReason::Rescue)], "one waits");
+    w.feed(1_000, Event::Tick);
+    w.finish(1_001, copies(&w, stuck)[1], Outcome::Good);
+    assert_eq!(stops(&w), []);
+    w.drain(2_000);
+}
+
+#[test]
+fn an_exploration_makes_room_for_whoever_waits() {
+    let explore =
+        [Exploration { age_ns: 50, every: 2 }, Exploration { age_ns: NEVER_NS, every: 1 }];
+    let learned = Snapshot { explore, ..Snapshot::NOTHING };
+    let mut w = suspecting(Cleanup, 2, Limits::default(), learned);
+    let ordinary = w.arrive(0, 0);
+    assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "one query in two is tried");
+    w.finish(10, copies(&w, ordinary)[0], Outcome::Good);
+    let tried = w.arrive(20, 0);
+    w.feed(70, Event::Tick);
+    assert_eq!(starts(&w), [(tried, StartReason::Explore)]);
+    let copy = copies(&w, tried)[1];
+    w.arrive(71, 0);
+    assert_eq!(stops(&w), [(copy, StopReason::Preemption)]);
+    w.feed(71, Event::Stopped { copy });
+    assert_eq!(starts(&w).len(), 1, "it waits no longer");
+    w.drain(200);
+    let tried = |record: &Record| matches!(record, Record::First { tried: Some(_), .. });
+    assert!(!w.published().iter().any(tried), "what was stopped tells nothing");
+}
+
+#[test]
+fn a_first_copy_that_is_audited_runs_on_until_its_slot_is_needed() {
+    for needed in [false, true] {
+        let mut w = world(Cleanup);
+        let stuck = w.arrive(0, 0);
+        w.feed(100, Event::Tick);
+        let [first, second] = copies(&w, stuck)[..] else { panic!("two copies") };
+        w.finish(120, second, Outcome::Good);
+        assert_eq!(stops(&w), [], "the first win is audited");
+        w.published();
+        if needed {
+            w.arrive(200, 0);
+            w.arrive(300, 0);
+            assert_eq!(stops(&w), [(first, StopReason::Cleanup)]);
+        } else {
+            w.finish(300, first, Outcome::Good);
+        }
+        let audit = Record::Audit { ran_ns: 300, second_ns: 20, whole: !needed };
+        assert_eq!(w.published(), [audit]);
+        w.drain(400);
+    }
+}
+
+#[test]
+fn a_query_ages_by_what_it_costs() {
+    let mut w = world(Cleanup);
+    let costs = |w: &mut World, now: u64, cost: u64| {
+        let mut arrive = curtail_kernel::Arrive::new(w.fresh(), curtail_kernel::GroupId(0));
+        arrive.cost_hint = core::num::NonZeroU64::new(cost);
+        w.feed(now, Event::Arrive(arrive));
+        let copy = *w.model.copies.keys().next_back().expect("it runs");
+        let deadline = w.cell.next_deadline();
+        w.finish(now + 10, copy, Outcome::Good);
+        deadline
+    };
+    assert_eq!(costs(&mut w, 0, 1_000_000), Timestamp(100));
+    assert_eq!(costs(&mut w, 1_000, 3_000_000), Timestamp(1_300));
+    assert_eq!(costs(&mut w, 2_000, 500_000), Timestamp(2_050));
+    let ran: Vec<Record> = w.published();
+    assert!(matches!(ran[1], Record::First { ran_ns: 3, .. }), "{ran:?}");
+    // Among queries with hints one without is not comparable.
+    let plain = w.arrive(3_000, 0);
+    assert_eq!(w.cell.next_deadline(), Timestamp::NEVER);
+    w.finish(3_010, copies(&w, plain)[0], Outcome::Good);
+    assert_eq!(w.published(), []);
+}
+
+#[test]
+fn on_a_slow_server_a_query_may_be_older() {
+    let mut w = world(Cleanup);
+    let mut now = 0;
+    let pair = |w: &mut World, now: u64| {
+        w.arrive(now, 0);
+        w.arrive(now, 0);
+        [w.on(0)[0], w.on(1)[0]]
+    };
+    for _ in 0..2_000 {
+        let [fast, slow] = pair(&mut w, now);
+        w.finish(now + 20, fast, Outcome::Good);
+        w.finish(now + 60, slow, Outcome::Good);
+        now += 1_000;
+    }
+    let [fast, slow] = pair(&mut w, now);
+    assert_eq!(w.cell.next_deadline(), Timestamp(now + 100), "on the fast one");
+    w.finish(now + 20, fast, Outcome::Good);
+    let age = w.cell.next_deadline().0 - now;
+    assert!((280..=330).contains(&age), "three times as much, about: {age}");
+    w.finish(now + 60, slow, Outcome::Good);
+    // Relative to what their servers let expect, both ran for as long.
+    let records = w.published();
+    let [.., Record::First { ran_ns: a, .. }, Record::First { ran_ns: b, .. }] = records[..] else {
+        panic!("two queries ended")
+    };
+    assert!(a == 20 && (18..=22).contains(&b), "{a} and {b}");
+}

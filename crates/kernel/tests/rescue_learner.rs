@@ -1,0 +1,173 @@
+//! What a service learns of queries whose fate is drawn, and recorded as a cell would.
+
+use curtail_kernel::hedge::Version::{Cleanup, NoCancel};
+use curtail_kernel::hedge::{Learner, Record, Tried, Version};
+use curtail_kernel::{NEVER_NS, Rng, rng};
+use rand_core::Rng as _;
+
+const MS: f64 = 1e6;
+const EPOCH: u64 = 1_024;
+
+/// A service without queues, whose servers are idle often enough.
+struct Service {
+    rng: Rng,
+    learner: Learner,
+    /// The mean of P, which is exponential, in ms.
+    mean: f64,
+    /// The share of first copies that have a hiccup, and how long it takes, in ms.
+    hiccups: (f64, f64),
+    /// Second copies have the same hiccup.
+    correlated: bool,
+    /// The share of time in which a server is idle for an exploration.
+    idle: f64,
+    seen: u64,
+}
+
+impl Service {
+    fn new(version: Version, hiccups: (f64, f64)) -> Self {
+        Self {
+            rng: rng(7),
+            learner: Learner::new(version, 0.02),
+            mean: 1.0,
+            hiccups,
+            correlated: false,
+            idle: 0.6,
+            seen: 0,
+        }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A query: what a cell records of it.
+    fn query(&mut self, records: &mut Vec<Record>) {
+        self.seen += 1;
+        let own_ns = (-(1.0 - self.uniform()).ln() * self.mean * MS) as u64 + 1;
+        let stuck = self.uniform() < self.hiccups.0;
+        let first_ns = own_ns + if stuck { (self.hiccups.1 * MS) as u64 } else { 0 };
+        let learned = *self.learner.snapshot();
+        let rescue = learned.suspect_ns != NEVER_NS;
+        let due = learned.explore.iter().filter(|e| self.seen.is_multiple_of(u64::from(e.every)));
+        let explore_ns = due.map(|e| e.age_ns).min().unwrap_or(NEVER_NS);
+        let age_ns = if rescue { learned.suspect_ns } else { explore_ns };
+        let idle = rescue || self.uniform() < self.idle;
+        let crowded = false;
+        if first_ns <= age_ns || !idle {
+            return records.push(Record::First { ran_ns: first_ns, tried: None, crowded });
+        }
+        let tried = Some(Tried { age_ns, rescue });
+        let second_ns = if self.correlated { first_ns } else { own_ns };
+        if age_ns + second_ns >= first_ns {
+            return records.push(Record::First { ran_ns: first_ns, tried, crowded });
+        }
+        records.push(Record::Second { ran_ns: second_ns, tried, crowded });
+        if learned.audit {
+            records.push(Record::Audit { ran_ns: first_ns, second_ns, whole: true });
+        }
+    }
+
+    fn run(&mut self, queries: u64) {
+        let mut records = Vec::new();
+        for _ in 0..queries.div_ceil(EPOCH) {
+            records.clear();
+            (0..EPOCH).for_each(|_| self.query(&mut records));
+            self.learner.absorb(&records);
+        }
+    }
+
+    /// T, in ms.
+    fn suspect(&self) -> f64 {
+        let ns = self.learner.snapshot().suspect_ns;
+        if ns == NEVER_NS { f64::INFINITY } else { ns as f64 / MS }
+    }
+}
+
+#[test]
+fn t_is_where_server_time_is_saved() {
+    let mut service = Service::new(Cleanup, (0.001, 15.0));
+    service.run(200_000);
+    // p (16 - e - 2) = 3 exp(-e) (1 - exp(-e)) at e = 5.9.
+    let t = service.suspect();
+    assert!((5.3..=6.6).contains(&t), "{t}");
+    let status = service.learner.status();
+    assert!((0.0006..0.0016).contains(&status.stuck), "{status:?}");
+    assert_eq!(status.fallbacks, 0);
+}
+
+#[test]
+fn t_exists_within_five_thousand_queries_where_hiccups_are_common() {
+    for version in [Cleanup, NoCancel] {
+        let mut service = Service::new(version, (0.003, 15.0));
+        service.run(5_000);
+        assert!(service.suspect() < 12.0, "{version:?}: {}", service.suspect());
+    }
+}
+
+#[test]
+fn t_follows_the_workload_and_the_hiccups() {
+    let mut service = Service::new(Cleanup, (0.003, 15.0));
+    service.run(100_000);
+    let before = service.suspect();
+    service.hiccups = (0.03, 15.0);
+    service.run(20_000);
+    let often = service.suspect();
+    assert!(often < before - 0.3, "more hiccups, earlier rescues: {often} after {before}");
+
+    let mut service = Service::new(Cleanup, (0.003, 50.0));
+    service.run(100_000);
+    let before = service.suspect();
+    service.mean = 3.0;
+    service.run(20_000);
+    let slow = service.suspect() / before;
+    assert!((2.0..4.0).contains(&slow), "three times as slow: {slow} times as late");
+}
+
+#[test]
+fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
+    let services = [
+        Service::new(Cleanup, (0.0, 0.0)),
+        Service { correlated: true, ..Service::new(Cleanup, (0.01, 15.0)) },
+        Service::new(NoCancel, (0.0, 0.0)),
+    ];
+    for mut service in services {
+        service.run(200_000);
+        assert_eq!(service.suspect(), f64::INFINITY);
+        let before = service.learner.status().explored_lost;
+        service.run(200_000);
+        let after = service.learner.status().explored_lost - before;
+        assert!(3 * after < 2 * before, "{before} explorations, and then {after}");
+        assert!(after > 0, "a service whose hiccups begin is to be found");
+        assert!(after < 800, "{after} of 200,000 queries are explored");
+        assert_eq!(service.learner.status().explored_won, 0);
+    }
+}
+
+#[test]
+fn a_rescue_that_takes_more_than_it_gives_is_not_tried_for_long() {
+    // Stuck for little longer than a query may well run.
+    let mut service = Service::new(Cleanup, (0.003, 5.0));
+    service.run(400_000);
+    assert_eq!(service.suspect(), f64::INFINITY);
+    let status = service.learner.status();
+    assert!(status.explored_won > 20 && status.lost < 2_000, "{status:?}");
+}
+
+#[test]
+fn hiccups_that_are_more_frequent_than_what_is_old_are_found() {
+    let mut service = Service::new(Cleanup, (0.1, 15.0));
+    service.run(50_000);
+    let t = service.suspect();
+    // No more than one query in a hundred is rescued in vain.
+    assert!((4.2..6.0).contains(&t), "{t}");
+}
+
+#[test]
+fn the_same_records_teach_the_same() {
+    let learned = || {
+        let mut service = Service::new(Cleanup, (0.003, 15.0));
+        service.run(50_000);
+        (*service.learner.snapshot(), service.learner.status())
+    };
+    assert_eq!(learned(), learned());
+}

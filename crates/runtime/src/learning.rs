@@ -1,0 +1,67 @@
+//! What the cells of a service learn from each other.
+//!
+//! Cells run independently; every 100 ms what they have recorded goes to the service's learner, and what
+//! that concludes to all cells. So it is in the simulator, where an epoch is a number of arrivals.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use curtail_kernel::hedge::{Learner, Record};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::cell::Cell;
+use crate::transport::Transport;
+
+/// The time between two epochs.
+const EPOCH: Duration = Duration::from_millis(100);
+
+/// A learner that several tasks may look at.
+#[derive(Debug)]
+pub struct Learning {
+    learner: Mutex<Learner>,
+}
+
+impl Learning {
+    /// Of a learner, see [`curtail_kernel::Policy::learner`].
+    #[must_use]
+    pub fn new(learner: Learner) -> Self {
+        Self { learner: Mutex::new(learner) }
+    }
+
+    /// Lets the cells of a service learn until it is dropped.
+    pub async fn run<T: Transport>(&self, cells: &[Cell<T>]) {
+        let mut epochs = interval(EPOCH);
+        // What would have been several epochs is one.
+        epochs.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut records = Vec::new();
+        loop {
+            epochs.tick().await;
+            self.epoch(cells, &mut records);
+        }
+    }
+
+    /// An epoch has ended.
+    fn epoch<T: Transport>(&self, cells: &[Cell<T>], records: &mut Vec<Record>) {
+        records.clear();
+        for cell in cells {
+            cell.publish(records);
+        }
+        let snapshot = {
+            let mut learner = self.lock();
+            learner.absorb(records);
+            *learner.snapshot()
+        };
+        for cell in cells {
+            cell.adopt(&snapshot);
+        }
+    }
+
+    /// Looks at what was learned.
+    pub fn look<V>(&self, with: impl FnOnce(&Learner) -> V) -> V {
+        with(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Learner> {
+        self.learner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
