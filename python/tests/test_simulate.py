@@ -86,6 +86,7 @@ def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
         ({"jitter": "exp:1ms"}, "jitter has units and service has none; give a unit to every"),
         ({"speeds": [1]}, "speeds is [1.0]; give it one speed for each of the 2 replicas"),
         ({"utilization_of": "x"}, 'utilization-of is "x"; give it "mean" or "total"'),
+        ({"jitter_of": "x"}, 'jitter-of is "x"; give it "copy" or "query"'),
         ({"policy": "psk"}, 'policy psk: unknown policy "psk"; use one of random'),
         ({"policy": ["psq", "psq"]}, "policy psq is there twice; drop one"),
         ({"policy": []}, "there is no policy; name one"),

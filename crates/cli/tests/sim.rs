@@ -168,6 +168,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--slowdown x", "slowdown is \"x\"; write EVERY/LASTS/SPEED"),
         ("--outage exp:1", "outage is \"exp:1\"; write EVERY/LASTS"),
         ("--utilization-of most", "write mean or total"),
+        ("--jitter-of replica", "'--jitter-of <WHOSE>': write copy or query"),
         ("--file /nowhere", "/nowhere"),
         ("--utilization 1e-308", "utilization is 1e-308; give it 1.2e-8 at least"),
         ("--service weibull:0.01:1", "ns on average; give it shorter times"),

@@ -3,10 +3,13 @@
 //!
 //! Common random numbers: nothing here depends on the policy. P and the J of the first two copies
 //! come from streams in the order of arrivals; those of further copies, which few queries have and
-//! each policy starts in an order of its own, from a generator named by query and copy.
+//! each policy starts in an order of its own, from a generator named by query and copy. Where all
+//! copies of a query share their jitter, that is the J of its first copy.
 
 use curtail_dist::{Distribution, seed};
 use rand_pcg::Pcg64Mcg;
+
+use crate::experiment::{JitterOf, Setup};
 
 /// How many copies of a query have generators of their own; a further one would share those of the
 /// next query.
@@ -20,8 +23,10 @@ pub(crate) struct Draws {
     jitter: Option<Distribution>,
     service_rng: Pcg64Mcg,
     jitter_rngs: [Pcg64Mcg; 2],
-    /// The copies whose jitter is drawn: two, or one where no query has more.
+    /// The copies whose jitter is drawn: two, or one where no query has more, or where all copies
+    /// share one.
     copies: usize,
+    shared: bool,
     further: u64,
     scratch: Vec<f64>,
     service_ns: Vec<u64>,
@@ -36,7 +41,20 @@ pub(crate) struct Drawn {
 }
 
 impl Draws {
-    pub(crate) fn new(
+    /// Those of the shard `index`.
+    pub(crate) fn new(setup: &Setup<'_>, index: u32) -> Self {
+        let shared = setup.experiment.jitter_of == JitterOf::Query;
+        let copies = if shared { 1 } else { setup.copies() };
+        Self {
+            shared,
+            ..Self::of(&setup.experiment.service, setup.jitter(), copies, |what| {
+                setup.stream(what, index)
+            })
+        }
+    }
+
+    /// Draws from these, with jitter for so many copies of a query.
+    pub(crate) fn of(
         service: &Distribution,
         jitter: Option<&Distribution>,
         copies: usize,
@@ -48,6 +66,7 @@ impl Draws {
             service_rng: seed::rng(stream(b"P")),
             jitter_rngs: [&b"J1"[..], b"J2"].map(|name| seed::rng(stream(name))),
             copies,
+            shared: false,
             further: stream(b"further"),
             scratch: Vec::new(),
             service_ns: Vec::new(),
@@ -68,18 +87,55 @@ impl Draws {
             }
         }
         let [first, second] = &self.jitter_ns;
+        let second = if self.shared { first } else { second };
         let jitter_ns = first.iter().zip(second).map(|(&first, &second)| [first, second]);
         let all = self.service_ns.iter().zip(jitter_ns);
         drawn.clear();
         drawn.extend(all.map(|(&service_ns, jitter_ns)| Drawn { service_ns, jitter_ns }));
     }
 
-    /// J of a further copy of a query, 2 for the third, in ns.
+    /// J of a further copy of a query, 2 for the third, in ns; `first_ns` is that of its first one.
     #[inline(never)]
-    pub(crate) fn further(&self, request: u64, copy: u32) -> u64 {
+    pub(crate) fn further(&self, request: u64, copy: u32, first_ns: u64) -> u64 {
         let Some(jitter) = &self.jitter else { return 0 };
+        if self.shared {
+            return first_ns;
+        }
         let own = request.wrapping_mul(COPIES).wrapping_add(u64::from(copy));
         let drawn = jitter.sample(&mut seed::rng(self.further.wrapping_add(own)));
         drawn.round_ties_even() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Candidate, Parameters};
+
+    /// The draws of a shard, by the jitter's owner, for a policy with second copies.
+    fn drawn(jitter_of: JitterOf) -> (Draws, Vec<Drawn>) {
+        let jitter = Some("exp:3".to_owned());
+        let parameters = Parameters { jitter, jitter_of, ..Parameters::default() };
+        let experiment = parameters.experiment().expect("an experiment");
+        let candidate = Candidate::parse("naive", 1).expect("a policy");
+        let setup = Setup { experiment: &experiment, candidate, replication: 0 };
+        let (mut draws, mut drawn) = (Draws::new(&setup, 0), Vec::new());
+        draws.block(100, &mut drawn);
+        (draws, drawn)
+    }
+
+    #[test]
+    fn the_jitter_of_a_query_is_that_of_its_first_copy() {
+        let (of_copy, own) = drawn(JitterOf::Copy);
+        let (of_query, shared) = drawn(JitterOf::Query);
+        for (request, (own, shared)) in own.iter().zip(&shared).enumerate() {
+            let first = own.jitter_ns[0];
+            assert_eq!((shared.service_ns, shared.jitter_ns), (own.service_ns, [first; 2]));
+            assert_ne!(own.jitter_ns[1], first);
+            for copy in 2..5 {
+                assert_eq!(of_query.further(request as u64, copy, first), first);
+                assert_ne!(of_copy.further(request as u64, copy, first), first);
+            }
+        }
     }
 }

@@ -23,6 +23,18 @@ pub enum UtilizationOf {
     Total,
 }
 
+/// Whose the jitter is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JitterOf {
+    /// Each copy draws its own: a second copy can avoid the hiccup of the first.
+    #[default]
+    Copy,
+    /// All copies of a query share one: hiccups are correlated across replicas, and a second copy
+    /// takes as long as the first.
+    Query,
+}
+
 /// An experiment. Made by [`crate::Parameters::experiment`], which checks the values.
 #[derive(Clone, Debug)]
 pub struct Experiment {
@@ -36,6 +48,8 @@ pub struct Experiment {
     pub service: Distribution,
     /// J; none where it is always zero.
     pub jitter: Option<Distribution>,
+    /// Whose it is.
+    pub jitter_of: JitterOf,
     /// The arrival process of requests.
     pub arrivals: Arrivals,
     /// The offered utilization.

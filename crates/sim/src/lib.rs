@@ -32,8 +32,9 @@
 //! # Service times
 //!
 //! A query has a service time of its own, P, which its copies share, and each copy adds a jitter J
-//! of its own: S = P + J. Hedging can do something about J only. The offered utilization is λ·P̄ over
-//! what the servers can do ([`UtilizationOf`]), so a hedge or a jitter comes on top of it.
+//! of its own: S = P + J. Hedging can do something about J only, and nothing where all copies of a
+//! query share it ([`JitterOf::Query`]). The offered utilization is λ·P̄ over what the servers can do
+//! ([`UtilizationOf`]), so a hedge or a jitter comes on top of it.
 //!
 //! # Common random numbers
 //!
@@ -111,7 +112,7 @@ pub use calendar::Disturbance;
 pub use candidate::Candidate;
 pub use compare::{PERCENTILES, Plan, compare, total};
 pub use error::{Error, LONGEST};
-pub use experiment::{Experiment, UtilizationOf};
+pub use experiment::{Experiment, JitterOf, UtilizationOf};
 pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, check_percentiles, name};
 pub use parameters::{Parameters, UNIT_NS, allowed};
 pub use shard::{Accuracy, Share};

@@ -9,7 +9,7 @@ use crate::arrivals::Arrivals;
 use crate::bounds;
 use crate::calendar::Disturbance;
 use crate::error::{Error, shown};
-use crate::experiment::{Experiment, UtilizationOf};
+use crate::experiment::{Experiment, JitterOf, UtilizationOf};
 use curtail_dist::{Distribution, Spec, Time};
 
 /// The length of the experiment's unit in ns: a millisecond. Times with units are reported in
@@ -52,6 +52,8 @@ pub struct Parameters {
     pub service: String,
     /// J: the part that each copy draws for itself. None, or `none`: no jitter.
     pub jitter: Option<String>,
+    /// Whose it is: each copy's, or the query's, so that all of its copies share it.
+    pub jitter_of: JitterOf,
     /// The arrival process of requests.
     pub arrivals: String,
     /// Requests of each replication, warm-up included, 100 to 10¹².
@@ -86,6 +88,7 @@ impl Default for Parameters {
             utilization_of: UtilizationOf::Mean,
             service: "exp:1".to_owned(),
             jitter: None,
+            jitter_of: JitterOf::Copy,
             arrivals: "poisson".to_owned(),
             requests: 100_000,
             warm_up: 0.1,
@@ -143,6 +146,7 @@ impl Parameters {
             slots: self.slots,
             // A distribution of zeros is none: the shards need not draw it.
             jitter: jitter.filter(|jitter| jitter.mean() > 0.0),
+            jitter_of: self.jitter_of,
             service,
             arrivals,
             utilization: self.utilization,

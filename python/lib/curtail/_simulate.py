@@ -20,6 +20,7 @@ def simulate(
     utilization_of: str = "mean",
     service: str = "exp:1",
     jitter: str | None = None,
+    jitter_of: str = "copy",
     arrivals: str = "poisson",
     requests: int = 100_000,
     warm_up: float = 0.1,
@@ -55,6 +56,9 @@ def simulate(
     service, jitter, network
         Distributions, as ``"exp:5ms"``, ``"bimodal:0.001:15"``, ``"file:PATH"``. ``network`` is the
         latency between balancer and replica, one way.
+    jitter_of
+        Whose the jitter is: each copy's own (``"copy"``), or the query's (``"query"``), so that all of
+        its copies share it.
     arrivals
         ``"poisson"``, ``"deterministic"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
         or ``"trace:PATH"``.
@@ -88,6 +92,7 @@ def simulate(
             "utilization_of": utilization_of,
             "service": service,
             "jitter": jitter,
+            "jitter_of": jitter_of,
             "arrivals": arrivals,
             "requests": requests,
             "warm_up": warm_up,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use clap::value_parser;
 use curtail_sim::{
-    Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, allowed,
+    Candidate, Experiment, JitterOf, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, allowed,
     check_percentiles,
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,9 @@ pub(crate) struct ExperimentArgs {
     /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
     #[arg(long, value_name = "DIST")]
     pub(crate) jitter: Option<String>,
+    /// Whose jitter it is: of each copy, or of the query, whose copies then share it [default: copy]
+    #[arg(long, value_name = "WHOSE", value_parser = jitter_of)]
+    pub(crate) jitter_of: Option<JitterOf>,
     /// Arrivals: poisson, deterministic, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
     #[arg(long, value_name = "PROCESS")]
     pub(crate) arrivals: Option<String>,
@@ -107,6 +110,14 @@ pub(crate) fn utilization_of(text: &str) -> Result<UtilizationOf, String> {
         "mean" => Ok(UtilizationOf::Mean),
         "total" => Ok(UtilizationOf::Total),
         _ => Err("write mean or total".to_owned()),
+    }
+}
+
+fn jitter_of(text: &str) -> Result<JitterOf, String> {
+    match text {
+        "copy" => Ok(JitterOf::Copy),
+        "query" => Ok(JitterOf::Query),
+        _ => Err("write copy or query".to_owned()),
     }
 }
 
@@ -200,7 +211,7 @@ impl ExperimentArgs {
             )*};
         }
         plain!(shards, replicas, slots, utilization, utilization_of, service, arrivals, requests);
-        plain!(warm_up, replications, seed, queue, speeds);
+        plain!(jitter_of, warm_up, replications, seed, queue, speeds);
         optional!(jitter, network, slowdown, outage, cancel_cost);
     }
 
@@ -216,7 +227,7 @@ impl ExperimentArgs {
         }
         given!(shards, replicas, slots, utilization, utilization_of, service, jitter, arrivals);
         given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
-        given!(cancel_cost);
+        given!(cancel_cost, jitter_of);
         given
     }
 

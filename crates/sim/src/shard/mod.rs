@@ -104,16 +104,15 @@ impl<S: Scheduler> Shard<S> {
         cell: &mut impl FnMut(Rng) -> S,
         log: Option<Log>,
     ) -> Self {
-        let Experiment { service, network, outages, servers, slots, queue, .. } = setup.experiment;
+        let Experiment { network, outages, servers, slots, queue, .. } = setup.experiment;
         let (slots, queue) = (*slots as usize, *queue as usize);
         let stream = |what: &[u8]| setup.stream(what, index);
-        let draws = Draws::new(service, setup.jitter(), setup.copies(), stream);
         let world = World {
             now: 0,
             leaves: Leaves::new(servers.len(), slots, queue, setup.calendars(index)),
             queries: Vec::new(),
             free: Vec::new(),
-            draws,
+            draws: Draws::new(setup, index),
             network: Network::new(network.as_ref(), outages.as_ref(), servers.len() as u32, stream),
             wants: Wants { forecasts: setup.wants_forecasts(), starts: setup.wants_starts() },
             cancel_ns: setup.experiment.cancel_ns,
@@ -315,7 +314,7 @@ impl World {
         let state = &mut self.queries[query.index()];
         let jitter_ns = match state.copies {
             copy @ 0..=1 => state.jitter_ns[copy as usize],
-            further => self.draws.further(state.request, further),
+            further => self.draws.further(state.request, further, state.jitter_ns[0]),
         };
         state.copies += 1;
         let work_ns = state.service_ns.saturating_add(jitter_ns);

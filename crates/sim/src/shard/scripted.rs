@@ -32,7 +32,7 @@ impl<S: Scheduler> Shard<S> {
             ),
             queries: Vec::new(),
             free: Vec::new(),
-            draws: Draws::new(&nothing, None, 0, |_| 0),
+            draws: Draws::of(&nothing, None, 0, |_| 0),
             network: Network::new(None, None, script.servers, |_| 0),
             wants: Wants { forecasts: false, starts: false },
             cancel_ns: 0,

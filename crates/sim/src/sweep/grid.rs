@@ -211,6 +211,7 @@ mod tests {
             ("speeds", "1"),
             ("cancel-cost", "1,2"),
             ("utilization-of", "mean,total"),
+            ("jitter-of", "copy,query"),
         ] {
             let axes = [axis, ("replicas", "1"), ("utilization", "0.5")];
             let axes = if axis.0 == "utilization" { &axes[..2] } else { &axes[..] };
