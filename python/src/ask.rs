@@ -38,6 +38,8 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
         };
         let form = match &name[..] {
             "utilization-of" => "\"mean\" or \"total\"",
+            "change" => "a list of texts, as [\"jitter=none\"]",
+            "change-at" | "window" => "a whole number, as 1000",
             "jitter-of" => "\"copy\" or \"query\"",
             _ => form,
         };

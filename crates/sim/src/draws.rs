@@ -28,6 +28,8 @@ pub(crate) struct Draws {
     copies: usize,
     shared: bool,
     further: u64,
+    /// The first request that meets other distributions, and the jitter of those before.
+    before: Option<(u64, Option<Distribution>)>,
     scratch: Vec<f64>,
     service_ns: Vec<u64>,
     jitter_ns: [Vec<u64>; 2],
@@ -68,10 +70,24 @@ impl Draws {
             copies,
             shared: false,
             further: stream(b"further"),
+            before: None,
             scratch: Vec::new(),
             service_ns: Vec::new(),
             jitter_ns: [Vec::new(), Vec::new()],
         }
+    }
+
+    /// The request `at` and those behind it draw from other distributions, and the streams go on.
+    pub(crate) fn change(
+        &mut self,
+        service: &Distribution,
+        jitter: Option<&Distribution>,
+        at: u64,
+    ) {
+        self.service = service.clone();
+        self.before = Some((at, std::mem::replace(&mut self.jitter, jitter.cloned())));
+        // Where there is none any more, none is left over.
+        self.jitter_ns.iter_mut().for_each(Vec::clear);
     }
 
     /// Draws for the next `count` arrivals.
@@ -97,7 +113,11 @@ impl Draws {
     /// J of a further copy of a query, 2 for the third, in ns; `first_ns` is that of its first one.
     #[inline(never)]
     pub(crate) fn further(&self, request: u64, copy: u32, first_ns: u64) -> u64 {
-        let Some(jitter) = &self.jitter else { return 0 };
+        let jitter = match &self.before {
+            Some((at, before)) if request < *at => before,
+            _ => &self.jitter,
+        };
+        let Some(jitter) = jitter else { return 0 };
         if self.shared {
             return first_ns;
         }

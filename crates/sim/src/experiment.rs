@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::arrivals::Arrivals;
 use crate::calendar::{Calendar, Disturbance};
 use crate::candidate::Candidate;
+use crate::change::Change;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::windows::Windows;
 
 /// What a utilization counts: λ·x̄ over the capacity, which is the slots times the servers' speeds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -74,6 +76,10 @@ pub struct Experiment {
     pub outages: Option<Disturbance>,
     /// How long a replica needs to stop a copy that executes, in ns.
     pub cancel_ns: u64,
+    /// What is different from a request on.
+    pub change: Option<Change>,
+    /// The requests that are told window by window.
+    pub windows: Option<Windows>,
     /// Are its times written with units? Then results are in milliseconds, else in multiples of
     /// its unit.
     pub has_units: bool,

@@ -61,6 +61,13 @@
 //! measured time and either the servers were full or some of the queries were left over. A policy
 //! is unstable where more than half of its replications are.
 //!
+//! # Changes
+//!
+//! From one request on the world may be another ([`Change`]): later arrivals draw from other
+//! distributions, and copies that begin later run at other speeds. The offered utilization stays what
+//! was asked for, at the speeds before. How latencies go on from there is told by windows of requests
+//! ([`Windows`]). What a policy is trained on is the world before.
+//!
 //! # Cost
 //!
 //! A query costs two events of the kernel and a scan of the servers of its shard. How many queries a
@@ -87,6 +94,7 @@ pub mod arrivals;
 mod bounds;
 mod calendar;
 mod candidate;
+mod change;
 mod clock;
 mod compare;
 mod draws;
@@ -106,10 +114,12 @@ pub mod sweep;
 mod tally;
 mod trace;
 mod train;
+mod windows;
 
 pub use arrivals::Arrivals;
 pub use calendar::Disturbance;
 pub use candidate::Candidate;
+pub use change::Change;
 pub use compare::{PERCENTILES, Plan, compare, total};
 pub use error::{Error, LONGEST};
 pub use experiment::{Experiment, JitterOf, UtilizationOf};
@@ -118,3 +128,4 @@ pub use parameters::{Parameters, UNIT_NS, allowed};
 pub use shard::{Accuracy, Share};
 pub use stability::Unstable;
 pub use train::{Trained, Training, train};
+pub use windows::{Window, Windows};

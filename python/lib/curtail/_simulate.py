@@ -32,6 +32,9 @@ def simulate(
     slowdown: str | None = None,
     outage: str | None = None,
     cancel_cost: str | None = None,
+    change: str | Sequence[str] = (),
+    change_at: int | None = None,
+    window: int | None = None,
     percentiles: Sequence[float] = _asked.PERCENTILES,
     threads: int | None = None,
     progress: Progress = None,
@@ -73,6 +76,11 @@ def simulate(
     speeds, slowdown, outage, cancel_cost
         The speed of each replica; slow stretches (``EVERY/LASTS/SPEED``) and failures
         (``EVERY/LASTS``) of each; how long one needs to stop a copy.
+    change, change_at, window
+        What is different from a request on (``"jitter=bimodal:0.01:15"``, ``"service=exp:2"``,
+        ``"speeds=1,0.5"``, one or several), that request (the first that is measured where it is left
+        open), and how many requests each window has in which latencies are told from then on: the
+        column ``windows``, as JSON.
     percentiles
         Those that are told.
     threads
@@ -104,6 +112,9 @@ def simulate(
             "slowdown": slowdown,
             "outage": outage,
             "cancel_cost": cancel_cost,
+            "change": [change] if isinstance(change, str) else change,
+            "change_at": change_at,
+            "window": window,
         }
     )
     names = _asked.policies(policy)

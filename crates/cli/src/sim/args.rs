@@ -81,6 +81,16 @@ pub(crate) struct ExperimentArgs {
     /// How long a replica needs to stop a copy [default: no time]
     #[arg(long, value_name = "TIME")]
     pub(crate) cancel_cost: Option<String>,
+    /// What is different from a request on: jitter=DIST, service=DIST or speeds=SPEED,…; may be
+    /// repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) change: Option<Vec<String>>,
+    /// That request, counted from 0 [default: the first one that is measured]
+    #[arg(long, value_name = "N")]
+    pub(crate) change_at: Option<u64>,
+    /// Tell latencies in windows of so many requests from there on
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(allowed::WINDOW))]
+    pub(crate) window: Option<u64>,
     /// A policy, as in the proxy; may be repeated. `idealized` and the bound `o1` exist here only
     /// [default: psq, laedge, idealized, o1]
     #[arg(long = "policy", value_name = "POLICY")]
@@ -211,8 +221,8 @@ impl ExperimentArgs {
             )*};
         }
         plain!(shards, replicas, slots, utilization, utilization_of, service, arrivals, requests);
-        plain!(jitter_of, warm_up, replications, seed, queue, speeds);
-        optional!(jitter, network, slowdown, outage, cancel_cost);
+        plain!(jitter_of, warm_up, replications, seed, queue, speeds, change);
+        optional!(jitter, network, slowdown, outage, cancel_cost, change_at, window);
     }
 
     /// The parameters that flags give: their names, and what was written.
@@ -227,7 +237,7 @@ impl ExperimentArgs {
         }
         given!(shards, replicas, slots, utilization, utilization_of, service, jitter, arrivals);
         given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
-        given!(cancel_cost, jitter_of);
+        given!(cancel_cost, jitter_of, change, change_at, window);
         given
     }
 

@@ -127,6 +127,16 @@ impl<S: Scheduler> Shard<S> {
         (self.world.queries.len() - self.world.free.len()) as u64
     }
 
+    /// The world is another for the requests from `at` on, the first of which arrives `now`; all that
+    /// happens before is as it was.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn change(&mut self, to: &Setup<'_>, at: u64, now: u64, sink: &mut Sink) {
+        self.advance(now, sink);
+        self.world.draws.change(&to.experiment.service, to.jitter(), at);
+        self.world.leaves.set_speeds(&to.experiment.servers);
+    }
+
     /// Lets a block of arrivals come, of the requests from `first` on, and all that happens before
     /// the last of them.
     pub(crate) fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
