@@ -40,6 +40,7 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
             "utilization-of" => "\"mean\" or \"total\"",
             "change" => "a list of texts, as [\"jitter=none\"]",
             "change-at" | "window" => "a whole number, as 1000",
+            "hint-error" => "a number, as 0.5",
             "jitter-of" => "\"copy\" or \"query\"",
             _ => form,
         };

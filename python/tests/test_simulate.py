@@ -96,6 +96,7 @@ def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
         ({"jitter": "exp:1ms"}, "jitter has units and service has none; give a unit to every"),
         ({"speeds": [1]}, "speeds is [1.0]; give it one speed for each of the 2 replicas"),
         ({"utilization_of": "x"}, 'utilization-of is "x"; give it "mean" or "total"'),
+        ({"hint_error": "x"}, 'hint-error is "x"; give it a number, as 0.5'),
         ({"window": "x"}, 'window is "x"; give it a whole number, as 1000'),
         ({"change": "x"}, 'change "x": write KEY=VALUE'),
         ({"change": [1]}, 'change is [1]; give it a list of texts'),

@@ -172,6 +172,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--shards 0", "'0' for '--shards <N>': 0 is not in 1..=100000"),
         ("--shards -1", "'-1' for '--shards <N>': -1 is not in 1..=100000"),
         ("--requests 99", "99 is not in 100..=1000000000000"),
+        ("--hint-error -1", "hint-error is -1; give it 0 to 5; 0 is an exact hint"),
         ("--cancel-cost exp:1", "cancel-cost is exp:1; give it one time, as 2 or 500us"),
         ("--file shards.toml", "shards is 0; give it 1 to 100000"),
         ("--service file:escape", r"escape:1: `1\u{1b}[31mred` is not a sample"),

@@ -1,5 +1,7 @@
 //! What the world tells a cell.
 
+use core::num::NonZeroU64;
+
 use crate::config::Limits;
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::time::Timestamp;
@@ -18,13 +20,23 @@ pub struct Arrive {
     /// When nobody wants the answer any more; [`Timestamp::NEVER`] for none. The deadline from
     /// [`Limits::timeout_ns`] applies as well.
     pub deadline: Timestamp,
+    /// What its work is expected to cost, in any unit that all queries of the service share; none
+    /// where nobody knows.
+    pub cost_hint: Option<NonZeroU64>,
 }
 
 impl Arrive {
-    /// An idempotent query without a deadline of its own.
+    /// An idempotent query without a deadline of its own, of which nobody knows what it costs.
     #[must_use]
     pub fn new(query: QueryId, group: GroupId) -> Self {
-        Self { query, group, may_duplicate: true, may_retry: true, deadline: Timestamp::NEVER }
+        Self {
+            query,
+            group,
+            may_duplicate: true,
+            may_retry: true,
+            deadline: Timestamp::NEVER,
+            cost_hint: None,
+        }
     }
 }
 

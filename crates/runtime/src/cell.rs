@@ -1,6 +1,7 @@
 //! A kernel cell in real time: events in under one short lock, copies out as tasks.
 
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -28,13 +29,23 @@ pub struct Query<R> {
     pub may_retry: bool,
     /// When its asker loses interest, if before the cell's own time-out.
     pub deadline: Option<Instant>,
+    /// What its work is expected to cost, in any unit that all queries of the service share; none
+    /// where nobody knows.
+    pub cost_hint: Option<NonZeroU64>,
 }
 
 impl<R> Query<R> {
     /// An idempotent query for the first group.
     pub fn new(request: R) -> Self {
         let group = GroupId(0);
-        Self { request, group, may_duplicate: true, may_retry: true, deadline: None }
+        Self {
+            request,
+            group,
+            may_duplicate: true,
+            may_retry: true,
+            deadline: None,
+            cost_hint: None,
+        }
     }
 
     /// The same query for a group.

@@ -95,11 +95,11 @@ impl<T: Transport> Inner<T> {
     pub(crate) fn arrive(&self, query: Query<T::Request>, reply: Sender<T>) -> (QueryId, u64) {
         let mut state = self.lock();
         let now = self.clock.now();
-        let Query { request, group, may_duplicate, may_retry, deadline } = query;
+        let Query { request, group, may_duplicate, may_retry, deadline, cost_hint } = query;
         assert!(group.index() < state.kernel.core().group_count(), "{group:?} does not exist");
         let (query, ticket) = state.queries.add(request, reply, group, now);
         let deadline = deadline.map_or(Timestamp::NEVER, |at| self.clock.timestamp(at));
-        let arrive = Arrive { query, group, may_duplicate, may_retry, deadline };
+        let arrive = Arrive { query, group, may_duplicate, may_retry, deadline, cost_hint };
         self.handle(state, now, &Event::Arrive(arrive), None);
         (query, ticket)
     }

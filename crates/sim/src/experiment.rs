@@ -52,6 +52,8 @@ pub struct Experiment {
     pub jitter: Option<Distribution>,
     /// Whose it is.
     pub jitter_of: JitterOf,
+    /// How far cost hints are off: the standard deviation of their logarithm. None: there are none.
+    pub hint_error: Option<f64>,
     /// The arrival process of requests.
     pub arrivals: Arrivals,
     /// The offered utilization.

@@ -58,6 +58,9 @@ pub struct Parameters {
     pub jitter: Option<String>,
     /// Whose it is: each copy's, or the query's, so that all of its copies share it.
     pub jitter_of: JitterOf,
+    /// Each query comes with a hint of what it costs: P · exp(SD · Z), Z standard normal. The SD, 0 to
+    /// 5; none: no hints.
+    pub hint_error: Option<f64>,
     /// The arrival process of requests.
     pub arrivals: String,
     /// Requests of each replication, warm-up included, 100 to 10¹².
@@ -99,6 +102,7 @@ impl Default for Parameters {
             service: "exp:1".to_owned(),
             jitter: None,
             jitter_of: JitterOf::Copy,
+            hint_error: None,
             arrivals: "poisson".to_owned(),
             requests: 100_000,
             warm_up: 0.1,
@@ -165,6 +169,7 @@ impl Parameters {
             // A distribution of zeros is none: the shards need not draw it.
             jitter: jitter.filter(|jitter| jitter.mean() > 0.0),
             jitter_of: self.jitter_of,
+            hint_error: self.hint_error,
             service,
             arrivals,
             utilization: self.utilization,
@@ -211,6 +216,10 @@ impl Parameters {
         let usable = load > 0.0 && load <= 1e6;
         range("utilization", &shown(load), usable, "a number above 0 and up to 1e6, as 0.3")?;
         range("warm-up", &shown(self.warm_up), (0.0..=0.9).contains(&self.warm_up), "0 to 0.9")?;
+        if let Some(error) = self.hint_error {
+            let usable = (0.0..=5.0).contains(&error);
+            range("hint-error", &shown(error), usable, "0 to 5; 0 is an exact hint")?;
+        }
         if !self.speeds.is_empty() {
             check_speeds(&self.speeds, self.replicas as usize)?;
         }

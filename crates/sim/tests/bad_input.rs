@@ -71,6 +71,14 @@ fn speeds_that_are_none() {
 }
 
 #[test]
+fn hints_that_are_none() {
+    for bad in [-0.1, 5.1, f64::NAN, f64::INFINITY] {
+        let hint_error = Parameters { hint_error: Some(bad), ..good() };
+        assert_refused(&hint_error, &["hint-error is", "give it 0 to 5; 0 is an exact hint"]);
+    }
+}
+
+#[test]
 fn services_that_are_none() {
     let with = |service: &str| Parameters { service: service.to_owned(), ..good() };
     assert_refused(&with(""), &["service:", "exp:"]);

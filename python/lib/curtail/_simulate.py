@@ -21,6 +21,7 @@ def simulate(
     service: str = "exp:1",
     jitter: str | None = None,
     jitter_of: str = "copy",
+    hint_error: float | None = None,
     arrivals: str = "poisson",
     requests: int = 100_000,
     warm_up: float = 0.1,
@@ -62,6 +63,9 @@ def simulate(
     jitter_of
         Whose the jitter is: each copy's own (``"copy"``), or the query's (``"query"``), so that all of
         its copies share it.
+    hint_error
+        Each query comes with a hint of its P, which is off by a factor of exp(``hint_error`` · Z), Z
+        standard normal; without hints where it is left open.
     arrivals
         ``"poisson"``, ``"deterministic"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
         or ``"trace:PATH"``.
@@ -101,6 +105,7 @@ def simulate(
             "service": service,
             "jitter": jitter,
             "jitter_of": jitter_of,
+            "hint_error": hint_error,
             "arrivals": arrivals,
             "requests": requests,
             "warm_up": warm_up,

@@ -47,6 +47,10 @@ pub(crate) struct ExperimentArgs {
     /// Whose jitter it is: of each copy, or of the query, whose copies then share it [default: copy]
     #[arg(long, value_name = "WHOSE", value_parser = jitter_of)]
     pub(crate) jitter_of: Option<JitterOf>,
+    /// Each query comes with a hint of its P, which is off by a factor of exp(SD · Z); 0 is exact
+    /// [default: no hints]
+    #[arg(long, value_name = "SD")]
+    pub(crate) hint_error: Option<f64>,
     /// Arrivals: poisson, deterministic, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
     #[arg(long, value_name = "PROCESS")]
     pub(crate) arrivals: Option<String>,
@@ -223,6 +227,7 @@ impl ExperimentArgs {
         plain!(shards, replicas, slots, utilization, utilization_of, service, arrivals, requests);
         plain!(jitter_of, warm_up, replications, seed, queue, speeds, change);
         optional!(jitter, network, slowdown, outage, cancel_cost, change_at, window);
+        optional!(hint_error);
     }
 
     /// The parameters that flags give: their names, and what was written.
@@ -237,7 +242,7 @@ impl ExperimentArgs {
         }
         given!(shards, replicas, slots, utilization, utilization_of, service, jitter, arrivals);
         given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
-        given!(cancel_cost, jitter_of, change, change_at, window);
+        given!(cancel_cost, jitter_of, change, change_at, window, hint_error);
         given
     }
 

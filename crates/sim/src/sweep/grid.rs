@@ -145,12 +145,15 @@ impl Grid {
 
 /// Parameters that are whole numbers where they are given, and nothing else.
 const OPTIONAL_WHOLE: [&str; 2] = ["change-at", "window"];
+/// One that is any number.
+const OPTIONAL_NUMBER: &str = "hint-error";
 
 /// A value in the form of what it replaces.
 fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
     let misfit = |wanted| Error::Misfit { key: key.to_owned(), value: value.to_string(), wanted };
     match (replaced, value) {
         (Json::Null, _) if OPTIONAL_WHOLE.contains(&key) => fit(key, value, &Json::from(0)),
+        (Json::Null, _) if key == OPTIONAL_NUMBER => fit(key, value, &Json::from(0.0)),
         (Json::Number(number), Value::Number(_)) if !number.is_f64() => {
             Err(misfit("whole numbers up to 18446744073709551615"))
         }
@@ -234,6 +237,7 @@ mod tests {
             ("jitter-of", "copy,query"),
             ("change", "jitter=none,jitter=exp:{utilization},service=det:2"),
             ("window", "1000,50000"),
+            ("hint-error", "0,0.5"),
         ] {
             let axes = [axis, ("replicas", "1"), ("utilization", "0.5")];
             let axes = if axis.0 == "utilization" { &axes[..2] } else { &axes[..] };
@@ -278,6 +282,7 @@ mod tests {
             ),
             (&plain, &[("window", "wide")], "wide does not fit; give numbers"),
             (&plain, &[("window", "0.5")], "0.5 does not fit; give whole numbers"),
+            (&plain, &[("hint-error", "large")], "large does not fit; give numbers"),
             (&plain, &[("change", "jitter=exp:{q}")], "change has {q}"),
             (&plain, &[("utilization", "much")], "much does not fit; give numbers"),
             (&plain, &[("jitter", "bimodal:{q}:1")], "jitter has {q}"),
