@@ -36,7 +36,14 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
             Some(Json::Array(_)) => "a list of numbers, as [1, 0.5]",
             _ => "a text, as \"exp:1\"",
         };
-        let form = if name == "utilization-of" { "\"mean\" or \"total\"" } else { form };
+        let form = match &name[..] {
+            "utilization-of" => "\"mean\" or \"total\"",
+            "change" => "a list of texts, as [\"jitter=none\"]",
+            "change-at" | "window" => "a whole number, as 1000",
+            "hint-error" => "a number, as 0.5",
+            "jitter-of" => "\"copy\" or \"query\"",
+            _ => form,
+        };
         let told = format!("{name} is {value}; give it {form}");
         all.insert(name, value);
         parameters = serde_json::from_value(Json::Object(all)).map_err(|_| bad(told))?;

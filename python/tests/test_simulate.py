@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import numpy as np
@@ -59,6 +60,15 @@ def test_types_are_the_same_whatever_is_null() -> None:
     assert table.schema.field("queries_simulated").type == pa.int64()
 
 
+def test_windows_are_a_column_of_json(shell: Shell) -> None:
+    asked = {**SMALL, "change": "jitter=none", "change_at": 500, "window": 250}
+    printed = shell("sim", *flags(asked, ["psq"]))
+    row = curtail.simulate("psq", **asked).to_pylist()[0]
+    assert json.loads(row["windows"]) == printed[0]["windows"]
+    assert [window["from"] for window in printed[0]["windows"]][:2] == [0, 250]
+    assert curtail.simulate("psq", **SMALL)["windows"].to_pylist() == [None]
+
+
 def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
     plain = curtail.simulate("psq", requests=500, speeds=[1, 0.5], utilization=0.25, seed=3)
     other = curtail.simulate(
@@ -86,6 +96,11 @@ def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
         ({"jitter": "exp:1ms"}, "jitter has units and service has none; give a unit to every"),
         ({"speeds": [1]}, "speeds is [1.0]; give it one speed for each of the 2 replicas"),
         ({"utilization_of": "x"}, 'utilization-of is "x"; give it "mean" or "total"'),
+        ({"hint_error": "x"}, 'hint-error is "x"; give it a number, as 0.5'),
+        ({"window": "x"}, 'window is "x"; give it a whole number, as 1000'),
+        ({"change": "x"}, 'change "x": write KEY=VALUE'),
+        ({"change": [1]}, 'change is [1]; give it a list of texts'),
+        ({"jitter_of": "x"}, 'jitter-of is "x"; give it "copy" or "query"'),
         ({"policy": "psk"}, 'policy psk: unknown policy "psk"; use one of random'),
         ({"policy": ["psq", "psq"]}, "policy psq is there twice; drop one"),
         ({"policy": []}, "there is no policy; name one"),

@@ -99,6 +99,33 @@ fn the_same_seed_gives_the_same_figures_on_any_number_of_threads() {
 }
 
 #[test]
+fn windows_are_told_from_the_change_on() {
+    let line = format!("{SMALL} --policy psq --policy laedge --change jitter=none --change-at 500");
+    let document = timeless(&format!("{line} --window 600"));
+    let windows = document[1]["windows"].as_array().expect("windows");
+    let of = |name: &str| windows.iter().map(|window| window[name].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (of("from"), of("requests")),
+        (vec![0.into(), 600.into(), 1200.into()], vec![1200.into(), 1200.into(), 600.into()])
+    );
+    assert!(windows[0]["p99"].is_f64() && windows[2]["p99"].is_null());
+    assert!(timeless(&line)[0].get("windows").is_none(), "nobody asked for them");
+    let told = |flags: &str| {
+        String::from_utf8(curtail_in(here(), &format!("{line} {flags}")).stdout).expect("text")
+    };
+    let table = told("--window 600");
+    assert!(table.contains("\nFrom request 500 on: jitter=none\n"), "{table}");
+    assert!(
+        table.contains("\np99 of requests from request 500 on, in windows of 600\n"),
+        "{table}"
+    );
+    assert!(table.contains("\n1200               –         –\n"), "{table}");
+    assert!(table.contains("10 samples lie above it; see --window"), "{table}");
+    assert!(told("--window 50").contains("… and 10 windows more: see --json"));
+    assert!(told("--window 50").contains("\np50 of"), "a hundred samples tell no p99");
+}
+
+#[test]
 fn flags_override_the_file() {
     let file = "policies = [\"psq\", \"laedge\"]\npercentiles = [50]\n[experiment]\nshards = 3\n\
         requests = 500\nreplications = 2\nutilization = 0.2\nservice = \"exp:5ms\"\n";
@@ -145,6 +172,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--shards 0", "'0' for '--shards <N>': 0 is not in 1..=100000"),
         ("--shards -1", "'-1' for '--shards <N>': -1 is not in 1..=100000"),
         ("--requests 99", "99 is not in 100..=1000000000000"),
+        ("--hint-error -1", "hint-error is -1; give it 0 to 5; 0 is an exact hint"),
         ("--cancel-cost exp:1", "cancel-cost is exp:1; give it one time, as 2 or 500us"),
         ("--file shards.toml", "shards is 0; give it 1 to 100000"),
         ("--service file:escape", r"escape:1: `1\u{1b}[31mred` is not a sample"),
@@ -168,6 +196,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--slowdown x", "slowdown is \"x\"; write EVERY/LASTS/SPEED"),
         ("--outage exp:1", "outage is \"exp:1\"; write EVERY/LASTS"),
         ("--utilization-of most", "write mean or total"),
+        ("--jitter-of replica", "'--jitter-of <WHOSE>': write copy or query"),
         ("--file /nowhere", "/nowhere"),
         ("--utilization 1e-308", "utilization is 1e-308; give it 1.2e-8 at least"),
         ("--service weibull:0.01:1", "ns on average; give it shorter times"),
@@ -185,6 +214,20 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--outage exp:0.001/exp:0.001", "queries and failures, which takes about"),
     ];
     refused(folder.path(), "sim", &cases);
+}
+
+#[test]
+fn bad_changes_are_refused_with_value_and_mend() {
+    let cases = [
+        ("--change shards=3", "change \"shards=3\": write KEY=VALUE with a key of jitter, service"),
+        ("--change speeds=1", "change \"speeds=1\": speeds is [1.0]; give it one speed for each"),
+        ("--change jitter=x", "change \"jitter=x\": jitter: `x` is not a distribution"),
+        ("--change-at 5", "change-at is 5; give it a change as well"),
+        ("--change-at -5", "--change-at"),
+        ("--window 0", "0 is not in 1..="),
+        ("--window 1", "window is 1, which makes 90000 windows; give it 90 or more"),
+    ];
+    refused(here(), "sim", &cases);
 }
 
 #[test]
@@ -312,5 +355,5 @@ fn an_interrupted_simulation_says_so() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_manual_shows_what_is_printed() {
-    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/sim.md"), 3);
+    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/sim.md"), 4);
 }

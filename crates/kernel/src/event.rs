@@ -20,13 +20,13 @@ pub struct Arrive {
     /// When nobody wants the answer any more; [`Timestamp::NEVER`] for none. The deadline from
     /// [`Limits::timeout_ns`] applies as well.
     pub deadline: Timestamp,
-    /// What its work is expected to cost, in any unit that all queries of the service share; none where
-    /// nobody knows.
+    /// What its work is expected to cost, in any unit that all queries of the service share; none
+    /// where nobody knows.
     pub cost_hint: Option<NonZeroU64>,
 }
 
 impl Arrive {
-    /// An idempotent query without a deadline of its own.
+    /// An idempotent query without a deadline of its own, of which nobody knows what it costs.
     #[must_use]
     pub fn new(query: QueryId, group: GroupId) -> Self {
         Self {

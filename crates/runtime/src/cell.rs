@@ -30,7 +30,8 @@ pub struct Query<R> {
     pub may_retry: bool,
     /// When its asker loses interest, if before the cell's own time-out.
     pub deadline: Option<Instant>,
-    /// What its work is expected to cost, in any unit that all queries of the service share.
+    /// What its work is expected to cost, in any unit that all queries of the service share; none
+    /// where nobody knows.
     pub cost_hint: Option<NonZeroU64>,
 }
 

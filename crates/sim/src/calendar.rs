@@ -22,7 +22,8 @@ pub struct Disturbance {
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     until_ns: u64,
-    speed: f64,
+    /// As a share of the server's own speed.
+    share: f64,
 }
 
 /// The speeds of one server.
@@ -43,6 +44,11 @@ impl Calendar {
         Self { base, slowdown, rng, stretches: VecDeque::new(), known_until_ns: 0 }
     }
 
+    /// Work that starts from now on meets another speed of its own.
+    pub(crate) fn set_base(&mut self, base: f64) {
+        self.base = base;
+    }
+
     /// When work that starts now ends, in ns.
     pub(crate) fn end(&mut self, now_ns: u64, work_ns: u64) -> u64 {
         if self.slowdown.is_none() {
@@ -59,7 +65,8 @@ impl Calendar {
                 self.look_ahead();
                 continue;
             }
-            let Stretch { until_ns, speed } = self.stretches[index];
+            let Stretch { until_ns, share } = self.stretches[index];
+            let speed = self.base * share;
             let room = until_ns.saturating_sub(at) as f64 * speed;
             let fits = left <= room && speed > 0.0;
             if fits || until_ns == u64::MAX {
@@ -73,13 +80,12 @@ impl Calendar {
 
     /// Draws the next stretch of its own speed, and the next slow one.
     fn look_ahead(&mut self) {
-        let Some((Disturbance { every, lasts }, speed)) = &self.slowdown else { return };
-        let slow = self.base * speed;
-        for (length, speed) in [(every, self.base), (lasts, slow)] {
+        let Some((Disturbance { every, lasts }, slow)) = &self.slowdown else { return };
+        for (length, share) in [(every, 1.0), (lasts, *slow)] {
             // Where both lengths may be zero, time must go on all the same.
             let length = (length.sample(&mut self.rng) as u64).max(1);
             self.known_until_ns = self.known_until_ns.saturating_add(length);
-            self.stretches.push_back(Stretch { until_ns: self.known_until_ns, speed });
+            self.stretches.push_back(Stretch { until_ns: self.known_until_ns, share });
         }
     }
 }

@@ -42,6 +42,11 @@ impl Clock {
         clock
     }
 
+    /// Another mean gap from here on.
+    pub(crate) fn set_gap(&mut self, gap_ns: f64) {
+        self.gap_ns = gap_ns;
+    }
+
     /// Fills `times` with the next arrivals, in ns.
     pub(crate) fn fill(&mut self, times: &mut [u64]) {
         for time in times {

@@ -3,10 +3,17 @@
 //!
 //! Common random numbers: nothing here depends on the policy. P and the J of the first two copies
 //! come from streams in the order of arrivals; those of further copies, which few queries have and
-//! each policy starts in an order of its own, from a generator named by query and copy.
+//! each policy starts in an order of its own, from a generator named by query and copy. Where all
+//! copies of a query share their jitter, that is the J of its first copy. Hints of what a query costs
+//! have a stream of their own, in the order of arrivals, and none is drawn where none is asked for.
+
+use std::num::NonZeroU64;
 
 use curtail_dist::{Distribution, seed};
+use rand_distr::StandardNormal;
 use rand_pcg::Pcg64Mcg;
+
+use crate::experiment::{JitterOf, Setup};
 
 /// How many copies of a query have generators of their own; a further one would share those of the
 /// next query.
@@ -20,9 +27,14 @@ pub(crate) struct Draws {
     jitter: Option<Distribution>,
     service_rng: Pcg64Mcg,
     jitter_rngs: [Pcg64Mcg; 2],
-    /// The copies whose jitter is drawn: two, or one where no query has more.
+    /// The copies whose jitter is drawn: two, or one where no query has more, or where all copies
+    /// share one.
     copies: usize,
+    shared: bool,
     further: u64,
+    hints: Option<Hints>,
+    /// The first request that meets other distributions, and the jitter of those before.
+    before: Option<(u64, Option<Distribution>)>,
     scratch: Vec<f64>,
     service_ns: Vec<u64>,
     jitter_ns: [Vec<u64>; 2],
@@ -35,8 +47,40 @@ pub(crate) struct Drawn {
     pub(crate) jitter_ns: [u64; 2],
 }
 
+/// Guesses of P.
+#[derive(Debug)]
+struct Hints {
+    /// The standard deviation of the logarithm of a guess.
+    error: f64,
+    rng: Pcg64Mcg,
+}
+
+impl Hints {
+    /// In ns. A query without work still costs a little.
+    fn of(&mut self, service_ns: u64) -> NonZeroU64 {
+        let z: f64 = rand_distr::Distribution::sample(&StandardNormal, &mut self.rng);
+        let guess = service_ns as f64 * (self.error * z).exp();
+        NonZeroU64::new(guess.round_ties_even() as u64).unwrap_or(NonZeroU64::MIN)
+    }
+}
+
 impl Draws {
-    pub(crate) fn new(
+    /// Those of the shard `index`.
+    pub(crate) fn new(setup: &Setup<'_>, index: u32) -> Self {
+        let shared = setup.experiment.jitter_of == JitterOf::Query;
+        let copies = if shared { 1 } else { setup.copies() };
+        let hints = |error| Hints { error, rng: seed::rng(setup.stream(b"hint", index)) };
+        Self {
+            shared,
+            hints: setup.experiment.hint_error.map(hints),
+            ..Self::of(&setup.experiment.service, setup.jitter(), copies, |what| {
+                setup.stream(what, index)
+            })
+        }
+    }
+
+    /// Draws from these, with jitter for so many copies of a query.
+    pub(crate) fn of(
         service: &Distribution,
         jitter: Option<&Distribution>,
         copies: usize,
@@ -48,11 +92,27 @@ impl Draws {
             service_rng: seed::rng(stream(b"P")),
             jitter_rngs: [&b"J1"[..], b"J2"].map(|name| seed::rng(stream(name))),
             copies,
+            shared: false,
             further: stream(b"further"),
+            hints: None,
+            before: None,
             scratch: Vec::new(),
             service_ns: Vec::new(),
             jitter_ns: [Vec::new(), Vec::new()],
         }
+    }
+
+    /// The request `at` and those behind it draw from other distributions, and the streams go on.
+    pub(crate) fn change(
+        &mut self,
+        service: &Distribution,
+        jitter: Option<&Distribution>,
+        at: u64,
+    ) {
+        self.service = service.clone();
+        self.before = Some((at, std::mem::replace(&mut self.jitter, jitter.cloned())));
+        // Where there is none any more, none is left over.
+        self.jitter_ns.iter_mut().for_each(Vec::clear);
     }
 
     /// Draws for the next `count` arrivals.
@@ -68,18 +128,113 @@ impl Draws {
             }
         }
         let [first, second] = &self.jitter_ns;
+        let second = if self.shared { first } else { second };
         let jitter_ns = first.iter().zip(second).map(|(&first, &second)| [first, second]);
         let all = self.service_ns.iter().zip(jitter_ns);
         drawn.clear();
         drawn.extend(all.map(|(&service_ns, jitter_ns)| Drawn { service_ns, jitter_ns }));
     }
 
-    /// J of a further copy of a query, 2 for the third, in ns.
+    /// Guesses what the queries of a block cost: one guess each, or none at all. Apart from the other
+    /// draws, so that queries do not carry what few experiments have.
+    pub(crate) fn guess(&mut self, drawn: &[Drawn], guesses: &mut Vec<NonZeroU64>) {
+        let Some(hints) = &mut self.hints else { return };
+        guesses.clear();
+        guesses.extend(drawn.iter().map(|drawn| hints.of(drawn.service_ns)));
+    }
+
+    /// J of a further copy of a query, 2 for the third, in ns; `first_ns` is that of its first one.
     #[inline(never)]
-    pub(crate) fn further(&self, request: u64, copy: u32) -> u64 {
-        let Some(jitter) = &self.jitter else { return 0 };
+    pub(crate) fn further(&self, request: u64, copy: u32, first_ns: u64) -> u64 {
+        let jitter = match &self.before {
+            Some((at, before)) if request < *at => before,
+            _ => &self.jitter,
+        };
+        let Some(jitter) = jitter else { return 0 };
+        if self.shared {
+            return first_ns;
+        }
         let own = request.wrapping_mul(COPIES).wrapping_add(u64::from(copy));
         let drawn = jitter.sample(&mut seed::rng(self.further.wrapping_add(own)));
         drawn.round_ties_even() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Candidate, Parameters};
+
+    /// What is drawn and guessed with hints of such errors, for a policy.
+    fn hinted(policy: &str, hint_error: Option<f64>) -> (Vec<Drawn>, Vec<u64>) {
+        let jitter = Some("exp:3".to_owned());
+        let parameters = Parameters { jitter, hint_error, ..Parameters::default() };
+        let experiment = parameters.experiment().expect("an experiment");
+        let candidate = Candidate::parse(policy, 1).expect("a policy");
+        let setup = Setup { experiment: &experiment, candidate, replication: 0 };
+        let mut draws = Draws::new(&setup, 0);
+        let (mut drawn, mut guesses) = (Vec::new(), Vec::new());
+        let (mut all, mut hints) = (Vec::new(), Vec::new());
+        for _ in 0..40 {
+            draws.block(256, &mut drawn);
+            draws.guess(&drawn, &mut guesses);
+            all.extend_from_slice(&drawn);
+            hints.extend(guesses.iter().map(|guess| guess.get()));
+        }
+        (all, hints)
+    }
+
+    #[test]
+    fn a_hint_without_an_error_is_the_service_time() {
+        let (drawn, hints) = hinted("naive", Some(0.0));
+        let times: Vec<u64> = drawn.iter().map(|drawn| drawn.service_ns.max(1)).collect();
+        assert_eq!(hints, times);
+        assert!(hinted("naive", None).1.is_empty());
+    }
+
+    #[test]
+    fn hints_are_off_by_as_much_as_they_are_to_be_and_change_nothing_else() {
+        let (drawn, hints) = hinted("naive", Some(0.5));
+        let pairs = drawn.iter().zip(&hints);
+        let logs: Vec<f64> =
+            pairs.map(|(drawn, &hint)| (hint as f64 / drawn.service_ns as f64).ln()).collect();
+        let count = logs.len() as f64;
+        let mean = logs.iter().sum::<f64>() / count;
+        let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / count;
+        // Six standard errors of each, one false alarm in 10⁸ seeds.
+        assert!(mean.abs() < 6.0 * 0.5 / count.sqrt(), "{mean}");
+        assert!((variance.sqrt() / 0.5 - 1.0).abs() < 6.0 / (2.0 * count).sqrt(), "{variance}");
+        for (drawn, without) in drawn.iter().zip(&hinted("naive", None).0) {
+            assert_eq!(drawn.service_ns, without.service_ns);
+            assert_eq!(drawn.jitter_ns, without.jitter_ns);
+        }
+        assert_eq!(hints, hinted("psq", Some(0.5)).1, "whatever the policy");
+    }
+
+    /// The draws of a shard, by the jitter's owner, for a policy with second copies.
+    fn drawn(jitter_of: JitterOf) -> (Draws, Vec<Drawn>) {
+        let jitter = Some("exp:3".to_owned());
+        let parameters = Parameters { jitter, jitter_of, ..Parameters::default() };
+        let experiment = parameters.experiment().expect("an experiment");
+        let candidate = Candidate::parse("naive", 1).expect("a policy");
+        let setup = Setup { experiment: &experiment, candidate, replication: 0 };
+        let (mut draws, mut drawn) = (Draws::new(&setup, 0), Vec::new());
+        draws.block(100, &mut drawn);
+        (draws, drawn)
+    }
+
+    #[test]
+    fn the_jitter_of_a_query_is_that_of_its_first_copy() {
+        let (of_copy, own) = drawn(JitterOf::Copy);
+        let (of_query, shared) = drawn(JitterOf::Query);
+        for (request, (own, shared)) in own.iter().zip(&shared).enumerate() {
+            let first = own.jitter_ns[0];
+            assert_eq!((shared.service_ns, shared.jitter_ns), (own.service_ns, [first; 2]));
+            assert_ne!(own.jitter_ns[1], first);
+            for copy in 2..5 {
+                assert_eq!(of_query.further(request as u64, copy, first), first);
+                assert_ne!(of_copy.further(request as u64, copy, first), first);
+            }
+        }
     }
 }

@@ -120,6 +120,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A change cannot be made.
+    #[error("change {text:?}: {why}")]
+    Change {
+        /// As written.
+        text: String,
+        /// What is wrong, and the mend.
+        why: String,
+    },
     /// A disturbance is written wrongly.
     #[error("{name} is {text:?}; write {form}{}", because(.why))]
     Disturbance {

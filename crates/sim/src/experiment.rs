@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::arrivals::Arrivals;
 use crate::calendar::{Calendar, Disturbance};
 use crate::candidate::Candidate;
+use crate::change::Change;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::windows::Windows;
 
 /// What a utilization counts: λ·x̄ over the capacity, which is the slots times the servers' speeds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -22,6 +24,18 @@ pub enum UtilizationOf {
     Mean,
     /// λ·S̄: with the jitter of one copy (document 001 §2.5).
     Total,
+}
+
+/// Whose the jitter is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JitterOf {
+    /// Each copy draws its own: a second copy can avoid the hiccup of the first.
+    #[default]
+    Copy,
+    /// All copies of a query share one: hiccups are correlated across replicas, and a second copy
+    /// takes as long as the first.
+    Query,
 }
 
 /// An experiment. Made by [`crate::Parameters::experiment`], which checks the values.
@@ -37,6 +51,10 @@ pub struct Experiment {
     pub service: Distribution,
     /// J; none where it is always zero.
     pub jitter: Option<Distribution>,
+    /// Whose it is.
+    pub jitter_of: JitterOf,
+    /// How far cost hints are off: the standard deviation of their logarithm. None: there are none.
+    pub hint_error: Option<f64>,
     /// The arrival process of requests.
     pub arrivals: Arrivals,
     /// The offered utilization.
@@ -61,6 +79,10 @@ pub struct Experiment {
     pub outages: Option<Disturbance>,
     /// How long a replica needs to stop a copy that executes, in ns.
     pub cancel_ns: u64,
+    /// What is different from a request on.
+    pub change: Option<Change>,
+    /// The requests that are told window by window.
+    pub windows: Option<Windows>,
     /// Are its times written with units? Then results are in milliseconds, else in multiples of
     /// its unit.
     pub has_units: bool,

@@ -32,8 +32,9 @@
 //! # Service times
 //!
 //! A query has a service time of its own, P, which its copies share, and each copy adds a jitter J
-//! of its own: S = P + J. Hedging can do something about J only. The offered utilization is λ·P̄ over
-//! what the servers can do ([`UtilizationOf`]), so a hedge or a jitter comes on top of it.
+//! of its own: S = P + J. Hedging can do something about J only, and nothing where all copies of a
+//! query share it ([`JitterOf::Query`]). The offered utilization is λ·P̄ over what the servers can do
+//! ([`UtilizationOf`]), so a hedge or a jitter comes on top of it.
 //!
 //! # Common random numbers
 //!
@@ -59,6 +60,13 @@
 //! that where a queue overflowed, or where its backlog grew steadily from quarter to quarter of the
 //! measured time and either the servers were full or some of the queries were left over. A policy
 //! is unstable where more than half of its replications are.
+//!
+//! # Changes
+//!
+//! From one request on the world may be another ([`Change`]): later arrivals draw from other
+//! distributions, and copies that begin later run at other speeds. The offered utilization stays what
+//! was asked for, at the speeds before. How latencies go on from there is told by windows of requests
+//! ([`Windows`]). What a policy is trained on is the world before.
 //!
 //! # Cost
 //!
@@ -86,6 +94,7 @@ pub mod arrivals;
 mod bounds;
 mod calendar;
 mod candidate;
+mod change;
 mod clock;
 mod compare;
 mod draws;
@@ -105,15 +114,18 @@ pub mod sweep;
 mod tally;
 mod trace;
 mod train;
+mod windows;
 
 pub use arrivals::Arrivals;
 pub use calendar::Disturbance;
 pub use candidate::Candidate;
+pub use change::Change;
 pub use compare::{PERCENTILES, Plan, compare, total};
 pub use error::{Error, LONGEST};
-pub use experiment::{Experiment, UtilizationOf};
+pub use experiment::{Experiment, JitterOf, UtilizationOf};
 pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, check_percentiles, name};
 pub use parameters::{Parameters, UNIT_NS, allowed};
 pub use shard::{Accuracy, Share};
 pub use stability::Unstable;
 pub use train::{Trained, Training, train};
+pub use windows::{Window, Windows};

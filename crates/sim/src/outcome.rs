@@ -17,6 +17,7 @@ use crate::stability::{self, Unstable};
 use crate::student;
 use crate::tally::Tally;
 use crate::train::Trained;
+use crate::windows::Window;
 
 /// The fewest samples that must lie above a percentile for it to be told.
 const SAMPLES_ABOVE: f64 = 10.0;
@@ -38,7 +39,7 @@ impl Figures {
         self.percentiles.iter().find(|(p, _)| *p == percentile).and_then(|&(_, figure)| figure)
     }
 
-    fn of(histogram: &Histogram<u64>, sum_ns: f64, percentiles: &[f64]) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>, sum_ns: f64, percentiles: &[f64]) -> Self {
         let count = histogram.len();
         let unit = UNIT_NS as f64;
         let figure = |p: f64| {
@@ -115,7 +116,7 @@ pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
 pub struct Utilization {
     /// As asked for.
     pub offered: f64,
-    /// λ·S̄ over the capacity.
+    /// λ·S̄ over the capacity, of what is measured.
     pub with_jitter: f64,
     /// The share of time that slots were busy, with all copies.
     pub busy: Option<f64>,
@@ -182,6 +183,10 @@ pub struct Outcome {
     /// Of pre-emptive cancellations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictor: Option<Accuracy>,
+    /// From the change on, window by window; without percentiles where a queue overflowed, for the
+    /// run ended there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Vec<Window>>,
     /// Measured requests without an answer.
     pub requests_failed: u64,
     /// Queries of all replications, those of the warm-up included.
@@ -219,10 +224,11 @@ impl Outcome {
         let per = |count: f64, of: f64| (of > 0.0).then_some(count / of);
         let when_stable = |figure: Option<f64>| figure.filter(|_| stable);
         let unit = UNIT_NS as f64;
+        let (gap_ns, with_jitter) = experiment.measured_load();
         let queue = per(all.waited_ns as f64, queries).map(|wait| Queue {
             mean_wait: wait / unit,
             // Little's law: what waits is the rate times the wait.
-            mean_length: wait / experiment.gap_ns(),
+            mean_length: wait / gap_ns,
         });
         Self {
             policy: candidate.to_string(),
@@ -230,7 +236,7 @@ impl Outcome {
             budget: trained.map(|trained| trained.budget),
             utilization: Utilization {
                 offered: experiment.utilization,
-                with_jitter: experiment.utilization_with_jitter(),
+                with_jitter,
                 busy: per(all.busy_ns as f64, all.capacity_ns as f64),
             },
             stable,
@@ -249,6 +255,7 @@ impl Outcome {
             ),
             queue: queue.filter(|_| stable),
             predictor: (all.accuracy.overall.all > 0).then_some(all.accuracy),
+            windows: all.windows.as_ref().map(|windows| windows.told(percentiles, !all.overflowed)),
             requests_failed: all.failed,
             queries_simulated: runs.len() as u64
                 * experiment.requests

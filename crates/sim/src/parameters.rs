@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::arrivals::Arrivals;
 use crate::bounds;
 use crate::calendar::Disturbance;
+use crate::change::Change;
 use crate::error::{Error, shown};
-use crate::experiment::{Experiment, UtilizationOf};
+use crate::experiment::{Experiment, JitterOf, UtilizationOf};
+use crate::windows::{self, Windows};
 use curtail_dist::{Distribution, Spec, Time};
 
 /// The length of the experiment's unit in ns: a millisecond. Times with units are reported in
@@ -32,6 +34,8 @@ pub mod allowed {
     pub const REPLICATIONS: RangeInclusive<u32> = 1..=1_000;
     /// Queries that may wait per shard.
     pub const QUEUE: RangeInclusive<u32> = 1..=10_000_000;
+    /// Requests of a window.
+    pub const WINDOW: RangeInclusive<u64> = 1..=1_000_000_000_000;
 }
 
 /// The parameters of an experiment, not checked yet. Times are written as everywhere.
@@ -52,6 +56,11 @@ pub struct Parameters {
     pub service: String,
     /// J: the part that each copy draws for itself. None, or `none`: no jitter.
     pub jitter: Option<String>,
+    /// Whose it is: each copy's, or the query's, so that all of its copies share it.
+    pub jitter_of: JitterOf,
+    /// Each query comes with a hint of what it costs: P · exp(SD · Z), Z standard normal. The SD, 0 to
+    /// 5; none: no hints.
+    pub hint_error: Option<f64>,
     /// The arrival process of requests.
     pub arrivals: String,
     /// Requests of each replication, warm-up included, 100 to 10¹².
@@ -74,6 +83,12 @@ pub struct Parameters {
     pub outage: Option<String>,
     /// How long a replica needs to stop a copy that executes.
     pub cancel_cost: Option<String>,
+    /// What is different from a request on: `jitter=…`, `service=…`, `speeds=…`.
+    pub change: Vec<String>,
+    /// That request, counted from 0. None: the first one that is measured.
+    pub change_at: Option<u64>,
+    /// Requests per window in which latencies are told from then on. None: no windows.
+    pub window: Option<u64>,
 }
 
 impl Default for Parameters {
@@ -86,6 +101,8 @@ impl Default for Parameters {
             utilization_of: UtilizationOf::Mean,
             service: "exp:1".to_owned(),
             jitter: None,
+            jitter_of: JitterOf::Copy,
+            hint_error: None,
             arrivals: "poisson".to_owned(),
             requests: 100_000,
             warm_up: 0.1,
@@ -97,6 +114,9 @@ impl Default for Parameters {
             slowdown: None,
             outage: None,
             cancel_cost: None,
+            change: Vec::new(),
+            change_at: None,
+            window: None,
         }
     }
 }
@@ -116,6 +136,11 @@ impl Parameters {
     pub fn experiment(&self) -> Result<Experiment, Error> {
         let experiment = self.unbounded()?;
         bounds::check(&experiment)?;
+        if let Some(after) = experiment.after() {
+            let text = self.change.join(" ");
+            let wrong = |error: Error| Error::Change { text, why: format!("then {error}") };
+            bounds::check(&after).map_err(wrong)?;
+        }
         Ok(experiment)
     }
 
@@ -133,7 +158,7 @@ impl Parameters {
         let slowdown = self.slowdown.as_deref().map(|text| slowdown(text, &mut units));
         let outages = self.outage.as_deref().map(|text| outage(text, &mut units));
         let cancel = self.cancel_cost.as_deref().map(|text| cancel_cost(text, &mut units));
-        Ok(Experiment {
+        let mut experiment = Experiment {
             shards: self.shards,
             servers: if self.speeds.is_empty() {
                 vec![1.0; self.replicas as usize]
@@ -143,12 +168,14 @@ impl Parameters {
             slots: self.slots,
             // A distribution of zeros is none: the shards need not draw it.
             jitter: jitter.filter(|jitter| jitter.mean() > 0.0),
+            jitter_of: self.jitter_of,
+            hint_error: self.hint_error,
             service,
             arrivals,
             utilization: self.utilization,
             utilization_of: self.utilization_of,
             requests: self.requests,
-            warm_up: (self.requests as f64 * self.warm_up) as u64,
+            warm_up: self.first_measured(),
             replications: self.replications,
             seed: self.seed,
             queue: self.queue,
@@ -156,8 +183,26 @@ impl Parameters {
             slowdown: slowdown.transpose()?,
             outages: outages.transpose()?,
             cancel_ns: cancel.transpose()?.unwrap_or(0),
-            has_units: units.have.is_some_and(|(_, have)| have),
-        })
+            change: None,
+            windows: None,
+            has_units: false,
+        };
+        self.complete(&mut experiment, &mut units)?;
+        Ok(experiment)
+    }
+
+    /// Adds what comes of a change.
+    fn complete(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
+        let at = self.change_at.unwrap_or(experiment.warm_up);
+        if !self.change.is_empty() {
+            let change = Change::read(self, at, experiment, units)?;
+            // Behind the end nothing is looked at, so nothing changes.
+            experiment.change = Some(change).filter(|_| at < experiment.requests);
+        }
+        let windows = |length| Windows { from: at, length, to: experiment.requests };
+        experiment.windows = self.window.map(windows);
+        experiment.has_units = units.have.is_some_and(|(_, have)| have);
+        Ok(())
     }
 
     fn check_ranges(&self) -> Result<(), Error> {
@@ -171,18 +216,44 @@ impl Parameters {
         let usable = load > 0.0 && load <= 1e6;
         range("utilization", &shown(load), usable, "a number above 0 and up to 1e6, as 0.3")?;
         range("warm-up", &shown(self.warm_up), (0.0..=0.9).contains(&self.warm_up), "0 to 0.9")?;
-        let count = self.speeds.len();
-        let fits = count == 0 || count == self.replicas as usize;
-        let list = || format!("{:?}", self.speeds);
-        range(
-            "speeds",
-            &list(),
-            fits,
-            &format!("one speed for each of the {} replicas", self.replicas),
-        )?;
-        let usable = |speed: &f64| (1e-6..=1e6).contains(speed);
-        range("speeds", &list(), self.speeds.iter().all(usable), "numbers from 1e-6 to 1e6")
+        if let Some(error) = self.hint_error {
+            let usable = (0.0..=5.0).contains(&error);
+            range("hint-error", &shown(error), usable, "0 to 5; 0 is an exact hint")?;
+        }
+        if !self.speeds.is_empty() {
+            check_speeds(&self.speeds, self.replicas as usize)?;
+        }
+        self.check_windows()
     }
+
+    fn check_windows(&self) -> Result<(), Error> {
+        let Some(length) = self.window else {
+            let Some(at) = self.change_at.filter(|_| self.change.is_empty()) else { return Ok(()) };
+            let allowed = "a change as well, as jitter=bimodal:0.01:15, or a window";
+            return range("change-at", &at, false, allowed);
+        };
+        whole("window", &length, &allowed::WINDOW)?;
+        let from = self.change_at.unwrap_or(self.first_measured());
+        let windows = Windows { from, length, to: self.requests };
+        let value = format!("{length}, which makes {} windows", windows.count());
+        let least = self.requests.saturating_sub(from).div_ceil(windows::MOST);
+        let allowed = format!("{least} or more: up to {} windows", windows::MOST);
+        range("window", &value, windows.count() <= windows::MOST, &allowed)
+    }
+
+    /// How many requests come before measuring begins.
+    fn first_measured(&self) -> u64 {
+        (self.requests as f64 * self.warm_up) as u64
+    }
+}
+
+/// Speeds of so many replicas.
+pub(crate) fn check_speeds(speeds: &[f64], replicas: usize) -> Result<(), Error> {
+    let list = format!("{speeds:?}");
+    let allowed = format!("one speed for each of the {replicas} replicas");
+    range("speeds", &list, speeds.len() == replicas, &allowed)?;
+    let usable = |speed: &f64| (1e-6..=1e6).contains(speed);
+    range("speeds", &list, speeds.iter().all(usable), "numbers from 1e-6 to 1e6")
 }
 
 fn whole<T: PartialOrd + Display>(
@@ -203,7 +274,7 @@ fn range(name: &'static str, value: &dyn ToString, fits: bool, allowed: &str) ->
 
 /// Whether times are written with units: all of an experiment, or none.
 #[derive(Debug, Default)]
-struct Units {
+pub(crate) struct Units {
     /// The first parameter that says so.
     have: Option<(&'static str, bool)>,
 }
@@ -218,7 +289,11 @@ impl Units {
         }
     }
 
-    fn distribution(&mut self, name: &'static str, text: &str) -> Result<Distribution, Error> {
+    pub(crate) fn distribution(
+        &mut self,
+        name: &'static str,
+        text: &str,
+    ) -> Result<Distribution, Error> {
         let spec: Spec = text.parse().map_err(|source| Error::Distribution { name, source })?;
         let made =
             spec.resolve(UNIT_NS as f64).map_err(|source| Error::Unusable { name, source })?;
@@ -227,7 +302,7 @@ impl Units {
     }
 
     /// A distribution, or [`NONE`].
-    fn optional(
+    pub(crate) fn optional(
         &mut self,
         name: &'static str,
         text: Option<&str>,
@@ -254,7 +329,7 @@ impl Units {
     }
 }
 
-fn check_mean(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
+pub(crate) fn check_mean(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
     if of.mean() > 0.0 { check_finite(name, text, of) } else { Err(no_mean(name, text, of)) }
 }
 

@@ -9,11 +9,12 @@
 use curtail_kernel::hedge::{Learner, Record};
 use curtail_kernel::{Driver, Rng, Scheduler};
 
-use crate::experiment::Setup;
+use crate::experiment::{Experiment, Setup};
 use crate::shard::Shard;
 use crate::sink::Sink;
 use crate::tally::Tally;
 use crate::train::Log;
+use crate::windows::Windowed;
 
 /// Arrivals per block: few enough that their draws stay in the first cache.
 const BLOCK: u64 = 256;
@@ -72,6 +73,8 @@ fn through<S: Scheduler>(
     let (from, to) = setup.experiment.measured();
     let mut clock = setup.clock();
     let mut sink = Sink::new(setup.experiment.shards, (from, to));
+    sink.tally.windows = setup.experiment.windows.map(Windowed::new);
+    let turn = Turn::of(setup.experiment);
     let slots = setup.experiment.slots_in_all();
     let borders = [0, 1, 2, 3, 4].map(|quarter| from + (quarter * (to - from)).div_ceil(4));
     let most_queries = MOST_QUERIES + slots;
@@ -85,12 +88,22 @@ fn through<S: Scheduler>(
     };
     loop {
         let first = sink.requests.next();
-        // A block ends where measuring begins, and where each quarter of it ends.
-        let border = borders.into_iter().find(|&border| first < border).unwrap_or(u64::MAX);
+        // A block ends where measuring begins, where each quarter of it ends, and where the world
+        // changes.
+        let ends = borders.into_iter().chain(turn.as_ref().map(|turn| turn.at));
+        let border = ends.filter(|&end| first < end).min().unwrap_or(u64::MAX);
+        let turns = turn.as_ref().filter(|turn| turn.at == first);
         // After short runs, the shards need not come to the end of a long block.
         let times = &mut times[..most.min(border - first).min(to) as usize];
+        if let Some(turn) = turns {
+            clock.set_gap(turn.after.gap_ns());
+        }
         clock.fill(times);
         sink.requests.arrive(times.len() as u64);
+        if let Some(Turn { at, after }) = turns {
+            let to = Setup { experiment: after, ..*setup };
+            shards.iter_mut().for_each(|shard| shard.change(&to, *at, times[0], &mut sink));
+        }
         let mut open = 0;
         for shard in &mut *shards {
             shard.run(times, first, &mut sink);
@@ -154,6 +167,21 @@ impl School {
         for shard in shards {
             shard.adopt(self.learner.snapshot());
         }
+    }
+}
+
+/// Where the world changes.
+struct Turn {
+    /// The first request that meets it.
+    at: u64,
+    /// As it is then.
+    after: Experiment,
+}
+
+impl Turn {
+    fn of(experiment: &Experiment) -> Option<Self> {
+        let at = experiment.change.as_ref()?.at;
+        experiment.after().map(|after| Self { at, after })
     }
 }
 

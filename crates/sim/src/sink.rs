@@ -72,6 +72,12 @@ impl Sink {
     #[inline(always)]
     fn count(&mut self, done: Done) {
         let Done { request, latency_ns } = done;
+        // A change may come before measuring begins.
+        if let Some(windows) = &mut self.tally.windows
+            && let Some(ns) = latency_ns
+        {
+            windows.count(request, ns, &self.tally.requests);
+        }
         if !self.measures(request) {
             return;
         }

@@ -61,9 +61,16 @@ pub(crate) fn judge(
     (!is_stable(runs, experiment.slots_in_all())).then_some(Unstable::Growth)
 }
 
+/// Does more work come than the servers can do, before a change or after it?
+fn is_overloaded(experiment: &Experiment, candidate: Candidate) -> bool {
+    let is_met = experiment.change.as_ref().is_none_or(|change| change.at > 0);
+    (is_met && overloads(experiment, candidate))
+        || experiment.after().is_some_and(|after| overloads(&after, candidate))
+}
+
 /// Does more work come than the servers can do? Exactly as much leaves no time to catch up after a
 /// burst.
-fn is_overloaded(experiment: &Experiment, candidate: Candidate) -> bool {
+fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
     let Experiment { slowdown, outages, arrivals, .. } = experiment;
     // Slow stretches may be fast ones, and a server that fails loses its work.
     if slowdown.is_some() || outages.is_some() {

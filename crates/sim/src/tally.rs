@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::shard::Accuracy;
+use crate::windows::Windowed;
 
 /// The longest latency that a histogram tells apart, in ns (146 years, as long as a run may last);
 /// longer ones count as that.
@@ -50,6 +51,8 @@ pub(crate) struct Tally {
     pub(crate) overflowed: bool,
     /// How well copies were chosen that had to make room.
     pub(crate) accuracy: Accuracy,
+    /// Requests window by window, where that is asked for.
+    pub(crate) windows: Option<Windowed>,
 }
 
 impl Tally {
@@ -70,6 +73,7 @@ impl Tally {
             queue_full: false,
             overflowed: false,
             accuracy: Accuracy::default(),
+            windows: None,
         }
     }
 
@@ -95,5 +99,9 @@ impl Tally {
         self.queue_full |= other.queue_full;
         self.overflowed |= other.overflowed;
         self.accuracy.add(&other.accuracy);
+        match (&mut self.windows, &other.windows) {
+            (Some(windows), Some(other)) => windows.add(other),
+            (windows, other) => windows.clone_from(other),
+        }
     }
 }

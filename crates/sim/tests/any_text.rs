@@ -77,7 +77,7 @@ fn form() -> impl Strategy<Value = String> {
 /// Parameters with a text somewhere, and few requests.
 fn parameters() -> impl Strategy<Value = Parameters> {
     let numbers = (0.01..2.0_f64, 1_u32..4, 1_u32..3, any::<u64>());
-    (prop_oneof![text(), form()], 0..7, numbers).prop_map(
+    (prop_oneof![text(), form()], 0..10, numbers).prop_map(
         |(text, place, (utilization, replicas, slots, seed))| {
             let few = Parameters {
                 shards: 2,
@@ -97,7 +97,10 @@ fn parameters() -> impl Strategy<Value = Parameters> {
                 3 => Parameters { network: Some(text), ..few },
                 4 => Parameters { slowdown: Some(text), ..few },
                 5 => Parameters { outage: Some(text), ..few },
-                _ => Parameters { cancel_cost: Some(text), ..few },
+                6 => Parameters { cancel_cost: Some(text), ..few },
+                7 => Parameters { change: vec![text], ..few },
+                8 => Parameters { change: vec![format!("jitter={text}")], window: Some(7), ..few },
+                _ => Parameters { change: vec![format!("service={text}")], ..few },
             }
         },
     )

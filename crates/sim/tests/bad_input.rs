@@ -71,6 +71,14 @@ fn speeds_that_are_none() {
 }
 
 #[test]
+fn hints_that_are_none() {
+    for bad in [-0.1, 5.1, f64::NAN, f64::INFINITY] {
+        let hint_error = Parameters { hint_error: Some(bad), ..good() };
+        assert_refused(&hint_error, &["hint-error is", "give it 0 to 5; 0 is an exact hint"]);
+    }
+}
+
+#[test]
 fn services_that_are_none() {
     let with = |service: &str| Parameters { service: service.to_owned(), ..good() };
     assert_refused(&with(""), &["service:", "exp:"]);
@@ -131,6 +139,44 @@ fn disturbances_that_are_none() {
         assert_refused(&outage(bad), &words.map(|word: &str| word));
     }
     assert_refused(&outage("exp:100/det:0"), &["outage is det:0", "above zero"]);
+}
+
+#[test]
+fn changes_that_are_none() {
+    let change = |text: &str| Parameters { change: vec![text.to_owned()], ..good() };
+    for bad in ["", "jitter", "jitters=none", "=", "shards=3", "utilization=0.5"] {
+        let words = [&format!("change {bad:?}: write KEY=VALUE"), "as jitter=bimodal:0.01:15"];
+        assert_refused(&change(bad), &words.map(|word: &str| word));
+    }
+    assert_refused(&change("jitter=x:1"), &["change \"jitter=x:1\": jitter:", "`x`"]);
+    assert_refused(&change("jitter=exp:1ms"), &["change", "jitter has units and service has none"]);
+    assert_refused(&change("service=none"), &["change \"service=none\": service:", "`none`"]);
+    assert_refused(&change("service=det:0"), &["change", "mean is 0; give it times above zero"]);
+    assert_refused(&change("service=exp:1e-9"), &["change", "then service is 1e-3 ns", "of 1ns"]);
+    assert_refused(&change("service=exp:1e12"), &["change", "then service is 1e18", "shorter"]);
+    for (bad, words) in [
+        ("1", "speeds is [1.0]; give it one speed for each of the 2 replicas"),
+        ("1,0", "speeds is [1.0, 0.0]; give it numbers from 1e-6 to 1e6"),
+        ("fast", "speeds is fast; give it numbers, as 1,0.5"),
+    ] {
+        assert_refused(&change(&format!("speeds={bad}")), &["change \"speeds=", words]);
+    }
+    let mut twice = change("jitter=none");
+    twice.change.push("jitter=exp:1".to_owned());
+    assert_refused(&twice, &["change \"jitter=exp:1\": jitter changes twice; drop one"]);
+    assert!(change(" jitter = none ").experiment().is_ok());
+}
+
+#[test]
+fn windows_that_are_none() {
+    let window = |window| Parameters { window: Some(window), ..good() };
+    assert_refused(&window(0), &["window is 0; give it 1 to 1000000000000"]);
+    let many = Parameters { requests: 100_000, ..window(89) };
+    let words = ["window is 89, which makes 1012 windows; give it 90 or more: up to 1000 windows"];
+    assert_refused(&many, &words);
+    assert!(Parameters { window: Some(90), ..many }.experiment().is_ok());
+    let nothing = Parameters { change_at: Some(7), ..good() };
+    assert_refused(&nothing, &["change-at is 7; give it a change as well", "or a window"]);
 }
 
 /// A file of samples or arrivals, in a folder that goes away with it.

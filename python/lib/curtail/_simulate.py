@@ -20,6 +20,8 @@ def simulate(
     utilization_of: str = "mean",
     service: str = "exp:1",
     jitter: str | None = None,
+    jitter_of: str = "copy",
+    hint_error: float | None = None,
     arrivals: str = "poisson",
     requests: int = 100_000,
     warm_up: float = 0.1,
@@ -31,6 +33,9 @@ def simulate(
     slowdown: str | None = None,
     outage: str | None = None,
     cancel_cost: str | None = None,
+    change: str | Sequence[str] = (),
+    change_at: int | None = None,
+    window: int | None = None,
     percentiles: Sequence[float] = _asked.PERCENTILES,
     threads: int | None = None,
     progress: Progress = None,
@@ -55,6 +60,12 @@ def simulate(
     service, jitter, network
         Distributions, as ``"exp:5ms"``, ``"bimodal:0.001:15"``, ``"file:PATH"``. ``network`` is the
         latency between balancer and replica, one way.
+    jitter_of
+        Whose the jitter is: each copy's own (``"copy"``), or the query's (``"query"``), so that all of
+        its copies share it.
+    hint_error
+        Each query comes with a hint of its P, which is off by a factor of exp(``hint_error`` · Z), Z
+        standard normal; without hints where it is left open.
     arrivals
         ``"poisson"``, ``"deterministic"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
         or ``"trace:PATH"``.
@@ -69,6 +80,11 @@ def simulate(
     speeds, slowdown, outage, cancel_cost
         The speed of each replica; slow stretches (``EVERY/LASTS/SPEED``) and failures
         (``EVERY/LASTS``) of each; how long one needs to stop a copy.
+    change, change_at, window
+        What is different from a request on (``"jitter=bimodal:0.01:15"``, ``"service=exp:2"``,
+        ``"speeds=1,0.5"``, one or several), that request (the first that is measured where it is left
+        open), and how many requests each window has in which latencies are told from then on: the
+        column ``windows``, as JSON.
     percentiles
         Those that are told.
     threads
@@ -88,6 +104,8 @@ def simulate(
             "utilization_of": utilization_of,
             "service": service,
             "jitter": jitter,
+            "jitter_of": jitter_of,
+            "hint_error": hint_error,
             "arrivals": arrivals,
             "requests": requests,
             "warm_up": warm_up,
@@ -99,6 +117,9 @@ def simulate(
             "slowdown": slowdown,
             "outage": outage,
             "cancel_cost": cancel_cost,
+            "change": [change] if isinstance(change, str) else change,
+            "change_at": change_at,
+            "window": window,
         }
     )
     names = _asked.policies(policy)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 use clap::value_parser;
 use curtail_sim::{
-    Candidate, Experiment, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, allowed,
+    Candidate, Experiment, JitterOf, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, allowed,
     check_percentiles,
 };
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,13 @@ pub(crate) struct ExperimentArgs {
     /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
     #[arg(long, value_name = "DIST")]
     pub(crate) jitter: Option<String>,
+    /// Whose jitter it is: of each copy, or of the query, whose copies then share it [default: copy]
+    #[arg(long, value_name = "WHOSE", value_parser = jitter_of)]
+    pub(crate) jitter_of: Option<JitterOf>,
+    /// Each query comes with a hint of its P, which is off by a factor of exp(SD · Z); 0 is exact
+    /// [default: no hints]
+    #[arg(long, value_name = "SD")]
+    pub(crate) hint_error: Option<f64>,
     /// Arrivals: poisson, deterministic, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
     #[arg(long, value_name = "PROCESS")]
     pub(crate) arrivals: Option<String>,
@@ -78,6 +85,16 @@ pub(crate) struct ExperimentArgs {
     /// How long a replica needs to stop a copy [default: no time]
     #[arg(long, value_name = "TIME")]
     pub(crate) cancel_cost: Option<String>,
+    /// What is different from a request on: jitter=DIST, service=DIST or speeds=SPEED,…; may be
+    /// repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) change: Option<Vec<String>>,
+    /// That request, counted from 0 [default: the first one that is measured]
+    #[arg(long, value_name = "N")]
+    pub(crate) change_at: Option<u64>,
+    /// Tell latencies in windows of so many requests from there on
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(allowed::WINDOW))]
+    pub(crate) window: Option<u64>,
     /// A policy, as in the proxy; may be repeated. `idealized` and the bound `o1` exist here only
     /// [default: psq, laedge, idealized, o1]
     #[arg(long = "policy", value_name = "POLICY")]
@@ -107,6 +124,14 @@ pub(crate) fn utilization_of(text: &str) -> Result<UtilizationOf, String> {
         "mean" => Ok(UtilizationOf::Mean),
         "total" => Ok(UtilizationOf::Total),
         _ => Err("write mean or total".to_owned()),
+    }
+}
+
+fn jitter_of(text: &str) -> Result<JitterOf, String> {
+    match text {
+        "copy" => Ok(JitterOf::Copy),
+        "query" => Ok(JitterOf::Query),
+        _ => Err("write copy or query".to_owned()),
     }
 }
 
@@ -200,8 +225,9 @@ impl ExperimentArgs {
             )*};
         }
         plain!(shards, replicas, slots, utilization, utilization_of, service, arrivals, requests);
-        plain!(warm_up, replications, seed, queue, speeds);
-        optional!(jitter, network, slowdown, outage, cancel_cost);
+        plain!(jitter_of, warm_up, replications, seed, queue, speeds, change);
+        optional!(jitter, network, slowdown, outage, cancel_cost, change_at, window);
+        optional!(hint_error);
     }
 
     /// The parameters that flags give: their names, and what was written.
@@ -216,7 +242,7 @@ impl ExperimentArgs {
         }
         given!(shards, replicas, slots, utilization, utilization_of, service, jitter, arrivals);
         given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
-        given!(cancel_cost);
+        given!(cancel_cost, jitter_of, change, change_at, window, hint_error);
         given
     }
 

@@ -1,5 +1,7 @@
 //! The outcomes of an experiment in a terminal.
 
+mod windows;
+
 use std::fmt::Write as _;
 
 use curtail_sim::{Experiment, Outcome, Unstable, Versus};
@@ -43,6 +45,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
         let [busy, wasted] = [outcome.utilization.busy, outcome.wasted_fraction].map(percent);
         let _ = writeln!(text, "{copies:>9}{busy:>7}{wasted:>8}");
     }
+    text += &windows::render(experiment, outcomes);
     text += &trained(outcomes);
     text += &versus(outcomes);
     text += &failed(outcomes);
@@ -57,8 +60,11 @@ fn heading(experiment: &Experiment) -> String {
     let Experiment { shards, servers, slots, replications, requests, .. } = experiment;
     let of = if *slots == 1 { String::new() } else { format!(" of {slots} slots") };
     let unit = if experiment.has_units { "milliseconds" } else { "multiples of the unit of time" };
+    let change = experiment.change.as_ref().map_or(String::new(), |change| {
+        format!("From request {} on: {}\n", change.at, change.texts.join(", "))
+    });
     format!(
-        "{shards} × {} replicas{of}, utilization {}, {replications} × {requests} requests\n\
+        "{shards} × {} replicas{of}, utilization {}, {replications} × {requests} requests\n{change}\
          Latencies of requests in {unit}, ± half of the 95 % confidence interval\n\n",
         servers.len(),
         experiment.utilization,
@@ -165,8 +171,11 @@ fn idle(outcomes: &[Outcome]) -> String {
 /// Runs that do not last for so many times as long as a queue remembers say too little about it.
 const LONG_ENOUGH: f64 = 100.0;
 
-/// Runs that are short for the load: their figures depend on each other.
+/// Runs that are short for the load: their figures depend on each other. Where the world changes, it is
+/// about what comes then.
 fn short(experiment: &Experiment, outcomes: &[Outcome]) -> String {
+    let after = experiment.after();
+    let experiment = after.as_ref().unwrap_or(experiment);
     let Experiment { requests, warm_up, replications, .. } = experiment;
     let load = experiment.utilization_with_jitter();
     if load >= 1.0 || !outcomes.iter().any(|outcome| outcome.stable) {

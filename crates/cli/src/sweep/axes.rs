@@ -79,15 +79,20 @@ fn of_file(key: &str, value: &Toml) -> Result<Axis, String> {
     axis.map_err(|error| error.to_string())
 }
 
-/// A number, a text, or a list of numbers, which is a value of `speeds`.
+/// A number, a text, or a list of them: of numbers, which is a value of `speeds`, or of texts, which
+/// is one of `change`.
 fn scalar(value: &Toml) -> Option<Value> {
     match value {
         Toml::Integer(whole) => Some(Value::Whole(*whole)),
         Toml::Float(number) => Some(Value::number(*number)),
         Toml::String(text) => Some(Value::Text(text.clone())),
         Toml::Array(list) => {
-            let numbers = list.iter().map(|item| Some(scalar(item)?.as_number()?.to_string()));
-            Some(Value::Text(numbers.collect::<Option<Vec<_>>>()?.join(",")))
+            let all_texts = list.iter().all(Toml::is_str);
+            let item = |item: &Toml| match scalar(item)? {
+                Value::Text(text) => all_texts.then_some(text),
+                number => Some(number.as_number()?.to_string()),
+            };
+            Some(Value::Text(list.iter().map(item).collect::<Option<Vec<_>>>()?.join(",")))
         }
         _ => None,
     }
@@ -95,4 +100,25 @@ fn scalar(value: &Toml) -> Option<Value> {
 
 fn bad(why: impl std::fmt::Display) -> Stop {
     Stop::BadInput(why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_a_file_may_be_a_list() {
+        let axis = |text: &str| {
+            let table: toml::Table = format!("key = {text}").parse().expect("TOML");
+            of_file("key", &table["key"])
+        };
+        let values = |text: &str| axis(text).expect(text).values().to_vec();
+        let texts = |texts: &[&str]| texts.iter().map(|text| Value::Text((*text).into())).collect();
+        let both: Vec<Value> = texts(&["jitter=none", "jitter=exp:1,speeds=1,0.5"]);
+        assert_eq!(values(r#"["jitter=none", ["jitter=exp:1", "speeds=1,0.5"]]"#), both);
+        let both: Vec<Value> = texts(&["1,1", "1,0.5"]);
+        assert_eq!(values("[[1, 1], [1, 0.5]]"), both);
+        let why = axis(r#"[["jitter=none", 1]]"#).expect_err("a mixture");
+        assert!(why.contains("is neither a number nor a text"), "{why}");
+    }
 }

@@ -3,7 +3,7 @@
 use curtail_dist::seed;
 use serde::Serialize;
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, JitterOf};
 use crate::parameters::UNIT_NS;
 
 /// Draws from the jitter: so many that a probability of 0.3 % is told as 0.30 %. A hiccup that these
@@ -33,7 +33,11 @@ impl Hiccups {
         let (mut count, mut sum) = (0, 0.0);
         let (mut lesser, mut all) = (0.0, 0.0);
         for _ in 0..DRAWS / 2 {
-            let pair = [jitter.sample(&mut rng), jitter.sample(&mut rng)];
+            let first = jitter.sample(&mut rng);
+            let pair = match experiment.jitter_of {
+                JitterOf::Copy => [first, jitter.sample(&mut rng)],
+                JitterOf::Query => [first; 2],
+            };
             for drawn in pair.into_iter().filter(|&drawn| drawn > experiment.service.mean()) {
                 count += 1;
                 sum += drawn;
@@ -67,6 +71,10 @@ mod tests {
             let found = of(Some(jitter)).expect("there is jitter");
             assert!((found - share).abs() < 0.01, "{jitter}: {found}");
         }
+        let jitter = Some("bimodal:0.1:15".to_owned());
+        let shared = Parameters { jitter, jitter_of: JitterOf::Query, ..Parameters::default() };
+        let hiccups = Hiccups::of(&shared.experiment().expect("an experiment"));
+        assert_eq!(hiccups.lesser_of_two, Some(1.0));
         // Too rare to be met is not the same as none.
         assert_eq!((of(Some("bimodal:1e-12:15")), of(None)), (Some(1.0), None));
     }

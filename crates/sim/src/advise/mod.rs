@@ -243,7 +243,15 @@ fn sized(
     let cost: f64 = candidates.iter().map(cost).sum();
     let requests = queries / cost / f64::from(replications) / f64::from(experiment.shards);
     let requests = requests.clamp(*REQUESTS.start(), *REQUESTS.end()) as u64;
-    Experiment { requests, warm_up: requests / 10, replications, ..experiment.clone() }
+    Experiment {
+        requests,
+        warm_up: requests / 10,
+        replications,
+        // Advice is about one world.
+        change: None,
+        windows: None,
+        ..experiment.clone()
+    }
 }
 
 fn figure(outcome: &Outcome, percentile: f64) -> Option<f64> {

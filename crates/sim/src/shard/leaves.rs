@@ -106,6 +106,17 @@ impl Leaves {
         }
     }
 
+    /// Copies that begin from now on run at these speeds.
+    pub(super) fn set_speeds(&mut self, speeds: &[f64]) {
+        if self.calendars.is_empty() && speeds.iter().any(|&speed| speed != 1.0) {
+            // Without slow stretches there is nothing to draw.
+            self.calendars = speeds.iter().map(|_| Calendar::new(1.0, None, 0)).collect();
+        }
+        for (calendar, &speed) in self.calendars.iter_mut().zip(speeds) {
+            calendar.set_base(speed);
+        }
+    }
+
     /// When the next copy ends, and where.
     #[inline(always)]
     pub(super) fn next_end(&self) -> (u64, usize) {

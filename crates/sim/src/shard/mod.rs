@@ -12,6 +12,7 @@ mod network;
 mod scripted;
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
@@ -79,6 +80,8 @@ pub(crate) struct Shard<S> {
     wake_ns: u64,
     /// What is drawn for the block.
     drawn: Vec<Drawn>,
+    /// What its queries are guessed to cost; empty where nobody guesses.
+    hints: Vec<NonZeroU64>,
     /// Response times, where a policy is trained; it has to be timed.
     pub(crate) log: Option<Log>,
 }
@@ -105,23 +108,30 @@ impl<S: Scheduler> Shard<S> {
         cell: &mut impl FnMut(Rng) -> S,
         log: Option<Log>,
     ) -> Self {
-        let Experiment { service, network, outages, servers, slots, queue, .. } = setup.experiment;
+        let Experiment { network, outages, servers, slots, queue, .. } = setup.experiment;
         let (slots, queue) = (*slots as usize, *queue as usize);
         let stream = |what: &[u8]| setup.stream(what, index);
-        let draws = Draws::new(service, setup.jitter(), setup.copies(), stream);
         let world = World {
             now: 0,
             leaves: Leaves::new(servers.len(), slots, queue, setup.calendars(index)),
             queries: Vec::new(),
             free: Vec::new(),
-            draws,
+            draws: Draws::new(setup, index),
             network: Network::new(network.as_ref(), outages.as_ref(), servers.len() as u32, stream),
             wants: Wants { forecasts: setup.wants_forecasts(), starts: setup.wants_starts() },
             cancel_ns: setup.experiment.cancel_ns,
             follow: VecDeque::new(),
         };
         let cell = cell(curtail_kernel::rng(stream(b"cell")));
-        Self { cell, world, timed: setup.is_timed(), wake_ns: NEVER, drawn: Vec::new(), log }
+        Self {
+            cell,
+            world,
+            timed: setup.is_timed(),
+            wake_ns: NEVER,
+            drawn: Vec::new(),
+            hints: Vec::new(),
+            log,
+        }
     }
 
     /// What its cell has recorded for the learner of the service.
@@ -139,14 +149,26 @@ impl<S: Scheduler> Shard<S> {
         (self.world.queries.len() - self.world.free.len()) as u64
     }
 
+    /// The world is another for the requests from `at` on, the first of which arrives `now`; all that
+    /// happens before is as it was.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn change(&mut self, to: &Setup<'_>, at: u64, now: u64, sink: &mut Sink) {
+        self.advance(now, sink);
+        self.world.draws.change(&to.experiment.service, to.jitter(), at);
+        self.world.leaves.set_speeds(&to.experiment.servers);
+    }
+
     /// Lets a block of arrivals come, of the requests from `first` on, and all that happens before
     /// the last of them.
     pub(crate) fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
         let mut drawn = std::mem::take(&mut self.drawn);
         self.world.draws.block(times.len(), &mut drawn);
-        for (request, (&time, &own)) in (first..).zip(times.iter().zip(&drawn)) {
+        self.world.draws.guess(&drawn, &mut self.hints);
+        for (at, (&time, &own)) in times.iter().zip(&drawn).enumerate() {
             self.advance(time, sink);
-            self.arrive(time, request, own, sink);
+            let hint = self.hints.get(at).copied();
+            self.arrive(time, first + at as u64, own, hint, sink);
         }
         self.drawn = drawn;
         sink.tally.queue_full |= self.world.leaves.overflowed;
@@ -174,12 +196,20 @@ impl<S: Scheduler> Shard<S> {
     }
 
     #[inline(always)]
-    fn arrive(&mut self, time: u64, request: u64, own: Drawn, sink: &mut Sink) {
+    fn arrive(
+        &mut self,
+        time: u64,
+        request: u64,
+        own: Drawn,
+        cost_hint: Option<NonZeroU64>,
+        sink: &mut Sink,
+    ) {
         let Drawn { service_ns, jitter_ns } = own;
         let id = self.world.free.pop().unwrap_or_else(|| self.world.new_id());
         self.world.queries[id as usize] =
             Query { request, arrived_ns: time, service_ns, jitter_ns, copies: 0, served_ns: NEVER };
-        self.feed(time, &Event::Arrive(Arrive::new(QueryId(id), GroupId(0))), sink);
+        let arrive = Arrive { cost_hint, ..Arrive::new(QueryId(id), GroupId(0)) };
+        self.feed(time, &Event::Arrive(arrive), sink);
     }
 
     /// The copy at a place ends.
@@ -326,7 +356,7 @@ impl World {
         let state = &mut self.queries[query.index()];
         let jitter_ns = match state.copies {
             copy @ 0..=1 => state.jitter_ns[copy as usize],
-            further => self.draws.further(state.request, further),
+            further => self.draws.further(state.request, further, state.jitter_ns[0]),
         };
         state.copies += 1;
         let work_ns = state.service_ns.saturating_add(jitter_ns);
@@ -475,6 +505,39 @@ impl World {
                 self.network.plan_outage(now, server);
                 Some(Event::ServerUp { server: ServerId(server) })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{Note, Recorder};
+    use crate::{Candidate, Parameters};
+
+    #[test]
+    fn a_cell_hears_the_hint_of_each_query() {
+        for hint_error in [None, Some(0.0)] {
+            let service = "det:3".to_owned();
+            let parameters = Parameters { service, hint_error, ..Parameters::default() };
+            let experiment = parameters.experiment().expect("an experiment");
+            let candidate = Candidate::parse("psq", 1).expect("a policy");
+            let setup = Setup { experiment: &experiment, candidate, replication: 0 };
+            let topology = curtail_kernel::Topology::replicated(2, 1);
+            let policy = candidate.policy();
+            let cell =
+                policy.build(&topology, curtail_kernel::Limits::default(), curtail_kernel::rng(1));
+            let (recorder, log) = Recorder::new(cell.expect("it fits"));
+            let mut recorder = Some(recorder);
+            let mut cell = |_| recorder.take().expect("one shard");
+            let mut sink = Sink::new(1, (0, 2));
+            sink.requests.arrive(2);
+            Shard::new(&setup, 0, &mut cell, None).run(&[10, 20], 0, &mut sink);
+            let hints = log.take().into_iter().filter_map(|entry| match entry.what {
+                Note::Heard(Event::Arrive(arrive)) => Some(arrive.cost_hint.map(u64::from)),
+                _ => None,
+            });
+            assert_eq!(hints.collect::<Vec<_>>(), [hint_error.map(|_| 3_000_000); 2]);
         }
     }
 }

@@ -32,14 +32,22 @@ impl<S: Scheduler> Shard<S> {
             ),
             queries: Vec::new(),
             free: Vec::new(),
-            draws: Draws::new(&nothing, None, 0, |_| 0),
+            draws: Draws::of(&nothing, None, 0, |_| 0),
             network: Network::new(None, None, script.servers, |_| 0),
             wants: Wants { forecasts: false, starts: false },
             cancel_ns: 0,
             follow: VecDeque::new(),
         };
         // Limits may have time-outs, whatever the policy.
-        Self { cell, world, timed: true, wake_ns: NEVER, drawn: Vec::new(), log: None }
+        Self {
+            cell,
+            world,
+            timed: true,
+            wake_ns: NEVER,
+            drawn: Vec::new(),
+            hints: Vec::new(),
+            log: None,
+        }
     }
 
     /// Plays the script to the end of its last copy.
@@ -53,7 +61,8 @@ impl<S: Scheduler> Shard<S> {
             self.advance(now, sink);
             match step.what {
                 What::Arrive { service_ns, jitter_ns } => {
-                    self.arrive(now, arrived, Drawn { service_ns, jitter_ns }, sink);
+                    let own = Drawn { service_ns, jitter_ns };
+                    self.arrive(now, arrived, own, None, sink);
                     arrived += 1;
                 }
                 What::Leave(query) => self.leave(now, query.into(), sink),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use super::axis::{Axis, Value};
 use super::error::Error;
+use crate::change;
 use crate::experiment::Experiment;
 use crate::parameters::Parameters;
 
@@ -50,7 +51,7 @@ impl Grid {
         texts.extend(fixed.map(|(name, value)| (name.clone(), value.clone())));
         let mut used = BTreeSet::new();
         for (name, text) in &texts {
-            for key in text.as_str().into_iter().flat_map(placeholders) {
+            for key in strings(text).flat_map(placeholders) {
                 if !varied(key) {
                     return Err(Error::Unfilled { name: name.clone(), key: key.to_owned() });
                 }
@@ -118,8 +119,16 @@ impl Grid {
             }
         }
         for text in map.values_mut() {
-            if let Json::String(text) = text {
-                *text = filled(text, &values);
+            match text {
+                Json::String(text) => *text = filled(text, &values),
+                Json::Array(list) => {
+                    for item in list {
+                        if let Json::String(text) = item {
+                            *text = filled(text, &values);
+                        }
+                    }
+                }
+                _ => {}
             }
         }
         let parameters = serde_json::from_value::<Parameters>(Json::Object(map));
@@ -134,10 +143,17 @@ impl Grid {
     }
 }
 
+/// Parameters that are whole numbers where they are given, and nothing else.
+const OPTIONAL_WHOLE: [&str; 2] = ["change-at", "window"];
+/// One that is any number.
+const OPTIONAL_NUMBER: &str = "hint-error";
+
 /// A value in the form of what it replaces.
 fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
     let misfit = |wanted| Error::Misfit { key: key.to_owned(), value: value.to_string(), wanted };
     match (replaced, value) {
+        (Json::Null, _) if OPTIONAL_WHOLE.contains(&key) => fit(key, value, &Json::from(0)),
+        (Json::Null, _) if key == OPTIONAL_NUMBER => fit(key, value, &Json::from(0.0)),
         (Json::Number(number), Value::Number(_)) if !number.is_f64() => {
             Err(misfit("whole numbers up to 18446744073709551615"))
         }
@@ -145,6 +161,7 @@ fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
         (Json::Number(_), Value::Whole(whole)) => Ok(Json::from(*whole)),
         (Json::Number(_), Value::Large(large)) => Ok(Json::from(*large)),
         (Json::Number(_), Value::Number(number)) => Ok(Json::from(*number)),
+        (Json::Array(_), _) if key == "change" => Ok(Json::from(change::split(&value.to_string()))),
         (Json::Array(_), _) => {
             let text = value.to_string();
             let numbers = text.split(',').map(|part| part.trim().parse::<f64>());
@@ -153,6 +170,12 @@ fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
         }
         _ => Ok(Json::from(value.to_string())),
     }
+}
+
+/// The texts of a value.
+fn strings(value: &Json) -> impl Iterator<Item = &str> {
+    let list = value.as_array().map_or(&[][..], Vec::as_slice);
+    std::iter::once(value).chain(list).filter_map(Json::as_str)
 }
 
 /// The keys in braces.
@@ -211,6 +234,10 @@ mod tests {
             ("speeds", "1"),
             ("cancel-cost", "1,2"),
             ("utilization-of", "mean,total"),
+            ("jitter-of", "copy,query"),
+            ("change", "jitter=none,jitter=exp:{utilization},service=det:2"),
+            ("window", "1000,50000"),
+            ("hint-error", "0,0.5"),
         ] {
             let axes = [axis, ("replicas", "1"), ("utilization", "0.5")];
             let axes = if axis.0 == "utilization" { &axes[..2] } else { &axes[..] };
@@ -219,6 +246,24 @@ mod tests {
                 grid.experiment(point).unwrap_or_else(|error| panic!("{axis:?}: {error}"));
             }
         }
+    }
+
+    #[test]
+    fn changes_hold_placeholders_and_are_lists() {
+        let change = vec!["jitter=bimodal:{p}:15".to_owned()];
+        let parameters = Parameters { change, ..Parameters::default() };
+        let varied = grid(&parameters, &[("p", "0.1,0.2"), ("change-at", "7")]).expect("a grid");
+        let change = |grid: &Grid, point| grid.experiment(point).expect("valid").change;
+        let second = change(&varied, 1).expect("a change");
+        assert_eq!((second.at, &second.texts[0][..]), (7, "jitter=bimodal:0.2:15"));
+        let value = Value::Text("speeds=1,{u},service=det:{u}".to_owned());
+        let axes = vec![Axis::new("change", vec![value]), Axis::parse("u", "0.5")];
+        let axes = axes.into_iter().collect::<Result<_, _>>().expect("axes");
+        let varied = Grid::new(&Parameters::default(), axes).expect("a grid");
+        assert_eq!(
+            change(&varied, 0).expect("a change").texts,
+            ["speeds=1,0.5", "service=det:0.5"]
+        );
     }
 
     #[test]
@@ -235,6 +280,10 @@ mod tests {
                 &[("seed", "18446744073709551616")],
                 "whole numbers up to 18446744073709551615",
             ),
+            (&plain, &[("window", "wide")], "wide does not fit; give numbers"),
+            (&plain, &[("window", "0.5")], "0.5 does not fit; give whole numbers"),
+            (&plain, &[("hint-error", "large")], "large does not fit; give numbers"),
+            (&plain, &[("change", "jitter=exp:{q}")], "change has {q}"),
             (&plain, &[("utilization", "much")], "much does not fit; give numbers"),
             (&plain, &[("jitter", "bimodal:{q}:1")], "jitter has {q}"),
             (&plain, &[("seed", "0..999:1"), ("shards", "1..2000:1")], "2000000 points"),

@@ -21,7 +21,7 @@ const FIGURES: [&str; 5] =
     ["request", "ci95", "query", "versus_first.difference", "versus_first.ci95"];
 
 /// What else an outcome says. Not in tables of sweeps, whose bytes tell no times.
-const MORE: [(&str, Kind); 9] = [
+const MORE: [(&str, Kind); 10] = [
     ("budget", Kind::Number),
     ("versus_first.policy", Kind::Text),
     ("predictor.overall.all", Kind::Whole),
@@ -30,6 +30,8 @@ const MORE: [(&str, Kind); 9] = [
     ("predictor.together.right", Kind::Whole),
     ("predictor.apart.all", Kind::Whole),
     ("predictor.apart.right", Kind::Whole),
+    // As JSON.
+    ("windows", Kind::Text),
     ("elapsed_s", Kind::Number),
 ];
 

@@ -79,6 +79,9 @@ fn small(of: &Experiment) -> Experiment {
         requests: queries.ceil() as u64 + warm_up,
         warm_up,
         seed: seed::stream(of.seed, &[b"training"]),
+        // Who trains does not know yet what will change.
+        change: None,
+        windows: None,
         ..of.clone()
     }
 }
