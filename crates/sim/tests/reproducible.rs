@@ -17,8 +17,17 @@ fn parameters() -> Parameters {
     }
 }
 
-const POLICIES: [&str; 7] =
-    ["psq", "random", "naive", "delayed:2:cc", "laedge", "laedge:cc+pc", "idealized"];
+const POLICIES: [&str; 9] = [
+    "psq",
+    "random",
+    "naive",
+    "delayed:2:cc",
+    "laedge",
+    "laedge:cc+pc",
+    "idealized",
+    "rescue",
+    "rescue:preempt",
+];
 
 /// What an outcome says, but for the time that it took.
 fn json(outcome: &Outcome) -> String {

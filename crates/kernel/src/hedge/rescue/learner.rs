@@ -51,8 +51,10 @@ const PATIENCE: (u32, u32) = (512, 64);
 /// Explorations become so many times as rare, at most.
 const MOST_FADED: u32 = 64;
 
-/// What is not known of a share that so many wins show: this, by the root of their number.
+/// Standard errors by which a share of stuck queries may be smaller than was seen, where that would be
+/// enough; and greater, before it is said not to be enough.
 const DOUBT: f32 = 0.5;
+const HOPE: f32 = 2.0;
 
 /// How many audits the mean stuck time is of, about; and how many wins there are per audit.
 const AUDITS: f32 = 20.0;
@@ -275,11 +277,12 @@ impl Learner {
                 own: &self.own,
                 tries,
             };
-            let doubt = DOUBT / root(tries.wins().max(0.1));
-            question.ask(1.0 / (1.0 + doubt)).or_else(|| question.ask(1.0 + doubt))
+            let error = 1.0 / root(tries.wins().max(0.1));
+            let believed = question.ask(1.0 / (1.0 + DOUBT * error));
+            believed.or_else(|| question.ask(1.0 + HOPE * error))
         };
         if !known {
-            return self.explored.iter().find_map(ask);
+            return self.explored.iter().find_map(ask).or_else(|| self.attempt());
         }
         let pays = ask(&self.rescued);
         if pays.is_none() {
@@ -289,6 +292,19 @@ impl Learner {
             self.status.fallbacks += 1;
         }
         pays
+    }
+
+    /// Where nobody knows yet: the age that few queries reach but those that are stuck. Explorations that
+    /// make room for others find too few of those, as it is them that others wait behind.
+    fn attempt(&self) -> Option<Pays> {
+        if self.version == Version::NoCancel {
+            return None;
+        }
+        let stuck = self.explored.iter().map(|tries| tries.wins() / tries.queries());
+        let stuck = stuck.fold(0.0, f32::max);
+        let share = (3.0 * stuck).max(0.1 * self.budget);
+        let at = self.survival.iter().position(|&above| above <= share)?;
+        Some(Pays { age_ns: edge(at), overtakes: u32::MAX, stuck })
     }
 
     /// At which ages second copies are tried, to learn: where few queries are older, and, for services
