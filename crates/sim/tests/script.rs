@@ -1,5 +1,6 @@
 //! Scripts: played step by step, to the nanosecond, and refused where they make no sense.
 
+use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{Limits, Policy};
 use curtail_sim::script::{Script, Step, What, play};
 
@@ -8,7 +9,8 @@ const MS: u64 = 1_000_000;
 fn script(policy: &str, steps: impl IntoIterator<Item = (u64, What)>) -> Script {
     let steps = steps.into_iter().map(|(at_ns, what)| Step { at_ns, what }).collect();
     let policy = Policy::parse(policy, None).expect(policy);
-    Script { policy, servers: 1, slots: 1, limits: Limits::default(), seed: 1, steps }
+    let (limits, learned) = (Limits::default(), Snapshot::NOTHING);
+    Script { policy, servers: 1, slots: 1, limits, seed: 1, learned, steps }
 }
 
 fn query(service_ns: u64) -> What {

@@ -1,6 +1,7 @@
 //! Random scenarios, each from a seed.
 
-use curtail_kernel::{Limits, Policy, Rng, rng};
+use curtail_kernel::hedge::{Exploration, Snapshot};
+use curtail_kernel::{Limits, NEVER_NS, Policy, Rng, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
 
@@ -39,8 +40,23 @@ pub fn scenario(seed: u64) -> Script {
     let bound = slots + below(rng, 3) as u32;
     let policy = policies::fill(form, bound, &delay, "0.5");
     let limits = limits(rng, &policy, slots, grid);
+    let learned = learned(rng, &policy, grid);
     let steps = steps(rng, servers, slots, grid);
-    Script { policy, servers, slots, limits, seed, steps }
+    Script { policy, servers, slots, limits, seed, learned, steps }
+}
+
+/// What a service may have learned, with a policy that learns.
+fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
+    if !matches!(policy, Policy::Rescue(_)) {
+        return Snapshot::NOTHING;
+    }
+    let mut explore = Snapshot::NOTHING.explore;
+    let suspect_ns = if one_in(rng, 2) { NEVER_NS } else { grid + near(rng, 2 * SERVICE_NS, grid) };
+    if suspect_ns == NEVER_NS {
+        explore[0] = Exploration { age_ns: near(rng, SERVICE_NS, grid), every: pick(rng, &[1, 2]) };
+    }
+    let (at_once, audit) = (one_in(rng, 2), one_in(rng, 2));
+    Snapshot { suspect_ns, overtakes: pick(rng, &[0, 1, u32::MAX]), explore, at_once, audit }
 }
 
 /// From nothing to twice a mean, on the grid.

@@ -108,7 +108,9 @@ const MET: &str = "
     -> start c of q on s: Primary, Arrival | -> start c of q on s: Primary, Queue
     -> start c of q on s: Primary, Retry | -> start c of q on s: Duplicate, Hedge
     -> start c of q on s: Duplicate, Delay | -> start c of q on s: Duplicate, Idle
-    -> stop c: Cleanup | -> stop c: Preemption | -> stop c: Purge | -> answer q by c
+    -> start c of q on s: Duplicate, Rescue | -> start c of q on s: Duplicate, Explore
+    -> stop c: Cleanup | -> stop c: Preemption | -> stop c: Purge | -> stop c: GiveUp
+    -> answer q by c
     -> fail q: NoReplica | -> fail q: CopyFailed | -> fail q: Timeout
     -> shed q: QueueFull | -> shed q: Expired | -> lose c | -> eject s: Failures";
 

@@ -1,5 +1,6 @@
 //! Scenarios as people write them: TOML, times with units, steps in order of time.
 
+use curtail_kernel::hedge::{Exploration, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, Policy, duration};
 use curtail_sim::script::{Script, Step, What};
 use serde::Deserialize;
@@ -21,6 +22,8 @@ struct Written {
     seed: u64,
     #[serde(default)]
     limits: WrittenLimits,
+    #[serde(default)]
+    learned: WrittenLearned,
     #[serde(default)]
     decides: Vec<String>,
     steps: Vec<WrittenStep>,
@@ -45,6 +48,19 @@ struct WrittenLimits {
     eject_after: Option<u32>,
 }
 
+/// What the service has learned, with a policy that learns; nothing, where it is left out.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct WrittenLearned {
+    suspect: Option<String>,
+    overtakes: Option<u32>,
+    explore: Option<String>,
+    every: Option<u32>,
+    #[serde(default)]
+    at_once: bool,
+    audit: Option<bool>,
+}
+
 /// One of `query`, `leaves`, `up`, `drain` and `down`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,8 +81,9 @@ pub fn read(text: &str) -> Result<Scenario, String> {
     let policy = Policy::parse(&written.policy, None).map_err(|error| error.to_string())?;
     let limits = written.limits.read(matches!(written.cancel, Cancel::Reset))?;
     let steps = written.steps.iter().map(WrittenStep::read).collect::<Result<_, _>>()?;
+    let learned = written.learned.read()?;
     let Written { servers, slots, seed, decides, .. } = written;
-    let script = Script { policy, servers, slots, limits, seed, steps };
+    let script = Script { policy, servers, slots, limits, seed, learned, steps };
     script.check().map_err(|error| error.to_string())?;
     Ok(Scenario { script, decides })
 }
@@ -90,6 +107,39 @@ impl WrittenLimits {
             ..default
         })
     }
+}
+
+impl WrittenLearned {
+    fn read(&self) -> Result<Snapshot, String> {
+        let time = |text: &Option<String>| text.as_deref().map_or(Ok(NEVER_NS), ns);
+        let nothing = Snapshot::NOTHING;
+        let mut explore = nothing.explore;
+        let every = self.every.unwrap_or(1);
+        explore[0] = Exploration { age_ns: time(&self.explore)?, every };
+        Ok(Snapshot {
+            suspect_ns: time(&self.suspect)?,
+            overtakes: self.overtakes.unwrap_or(nothing.overtakes),
+            explore,
+            at_once: self.at_once,
+            audit: self.audit.unwrap_or(nothing.audit),
+        })
+    }
+}
+
+/// Writes what a service has learned; nothing, where that is nothing.
+fn write_learned(learned: &Snapshot) -> String {
+    if *learned == Snapshot::NOTHING {
+        return String::new();
+    }
+    let Snapshot { suspect_ns, overtakes, explore: [explore, _], at_once, audit } = *learned;
+    let mut text =
+        format!("learned = {{ overtakes = {overtakes}, at-once = {at_once}, audit = {audit}");
+    for (name, ns) in [("suspect", suspect_ns), ("explore", explore.age_ns)] {
+        if ns != NEVER_NS {
+            text += &format!(", {name} = \"{}\"", duration::format(ns));
+        }
+    }
+    text + &format!(", every = {} }}\n", explore.every)
 }
 
 impl WrittenStep {
@@ -121,7 +171,7 @@ impl WrittenStep {
 
 /// Writes a script so that [`read`] reads it, to be kept as a scenario.
 pub fn write(script: &Script) -> String {
-    let Script { policy, servers, slots, limits, seed, steps } = script;
+    let Script { policy, servers, slots, limits, seed, learned, steps } = script;
     let cancel = if limits.cancel { "reset" } else { "none" };
     let mut text = format!(
         "policy = \"{policy}\"\nservers = {servers}\nslots = {slots}\ncancel = \"{cancel}\"\n\
@@ -132,7 +182,9 @@ pub fn write(script: &Script) -> String {
     for (name, ns) in times.into_iter().filter(|&(_, ns)| ns != NEVER_NS) {
         text += &format!(", {name} = \"{}\"", duration::format(ns));
     }
-    text += " }\nsteps = [\n";
+    text += " }\n";
+    text += &write_learned(learned);
+    text += "steps = [\n";
     for Step { at_ns, what } in steps {
         let what = match *what {
             What::Arrive { service_ns, jitter_ns } => {

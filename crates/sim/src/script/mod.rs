@@ -7,6 +7,7 @@
 //! the same log.
 //!
 //! ```
+//! use curtail_kernel::hedge::Snapshot;
 //! use curtail_kernel::{Limits, Policy};
 //! use curtail_sim::script::{Script, Step, What, play};
 //!
@@ -18,6 +19,7 @@
 //!     slots: 1,
 //!     limits: Limits::default(),
 //!     seed: 1,
+//!     learned: Snapshot::NOTHING,
 //!     steps: vec![Step { at_ns: 0, what: query }],
 //! };
 //! let log: Vec<String> = play(&script)?.iter().map(|entry| entry.to_string()).collect();
@@ -39,6 +41,7 @@
 
 mod record;
 
+use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{Limits, NEVER_NS, Policy, Scheduler, Topology, rng};
 
 pub use record::{Entry, Log, Note, Recorder};
@@ -62,6 +65,8 @@ pub struct Script {
     pub limits: Limits,
     /// Of the cell: decides its ties.
     pub seed: u64,
+    /// What the cell's service has learned before, with a policy that learns.
+    pub learned: Snapshot,
     /// In order of time; those of one time happen as written.
     pub steps: Vec<Step>,
 }
@@ -104,7 +109,9 @@ impl Script {
     pub fn cell(&self) -> Result<(Box<dyn Scheduler>, Log), Error> {
         let topology = Topology::replicated(self.servers, self.slots);
         let cell = self.policy.build(&topology, self.limits, rng(self.seed));
-        let (recorder, log) = Recorder::new(cell.map_err(|error| self.unfit(&error.to_string()))?);
+        let mut cell = cell.map_err(|error| self.unfit(&error.to_string()))?;
+        cell.adopt(&self.learned);
+        let (recorder, log) = Recorder::new(cell);
         Ok((Box::new(recorder), log))
     }
 
