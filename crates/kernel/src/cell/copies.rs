@@ -1,7 +1,6 @@
 //! The copies that hold a slot, and the queries that have not ended.
 
 use alloc::vec::Vec;
-use core::num::NonZeroU64;
 
 use crate::event::Arrive;
 use crate::id::{CopyId, GroupId, NONE, ServerId};
@@ -208,7 +207,6 @@ pub(crate) struct QueryState {
     /// Counts arrivals: the order of first come, first served.
     pub(crate) seq: u64,
     pub(crate) deadline: Timestamp,
-    pub(crate) cost_hint: Option<NonZeroU64>,
     pub(crate) group: GroupId,
     pub(crate) may_duplicate: bool,
     pub(crate) may_retry: bool,
@@ -230,7 +228,6 @@ impl QueryState {
     pub(crate) const ENDED: Self = Self {
         seq: 0,
         deadline: Timestamp::NEVER,
-        cost_hint: None,
         group: GroupId(0),
         stage: Stage::Ended,
         may_duplicate: false,
@@ -249,7 +246,6 @@ impl QueryState {
         Self {
             seq,
             deadline,
-            cost_hint: arrive.cost_hint,
             group: arrive.group,
             stage: Stage::Running,
             may_duplicate: arrive.may_duplicate,

@@ -26,6 +26,8 @@ pub struct Core {
     /// By server: its groups, and which member of the group it is.
     pub(crate) memberships: Vec<(GroupId, u32)>,
     pub(crate) queries: Vec<QueryState>,
+    /// What each of them is expected to cost. Kept for hedges only.
+    pub(crate) cost_hints: Vec<Option<NonZeroU64>>,
     /// How many of them wait, in whatever group.
     pub(crate) waiting: u32,
     pub(crate) copies: Copies,
@@ -100,6 +102,7 @@ impl Core {
             groups: topology.groups.iter().map(|m| GroupState::new(m, full)).collect(),
             memberships,
             queries: Vec::new(),
+            cost_hints: Vec::new(),
             waiting: 0,
             copies: Copies::new(),
             deadlines: Heaps::new(1),
@@ -198,10 +201,10 @@ impl Core {
         state.may_duplicate && state.deadline > self.now
     }
 
-    /// What a live query is expected to cost.
+    /// What a live query is expected to cost. For hedges.
     #[must_use]
     pub fn cost_hint_of(&self, query: QueryId) -> Option<NonZeroU64> {
-        self.queries[query.index()].cost_hint
+        self.cost_hints[query.index()]
     }
 
     /// The query gets no further duplicates.
