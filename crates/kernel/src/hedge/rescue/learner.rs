@@ -69,7 +69,7 @@ pub struct Learner {
     /// How long first copies run: those that were stopped for as long as they are believed to.
     late: Histogram,
     runs: Histogram,
-    /// How long the copies run that answer.
+    /// How long the copies run that answer, since there are rescues.
     answers: Histogram,
     /// By level of exploration.
     explored: [Tries; 2],
@@ -240,14 +240,20 @@ impl Learner {
         let drift = self.late.center() - self.runs.center();
         if !(-DRIFT..=DRIFT).contains(&drift) {
             self.runs = self.late.remembered_as(&self.runs);
-            self.answers = self.runs.clone();
+            self.answers = Histogram::new(LONG);
         }
         self.runs.survival(&mut self.survival);
-        self.answers.survival(&mut self.own);
+        if self.answers.count() >= SHORT {
+            self.answers.survival(&mut self.own);
+        } else {
+            self.own.fill(1.0);
+        }
         let wins = self.explored.iter().map(Tries::wins);
         if !self.rescues && wins.fold(0.0, f32::max) >= self.needed {
             self.rescues = true;
             self.rescued = Tries::default();
+            // From now on few that are stuck are taken for long.
+            self.answers = Histogram::new(LONG);
         }
         let pays = if self.rescues { self.threshold() } else { None };
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
