@@ -28,14 +28,6 @@ fn copy_of(world: &World, query: QueryId, role: Role) -> CopyId {
     *mine.expect("such a copy runs").0
 }
 
-fn stops(world: &World) -> Vec<(CopyId, StopReason)> {
-    let stop = |action: &Action| match *action {
-        Action::Stop { copy, why } => Some((copy, why)),
-        _ => None,
-    };
-    world.actions.iter().filter_map(stop).collect()
-}
-
 #[test]
 fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
     let mut w = world(Policy::Laedge(Plain), 2);
@@ -45,7 +37,7 @@ fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
     let c = w.arrive(2, 0);
     let winner = copy_of(&w, a, Role::Primary);
     w.finish(3, winner, Outcome::Good);
-    assert!(stops(&w).is_empty(), "plain LÆDGE stops nothing");
+    assert!(w.stops().is_empty(), "plain LÆDGE stops nothing");
     // The freed server takes b alone: c still waits, so b gets no duplicate.
     assert!(works_on(&w).contains(&Some(b.0)) && works_on(&w).contains(&None));
     let loser = w.model.copies.iter().find(|(_, copy)| copy.query.is_none());
@@ -73,7 +65,7 @@ fn cleanup_stops_the_loser_and_fills_both_servers() {
     let (b, c) = (w.arrive(1, 0), w.arrive(2, 0));
     let winner = copy_of(&w, a, Role::Primary);
     w.finish(3, winner, Outcome::Good);
-    let [(loser, StopReason::Cleanup)] = stops(&w)[..] else { panic!("the loser is stopped") };
+    let [(loser, StopReason::Cleanup)] = w.stops()[..] else { panic!("the loser is stopped") };
     w.feed(3, Event::Stopped { copy: loser });
     let mut works: Vec<_> = works_on(&w);
     works.sort_unstable();
@@ -86,7 +78,7 @@ fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
     let mut w = world(Policy::Laedge(Preemptive), 2);
     let a = w.arrive(0, 0);
     let b = w.arrive(5, 0); // S1 → S2: either copy of a, by a coin
-    let [(victim, StopReason::Preemption)] = stops(&w)[..] else { panic!("one copy makes room") };
+    let [(victim, StopReason::Preemption)] = w.stops()[..] else { panic!("one copy makes room") };
     w.feed(5, Event::Stopped { copy: victim });
     assert_eq!((w.model.attached(a).count(), w.model.attached(b).count()), (1, 1));
     let only = copy_of_any(&w, a);
@@ -94,7 +86,7 @@ fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
     assert_eq!(w.model.attached(b).count(), 2);
     let c = w.arrive(10, 0); // S4 → S2: the copy that started last makes room
     let newer = copy_of(&w, b, Role::Duplicate);
-    assert_eq!(stops(&w), [(newer, StopReason::Preemption)]);
+    assert_eq!(w.stops(), [(newer, StopReason::Preemption)]);
     w.feed(10, Event::Stopped { copy: newer });
     assert_eq!(w.model.attached(c).count(), 1);
     w.drain(11);
@@ -109,11 +101,11 @@ fn one_slot_is_cleared_per_waiting_query() {
     let mut w = world(Policy::Laedge(Preemptive), 4);
     let (_a, _b) = (w.arrive(0, 0), w.arrive(0, 0)); // two pairs
     w.arrive(1, 0);
-    assert_eq!(stops(&w).len(), 1);
+    assert_eq!(w.stops().len(), 1);
     w.arrive(2, 0);
-    assert_eq!(stops(&w).len(), 1, "the first stop is under way, the second query needs another");
+    assert_eq!(w.stops().len(), 1, "the first stop is under way, the second query needs another");
     w.arrive(3, 0);
-    assert_eq!(stops(&w).len(), 0, "no pair is left");
+    assert_eq!(w.stops().len(), 0, "no pair is left");
     w.drain(4);
 }
 
@@ -125,7 +117,7 @@ fn idealized_gives_up_the_copy_that_would_end_later() {
     w.feed(0, Event::Forecast { copy: older, ends: Timestamp(900) });
     w.feed(0, Event::Forecast { copy: newer, ends: Timestamp(100) });
     w.arrive(5, 0);
-    assert_eq!(stops(&w), [(older, StopReason::Preemption)], "though it is the older one");
+    assert_eq!(w.stops(), [(older, StopReason::Preemption)], "though it is the older one");
     w.drain(6);
 }
 
@@ -140,7 +132,7 @@ fn idealized_breaks_the_pair_that_saves_most() {
         }
     }
     w.arrive(1, 0);
-    assert_eq!(stops(&w), [(copy_of(&w, b, Role::Duplicate), StopReason::Preemption)]);
+    assert_eq!(w.stops(), [(copy_of(&w, b, Role::Duplicate), StopReason::Preemption)]);
     w.drain(2);
 }
 

@@ -37,14 +37,6 @@ fn starts(world: &World) -> Vec<(QueryId, StartReason)> {
     world.actions.iter().filter_map(start).collect()
 }
 
-fn stops(world: &World) -> Vec<(CopyId, StopReason)> {
-    let stop = |action: &Action| match *action {
-        Action::Stop { copy, why } => Some((copy, why)),
-        _ => None,
-    };
-    world.actions.iter().filter_map(stop).collect()
-}
-
 #[test]
 fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
     let mut w = world(Cleanup);
@@ -58,7 +50,7 @@ fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
     assert_eq!(w.model.copies[&second].role, Role::Duplicate);
     w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
     w.finish(130, second, Outcome::Good);
-    assert_eq!(stops(&w), [(first, StopReason::Cleanup)]);
+    assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
     let tried = Some(Tried { age_ns: 100, rescue: true });
     let record = Record::Second { ran_ns: 30, tried, crowded: false };
     assert_eq!(w.published(), [record]);
@@ -104,7 +96,7 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
     w.feed(199, Event::Tick);
     assert_eq!(w.actions, []);
     w.feed(200, Event::Tick);
-    assert_eq!(stops(&w), [(second, StopReason::GiveUp)]);
+    assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
     w.feed(201, Event::Stopped { copy: second });
     assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER));
     w.finish(500, first, Outcome::Good);
@@ -134,7 +126,7 @@ fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
         // In the first half of the rounds the rescue wins.
         let winner = *second.first().filter(|_| round < 50).unwrap_or(&first);
         w.finish(now + 150, winner, Outcome::Good);
-        for (copy, _) in stops(&w) {
+        for (copy, _) in w.stops() {
             w.feed(now + 150, Event::Stopped { copy });
         }
         while let Some((&copy, _)) = w.model.copies.iter().next() {
@@ -154,12 +146,12 @@ fn idle_servers_duplicate_at_once_and_the_youngest_pair_makes_room() {
     assert_eq!((copies(&w, older).len(), copies(&w, younger).len()), (2, 2));
     let newcomer = w.arrive(60, 0);
     let victim = copies(&w, younger)[1];
-    assert_eq!(stops(&w), [(victim, StopReason::Preemption)]);
+    assert_eq!(w.stops(), [(victim, StopReason::Preemption)]);
     w.feed(61, Event::Stopped { copy: victim });
     assert_eq!(starts(&w), [(newcomer, StartReason::Queue)]);
     // The older copy of the other pair reaches T, and the newer one as well: it is long.
     w.feed(100, Event::Tick);
-    assert_eq!(stops(&w), [(copies(&w, older)[1], StopReason::GiveUp)]);
+    assert_eq!(w.stops(), [(copies(&w, older)[1], StopReason::GiveUp)]);
     w.drain(200);
 }
 
@@ -169,14 +161,14 @@ fn a_pair_whose_older_copy_has_reached_t_is_left_alone() {
     let mut w = suspecting(Preempt, 2, Limits::default(), learned);
     let stuck = w.arrive(0, 0);
     let other = w.arrive(1, 0);
-    for (copy, _) in stops(&w) {
+    for (copy, _) in w.stops() {
         w.feed(2, Event::Stopped { copy });
     }
     w.finish(90, copies(&w, other)[0], Outcome::Good);
     assert_eq!(starts(&w), [(stuck, StartReason::Idle)]);
     w.feed(100, Event::Tick);
     w.arrive(110, 0);
-    assert_eq!(stops(&w), [], "its second copy is probably a rescue");
+    assert_eq!(w.stops(), [], "its second copy is probably a rescue");
     w.drain(200);
 }
 
@@ -196,7 +188,7 @@ fn without_cancellation_nothing_is_stopped_and_only_short_queues_are_overtaken()
     assert_eq!(starts(&w), [(stuck, StartReason::Rescue)], "one waits");
     w.feed(1_000, Event::Tick);
     w.finish(1_001, copies(&w, stuck)[1], Outcome::Good);
-    assert_eq!(stops(&w), []);
+    assert_eq!(w.stops(), []);
     w.drain(2_000);
 }
 
@@ -214,7 +206,7 @@ fn an_exploration_makes_room_for_whoever_waits() {
     assert_eq!(starts(&w), [(tried, StartReason::Explore)]);
     let copy = copies(&w, tried)[1];
     w.arrive(71, 0);
-    assert_eq!(stops(&w), [(copy, StopReason::Preemption)]);
+    assert_eq!(w.stops(), [(copy, StopReason::Preemption)]);
     w.feed(71, Event::Stopped { copy });
     assert_eq!(starts(&w).len(), 1, "it waits no longer");
     w.drain(200);
@@ -230,12 +222,12 @@ fn a_first_copy_that_is_audited_runs_on_until_its_slot_is_needed() {
         w.feed(100, Event::Tick);
         let [first, second] = copies(&w, stuck)[..] else { panic!("two copies") };
         w.finish(120, second, Outcome::Good);
-        assert_eq!(stops(&w), [], "the first win is audited");
+        assert_eq!(w.stops(), [], "the first win is audited");
         w.published();
         if needed {
             w.arrive(200, 0);
             w.arrive(300, 0);
-            assert_eq!(stops(&w), [(first, StopReason::Cleanup)]);
+            assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
         } else {
             w.finish(300, first, Outcome::Good);
         }

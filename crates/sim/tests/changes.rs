@@ -120,20 +120,8 @@ fn times_that_are_three_times_as_long_make_latencies_so_at_the_same_load() {
 
 #[test]
 fn a_replica_that_becomes_slow_is_so_for_what_begins_then() {
-    // One request every 10, each of length 1: the 500th and those behind it at a fifth of the speed.
-    let clockwork = Parameters {
-        shards: 1,
-        replicas: 1,
-        utilization: 0.1,
-        service: "det:1".to_owned(),
-        arrivals: "deterministic".to_owned(),
-        requests: 1_000,
-        warm_up: 0.0,
-        replications: 1,
-        change_at: Some(500),
-        window: Some(250),
-        ..Parameters::default()
-    };
+    // The 500th request and those behind it at a fifth of the speed.
+    let clockwork = Parameters { change_at: Some(500), window: Some(250), ..common::clockwork() };
     let outcome = run_one(&changed(&["speeds=0.2"], &clockwork), "psq");
     let of = |length: f64| outcome.histogram.count_at((length * 1e6) as u64);
     assert_eq!((of(1.0), of(5.0)), (500, 500));

@@ -2,23 +2,8 @@
 
 mod common;
 
-use common::{DIGITS, assert_agrees, assert_close, mean, percentile, run_one, sharp};
+use common::{DIGITS, assert_agrees, assert_close, clockwork, mean, percentile, run_one, sharp};
 use curtail_sim::{Outcome, Parameters};
-
-/// One request every 10, each of length 1: nothing waits.
-fn clockwork() -> Parameters {
-    Parameters {
-        shards: 1,
-        replicas: 1,
-        utilization: 0.1,
-        service: "det:1".to_owned(),
-        arrivals: "deterministic".to_owned(),
-        requests: 1_000,
-        warm_up: 0.0,
-        replications: 1,
-        ..Parameters::default()
-    }
-}
 
 /// How many requests took how long, in units; exact but for the digits of histograms.
 fn lengths(outcome: &Outcome) -> Vec<(f64, u64)> {

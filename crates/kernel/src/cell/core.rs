@@ -26,7 +26,7 @@ pub struct Core {
     /// By server: its groups, and which member of the group it is.
     pub(crate) memberships: Vec<(GroupId, u32)>,
     pub(crate) queries: Vec<QueryState>,
-    /// What each of them is expected to cost. Kept for hedges only.
+    /// What each of them is expected to cost. Kept for hedges that ask ([`crate::hedge::Hedge::READS_HINTS`]).
     pub(crate) cost_hints: Vec<Option<NonZeroU64>>,
     /// How many of them wait, in whatever group.
     pub(crate) waiting: u32,
@@ -201,10 +201,10 @@ impl Core {
         state.may_duplicate && state.deadline > self.now
     }
 
-    /// What a live query is expected to cost. For hedges.
+    /// What a live query is expected to cost, for hedges that say that they ask; none for others.
     #[must_use]
     pub fn cost_hint_of(&self, query: QueryId) -> Option<NonZeroU64> {
-        self.cost_hints[query.index()]
+        self.cost_hints.get(query.index()).copied().flatten()
     }
 
     /// The query gets no further duplicates.

@@ -28,7 +28,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         let deadline = arrive.deadline.min(core.now.after(core.limits.timeout_ns));
         *query = QueryState::new(arrive, deadline, core.next_seq);
-        if H::HEDGES {
+        if H::READS_HINTS {
             core.cost_hints[arrive.query.index()] = arrive.cost_hint;
         }
         core.next_seq += 1;
@@ -61,7 +61,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     fn arrive_with_new_id(&mut self, arrive: &Arrive) -> &[Action] {
         self.core.queries.resize(arrive.query.index() + 1, QueryState::ENDED);
-        self.core.cost_hints.resize(arrive.query.index() + 1, None);
+        if H::READS_HINTS {
+            self.core.cost_hints.resize(arrive.query.index() + 1, None);
+        }
         self.arrive(arrive)
     }
 

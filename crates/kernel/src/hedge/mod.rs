@@ -35,6 +35,9 @@ pub trait Hedge {
     /// Are there further copies at all? Where not, a cell spends nothing on asking.
     const HEDGES: bool = true;
 
+    /// Does it ask what queries cost? Where not, a cell does not remember it.
+    const READS_HINTS: bool = false;
+
     /// Is the loser told to stop when a copy wins (cleanup cancellation)?
     fn cleans_up(&self) -> bool {
         false

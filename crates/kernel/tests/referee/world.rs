@@ -4,7 +4,7 @@ use super::{Health, Model};
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Scheduler, ServerId,
-    Timestamp, Topology, rng,
+    StopReason, Timestamp, Topology, rng,
 };
 
 pub struct World {
@@ -47,6 +47,15 @@ impl World {
             assert!(self.cell.next_deadline().0 > now, "what is due is done");
         }
         &self.actions
+    }
+
+    /// What was told to stop in the last event, and why.
+    pub fn stops(&self) -> Vec<(CopyId, StopReason)> {
+        let stop = |action: &Action| match *action {
+            Action::Stop { copy, why } => Some((copy, why)),
+            _ => None,
+        };
+        self.actions.iter().filter_map(stop).collect()
     }
 
     /// The service has learned something.

@@ -24,6 +24,21 @@ pub(crate) fn sharp() -> Parameters {
     }
 }
 
+/// One request every 10, each of length 1: nothing waits.
+pub(crate) fn clockwork() -> Parameters {
+    Parameters {
+        shards: 1,
+        replicas: 1,
+        utilization: 0.1,
+        service: "det:1".to_owned(),
+        arrivals: "deterministic".to_owned(),
+        requests: 1_000,
+        warm_up: 0.0,
+        replications: 1,
+        ..Parameters::default()
+    }
+}
+
 /// Runs policies, on a number of threads.
 pub(crate) fn run_on(threads: usize, parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
     let experiment = parameters.experiment().expect("a good experiment");

@@ -275,6 +275,8 @@ impl Rescue {
 }
 
 impl Hedge for Rescue {
+    const READS_HINTS: bool = true;
+
     fn cleans_up(&self) -> bool {
         self.version != Version::NoCancel
     }
@@ -297,8 +299,12 @@ impl Hedge for Rescue {
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         self.tokens = (self.tokens + self.budget).min(RESERVE);
-        if self.begin(core, query) && core.waiting(core.group_of(query)) == 0 {
-            self.try_idle(core, pick, query);
+        if !self.begin(core, query) {
+            return;
+        }
+        let free = core.waiting(core.group_of(query)) == 0;
+        if !(free && self.try_idle(core, pick, query)) {
+            self.list(core, query);
         }
     }
 
@@ -307,7 +313,9 @@ impl Hedge for Rescue {
         if let Some(copy) = core.copies_of(query).next() {
             self.overtaken[copy.server.index()] = false;
         }
-        self.begin(core, query);
+        if self.begin(core, query) {
+            self.list(core, query);
+        }
     }
 
     fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {

@@ -113,9 +113,6 @@ impl Rescue {
         if next != Timestamp::NEVER {
             core.wake_at(query, next);
         }
-        if at_once {
-            self.list(core, query);
-        }
         at_once
     }
 

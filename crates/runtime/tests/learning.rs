@@ -1,0 +1,61 @@
+//! What cells learn from each other in real time, which is paused here.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use curtail_kernel::{Limits, NEVER_NS, Policy, Topology, rng};
+use curtail_runtime::{Cell, Learning, Query, Services, Timers};
+
+const MS: u64 = 1_000_000;
+
+/// Two shards with two replicas each. A query takes 4 to 11 ms, and one copy in 200 takes 300 ms more.
+fn cells(
+    policy: Policy,
+    limits: Limits,
+) -> Vec<Cell<impl curtail_runtime::Transport<Request = u64, Response = u64>>> {
+    let copies = Arc::new(AtomicU64::new(0));
+    let shard = |seed| {
+        let replica = || {
+            let copies = Arc::clone(&copies);
+            tower::service_fn(move |takes_ms: u64| {
+                let stuck = copies.fetch_add(1, Ordering::Relaxed) % 200 == 199;
+                async move {
+                    let ms = takes_ms + if stuck { 300 } else { 0 };
+                    tokio::time::sleep(Duration::from_millis(ms)).await; // tidy: real time (it is paused)
+                    Ok::<_, Infallible>(takes_ms)
+                }
+            })
+        };
+        let kernel = policy.build(&Topology::replicated(2, 1), limits, rng(seed));
+        let replicas = Services::new([replica(), replica()]);
+        Cell::new(kernel.expect("it fits"), replicas, Timers::tokio())
+    };
+    (0..2).map(shard).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
+    let policy = Policy::parse("rescue", None).expect("a policy");
+    let limits = Limits { cancel: true, ..Limits::default() };
+    let cells = cells(policy, limits);
+    let learning = Arc::new(Learning::new(policy.learner(&limits).expect("it learns")));
+    let pupils = (Arc::clone(&learning), cells.clone());
+    let school = tokio::spawn(async move { pupils.0.run(&pupils.1).await });
+
+    let mut slowest = [0, 0];
+    for query in 0..8_000_u64 {
+        let cell = &cells[(query % 2) as usize];
+        let answer = cell.query(Query::new(4 + query * 5 % 8)).await.expect("it answers");
+        let slowest = &mut slowest[usize::from(query >= 4_000)];
+        *slowest = answer.took_ns.max(*slowest);
+    }
+    assert!(slowest[0] > 300 * MS, "at first nobody knows: {slowest:?}");
+    assert!(slowest[1] < 40 * MS, "later they are rescued: {slowest:?}");
+    let (suspect_ns, won) =
+        learning.look(|learner| (learner.snapshot().suspect_ns, learner.status().won));
+    assert!(suspect_ns != NEVER_NS && (10 * MS..25 * MS).contains(&suspect_ns), "{suspect_ns}");
+    assert!(won >= 20, "{won} rescues won");
+    school.abort();
+}
