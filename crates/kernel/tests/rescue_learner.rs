@@ -63,7 +63,7 @@ impl Service {
         }
         records.push(Record::Second { ran_ns: second_ns, tried, crowded });
         if learned.audit {
-            records.push(Record::Audit { ran_ns: first_ns, second_ns, whole: true });
+            records.push(Record::Audit { ran_ns: first_ns, second_ns });
         }
     }
 

@@ -56,9 +56,10 @@ const MOST_FADED: u32 = 64;
 const DOUBT: f32 = 0.5;
 const HOPE: f32 = 2.0;
 
-/// How many audits the mean stuck time is of, about; and how many wins there are per audit.
+/// How many audits the mean stuck time is of, about. So many times as many wins as there were audits
+/// pass until the next one: an audit blocks a server, which would be free.
 const AUDITS: f32 = 20.0;
-const WINS_PER_AUDIT: u32 = 16;
+const WINS_PER_AUDIT: f32 = 12.0;
 
 /// What a service learns. Cells publish records; at fixed epochs they are absorbed, and the snapshot
 /// goes to all cells.
@@ -168,14 +169,11 @@ impl Learner {
                     self.ended(crowded);
                     self.won(ran_ns, tried);
                 }
-                Record::Audit { ran_ns, second_ns, whole } => {
+                Record::Audit { ran_ns, second_ns } => {
                     self.unaudited = 0;
                     let longer = ran_ns.saturating_sub(second_ns) as f32;
-                    // Of one that was stopped nobody knows more than that it was stuck for so long.
-                    if whole || longer > self.stuck_ns {
-                        self.audits += 1.0;
-                        self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
-                    }
+                    self.audits += 1.0;
+                    self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
                 }
             }
         }
@@ -241,6 +239,7 @@ impl Learner {
         if !(-DRIFT..=DRIFT).contains(&drift) {
             self.runs = self.late.remembered_as(&self.runs);
             self.answers = Histogram::new(LONG);
+            self.audits = self.audits.min(WINS.0);
         }
         self.runs.survival(&mut self.survival);
         if self.answers.count() >= SHORT {
@@ -266,7 +265,8 @@ impl Learner {
             overtakes: pays.map_or(0, |pays| pays.overtakes),
             explore: if pays.is_none() { self.exploration() } else { Snapshot::NOTHING.explore },
             at_once: self.recent >= WINS.0,
-            audit: self.audits < WINS.0 || self.unaudited >= WINS_PER_AUDIT,
+            audit: self.audits < WINS.0
+                || self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
         };
     }
 

@@ -98,7 +98,6 @@ pub struct Rescue {
 #[derive(Clone, Copy, Debug)]
 struct Audited {
     copy: CopyId,
-    server: ServerId,
     since: Timestamp,
     measure: Measure,
     /// How long the second one took, relative.
@@ -245,15 +244,6 @@ impl Rescue {
         }
     }
 
-    /// Copies that run on only to see for how long make room.
-    fn end_audits(&mut self, core: &mut Core, group: GroupId) {
-        while let Some(at) = self.audited.iter().position(|a| core.is_wanted(a.server, group)) {
-            let audited = self.audited.swap_remove(at);
-            self.record_audit(core, &audited, false);
-            core.stop(audited.copy, StopReason::Cleanup);
-        }
-    }
-
     /// Stops the newer copy of the youngest pair whose slot is of use; false when there is none.
     fn break_pair(&mut self, core: &mut Core, group: GroupId) -> bool {
         let victim = |query: QueryId| {
@@ -360,7 +350,6 @@ impl Hedge for Rescue {
         if !self.can_stop(core) {
             return;
         }
-        self.end_audits(core, group);
         let suspects = if self.may_rescue() { self.lists.len(List::Suspects, group) } else { 0 };
         while core.waiting(group) + suspects > core.reclaiming(group)
             && self.break_pair(core, group)

@@ -28,8 +28,6 @@ pub enum Record {
         ran_ns: u64,
         /// The second one had taken so many.
         second_ns: u64,
-        /// It came to its end; else it was stopped, as its slot was needed.
-        whole: bool,
     },
 }
 

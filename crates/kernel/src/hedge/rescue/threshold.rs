@@ -11,15 +11,15 @@
 //!   only, and every second copy runs to its end.
 //!
 //! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
-//! is blocked already: 3 for cleanup, so that even the median gains; 2 w for pre-empt, whose second
-//! copies run in slots that nobody wants, if a share w of queries ends while others wait; 2 / (1 − w)²
+//! is blocked already: 3 for cleanup, so that even the median gains; 3 w for pre-empt, whose second
+//! copies run in slots that nobody wants, if a share w of queries ends while others wait; 3 / (1 − w)²
 //! for no cancel. Besides, the queries that are rescued in vain stay within the budget.
 
 use super::Version;
 use super::histogram::{BINS, OCTAVE, PerBin, edge};
 use super::tries::Tries;
 
-/// κ of cleanup.
+/// κ, before it is weighed by how many wait.
 const CAUTION: f32 = 3.0;
 
 /// More than such a share does not count.
@@ -105,11 +105,13 @@ impl Question<'_> {
         let Age { ns, stuck, stuck_ns, long, long_ns, bounded_ns } = *age;
         match self.version {
             Version::Cleanup => (stuck_ns - 2.0 * mean * stuck, CAUTION * bounded_ns),
-            Version::Preempt => (stuck_ns - 2.0 * mean * stuck, 2.0 * bounded_ns * self.crowded),
+            Version::Preempt => {
+                (stuck_ns - 2.0 * mean * stuck, CAUTION * bounded_ns * self.crowded)
+            }
             Version::NoCancel => {
                 let spent = ns * long + long_ns + mean * stuck;
                 let free = 1.0 - self.crowded.min(CROWD);
-                (stuck_ns - mean * stuck, 2.0 * spent / (free * free))
+                (stuck_ns - mean * stuck, CAUTION * spent / (free * free))
             }
         }
     }

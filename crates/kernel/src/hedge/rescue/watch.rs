@@ -183,8 +183,7 @@ impl Rescue {
             self.audited.remove(0);
         }
         let Book { first_at: since, measure, .. } = *book;
-        let (copy, server) = (first.id, first.server);
-        self.audited.push(Audited { copy, server, since, measure, second_ns });
+        self.audited.push(Audited { copy: first.id, since, measure, second_ns });
         true
     }
 
@@ -192,13 +191,9 @@ impl Rescue {
     pub(super) fn end_audit(&mut self, core: &Core, copy: CopyId) {
         let Some(at) = self.audited.iter().position(|audited| audited.copy == copy) else { return };
         let audited = self.audited.swap_remove(at);
-        self.record_audit(core, &audited, true);
-    }
-
-    pub(super) fn record_audit(&mut self, core: &Core, audited: &Audited, whole: bool) {
-        let Audited { since, measure, second_ns, .. } = *audited;
+        let Audited { since, measure, second_ns, .. } = audited;
         let ran_ns = measure.relative(core.now().since(since));
-        self.push(Record::Audit { ran_ns, second_ns, whole });
+        self.push(Record::Audit { ran_ns, second_ns });
     }
 
     fn push(&mut self, record: Record) {
