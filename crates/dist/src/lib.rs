@@ -14,6 +14,7 @@
 //! | `pareto:ALPHA:MIN[:MAX]` | Pareto; truncated at MAX if given | infinite mean for ALPHA ≤ 1 without MAX |
 //! | `weibull:SHAPE:SCALE` | Weibull | SCALE·Γ(1 + 1/SHAPE) |
 //! | `bimodal:PROB:VALUE` | VALUE with probability PROB, else 0 | PROB·VALUE |
+//! | `hiccup:PROB:MEAN` | exponential with probability PROB, else 0 | PROB·MEAN |
 //! | `uniform:A:B` | uniform on [A, B) | (A + B)/2 |
 //! | `file:PATH` | one of the samples in a file, or in an interval log of HdrHistogram, each equally likely | those of the samples |
 //! | `X+Y` | the sum of independent draws | |

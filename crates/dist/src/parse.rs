@@ -84,6 +84,10 @@ fn term(text: &str) -> Result<Term, ParseError> {
             probability: args.exactly(2)?.number(0, "PROB", PROBABILITY)?,
             value: args.time(1, "VALUE", Zero::Allowed)?,
         },
+        "hiccup" => Term::Hiccup {
+            probability: args.exactly(2)?.number(0, "PROB", PROBABILITY)?,
+            mean: args.time(1, "MEAN", Zero::Refused)?,
+        },
         // The name is in the table of forms, so this is the one that is left.
         _ => args.exactly(2)?.uniform()?,
     })

@@ -88,6 +88,7 @@ fn part(
         Term::Pareto { alpha, min, max: Some(max) } => Ok(bounded(alpha, ns(min), ns(max))),
         Term::Weibull { shape, scale } => weibull(shape, ns(scale)),
         Term::Bimodal { probability, value } => bimodal(probability, ns(value)),
+        Term::Hiccup { probability, mean } => hiccup(probability, ns(mean)),
         Term::Uniform { low, high } => uniform(ns(low), ns(high)),
         Term::File { ref path } => empirical(read(path, unit_ns, files_have_units)?),
     };
@@ -195,6 +196,15 @@ fn bimodal(probability: f64, value: f64) -> Made {
     let variance = value * value * probability * (1.0 - probability);
     let third = value * variance * (1.0 - 2.0 * probability);
     Ok(Part { sampler, mean: probability * value, variance, third })
+}
+
+fn hiccup(probability: f64, length: f64) -> Made {
+    let sampler =
+        Sampler::Hiccup { occurs: Bernoulli::new(probability)?, length: Exp::new(1.0 / length)? };
+    let mean = probability * length;
+    let variance = mean * (2.0 * length - mean);
+    let third = central(mean, variance, 6.0 * mean * length * length);
+    Ok(Part { sampler, mean, variance, third })
 }
 
 fn uniform(low: f64, high: f64) -> Made {

@@ -19,6 +19,7 @@ pub(crate) enum Sampler {
     BoundedPareto(BoundedPareto),
     Weibull(Weibull<f64>),
     Bimodal { is_high: Bernoulli, high: f64 },
+    Hiccup { occurs: Bernoulli, length: Exp<f64> },
     Uniform(Uniform<f64>),
     Empirical { samples: Arc<[f64]>, index: Uniform<usize> },
 }
@@ -66,6 +67,13 @@ impl Sampler {
             Self::Bimodal { is_high, high } => {
                 if is_high.sample(rng) {
                     *high
+                } else {
+                    0.0
+                }
+            }
+            Self::Hiccup { occurs, length } => {
+                if occurs.sample(rng) {
+                    length.sample(rng)
                 } else {
                     0.0
                 }

@@ -8,7 +8,7 @@ use curtail_kernel::duration::Unit;
 use crate::quantity::Time;
 
 /// The forms of all distributions; the name is what stands before the first colon.
-pub(crate) const FORMS: [&str; 11] = [
+pub(crate) const FORMS: [&str; 12] = [
     "exp:MEAN",
     "det:V",
     "lognormal:MEAN:CV",
@@ -18,6 +18,7 @@ pub(crate) const FORMS: [&str; 11] = [
     "pareto:ALPHA:MIN[:MAX]",
     "weibull:SHAPE:SCALE",
     "bimodal:PROB:VALUE",
+    "hiccup:PROB:MEAN",
     "uniform:A:B",
     "file:PATH",
 ];
@@ -34,6 +35,7 @@ pub(crate) enum Term {
     Pareto { alpha: f64, min: Time, max: Option<Time> },
     Weibull { shape: f64, scale: Time },
     Bimodal { probability: f64, value: Time },
+    Hiccup { probability: f64, mean: Time },
     Uniform { low: Time, high: Time },
     File { path: PathBuf },
 }
@@ -46,7 +48,8 @@ impl Term {
             | Self::LogNormal { mean, .. }
             | Self::Gamma { mean, .. }
             | Self::Erlang { mean, .. }
-            | Self::Hyper { mean, .. } => (Some(mean), None),
+            | Self::Hyper { mean, .. }
+            | Self::Hiccup { mean, .. } => (Some(mean), None),
             Self::Det { value } | Self::Bimodal { value, .. } => (Some(value), None),
             Self::Weibull { scale, .. } => (Some(scale), None),
             Self::Pareto { min, max, .. } => (Some(min), max),
@@ -70,6 +73,7 @@ impl Term {
             }
             Self::Weibull { shape, scale } => Self::Weibull { shape, scale: of(scale) },
             Self::Bimodal { probability, value } => Self::Bimodal { probability, value: of(value) },
+            Self::Hiccup { probability, mean } => Self::Hiccup { probability, mean: of(mean) },
             Self::Uniform { low, high } => Self::Uniform { low: of(low), high: of(high) },
             Self::File { path } => Self::File { path },
         }
@@ -89,6 +93,7 @@ impl fmt::Display for Term {
             Self::Pareto { alpha, min, max: Some(max) } => write!(f, "pareto:{alpha}:{min}:{max}"),
             Self::Weibull { shape, scale } => write!(f, "weibull:{shape}:{scale}"),
             Self::Bimodal { probability, value } => write!(f, "bimodal:{probability}:{value}"),
+            Self::Hiccup { probability, mean } => write!(f, "hiccup:{probability}:{mean}"),
             Self::Uniform { low, high } => write!(f, "uniform:{low}:{high}"),
             Self::File { path } => write!(f, "file:{}", path.display()),
         }

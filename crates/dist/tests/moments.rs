@@ -50,6 +50,9 @@ const MOMENTS: &[(&str, f64, f64)] = &[
     ("bimodal:0.25:8ms", 2.0, 3.0),
     ("bimodal:0:8ms", 0.0, 0.0),
     ("bimodal:1:8ms", 8.0, 0.0),
+    // Second moment 0.25·2·8².
+    ("hiccup:0.25:8ms", 2.0, 7.0),
+    ("hiccup:1:8ms", 8.0, 1.0),
     ("uniform:1ms:3ms", 2.0, 1.0 / 12.0),
     ("uniform:2:2", 2.0, 0.0),
     // Means and variances of independent terms add up: 4 + 36 over 5².
@@ -88,6 +91,8 @@ fn skewness_is_that_worked_out_by_hand() {
         ("weibull:2:1ms", 0.631_110_657_818_937),
         // (1-2p)/√(p(1-p)).
         ("bimodal:0.25:8ms", 0.5 / 0.1875_f64.sqrt()),
+        // Third moment 0.25·6·8³, less 3·2·28 and 2³.
+        ("hiccup:0.25:8ms", 592.0 / 28_f64.powf(1.5)),
         ("uniform:1ms:3ms", 0.0),
         // Third central moments add up: 2·2³ + 15³·0.2·0.8·0.6, over 40^1.5.
         ("exp:2ms+bimodal:0.2:15ms", 340.0 / 40_f64.powf(1.5)),

@@ -67,6 +67,7 @@ fn specifications_display_canonically() {
         ("det:2.50\u{3bc}s", "det:2.5us"),
         ("det:2.50\u{b5}s", "det:2.5us"),
         ("exp:1e3+ bimodal:0.001: 15 ", "exp:1000+bimodal:0.001:15"),
+        ("hiccup:0.010:3ms", "hiccup:0.01:3ms"),
         ("pareto:1.5:1ms:1s", "pareto:1.5:1ms:1s"),
         ("file:/a/b+c:d.txt+exp:1", "file:/a/b+c:d.txt+exp:1"),
     ] {
