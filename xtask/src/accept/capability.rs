@@ -6,6 +6,7 @@ mod demo;
 mod faults;
 mod kernel;
 mod peers;
+mod rescue;
 mod soak;
 
 use super::Check;
@@ -26,4 +27,11 @@ pub(super) const DECIDE: &[Check] = &[
     Check { line: 4, run: decide::speed },
     Check { line: 5, run: decide::advice },
     Check { line: 6, run: decide::python },
+];
+
+pub(super) const RESCUE: &[Check] = &[
+    Check { line: 1, run: rescue::table },
+    Check { line: 2, run: rescue::worlds },
+    Check { line: 3, run: rescue::steps },
+    Check { line: 5, run: rescue::properties },
 ];

@@ -20,6 +20,8 @@ pub(crate) enum Capability {
     Main,
     /// The simulator, the models and the advisor
     Decide,
+    /// Our own policy: second copies for stuck queries
+    Rescue,
 }
 
 /// One line of what a capability is done by.
@@ -33,6 +35,7 @@ pub(crate) fn run(root: &Path, capability: Capability, only: &[u32]) -> Result<b
     let checks = match capability {
         Capability::Main => capability::MAIN,
         Capability::Decide => capability::DECIDE,
+        Capability::Rescue => capability::RESCUE,
     };
     let known: Vec<u32> = checks.iter().map(|check| check.line).collect();
     if let Some(line) = only.iter().find(|line| !known.contains(line)) {

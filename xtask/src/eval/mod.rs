@@ -1,8 +1,9 @@
 //! `cargo xtask eval …`: published figures beside ours, and simulated ones beside measured ones.
 
 pub(crate) mod papers;
+pub(crate) mod rescue;
 pub(crate) mod search;
-mod sim;
+pub(crate) mod sim;
 
 use std::path::Path;
 
@@ -14,6 +15,8 @@ use clap::Subcommand;
 pub(crate) enum Eval {
     /// Claims, figures and tables of documents 000 and 001, by simulation
     Papers(papers::Args),
+    /// Our own policy in hundreds of worlds: never worse than per-shard queuing? Twenty minutes
+    Rescue(rescue::Args),
     /// The search service of the demo, measured beside the simulator
     Search(search::Args),
 }
@@ -22,6 +25,7 @@ pub(crate) enum Eval {
 pub(crate) fn run(eval: &Eval, root: &Path) -> Result<bool> {
     match eval {
         Eval::Papers(args) => papers::run(root, args),
+        Eval::Rescue(args) => rescue::run(root, args),
         Eval::Search(args) => search::run(root, args),
     }
 }

@@ -27,15 +27,20 @@ impl Simulator {
     }
 
     /// Simulates policies at a utilization, on common random numbers.
-    pub(crate) fn run(
+    pub(crate) fn at(
         &self,
         utilization: f64,
         policies: &[&str],
         flags: &[&str],
     ) -> Result<Vec<Outcome>> {
+        let utilization = utilization.to_string();
+        self.run(policies, &[&["--utilization", &utilization], flags].concat())
+    }
+
+    /// Simulates policies, on common random numbers.
+    pub(crate) fn run(&self, policies: &[&str], flags: &[&str]) -> Result<Vec<Outcome>> {
         let mut command = Command::new(&self.curtail);
-        command.args(["sim", "--json", "--utilization", &utilization.to_string()]);
-        command.args(&self.shared).args(flags);
+        command.args(["sim", "--json"]).args(&self.shared).args(flags);
         for policy in policies {
             command.args(["--policy", policy]);
         }
@@ -50,7 +55,7 @@ impl Simulator {
         utilization: f64,
         policies: [&str; N],
     ) -> Result<[f64; N]> {
-        let outcomes = self.run(utilization, &policies, &[])?;
+        let outcomes = self.at(utilization, &policies, &[])?;
         let each: Result<Vec<f64>> = outcomes.iter().map(Outcome::p99).collect();
         Ok(each?.try_into().expect("an outcome for each policy"))
     }
@@ -61,6 +66,22 @@ impl Outcome {
     pub(crate) fn number(&self, path: &str) -> Result<f64> {
         let found = self.0.pointer(path).and_then(Value::as_f64);
         found.with_context(|| format!("{} has no {path}", self.0["policy"]))
+    }
+
+    /// As the simulator prints it.
+    #[cfg(test)]
+    pub(crate) fn of(json: Value) -> Self {
+        Self(json)
+    }
+
+    /// Did it keep up with the load?
+    pub(crate) fn is_stable(&self) -> bool {
+        self.0["stable"] == true
+    }
+
+    /// Its windows.
+    pub(crate) fn windows(&self) -> &[Value] {
+        self.0["windows"].as_array().map_or(&[], Vec::as_slice)
     }
 
     /// The 99th percentile of requests.

@@ -115,7 +115,7 @@ fn balances(sim: &Simulator) -> Result<Vec<Row>> {
     for utilization in [0.2, 0.5, 0.7] {
         progress(&format!("the balances at {utilization}"));
         for pair in ["psq", "bounded:2", "least-outstanding", "random"].windows(2) {
-            let outcomes = sim.run(utilization, pair, &[])?;
+            let outcomes = sim.at(utilization, pair, &[])?;
             let by = outcomes[1].number("/versus_first/difference/p99")?;
             let width = outcomes[1].number("/versus_first/ci95/p99")?;
             let claim = format!("{} < {} at {utilization}", pair[0], pair[1]);
@@ -131,7 +131,7 @@ fn without_jitter(root: &Path, size: &[&str]) -> Result<Row> {
     let mut equal = true;
     for utilization in [0.1, 0.4, 0.8] {
         progress(&format!("without jitter at {utilization}"));
-        let outcomes = sim.run(utilization, &["psq", "idealized"], &[])?;
+        let outcomes = sim.at(utilization, &["psq", "idealized"], &[])?;
         equal &= outcomes[0].figures() == outcomes[1].figures();
     }
     let ours = if equal { "equal" } else { "different" }.to_owned();
@@ -141,7 +141,7 @@ fn without_jitter(root: &Path, size: &[&str]) -> Result<Row> {
 /// 000 §5.2.1: how often laedge:cc+pc stops the right copy, at 40 %.
 fn accuracy(sim: &Simulator) -> Result<Vec<Row>> {
     progress("the accuracy of pre-emptive cancellations");
-    let outcomes = sim.run(0.4, &["laedge:cc+pc"], &[])?;
+    let outcomes = sim.at(0.4, &["laedge:cc+pc"], &[])?;
     let share = |of: &str| -> Result<f64> {
         let count = |name: &str| outcomes[0].number(&format!("/predictor/{of}/{name}"));
         Ok(count("right")? / count("all")?)
@@ -161,7 +161,7 @@ fn trained(sim: &Simulator) -> Result<Row> {
     for percent in (10..=60).step_by(10) {
         progress(&format!("psq and a trained probabilistic hedge at {percent} %"));
         let policies = ["psq", "probabilistic:auto"];
-        let outcomes = sim.run(f64::from(percent) / 100.0, &policies, &[])?;
+        let outcomes = sim.at(f64::from(percent) / 100.0, &policies, &[])?;
         let number = |of: &str| outcomes[1].number(&format!("/versus_first/{of}/p99"));
         // An unstable one is compared with nothing.
         let (Ok(by), Ok(width)) = (number("difference"), number("ci95")) else { continue };

@@ -38,7 +38,7 @@ impl Simulated {
     /// Each policy at a load, as the service is described.
     pub(super) fn plain(&self, load: f64) -> Result<[Told; POLICIES.len()]> {
         eprintln!("simulating {}", service::percent(load));
-        let outcomes = self.simulator.run(load, &POLICIES, &["--jitter", &self.jitter])?;
+        let outcomes = self.simulator.at(load, &POLICIES, &["--jitter", &self.jitter])?;
         let told = |outcome: &Outcome| Told {
             latencies: read(outcome, 0.0),
             copies: outcome.number("/copies_per_query").ok(),
@@ -70,7 +70,7 @@ impl Simulated {
         let late = write("late", &mut samples.late.iter().copied())?;
         let jitter = format!("{}+{late}", self.jitter);
         let flags = ["--jitter", &jitter, "--network", &network];
-        let outcomes = self.simulator.run(load, &[policy], &flags)?;
+        let outcomes = self.simulator.at(load, &[policy], &flags)?;
         let outcome = outcomes.first().context("sim prints an entry")?;
         Ok(read(outcome, mean_ms(&samples.front)))
     }

@@ -1,0 +1,189 @@
+//! `cargo xtask eval rescue`: our own policy in hundreds of worlds, beside per-shard queuing, the bound
+//! and the other policies.
+
+mod design;
+mod judge;
+mod report;
+mod world;
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use self::judge::{Beside, REPLICATIONS, closed, median};
+use self::world::World;
+
+pub(crate) use self::world::Tolerance;
+use crate::eval::sim::{Outcome, Simulator};
+
+/// The seed of the worlds that the documents tell of.
+const SEED: u32 = 20_261_122;
+
+/// What `rescue` is judged by: the base, itself, and the bound.
+const JUDGED: [&str; 3] = ["psq", "rescue", "o1"];
+
+/// What a service may do besides.
+const OTHERS: [&str; 9] = [
+    "rescue:preempt",
+    "rescue:no-cancel",
+    "laedge",
+    "laedge:cc",
+    "laedge:cc+pc",
+    "idealized",
+    "tied",
+    "delayed:3",
+    "probabilistic:auto:0.05",
+];
+
+/// How many worlds the documents tell of.
+const WORLDS: u32 = 512;
+
+/// How to evaluate.
+#[derive(Clone, clap::Args)]
+pub(crate) struct Args {
+    /// How many worlds
+    #[arg(long, default_value_t = WORLDS)]
+    worlds: u32,
+    /// The first one
+    #[arg(long, default_value_t = 0)]
+    from: u32,
+    /// Decides the worlds
+    #[arg(long, default_value_t = SEED)]
+    seed: u32,
+    /// The policy that is judged
+    #[arg(long, default_value = "rescue")]
+    policy: String,
+    /// Simulate all other policies, too: it takes four times as long
+    #[arg(long)]
+    all: bool,
+}
+
+/// A world, and what came of it.
+struct Cell {
+    world: World,
+    /// The p99 of per-shard queuing.
+    psq: f64,
+    /// The policies behind it, in the order of the list.
+    policies: Vec<(String, Beside)>,
+}
+
+impl Cell {
+    fn policy(&self, name: &str) -> &Beside {
+        let found = self.policies.iter().find(|(policy, _)| policy == name);
+        &found.expect("a policy of the list").1
+    }
+
+    /// How far it is from being worse than it may be; below zero it is.
+    fn margin(&self, policy: &str) -> f64 {
+        self.policy(policy).margin(self.world.tolerance())
+    }
+
+    fn closed(&self, policy: &str) -> Option<f64> {
+        closed(self.psq, self.policy(policy).p99, self.policy("o1").p99)
+    }
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
+    let study = study(root, args)?;
+    print!("{}", report::render(&study));
+    Ok(study.failed(Tolerance::Strict) + study.failed(Tolerance::Loose) == 0)
+}
+
+/// The study of the documents.
+pub(crate) fn whole(root: &Path) -> Result<Study> {
+    let policy = JUDGED[1].to_owned();
+    study(root, &Args { worlds: WORLDS, from: 0, seed: SEED, policy, all: false })
+}
+
+/// All worlds, and what came of them.
+pub(crate) struct Study {
+    /// The policy that is judged.
+    policy: String,
+    cells: Vec<Cell>,
+    /// Worlds that per-shard queuing does not keep up with.
+    overloaded: usize,
+    /// Worlds that were simulated anew, with more requests.
+    again: usize,
+}
+
+impl Study {
+    /// How many worlds per-shard queuing keeps up with.
+    pub(crate) fn worlds(&self, tolerance: Tolerance) -> usize {
+        self.of(tolerance).count()
+    }
+
+    /// In how many of them the policy is worse than it may be.
+    pub(crate) fn failed(&self, tolerance: Tolerance) -> usize {
+        self.of(tolerance).filter(|cell| cell.margin(&self.policy) < 0.0).count()
+    }
+
+    /// Which parts of the gap in p99 it closes up to a load of 50 %, where hiccups matter.
+    fn closed(&self) -> impl Iterator<Item = f64> {
+        let light = self.cells.iter().filter(|cell| cell.world.utilization <= 0.5);
+        light.filter_map(|cell| cell.closed(&self.policy))
+    }
+
+    /// The part in the middle, and of how many.
+    pub(crate) fn median_closed(&self) -> (f64, usize) {
+        (median(self.closed()).unwrap_or(f64::NAN), self.closed().count())
+    }
+
+    fn of(&self, tolerance: Tolerance) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |cell| cell.world.tolerance() == tolerance)
+    }
+}
+
+fn study(root: &Path, args: &Args) -> Result<Study> {
+    let mut policies = JUDGED.to_vec();
+    policies[1] = &args.policy;
+    if args.all {
+        policies.extend(OTHERS.iter().filter(|other| **other != args.policy));
+    }
+    let simulator = Simulator::new(root, &["--replications", &REPLICATIONS.to_string()])?;
+    let policy = args.policy.clone();
+    let mut study = Study { policy, cells: Vec::new(), overloaded: 0, again: 0 };
+    for number in args.from..args.from + args.worlds {
+        let world = design::world(number, args.seed);
+        let cell = match simulate(&simulator, world.clone(), &policies, 1)? {
+            Some(cell) if cell.margin(&args.policy) < 0.0 => {
+                study.again += 1;
+                simulate(&simulator, world, &policies, 4)?
+            }
+            cell => cell,
+        };
+        match cell {
+            Some(cell) => {
+                eprintln!("{}", report::line(&cell, &args.policy));
+                study.cells.push(cell);
+            }
+            None => study.overloaded += 1,
+        }
+    }
+    Ok(study)
+}
+
+/// A world, with so many times the usual requests; none where it is overloaded.
+fn simulate(
+    simulator: &Simulator,
+    world: World,
+    policies: &[&str],
+    times: u32,
+) -> Result<Option<Cell>> {
+    let requests = (times * world.requests()).to_string();
+    let mut flags = world.flags();
+    flags.extend(["--requests".into(), requests, "--yes".into()]);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let outcomes = simulator
+        .run(policies, &flags)
+        .with_context(|| format!("world {}: {world}", world.number))?;
+    let first = &outcomes[0];
+    if !first.is_stable() {
+        return Ok(None);
+    }
+    let beside = |(policy, outcome): (&&str, &Outcome)| {
+        Ok((policy.to_string(), Beside::new(outcome, first)?))
+    };
+    let behind = policies.iter().zip(&outcomes).skip(1);
+    let policies = behind.map(beside).collect::<Result<_>>()?;
+    Ok(Some(Cell { world, psq: first.p99()?, policies }))
+}

@@ -1,0 +1,78 @@
+//! What the study says, as text.
+
+use std::fmt::Write as _;
+
+use super::judge::{Excess, PERCENTILES, median};
+use super::world::Tolerance;
+use super::{Cell, Study};
+
+/// So many worlds are listed.
+const NEAREST: usize = 8;
+
+/// A world and the judged policy, on one line.
+pub(super) fn line(cell: &Cell, policy: &str) -> String {
+    let beside = cell.policy(policy);
+    let excess = |excess: &Option<Excess>| {
+        excess.map_or("      n/a".into(), |Excess { seen, at_least }| {
+            format!("{seen:+7.2} ({at_least:+7.2})")
+        })
+    };
+    let excess: Vec<String> = beside.excess.iter().map(excess).collect();
+    let closed = cell.closed(policy).map_or("   -".into(), |part| format!("{:3.0}%", 100.0 * part));
+    let tolerance = cell.world.tolerance();
+    let verdict = if beside.margin(tolerance) < 0.0 { "FAILS" } else { "" };
+    let kind = if tolerance == Tolerance::Strict { 's' } else { 'l' };
+    format!(
+        "{:4} {kind} {} closes {closed} copies {:.3} {verdict:5} {}",
+        cell.world.number,
+        excess.join(" "),
+        beside.copies,
+        cell.world
+    )
+}
+
+/// The whole study.
+pub(super) fn render(study: &Study) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{} worlds, {} more were overloaded; {} simulated again with four times the requests",
+        study.cells.len(),
+        study.overloaded,
+        study.again
+    );
+    for (name, tolerance) in [("strict", Tolerance::Strict), ("loose", Tolerance::Loose)] {
+        let (failed, of) = (study.failed(tolerance), study.worlds(tolerance));
+        let _ = writeln!(text, "{name}: {failed} of {of} fail");
+        text.push_str(&excesses(study, tolerance));
+        text.push_str(&nearest(study, tolerance));
+    }
+    let (closed, of) = study.median_closed();
+    let _ = writeln!(
+        text,
+        "up to 50 %, where hiccups matter: closes {:.0} % of the gap in p99 (median of {of})",
+        100.0 * closed,
+    );
+    text
+}
+
+/// By how much the percentiles are above those of per-shard queuing.
+fn excesses(study: &Study, tolerance: Tolerance) -> String {
+    let mut text = String::new();
+    for (i, percentile) in PERCENTILES.iter().enumerate() {
+        let excess = |cell: &Cell| cell.policy(&study.policy).excess[i].map(|excess| excess.seen);
+        let seen = || study.of(tolerance).filter_map(excess);
+        let middle = median(seen()).unwrap_or(f64::NAN);
+        let most = seen().fold(f64::NEG_INFINITY, f64::max);
+        let _ = writeln!(text, "  {percentile}: median {middle:+.2} %, most {most:+.2} %");
+    }
+    text
+}
+
+/// The worlds in which the policy is nearest to failing.
+fn nearest(study: &Study, tolerance: Tolerance) -> String {
+    let mut nearest: Vec<&Cell> = study.of(tolerance).collect();
+    nearest.sort_by(|a, b| a.margin(&study.policy).total_cmp(&b.margin(&study.policy)));
+    let lines = nearest.iter().take(NEAREST).map(|cell| line(cell, &study.policy));
+    lines.map(|line| format!("  {line}\n")).collect()
+}
