@@ -105,6 +105,14 @@ fn t_exists_within_five_thousand_queries_where_hiccups_are_common() {
 }
 
 #[test]
+fn what_does_not_pay_is_tried_rarely_though_many_rescues_win() {
+    let mut service = Service::new(Cleanup, (0.1, 5.0));
+    service.run(1_000_000);
+    let status = service.learner.status();
+    assert!(status.won > 100 && (1..=40).contains(&status.fallbacks), "{status:?}");
+}
+
+#[test]
 fn t_follows_the_workload_and_the_hiccups() {
     let mut service = Service::new(Cleanup, (0.003, 15.0));
     service.run(100_000);

@@ -37,8 +37,8 @@ const WINS: (f32, f32) = (3.0, 48.0);
 /// Rescues that are a better source than explorations.
 const RESCUES: u32 = 64;
 
-/// So many rescues that won show that it was right to begin with them.
-const PROVEN: f32 = 32.0;
+/// Where they still pay after so many rescues, it was right to begin with them.
+const PROVEN: u32 = 8 * RESCUES;
 
 /// Explorations that cannot be stopped may take this share of the servers' time, and so many times as
 /// long as the first query in advance.
@@ -47,6 +47,10 @@ const ADVANCE: f32 = 256.0;
 
 /// After so many explorations they begin to become rarer; sooner where they cannot be stopped.
 const PATIENCE: (u32, u32) = (512, 64);
+
+/// Explorations that cannot be stopped are so many times as rare: one of them may be of a query so long
+/// that its second copy blocks a shard.
+const RARER: f32 = 2.0;
 
 /// Explorations become so many times as rare, at most.
 const MOST_FADED: u32 = 64;
@@ -256,10 +260,6 @@ impl Learner {
         }
         let pays = if self.rescues { self.threshold() } else { None };
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
-        if self.rescued.wins() >= PROVEN {
-            self.needed = WINS.0;
-            self.fruitless = 0;
-        }
         self.snapshot = Snapshot {
             suspect_ns: pays.map_or(NEVER_NS, |pays| pays.age_ns),
             overtakes: pays.map_or(0, |pays| pays.overtakes),
@@ -291,7 +291,10 @@ impl Learner {
             return self.explored.iter().find_map(ask).or_else(|| self.attempt());
         }
         let pays = ask(&self.rescued);
-        if pays.is_none() {
+        if pays.is_some() && self.rescued.count() >= PROVEN {
+            self.needed = WINS.0;
+            self.fruitless = 0;
+        } else if pays.is_none() {
             self.rescues = false;
             self.needed = (2.0 * self.needed).min(WINS.1);
             self.explored = Default::default();
@@ -320,11 +323,11 @@ impl Learner {
         if no_cancel && self.credit_ns < 0.0 {
             return Snapshot::NOTHING.explore;
         }
-        let patience = if no_cancel { PATIENCE.1 } else { PATIENCE.0 };
+        let (patience, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };
         let fade = (self.fruitless / patience).clamp(1, MOST_FADED);
         [(0.5, 0.5 * self.budget), (0.2, 0.25)].map(|(part, share)| {
             let at = self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1);
-            let every = self.survival[at] / (part * self.budget);
+            let every = self.survival[at] / (part * self.budget) * rarer;
             let every = (every as u32).max(1).saturating_mul(fade);
             Exploration { age_ns: edge(at), every }
         })

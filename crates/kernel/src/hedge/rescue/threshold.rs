@@ -12,8 +12,8 @@
 //!
 //! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
 //! is blocked already: 3 for cleanup, so that even the median gains; 3 w for pre-empt, whose second
-//! copies run in slots that nobody wants, if a share w of queries ends while others wait; 3 / (1 − w)²
-//! for no cancel. Besides, the queries that are rescued in vain stay within the budget.
+//! copies run in slots that nobody wants, if a share w of queries ends while others wait; 3 / 2 (1 − w)²
+//! for no cancel, where few may wait besides. Besides, the queries that are rescued in vain stay within the budget.
 
 use super::Version;
 use super::histogram::{BINS, OCTAVE, PerBin, edge};
@@ -111,19 +111,20 @@ impl Question<'_> {
             Version::NoCancel => {
                 let spent = ns * long + long_ns + mean * stuck;
                 let free = 1.0 - self.crowded.min(CROWD);
-                (stuck_ns - mean * stuck, CAUTION * spent / (free * free))
+                (stuck_ns - mean * stuck, CAUTION / 2.0 * spent / (free * free))
             }
         }
     }
 
     /// How many queries may wait that a suspect overtakes. Where servers stop, a rescue frees one
-    /// sooner than it would be free, and all gain; where they do not, each waits for the rescue.
+    /// sooner than it would be free, and all gain; where they do not, each waits for the rescue, and so
+    /// do those that come before the queue is empty.
     fn overtakes(&self, age: &Age, mean: f32) -> u32 {
         if self.version != Version::NoCancel {
             return u32::MAX;
         }
         let gain = age.stuck_ns - mean * age.stuck;
         let takes = mean * age.stuck + age.ns * age.long + age.long_ns;
-        (gain / takes) as u32
+        (gain / takes / CAUTION) as u32
     }
 }
