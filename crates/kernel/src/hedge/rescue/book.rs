@@ -57,6 +57,8 @@ pub(super) struct Book {
     pub(super) idle_ns: u64,
     /// The age from which on the fate of a second copy tells whether the first was stuck, in ns.
     pub(super) tells_ns: u64,
+    /// It is known how slow its server is.
+    pub(super) is_settled: bool,
     pub(super) second: Option<Second>,
     /// A rescue was given up: it is long, and not stuck.
     pub(super) long: bool,
@@ -72,6 +74,7 @@ impl Book {
         suspect_ns: NEVER_NS,
         idle_ns: NEVER_NS,
         tells_ns: NEVER_NS,
+        is_settled: false,
         second: None,
         long: false,
     };

@@ -14,6 +14,9 @@ pub(super) const OCTAVE: usize = 1 << FINENESS;
 /// How many bins there are.
 pub(super) const BINS: usize = (64 - FINENESS as usize + 1) << FINENESS;
 
+/// What came so many times as long ago as a histogram remembers weighs next to nothing.
+const YOUTH: f32 = 3.0;
+
 /// A number for each bin.
 pub(super) type PerBin = Box<[f32; BINS]>;
 
@@ -41,19 +44,23 @@ pub(super) struct Histogram {
     sum: f32,
     /// What a time that comes now weighs. It grows, instead of all others fading.
     unit: f32,
-    growth: f32,
+    /// For how many times it remembers, at least and at most.
+    memory: (f32, f32),
+    /// How many times there were, as far as it matters.
+    age: f32,
 }
 
 impl Histogram {
-    /// An empty one, in which a time weighs e times as much as one that came `memory` times before.
-    pub(super) fn new(memory: f32) -> Self {
+    /// An empty one, in which a time weighs e times as much as one that came so many times before: a
+    /// third of all that there were, within these bounds. So what it began with is soon forgotten.
+    pub(super) fn new(memory: (f32, f32)) -> Self {
         let weights = Box::new([0.0; BINS]);
-        Self { weights, total: 0.0, sum: 0.0, unit: 1.0, growth: 1.0 + 1.0 / memory }
+        Self { weights, total: 0.0, sum: 0.0, unit: 1.0, memory, age: 0.0 }
     }
 
-    /// The same times, remembered for as long as `other` would.
-    pub(super) fn remembered_as(&self, other: &Self) -> Self {
-        Self { growth: other.growth, ..self.clone() }
+    /// The same times, but remembered for so long.
+    pub(super) fn remembered_for(&self, memory: (f32, f32)) -> Self {
+        Self { memory, age: 0.0, ..self.clone() }
     }
 
     pub(super) fn add(&mut self, ns: u64) {
@@ -61,7 +68,9 @@ impl Histogram {
         self.weights[bin] += self.unit;
         self.total += self.unit;
         self.sum += self.unit * bin as f32;
-        self.unit *= self.growth;
+        let (least, most) = self.memory;
+        self.age = (self.age + 1.0).min(YOUTH * most);
+        self.unit *= 1.0 + 1.0 / (self.age / YOUTH).clamp(least, most);
         if self.unit > 1e6 {
             self.rescale();
         }
@@ -118,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_came_before_fades() {
-        let mut times = Histogram::new(100.0);
+        let mut times = Histogram::new((100.0, 100.0));
         (0..10_000).for_each(|_| times.add(50));
         assert!((times.count() - 100.0).abs() < 2.0, "{}", times.count());
         (0..100).for_each(|_| times.add(5_000));

@@ -5,9 +5,9 @@
 //! from then on T is the first age at which a rescue pays (`threshold.rs`), as long as there is one.
 //! Then nothing is explored: the rescues themselves tell what is to be known. Where it turns out that
 //! rescues do not pay at any age, the policy is per-shard queuing again, and twice as many wins are
-//! needed for the next attempt.
+//! needed for the next attempt; or none, where it soon turns out that they do pay.
 //!
-//! Run times fade: after 65,536 queries, or 4,096 where these tell that the workload has changed.
+//! Run times fade: after 65,536 queries, or 2,048 where these tell that the workload has changed.
 //!
 //! Cost: O(1) per record; per epoch O(bins · wins), which is 30,000 steps or so. Memory: 20 KB.
 
@@ -22,7 +22,7 @@ use crate::time::NEVER_NS;
 
 /// For how many run times the histograms remember.
 const LONG: f32 = 65_536.0;
-const SHORT: f32 = 4_096.0;
+const SHORT: f32 = 2_048.0;
 
 /// The workload has changed where the run times of late differ so much from those of before: by a
 /// fifth, in the mean of logarithms.
@@ -36,6 +36,9 @@ const WINS: (f32, f32) = (3.0, 48.0);
 
 /// Rescues that are a better source than explorations.
 const RESCUES: u32 = 64;
+
+/// For so many queries what came of rescues is remembered after they were given up.
+const REMEMBERED: u32 = 32_768;
 
 /// Where they still pay after so many rescues, it was right to begin with them.
 const PROVEN: u32 = 8 * RESCUES;
@@ -93,6 +96,8 @@ pub struct Learner {
     fruitless: u32,
     /// Are there rescues?
     rescues: bool,
+    /// Queries since rescues were given up.
+    fallen: u32,
     needed: f32,
     survival: PerBin,
     own: PerBin,
@@ -124,9 +129,9 @@ impl Learner {
         Self {
             version,
             budget: budget as f32,
-            late: Histogram::new(SHORT),
-            runs: Histogram::new(LONG),
-            answers: Histogram::new(LONG),
+            late: Histogram::new((SHORT, SHORT)),
+            runs: Histogram::new((SHORT, LONG)),
+            answers: Histogram::new((SHORT, LONG)),
             explored: Default::default(),
             rescued: Tries::default(),
             stuck_ns: 0.0,
@@ -137,6 +142,7 @@ impl Learner {
             credit_ns: 0.0,
             fruitless: 0,
             rescues: false,
+            fallen: 0,
             needed: WINS.0,
             survival: Box::new([1.0; BINS]),
             own: Box::new([1.0; BINS]),
@@ -159,6 +165,7 @@ impl Learner {
 
     /// Takes in what the cells have recorded in an epoch, in the order of cells.
     pub fn absorb(&mut self, records: &[Record]) {
+        self.fallen = self.fallen.saturating_add(records.len() as u32);
         for record in records {
             match *record {
                 Record::First { ran_ns, tried, crowded } => {
@@ -241,8 +248,8 @@ impl Learner {
     fn conclude(&mut self) {
         let drift = self.late.center() - self.runs.center();
         if !(-DRIFT..=DRIFT).contains(&drift) {
-            self.runs = self.late.remembered_as(&self.runs);
-            self.answers = Histogram::new(LONG);
+            self.runs = self.late.remembered_for((SHORT, LONG));
+            self.answers = Histogram::new((SHORT, LONG));
             self.audits = self.audits.min(WINS.0);
         }
         self.runs.survival(&mut self.survival);
@@ -251,19 +258,13 @@ impl Learner {
         } else {
             self.own.fill(1.0);
         }
-        let wins = self.explored.iter().map(Tries::wins);
-        if !self.rescues && wins.fold(0.0, f32::max) >= self.needed {
-            self.rescues = true;
-            self.rescued = Tries::default();
-            // From now on few that are stuck are taken for long.
-            self.answers = Histogram::new(LONG);
-        }
+        self.rescues = self.rescues || self.begins() || self.resumes();
         let pays = if self.rescues { self.threshold() } else { None };
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
         self.snapshot = Snapshot {
             suspect_ns: pays.map_or(NEVER_NS, |pays| pays.age_ns),
             overtakes: pays.map_or(0, |pays| pays.overtakes),
-            explore: if pays.is_none() { self.exploration() } else { Snapshot::NOTHING.explore },
+            explore: if !self.rescues { self.exploration() } else { Snapshot::NOTHING.explore },
             at_once: self.recent >= WINS.0,
             audit: self.audits < WINS.0
                 || self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
@@ -274,33 +275,57 @@ impl Learner {
     /// for want of evidence, it is, until there is more.
     fn threshold(&mut self) -> Option<Pays> {
         let known = self.rescued.count() >= RESCUES;
-        let ask = |tries: &Tries| {
-            let question = Question {
-                version: self.version,
-                budget: self.budget,
-                crowded: self.crowded,
-                survival: &self.survival,
-                own: &self.own,
-                tries,
-            };
-            let error = 1.0 / root(tries.wins().max(0.1));
-            let believed = question.ask(1.0 / (1.0 + DOUBT * error));
-            believed.or_else(|| question.ask(1.0 + HOPE * error))
-        };
         if !known {
-            return self.explored.iter().find_map(ask).or_else(|| self.attempt());
+            let from = |tries| self.ask(tries, true);
+            return self.explored.iter().find_map(from).or_else(|| self.attempt());
         }
-        let pays = ask(&self.rescued);
-        if pays.is_some() && self.rescued.count() >= PROVEN {
-            self.needed = WINS.0;
-            self.fruitless = 0;
-        } else if pays.is_none() {
+        let pays = self.ask(&self.rescued, true);
+        if pays.is_none() {
+            // Per-shard queuing again, and more doubtful than before.
             self.rescues = false;
             self.needed = (2.0 * self.needed).min(WINS.1);
             self.explored = Default::default();
+            self.fallen = 0;
             self.status.fallbacks += 1;
+        } else if self.rescued.count() >= PROVEN {
+            self.needed = WINS.0;
+            self.fruitless = 0;
         }
         pays
+    }
+
+    /// Have explorations shown that there are stuck queries?
+    fn begins(&mut self) -> bool {
+        let wins = self.explored.iter().map(Tries::wins).fold(0.0, f32::max);
+        let begins = wins >= self.needed;
+        if begins {
+            self.rescued = Tries::default();
+            // From now on few that are stuck are taken for long.
+            self.answers = Histogram::new((SHORT, LONG));
+        }
+        begins
+    }
+
+    /// Do rescues pay after all, by what came of them before they were given up? Run times may have been
+    /// unusual, as while a server became slow.
+    fn resumes(&self) -> bool {
+        let remembers = self.rescued.count() >= RESCUES && self.fallen <= REMEMBERED;
+        remembers && self.ask(&self.rescued, false).is_some()
+    }
+
+    /// Where do rescues pay, after what came of these tries?
+    fn ask(&self, tries: &Tries, hope: bool) -> Option<Pays> {
+        let question = Question {
+            version: self.version,
+            budget: self.budget,
+            crowded: self.crowded,
+            survival: &self.survival,
+            own: &self.own,
+            tries,
+        };
+        let error = 1.0 / root(tries.wins().max(0.1));
+        let believed = question.ask(1.0 / (1.0 + DOUBT * error));
+        believed.or_else(|| if hope { question.ask(1.0 + HOPE * error) } else { None })
     }
 
     /// Where nobody knows yet: the age that few queries reach but those that are stuck. Explorations that

@@ -29,6 +29,7 @@ mod book;
 mod histogram;
 mod learner;
 mod lists;
+mod pace;
 mod record;
 mod threshold;
 mod tries;

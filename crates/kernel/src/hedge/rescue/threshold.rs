@@ -11,7 +11,7 @@
 //!   only, and every second copy runs to its end.
 //!
 //! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
-//! is blocked already: 3 for cleanup, so that even the median gains; 3 w for pre-empt, whose second
+//! is blocked already: 3 for cleanup, so that even the median gains; 2 w for pre-empt, whose second
 //! copies run in slots that nobody wants, if a share w of queries ends while others wait; 3 / 2 (1 − w)²
 //! for no cancel, where few may wait besides. Besides, the queries that are rescued in vain stay within the budget.
 
@@ -105,9 +105,7 @@ impl Question<'_> {
         let Age { ns, stuck, stuck_ns, long, long_ns, bounded_ns } = *age;
         match self.version {
             Version::Cleanup => (stuck_ns - 2.0 * mean * stuck, CAUTION * bounded_ns),
-            Version::Preempt => {
-                (stuck_ns - 2.0 * mean * stuck, CAUTION * bounded_ns * self.crowded)
-            }
+            Version::Preempt => (stuck_ns - 2.0 * mean * stuck, 2.0 * bounded_ns * self.crowded),
             Version::NoCancel => {
                 let spent = ns * long + long_ns + mean * stuck;
                 let free = 1.0 - self.crowded.min(CROWD);

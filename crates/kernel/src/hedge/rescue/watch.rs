@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::book::{Book, Measure};
 use super::histogram::{OCTAVE, bin};
+use super::pace::Pace;
 use super::record::{Exploration, Record, Tried};
 use super::{Audited, MOST_RECORDS, Rescue, Version};
 use crate::cell::Core;
@@ -17,11 +18,8 @@ const MOST_AUDITED: usize = 4;
 /// A cost hint of so much means what no hint does.
 const USUAL_COST: f64 = 1e6;
 
-/// For how many queries it is remembered how fast a server is.
-const MEMORY: f32 = 256.0;
-
 /// After so many queries servers are compared.
-const COMPARED_EVERY: u32 = 256;
+const COMPARED_EVERY: u32 = 64;
 
 /// A server that is slower by less, in bins, is not known to be slow: by a half.
 const NOTICEABLE: f32 = 8.0;
@@ -29,11 +27,13 @@ const NOTICEABLE: f32 = 8.0;
 /// What is known of all queries.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
-    /// By server: the mean of the logarithms of run times there, in bins; none as long as nothing ran.
-    centers: Vec<Option<f32>>,
-    /// The least of them; none is less as long as they were not compared.
+    /// By server; none as long as nothing ran.
+    paces: Vec<Option<Pace>>,
+    /// The least mean of them, in bins; none is less as long as they were not compared.
     fastest: f32,
     ran: u32,
+    /// Servers whose pace began anew.
+    new: u32,
     /// Counts queries, to pick those to explore.
     seen: u32,
     /// Above zero where queries have cost hints, below where they have none.
@@ -42,8 +42,8 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(servers: usize) -> Self {
-        let centers = vec![None; servers];
-        Self { centers, fastest: f32::INFINITY, ran: 0, seen: 0, hinted: 0 }
+        let paces = vec![None; servers];
+        Self { paces, fastest: f32::INFINITY, ran: 0, new: 0, seen: 0, hinted: 0 }
     }
 
     /// How many times as much as others a query costs; none where it is not comparable to them.
@@ -57,19 +57,32 @@ impl Watch {
     /// How many times as long as the fastest server a server takes. Compared with each other, and not
     /// with the service: where all become slower, none is slow.
     fn slowness(&self, server: ServerId) -> f64 {
-        let slower = self.centers[server.index()].map_or(0.0, |center| center - self.fastest);
+        let pace = self.paces[server.index()];
+        let slower = pace.map_or(0.0, |pace| pace.mean() - self.fastest);
         if slower < NOTICEABLE { 1.0 } else { octaves(slower / OCTAVE as f32) }
+    }
+
+    /// Has the pace of this server changed, and not that of the others, so that nobody knows yet how slow
+    /// it is?
+    fn is_unsettled(&self, server: ServerId) -> bool {
+        let is_new = self.paces[server.index()].is_some_and(Pace::is_new);
+        is_new && (self.new as usize) < self.paces.len()
     }
 
     /// A first copy ran for so long, relative to what its query costs.
     fn ran(&mut self, server: ServerId, ns: u64) {
-        let at = bin(ns) as f32;
-        let center = self.centers[server.index()].get_or_insert(at);
-        *center += (at - *center) / MEMORY;
+        let pace = &mut self.paces[server.index()];
+        let was_new = pace.is_some_and(Pace::is_new);
+        match pace {
+            Some(pace) => pace.add(bin(ns)),
+            None => *pace = Some(Pace::new(bin(ns))),
+        }
+        let is_new = pace.is_some_and(Pace::is_new);
+        self.new = self.new + u32::from(is_new) - u32::from(was_new);
         self.ran = self.ran.wrapping_add(1);
         if self.ran.is_multiple_of(COMPARED_EVERY) {
-            let centers = self.centers.iter().copied().flatten();
-            self.fastest = centers.fold(f32::INFINITY, f32::min);
+            let means = self.paces.iter().flatten().map(|pace| pace.mean());
+            self.fastest = means.fold(f32::INFINITY, f32::min);
         }
     }
 }
@@ -93,6 +106,11 @@ impl Rescue {
             return false;
         };
         let Some(cost) = self.watch.cost(core, query) else { return false };
+        if self.watch.is_unsettled(first.server) {
+            let (first_at, server) = (core.now(), first.server);
+            self.books[query.index()] = Book { first_at, server, cost, ..Book::NONE };
+            return false;
+        }
         let measure = Measure::stretched(cost * self.watch.slowness(first.server));
         let suspect_ns = measure.absolute(self.learned.suspect_ns);
         let explore_ns = measure.absolute(self.explore_ns());
@@ -106,6 +124,7 @@ impl Rescue {
             suspect_ns,
             idle_ns: if at_once { 0 } else { explore_ns },
             tells_ns,
+            is_settled: true,
             ..Book::NONE
         };
         self.books[query.index()] = book;
@@ -141,10 +160,15 @@ impl Rescue {
             let ended = book.second.is_some() || book.long;
             let tried = self.tried(&book, age_ns).filter(|_| ended);
             self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
-            let ran_ns = book.measure.relative(age_ns);
-            self.push(Record::First { ran_ns, tried, crowded });
+            if book.is_settled && !self.watch.is_unsettled(book.server) {
+                let ran_ns = book.measure.relative(age_ns);
+                self.push(Record::First { ran_ns, tried, crowded });
+            }
             return false;
         };
+        if self.watch.is_unsettled(book.server) {
+            return false;
+        }
         let ran_ns = book.measure.relative(now.since(second.started));
         let lead_ns = book.measure.relative(second.started.since(book.first_at));
         if lead_ns < ran_ns / 4 {
