@@ -26,8 +26,8 @@ A configuration to start from:
 
   [[service]]
   name = \"search\"
-  policy = \"laedge\"      # or psq, least-outstanding, naive, delayed:20ms, ...
   slots = 1              # queries that a replica serves at once
+  # policy = \"rescue\"    # the default; or psq, laedge, least-outstanding, delayed:20ms, ...
 
   [[service.shard]]
   name = \"0\"

@@ -6,6 +6,7 @@
 
 mod admin;
 pub mod config;
+pub mod cost;
 mod descriptors;
 pub mod metrics;
 mod observe;

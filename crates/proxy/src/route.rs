@@ -31,6 +31,7 @@ use percent_encoding::percent_decode_str;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::config::{Config, Key, Service, ShardBy};
+use crate::cost::Cost;
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Target {
     pub may_retry: bool,
     /// May it run on two replicas at once?
     pub may_duplicate: bool,
+    /// What it is expected to cost where it does not say that itself.
+    pub cost: Option<Cost>,
 }
 
 /// Why a request goes nowhere.
@@ -110,6 +113,7 @@ struct Entry {
     method: Option<Box<str>>,
     service: usize,
     idempotent: Option<bool>,
+    cost: Option<Cost>,
 }
 
 /// What chooses the shard of a service.
@@ -139,7 +143,8 @@ impl Router {
         for (service, spec) in config.services.iter().enumerate() {
             for route in &spec.routes {
                 let method = route.method.as_deref().map(Box::from);
-                let entry = Entry { method, service, idempotent: route.idempotent };
+                let (idempotent, cost) = (route.idempotent, route.cost);
+                let entry = Entry { method, service, idempotent, cost };
                 routes.entry(route.path_prefix.as_str().into()).or_default().push(entry);
             }
         }
@@ -188,6 +193,7 @@ impl Router {
             shard,
             may_retry: idempotent,
             may_duplicate: idempotent,
+            cost: entry.cost,
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use curtail_kernel::{GroupId, NEVER_NS, ServerId};
 use curtail_proxy::config::{self, Cancel, Config, Key, LogFormat, LogLevel, ShardBy};
+use curtail_proxy::cost::Cost;
 use proptest::prelude::*;
 
 /// The file of the interface document, as it stands there.
@@ -180,7 +181,7 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
     };
     let part = |name: &str| defaults(&schema["$defs"][name]["properties"]);
     let text = format!(
-        "[listen]\n{}\n[log]\n{}\n[[service]]\nname = \"search\"\npolicy = \"laedge\"\nslots = 1\n{}\n[service.health]\n{}\n[service.route]\n{}\n[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]\n",
+        "[listen]\n{}\n[log]\n{}\n[[service]]\nname = \"search\"\nslots = 1\n{}\n[service.health]\n{}\n[service.route]\n{}\n[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]\n",
         part("Listen"),
         part("Log"),
         part("Service"),
@@ -188,7 +189,39 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
         part("Route"),
     );
     assert!(text.contains("attempt_timeout") && text.contains("max_connections"), "{text}");
-    assert_eq!(parse(&text), parse(MINIMAL));
+    assert_eq!(parse(&text), parse(&MINIMAL.replace("policy = \"laedge\"\n", "")));
+}
+
+#[test]
+fn a_service_that_names_no_policy_has_one_that_needs_no_tuning() {
+    let file = MINIMAL.replace("policy = \"laedge\"\n", "");
+    for (lines, cancel) in [("slots = 2", false), ("slots = 2\ncancel = \"reset\"", true)] {
+        let config = parse(&file.replace("slots = 1", lines));
+        let service = &config.services[0];
+        assert_eq!((service.policy.to_string().as_str(), service.gate()), ("rescue", 2));
+        assert_eq!(service.limits().cancel, cancel);
+        assert!((service.limits().rescue_budget - 0.02).abs() < 1e-12);
+        // It fills the slots, so it wants to be alone.
+        assert!(config.notes()[0].contains("\"search\" (rescue)"), "{:?}", config.notes());
+    }
+}
+
+#[test]
+fn what_requests_cost_may_be_told_by_header_and_route() {
+    let text = MINIMAL.replace("policy = \"laedge\"\n", "").replace(
+        "slots = 1",
+        "slots = 1\nrescue_budget = 0.05\ncost_hint = { header = \"X-Curtail-Cost\" }\n\
+         route = [{ path_prefix = \"/\" }, { path_prefix = \"/sum\", cost = 3 }]",
+    );
+    let config = parse(&text);
+    assert_eq!(config.warnings(), [""; 0]);
+    let service = &config.services[0];
+    assert!((service.limits().rescue_budget - 0.05).abs() < 1e-12);
+    assert_eq!(service.cost_hint.as_deref(), Some("x-curtail-cost"));
+    assert_eq!(
+        service.routes.iter().map(|route| route.cost).collect::<Vec<_>>(),
+        [None, Cost::new(3.0)]
+    );
 }
 
 #[test]
@@ -364,7 +397,7 @@ proptest! {
 
     #[test]
     fn what_is_taken_can_be_built(
-        policy in prop::sample::select(&["laedge", "psq", "bounded:2", "random", "delayed:5ms:cc", "probabilistic:5ms:0.5", "app-timeout:5ms", "clone"][..]),
+        policy in prop::sample::select(&["laedge", "psq", "rescue", "rescue:preempt", "bounded:2", "random", "delayed:5ms:cc", "probabilistic:5ms:0.5", "app-timeout:5ms", "clone"][..]),
         cancel in prop::sample::select(&["none", "reset"][..]),
         slots in 0u32..5,
         outstanding in 0u32..3,
@@ -372,7 +405,7 @@ proptest! {
     ) {
         let text = MINIMAL.replace("\"laedge\"", &format!("{policy:?}")).replace(
             "slots = 1",
-            &format!("slots = {slots}\ncancel = {cancel:?}\nmax_outstanding = {outstanding}\nretry_budget = {budget:?}"),
+            &format!("slots = {slots}\ncancel = {cancel:?}\nmax_outstanding = {outstanding}\nretry_budget = {budget:?}\nrescue_budget = {budget:?}"),
         );
         // Whatever the file may say, the kernel has no reason left to refuse it.
         if let Ok(config) = config::parse("random", &text) {
@@ -403,6 +436,8 @@ const TOKENS: &[&str] = &[
     "path_segment = ",
     "timeout = ",
     "slots = ",
+    "cost_hint = ",
+    "cost = ",
     "http = ",
     "x.y.z = ",
     "\"a\"",

@@ -1,6 +1,7 @@
 //! The manual: every key is in it, and what its examples promise is so.
 
 use curtail_proxy::config::{self, Config};
+use curtail_proxy::cost::Cost;
 use curtail_proxy::route::Router;
 
 const MANUAL: &str = include_str!("../../../docs/proxy.md");
@@ -53,6 +54,11 @@ fn keeps(config: &Config, promise: &str) {
         (Ok(to), Some(("shard", _))) => {
             format!("shard {}", config.services[to.service].shards[to.shard].name)
         }
+        (Ok(to), Some(("costs", _))) => {
+            let said = outcome.strip_prefix("costs ").and_then(|cost| cost.parse().ok());
+            assert_eq!(to.cost, said.and_then(Cost::new), "{promise}");
+            return;
+        }
         (Ok(to), _) if to.may_retry && to.may_duplicate => "may run twice".into(),
         (Ok(to), _) => {
             assert!(!to.may_retry && !to.may_duplicate, "{promise}");
@@ -75,5 +81,5 @@ fn the_examples_of_the_manual_are_fine_and_do_what_they_promise() {
         }
         files += 1;
     }
-    assert_eq!((files, promises), (7, 17), "none was overlooked");
+    assert_eq!((files, promises), (8, 18), "none was overlooked");
 }

@@ -58,6 +58,36 @@ pub(super) fn count(
     }
 }
 
+/// A fraction from 0 to 1.
+pub(super) fn fraction(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<f64>>,
+    mend: &str,
+    default: f64,
+) -> f64 {
+    let Some(given) = given else { return default };
+    if !(0.0..=1.0).contains(given.get()) {
+        report.error(&given.span(), &format!("{key} is out of range"), mend);
+        return default;
+    }
+    *given.get()
+}
+
+/// The name of a header, in lower case.
+pub(super) fn header(
+    report: &mut Report<'_>,
+    given: &Given<String>,
+    example: &str,
+) -> Option<String> {
+    if !is_token(given.get()) {
+        let mend = format!("use letters, digits and hyphens, like {example:?}");
+        report.error(&given.span(), "is no name of a header", &mend);
+        return None;
+    }
+    Some(given.get().to_ascii_lowercase())
+}
+
 /// A size in a range, in bytes. `written` says the range in units.
 pub(super) fn size(
     report: &mut Report<'_>,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use curtail_kernel::{Limits, Policy};
 
+use crate::cost::Cost;
+
 pub use super::raw::{Cancel, LogFormat, LogLevel};
 
 /// A configuration that makes sense.
@@ -99,6 +101,10 @@ pub struct Service {
     pub shard_by: Option<ShardBy>,
     /// Retries per query that arrives, 0 to 1.
     pub retry_budget: f64,
+    /// Queries that may be rescued in vain, per query that arrives, 0 to 1.
+    pub rescue_budget: f64,
+    /// The header, in lower case, whose value is what a request is expected to cost.
+    pub cost_hint: Option<String>,
     /// Methods whose requests may be retried and duplicated.
     pub idempotent_methods: Vec<String>,
     /// Do good answers carry the server, the queue time and the number of copies?
@@ -126,6 +132,7 @@ impl Service {
             retry_budget: self.retry_budget,
             // Without a budget there is nothing to save up, nor to begin with.
             retry_reserve: if self.retry_budget > 0.0 { default.retry_reserve } else { 0 },
+            rescue_budget: self.rescue_budget,
             ..default
         }
     }
@@ -165,6 +172,8 @@ pub struct Route {
     pub method: Option<String>,
     /// Whether its requests may be retried and duplicated; `None`: their method says.
     pub idempotent: Option<bool>,
+    /// What its requests are expected to cost where they do not say it.
+    pub cost: Option<Cost>,
 }
 
 /// How a request names its shard.

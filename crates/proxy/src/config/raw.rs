@@ -112,13 +112,15 @@ impl LogLevel {
 /// A replicated service, in one or more shards.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table [[service]]")]
-#[schemars(extend("required" = ["name", "policy", "shard"]))]
+#[schemars(extend("required" = ["name", "shard"]))]
 pub(super) struct Service {
     /// What metrics, logs and the status call it. Required.
     pub(super) name: Maybe<String>,
-    /// How it picks replicas and hedges, such as `laedge`, `bounded:2` or `delayed:5ms`. Required.
+    /// How it picks replicas and hedges, such as `rescue`, `bounded:2` or `delayed:5ms`.
+    #[schemars(extend("default" = "rescue"))]
     pub(super) policy: Maybe<String>,
-    /// Queries that a replica serves at once; required by psq, bounded and laedge in all forms.
+    /// Queries that a replica serves at once; required by psq, bounded, laedge and rescue in all
+    /// forms.
     #[schemars(range(min = 1, max = 65_535))]
     pub(super) slots: Maybe<u64>,
     /// Queries that a replica may hold, for the policies that push.
@@ -150,6 +152,11 @@ pub(super) struct Service {
     /// Retries per query that arrives, as a fraction; a reserve of 128 is there from the start.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.1))]
     pub(super) retry_budget: Maybe<f64>,
+    /// Queries that may be rescued in vain, as a fraction of all of them; with the policy rescue.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.02))]
+    pub(super) rescue_budget: Maybe<f64>,
+    /// Where requests say what their work is expected to cost; with the policy rescue.
+    pub(super) cost_hint: Maybe<CostHint>,
     /// Methods whose requests may be retried and duplicated.
     #[schemars(extend("default" = ["GET", "HEAD"]))]
     pub(super) idempotent_methods: Option<Vec<Given<String>>>,
@@ -190,9 +197,19 @@ pub(super) struct Health {
     pub(super) timeout: Maybe<Span>,
 }
 
+/// Where requests say what their work is expected to cost.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ header = … }")]
+#[schemars(extend("required" = ["header"]))]
+pub(super) struct CostHint {
+    /// The value of this header is a number above 0, in any unit that all requests of the service
+    /// share. Where it is missing or is none, nobody knows what the request costs. Required.
+    pub(super) header: Maybe<String>,
+}
+
 /// Requests that go to a service.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "{ path_prefix, method, idempotent }")]
+#[serde(deny_unknown_fields, expecting = "{ path_prefix, method, idempotent, cost }")]
 pub(super) struct Route {
     /// Whole segments at the start of the path: `/a` is `/a` and `/a/b`, not `/ab`.
     #[schemars(extend("default" = "/"))]
@@ -202,6 +219,9 @@ pub(super) struct Route {
     /// May its requests be retried and duplicated, whatever their method? If left out, the method
     /// says.
     pub(super) idempotent: Maybe<bool>,
+    /// What its requests are expected to cost where they do not say it themselves: a number above 0,
+    /// in the unit of `cost_hint`. With the policy rescue.
+    pub(super) cost: Maybe<f64>,
 }
 
 /// How a request names its shard: exactly one of these.

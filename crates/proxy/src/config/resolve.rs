@@ -26,7 +26,7 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     };
     let tables = each(raw.service.as_ref());
     if tables.is_empty() {
-        let mend = "add a [[service]] with a name, a policy and a [[service.shard]]";
+        let mend = "add a [[service]] with a name, slots and a [[service.shard]]";
         report.lacking("there is no service", mend);
     }
     let services: Vec<Service> =

@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_kernel::{Policy, Topology};
+use curtail_kernel::hedge::Version;
+use curtail_kernel::{Limits, Policy, Topology};
 
 use super::model::{Cancel, Health, Route, Service};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{Given, OrFalse, Span, each};
 use super::{check, raw, shards};
+use crate::cost::Cost;
 
 /// Longest body that may be allowed, in bytes: bodies are held in memory whole.
 const BODY_BYTES_MAX: usize = 1 << 30;
@@ -17,6 +19,9 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 /// Shortest `drain_timeout`: a server that sends is reported to be at work every 50 ms, and must not
 /// seem silent in between.
 const DRAIN_MIN: Duration = Duration::from_millis(100);
+
+/// The policy of a service that names none. It needs no tuning, and picks its version by itself.
+const POLICY: Policy = Policy::Rescue(Version::Cleanup);
 
 /// Resolves one service; `at` is where its table begins.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
@@ -43,9 +48,11 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         drain_timeout,
         health: health(raw.health.as_ref(), report),
         queue: check::count(report, "queue", raw.queue.as_ref(), 0..=1_000_000, 1024),
-        routes: routes(raw, report),
+        routes: routes(raw, policy, report),
         shard_by: shards::shard_by(raw, shards.len(), at, report),
         retry_budget: retry_budget(raw.retry_budget.as_ref(), report),
+        rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
+        cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
         idempotent_methods: idempotent_methods(raw, report),
         debug_headers: raw.debug_headers.as_ref().is_some_and(|given| *given.get()),
         max_request_body,
@@ -62,9 +69,14 @@ fn policy(
 ) -> Policy {
     let fallback = Policy::LeastOutstanding;
     let Some(given) = &raw.policy else {
-        let mend = format!("add policy = \"…\", one of {}", forms().join(", "));
-        report.missing(at, "this service has no policy", &mend);
-        return fallback;
+        // A guess would be a bound on what the service can do.
+        if raw.slots.is_none() {
+            let wrong = format!("this service has no policy, and {POLICY} must know the slots");
+            let mend = "add slots = N, the queries that a replica serves at once, or where nobody \
+                        knows that, policy = \"least-outstanding\"";
+            report.missing(at, &wrong, mend);
+        }
+        return POLICY;
     };
     let at = given.span();
     let policy = match Policy::parse(given.get(), None) {
@@ -184,10 +196,11 @@ fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) 
     })
 }
 
-fn routes(raw: &raw::Service, report: &mut Report<'_>) -> Vec<Route> {
+fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Route> {
     let tables = each(raw.route.as_ref());
     if tables.is_empty() {
-        return vec![Route { path_prefix: String::new(), method: None, idempotent: None }];
+        let all = Route { path_prefix: String::new(), method: None, idempotent: None, cost: None };
+        return vec![all];
     }
     let route = |(raw, _): &(&raw::Route, _)| {
         if let Some(prefix) = &raw.path_prefix {
@@ -196,24 +209,64 @@ fn routes(raw: &raw::Service, report: &mut Report<'_>) -> Vec<Route> {
         if let Some(method) = &raw.method {
             check::method(report, "method", method);
         }
+        let cost = raw.cost.as_ref().and_then(|given| cost(given, policy, report));
         let prefix = raw.path_prefix.as_ref().map_or("", |given| given.get());
         Route {
             path_prefix: prefix.trim_end_matches('/').into(),
             method: raw.method.as_ref().map(|given| given.get().clone()),
             idempotent: raw.idempotent.as_ref().map(|given| *given.get()),
+            cost,
         }
     };
     tables.iter().map(route).collect()
 }
 
-fn retry_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
-    let Some(given) = given else { return 0.1 };
-    if !(0.0..=1.0).contains(given.get()) {
-        let mend = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
-        report.error(&given.span(), "retry_budget is out of range", mend);
-        return 0.1;
+fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<Cost> {
+    of_use("cost", given, policy, report);
+    let cost = Cost::new(*given.get());
+    if cost.is_none() {
+        let mend =
+            "give it a number above 0; where a usual request costs 1, 3 is three times as much";
+        report.error(&given.span(), "cost is no cost", mend);
     }
-    *given.get()
+    cost
+}
+
+fn retry_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
+    let mend = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
+    check::fraction(report, "retry_budget", given, mend, 0.1)
+}
+
+fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report<'_>) -> f64 {
+    if let Some(given) = given {
+        of_use("rescue_budget", given, policy, report);
+    }
+    let mend = "give it a fraction from 0 to 1; 0.02 is one rescue in vain per fifty queries";
+    let default = Limits::default().rescue_budget;
+    check::fraction(report, "rescue_budget", given, mend, default)
+}
+
+fn cost_hint(
+    given: Option<&Given<raw::CostHint>>,
+    policy: Policy,
+    report: &mut Report<'_>,
+) -> Option<String> {
+    let given = given?;
+    of_use("cost_hint", given, policy, report);
+    let Some(header) = &given.get().header else {
+        let mend = "write { header = \"x-curtail-cost\" }";
+        report.missing(&given.span(), "cost_hint names no header", mend);
+        return None;
+    };
+    check::header(report, header, "x-curtail-cost")
+}
+
+/// What only one policy looks at is probably meant for it.
+fn of_use<T>(key: &str, given: &Given<T>, policy: Policy, report: &mut Report<'_>) {
+    if !matches!(policy, Policy::Rescue(_)) {
+        let wrong = format!("{key} is for the policy rescue, and {policy} does not look at it");
+        report.warn(&given.span(), &wrong, "leave it out, or use rescue");
+    }
 }
 
 fn idempotent_methods(raw: &raw::Service, report: &mut Report<'_>) -> Vec<String> {

@@ -146,11 +146,7 @@ fn count((header, query, segment): Fields<'_>) -> usize {
 
 fn key((header, query, segment): Fields<'_>, report: &mut Report<'_>) -> Option<Key> {
     if let Some(given) = header {
-        if !check::is_token(given.get()) {
-            let mend = "use letters, digits and hyphens, like \"x-shard\"";
-            report.error(&given.span(), "is no name of a header", mend);
-        }
-        return Some(Key::Header(given.get().to_ascii_lowercase()));
+        return check::header(report, given, "x-shard").map(Key::Header);
     }
     if let Some(given) = query {
         if given.get().is_empty() {

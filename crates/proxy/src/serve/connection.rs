@@ -91,7 +91,7 @@ async fn handle(
     // Not before the service is known: what it takes decides how much is held for this client.
     let body = client.read_body(service.config.max_request_body).await?;
     let request = Request { head, body };
-    let Forward { query } = match forward::render(&request, &target, ends) {
+    let Forward { query } = match forward::render(&request, &target, &service.config, ends) {
         Ok(forward) => forward,
         Err(error) => {
             let told = (400, format!("the request cannot be passed on: {error}"));

@@ -7,6 +7,8 @@ use curtail_http1::{RequestHead, Version, WriteError};
 use curtail_runtime::{Query, http};
 use tokio::net::TcpStream;
 
+use crate::config;
+use crate::cost::Cost;
 use crate::route::Target;
 
 /// What `Via` calls every proxy of this kind.
@@ -50,6 +52,7 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
 pub(super) fn render(
     request: &Request,
     target: &Target,
+    service: &config::Service,
     ends: Ends,
 ) -> Result<Forward, WriteError> {
     let head = &request.head;
@@ -89,5 +92,60 @@ pub(super) fn render(
     let mut query = Query::new(rendered);
     query.may_retry = target.may_retry;
     query.may_duplicate = target.may_duplicate;
+    let said = service.cost_hint.as_deref().and_then(|name| Cost::read(head.values(name)));
+    query.cost_hint = said.or(target.cost).map(Cost::hint);
     Ok(Forward { query })
+}
+
+#[cfg(test)]
+mod tests {
+    use curtail_http1::server::Connection;
+    use curtail_http1::{Limits, Timeouts};
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+    use crate::route::Router;
+
+    const CONFIG: &str = r#"
+        [[service]]
+        name = "a"
+        slots = 1
+        cost_hint = { header = "X-Cost" }
+        route = [{ path_prefix = "/" }, { path_prefix = "/sum", cost = 3 }]
+
+        [[service.shard]]
+        name = "0"
+        replicas = ["127.0.0.1:9001"]
+    "#;
+
+    /// What the kernel is told that this request costs.
+    async fn hint(target: &str, fields: &str) -> Option<u64> {
+        let config = config::parse("test", CONFIG).expect("a configuration");
+        let (mut client, stream) = tokio::io::duplex(1_000);
+        let text = format!("GET {target} HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
+        client.write_all(text.as_bytes()).await.expect("room");
+        let mut connection = Connection::new(stream, Limits::default(), Timeouts::default());
+        let request = connection.next_request().await.expect("a good one").expect("one");
+        let head = &request.head;
+        let router = Router::new(&config);
+        let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
+        let ends = Ends { client: None, proxy: None };
+        let forward = render(&request, &target.expect("a target"), &config.services[0], ends);
+        forward.expect("it can be passed on").query.cost_hint.map(|hint| hint.get())
+    }
+
+    #[tokio::test]
+    async fn the_header_tells_what_a_request_costs_or_else_its_route() {
+        for (target, fields, cost) in [
+            ("/a", "", None),
+            ("/a", "x-cost: 0.5\r\n", Some(500_000)),
+            ("/a", "X-COST: lots\r\n", None),
+            ("/sum", "", Some(3_000_000)),
+            ("/sum", "x-cost: 2\r\n", Some(2_000_000)),
+            ("/sum", "x-cost: lots\r\n", Some(3_000_000)),
+            ("/sum", "x-cost: 2\r\nx-cost: 4\r\n", Some(3_000_000)),
+        ] {
+            assert_eq!(hint(target, fields).await, cost, "{target} {fields:?}");
+        }
+    }
 }

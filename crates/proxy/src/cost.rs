@@ -1,0 +1,77 @@
+//! What the work of a request is expected to cost.
+
+use std::num::NonZeroU64;
+
+/// Longest number that is read: more digits than a double has.
+const BYTES_MAX: usize = 32;
+
+/// So many of the kernel's units are a cost of 1: ages are then measured as those of requests of which
+/// nothing is known, and what costs a thousandth of that is still told apart.
+const UNITS: f64 = 1e6;
+
+/// A cost, in a unit that all requests of a service share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost(NonZeroU64);
+
+impl Cost {
+    /// `None` for what is no cost: numbers that are not above zero, or not finite. Those below a
+    /// millionth, or beyond 10^13, count as these.
+    #[must_use]
+    pub fn new(cost: f64) -> Option<Self> {
+        if !(cost.is_finite() && cost > 0.0) {
+            return None;
+        }
+        // The conversion saturates.
+        NonZeroU64::new(((cost * UNITS).round() as u64).max(1)).map(Self)
+    }
+
+    /// The cost that the values of a header tell: of one, and only if it is a number.
+    pub fn read<'h>(values: impl IntoIterator<Item = &'h [u8]>) -> Option<Self> {
+        let mut values = values.into_iter();
+        let (Some(only), None) = (values.next(), values.next()) else { return None };
+        let text = only.trim_ascii();
+        if text.len() > BYTES_MAX {
+            return None;
+        }
+        Self::new(std::str::from_utf8(text).ok()?.parse().ok()?)
+    }
+
+    /// As the kernel takes it.
+    pub(crate) fn hint(self) -> NonZeroU64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: &[&str]) -> Option<u64> {
+        Cost::read(values.iter().map(|value| value.as_bytes())).map(|cost| cost.hint().get())
+    }
+
+    #[test]
+    fn a_cost_is_a_number_above_zero_in_any_unit() {
+        for (text, hint) in [
+            ("1", 1_000_000),
+            ("0.0025", 2_500),
+            (" 3e2 ", 300_000_000),
+            ("1e-300", 1),
+            ("1e300", u64::MAX),
+        ] {
+            assert_eq!(read(&[text]), Some(hint), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_hint() {
+        let long = "1".repeat(33);
+        for text in ["", " ", "0", "-0", "-1", "inf", "NaN", "three", "1,5", "1 2", "\u{e9}", &long]
+        {
+            assert_eq!(read(&[text]), None, "{text}");
+        }
+        assert_eq!(Cost::read([&b"\xff"[..]]), None);
+        // Whom to believe?
+        assert_eq!((read(&[]), read(&["1", "2"])), (None, None));
+    }
+}
