@@ -53,10 +53,13 @@ impl Observer for Watcher {
         let replica = self.replica(copy);
         replica.copies_ended.inc(match end {
             CopyEnd::Finished(outcome) => outcome.into(),
-            CopyEnd::Stopped => CopyOutcome::Stopped,
+            CopyEnd::Stopped(_) => CopyOutcome::Stopped,
             CopyEnd::Lost => CopyOutcome::Lost,
         });
         replica.copy_duration.record_ns(ran_ns);
+        if let Some(rescue) = &self.metrics.service(self.service).rescue {
+            rescue.ended(copy.why, end, won);
+        }
         if won {
             replica.copies_won.inc(copy.role);
         } else {
@@ -92,6 +95,11 @@ impl Proxy {
     /// Brings the gauges up to date: before they are read, rather than on every event.
     pub(crate) fn sample(&self) {
         for (at, service) in self.services.iter().enumerate() {
+            if let (Some(rescue), Some(learning)) = (&service.metrics.rescue, &service.learning) {
+                learning.look(|learner| rescue.learned(learner));
+                let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
+                rescue.suspects.set(suspects.sum());
+            }
             for (cell, layout) in &service.cells {
                 cell.look(|core| {
                     for (group, &shard) in layout.shards.iter().enumerate() {

@@ -105,6 +105,24 @@ async fn what_was_done_is_what_is_counted() {
 }
 
 #[tokio::test]
+async fn a_service_that_rescues_counts_that_too() {
+    let backend = Backend::says(HELLO).await;
+    let proxy = Proxy::serving("policy = \"rescue\"", &[&backend]).await;
+    assert_eq!(proxy.get("/").await.status, 200);
+    let read = proxy.metrics().await;
+    same(read.sum("curtail_rescue_state", &[("service", "s"), ("state", "exploring")]), 1);
+    same(read.sum("curtail_rescue_state", &[]), 1);
+    for family in ["rescues_total", "explorations_total", "rescue_fallbacks_total"] {
+        same(read.sum(&format!("curtail_{family}"), &[("service", "s")]), 0);
+    }
+    same(read.sum("curtail_rescue_suspects", &[("service", "s")]), 0);
+    // One query tells nothing.
+    let text = proxy.asked("/metrics").await.text();
+    assert!(text.contains("curtail_rescues_total{"), "{text}");
+    assert!(!text.contains("curtail_rescue_threshold_seconds{"), "{text}");
+}
+
+#[tokio::test]
 async fn gauges_are_of_the_moment_of_reading() {
     let backend = Backend::gated(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;

@@ -141,6 +141,12 @@ impl<T: Transport> Cell<T> {
         self.inner.live_queries()
     }
 
+    /// Queries that are taken for stuck and wait for a rescue now, with a policy that rescues.
+    #[must_use]
+    pub fn suspects(&self) -> u32 {
+        self.inner.suspects()
+    }
+
     /// Moves what the cell has recorded to the end of a list.
     pub(crate) fn publish(&self, into: &mut Vec<Record>) {
         self.inner.publish(into);

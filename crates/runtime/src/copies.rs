@@ -1,6 +1,6 @@
 //! The copies in flight, by the kernel's slot.
 
-use curtail_kernel::{CopyId, QueryId, Timestamp};
+use curtail_kernel::{CopyId, QueryId, StopReason, Timestamp};
 use tokio::task::AbortHandle;
 
 use crate::observe::CopyInfo;
@@ -17,7 +17,8 @@ pub(crate) struct Flight {
     pub(crate) heard: bool,
     /// Not there yet while the task is being started.
     task: Option<AbortHandle>,
-    told_to_stop: bool,
+    /// Why it was told to stop.
+    pub(crate) told: Option<StopReason>,
 }
 
 impl Flight {
@@ -37,23 +38,27 @@ impl Flight {
             won: false,
             heard: false,
             task: None,
-            told_to_stop: false,
+            told: None,
         }
     }
 
-    pub(crate) fn abort(&mut self) {
-        self.told_to_stop = true;
+    pub(crate) fn stop(&mut self, why: StopReason) {
+        self.told = Some(why);
+        self.abort();
+    }
+
+    pub(crate) fn abort(&self) {
         if let Some(task) = &self.task {
             task.abort();
         }
     }
 
     pub(crate) fn is_told_to_stop(&self) -> bool {
-        self.told_to_stop
+        self.told.is_some()
     }
 
     pub(crate) fn runs_as(&mut self, task: AbortHandle) {
-        if self.told_to_stop {
+        if self.is_told_to_stop() {
             task.abort();
         }
         self.task = Some(task);

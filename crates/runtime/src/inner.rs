@@ -159,7 +159,7 @@ impl<T: Transport> Inner<T> {
     }
 
     pub(crate) fn stopped(&self, copy: CopyId) {
-        self.ended(copy, &Event::Stopped { copy }, CopyEnd::Stopped, None);
+        self.ended(copy, &Event::Stopped { copy }, CopyEnd::Stopped(None), None);
     }
 
     fn ended(&self, copy: CopyId, event: &Event, end: CopyEnd, response: Option<T::Response>) {
@@ -199,6 +199,10 @@ impl<T: Transport> Inner<T> {
         let mut effects = Effects::default();
         self.decide(&mut state, now, event, Some(&mut ending), &mut effects);
         if let Some(flight) = ending.flight {
+            let end = match end {
+                CopyEnd::Stopped(_) => CopyEnd::Stopped(flight.told),
+                end => end,
+            };
             let ran = now.since(flight.started);
             self.observer.copy_ended(flight.info, end, flight.won, ran);
         }
@@ -235,7 +239,7 @@ impl<T: Transport> Inner<T> {
             match *action {
                 Action::Start { copy, query, server, role, why } => {
                     let Some(pending) = queries.get(query) else { continue };
-                    let info = CopyInfo { group: pending.group, server, role };
+                    let info = CopyInfo { group: pending.group, server, role, why };
                     self.observer.copy_started(info, why);
                     if pending.started.is_none() {
                         pending.started = Some(now);
@@ -254,7 +258,7 @@ impl<T: Transport> Inner<T> {
                 Action::Stop { copy, why } => {
                     if let Some(flight) = copies.get(copy) {
                         self.observer.copy_told_to_stop(flight.info, why);
-                        flight.abort();
+                        flight.stop(why);
                     }
                 }
                 Action::Answer { query, copy } => {
@@ -274,7 +278,7 @@ impl<T: Transport> Inner<T> {
                     }
                 }
                 Action::Lose { copy } => {
-                    if let Some(mut flight) = copies.remove(copy) {
+                    if let Some(flight) = copies.remove(copy) {
                         flight.abort();
                         let ran = now.since(flight.started);
                         self.observer.copy_ended(flight.info, CopyEnd::Lost, flight.won, ran);
@@ -380,6 +384,10 @@ impl<T: Transport> Inner<T> {
 
     pub(crate) fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
         with(self.lock().kernel.core())
+    }
+
+    pub(crate) fn suspects(&self) -> u32 {
+        self.lock().kernel.suspects()
     }
 
     /// Moves what the cell has recorded for the learner of its service to the end of a list.

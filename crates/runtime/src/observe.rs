@@ -15,6 +15,8 @@ pub struct CopyInfo {
     pub server: ServerId,
     /// First or second.
     pub role: Role,
+    /// Why it started.
+    pub why: StartReason,
 }
 
 /// How a copy ended.
@@ -22,8 +24,8 @@ pub struct CopyInfo {
 pub enum CopyEnd {
     /// Its server is done with it.
     Finished(Outcome),
-    /// It was told to stop, and has.
-    Stopped,
+    /// It has stopped, as it was told; none: with its task, which nobody told.
+    Stopped(Option<StopReason>),
     /// Its server went down, or was silent past the drain time-out.
     Lost,
 }

@@ -5,15 +5,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use curtail_kernel::{Limits, NEVER_NS, Policy, Topology, rng};
-use curtail_runtime::{Cell, Learning, Query, Services, Timers};
+use curtail_kernel::{Limits, NEVER_NS, Policy, StartReason, StopReason, Topology, rng};
+use curtail_runtime::{Cell, CopyEnd, CopyInfo, Learning, Observer, Query, Services, Timers};
 
 const MS: u64 = 1_000_000;
+
+/// Counts rescues.
+#[derive(Clone, Default)]
+struct Tally(Arc<Rescues>);
+
+#[derive(Default)]
+struct Rescues {
+    started: AtomicU64,
+    ended: AtomicU64,
+    won: AtomicU64,
+    given_up: AtomicU64,
+}
+
+impl Tally {
+    fn read(&self) -> [u64; 4] {
+        let Rescues { started, ended, won, given_up } = &*self.0;
+        [started, ended, won, given_up].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+impl Observer for Tally {
+    fn copy_started(&self, copy: CopyInfo, why: StartReason) {
+        assert_eq!(copy.why, why);
+        self.0.started.fetch_add(u64::from(why == StartReason::Rescue), Ordering::Relaxed);
+    }
+
+    fn copy_ended(&self, copy: CopyInfo, end: CopyEnd, won: bool, _: u64) {
+        if copy.why == StartReason::Rescue {
+            let given_up = end == CopyEnd::Stopped(Some(StopReason::GiveUp));
+            self.0.ended.fetch_add(1, Ordering::Relaxed);
+            self.0.won.fetch_add(won.into(), Ordering::Relaxed);
+            self.0.given_up.fetch_add(given_up.into(), Ordering::Relaxed);
+        }
+    }
+}
 
 /// Two shards with two replicas each. A query takes 4 to 11 ms, and one copy in 200 takes 300 ms more.
 fn cells(
     policy: Policy,
     limits: Limits,
+    tally: &Tally,
 ) -> Vec<Cell<impl curtail_runtime::Transport<Request = u64, Response = u64>>> {
     let copies = Arc::new(AtomicU64::new(0));
     let shard = |seed| {
@@ -30,7 +66,7 @@ fn cells(
         };
         let kernel = policy.build(&Topology::replicated(2, 1), limits, rng(seed));
         let replicas = Services::new([replica(), replica()]);
-        Cell::new(kernel.expect("it fits"), replicas, Timers::tokio())
+        Cell::observed(kernel.expect("it fits"), replicas, Timers::tokio(), tally.clone())
     };
     (0..2).map(shard).collect()
 }
@@ -39,7 +75,8 @@ fn cells(
 async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     let policy = Policy::parse("rescue", None).expect("a policy");
     let limits = Limits { cancel: true, ..Limits::default() };
-    let cells = cells(policy, limits);
+    let tally = Tally::default();
+    let cells = cells(policy, limits, &tally);
     let learning = Arc::new(Learning::new(policy.learner(&limits).expect("it learns")));
     let pupils = (Arc::clone(&learning), cells.clone());
     let school = tokio::spawn(async move { pupils.0.run(&pupils.1).await });
@@ -57,5 +94,17 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
         learning.look(|learner| (learner.snapshot().suspect_ns, learner.status().won));
     assert!(suspect_ns != NEVER_NS && (10 * MS..25 * MS).contains(&suspect_ns), "{suspect_ns}");
     assert!(won >= 20, "{won} rescues won");
+
+    let [started, ended, watched, given_up] = tally.read();
+    assert_eq!((started, given_up), (ended, 0), "no query is long, and nothing runs on");
+    assert!(watched >= won && watched <= started, "{won} of {watched} of {started} rescues won");
+
+    // Where no server is left to rescue them, suspects wait.
+    assert_eq!(cells[0].suspects(), 0);
+    let long = [0; 2].map(|_| cells[0].query(Query::new(1_000)));
+    tokio::time::sleep(Duration::from_nanos(4 * suspect_ns)).await; // tidy: real time (it is paused)
+    assert_eq!((cells[0].suspects(), cells[1].suspects()), (2, 0));
+    drop(long);
+    assert_eq!(cells[0].suspects(), 0);
     school.abort();
 }

@@ -41,6 +41,11 @@ pub trait Scheduler: Send {
     /// The state to look at.
     fn core(&self) -> &Core;
 
+    /// Queries that are taken for stuck and wait for a second copy, for metrics.
+    fn suspects(&self) -> u32 {
+        0
+    }
+
     /// Moves what the cell has recorded for the service's [`crate::hedge::Learner`] to the end of a
     /// list. To be asked for once per epoch: a cell keeps a bounded number of records.
     fn publish(&mut self, into: &mut Vec<Record>);
@@ -131,6 +136,10 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
         &self.core
     }
 
+    fn suspects(&self) -> u32 {
+        self.hedge.suspects()
+    }
+
     fn publish(&mut self, into: &mut Vec<Record>) {
         self.hedge.publish(into);
     }
@@ -152,6 +161,10 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn core(&self) -> &Core {
         (**self).core()
+    }
+
+    fn suspects(&self) -> u32 {
+        (**self).suspects()
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {

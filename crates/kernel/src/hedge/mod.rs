@@ -63,6 +63,11 @@ pub trait Hedge {
     #[inline(always)]
     fn outlived(&mut self, _core: &Core, _copy: CopyId) {}
 
+    /// Queries that are taken for stuck and wait for a second copy, for metrics.
+    fn suspects(&self) -> u32 {
+        0
+    }
+
     /// Moves what was recorded for the service's learner to the end of a list.
     fn publish(&mut self, _into: &mut Vec<Record>) {}
 

@@ -1,13 +1,14 @@
 //! Makes every series of a configuration.
 
+use curtail_kernel::Policy;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::series::{Durations, Labels, Seconds, Series};
+use super::series::{Age, Durations, Labels, Seconds, Series};
 use super::{
-    ClientMetrics, Metrics, ReplicaMetrics, ServerMetrics, ServiceMetrics, ServiceParts,
-    ShardMetrics, ShardParts,
+    ClientMetrics, Metrics, ReplicaMetrics, RescueMetrics, RescueState, ServerMetrics,
+    ServiceMetrics, ServiceParts, ShardMetrics, ShardParts,
 };
 use crate::config::{Config, Service};
 
@@ -23,6 +24,7 @@ struct Builder {
     copies_ended: Series<Counter>,
     copy_duration: Series<Durations>,
     wasted: Series<Seconds>,
+    rescue: RescueSeries,
     cancellations: Series<Counter>,
     up: Series<Gauge>,
     busy: Series<Gauge>,
@@ -31,6 +33,16 @@ struct Builder {
     connections: Series<Gauge>,
     accepted: Series<Counter>,
     rejected: Series<Counter>,
+}
+
+/// Of the services that rescue.
+struct RescueSeries {
+    threshold: Series<Age>,
+    suspects: Series<Gauge>,
+    rescues: Series<Counter>,
+    explorations: Series<Counter>,
+    fallbacks: Series<Counter>,
+    state: Series<Gauge>,
 }
 
 impl Metrics {
@@ -61,6 +73,7 @@ impl Builder {
             copies_ended: Series::new(),
             copy_duration: Series::new(),
             wasted: Series::new(),
+            rescue: RescueSeries::new(),
             cancellations: Series::new(),
             up: Series::new(),
             busy: Series::new(),
@@ -78,6 +91,7 @@ impl Builder {
             requests: self.requests.each(&labels, "outcome"),
             responses: self.responses.each(&labels, "code"),
             request_duration: self.request_duration.add(&labels),
+            rescue: matches!(spec.policy, Policy::Rescue(_)).then(|| self.rescue.of(&labels)),
         };
         let servers: Vec<String> = spec.servers.iter().map(ToString::to_string).collect();
         let shards = spec.shards.iter().map(|shard| {
@@ -141,6 +155,7 @@ impl Builder {
         r.register_with_unit("copy_duration", help, Unit::Seconds, self.copy_duration);
         let help = "Run time of copies that did not win";
         r.register_with_unit("wasted", help, Unit::Seconds, self.wasted);
+        self.rescue.register(r);
         r.register("cancellations", "Copies that were told to stop", self.cancellations);
         r.register("server_up", "May the server get queries", self.up);
         r.register("server_busy", "Copies that the server holds", self.busy);
@@ -151,6 +166,48 @@ impl Builder {
         let help = "Connections and requests turned away before they reached a service";
         r.register("rejected", help, self.rejected);
         registry
+    }
+}
+
+impl RescueSeries {
+    fn new() -> Self {
+        Self {
+            threshold: Series::new(),
+            suspects: Series::new(),
+            rescues: Series::new(),
+            explorations: Series::new(),
+            fallbacks: Series::new(),
+            state: Series::new(),
+        }
+    }
+
+    fn of(&mut self, labels: &Labels) -> RescueMetrics {
+        let state = self.state.states(labels);
+        state.set(RescueState::Exploring);
+        RescueMetrics {
+            threshold: self.threshold.add(labels),
+            suspects: self.suspects.add(labels),
+            rescues: self.rescues.each(labels, "outcome"),
+            explorations: self.explorations.each(labels, "outcome"),
+            fallbacks: self.fallbacks.add(labels),
+            state,
+        }
+    }
+
+    fn register(self, r: &mut Registry) {
+        let help = "Age from which on a query is taken for stuck; none as long as rescues are not known to pay";
+        r.register_with_unit("rescue_threshold", help, Unit::Seconds, self.threshold);
+        let help = "Queries that are taken for stuck and wait for a second copy";
+        r.register("rescue_suspects", help, self.suspects);
+        let help = "Second copies of queries that were taken for stuck, which have ended";
+        r.register("rescues", help, self.rescues);
+        let help = "Second copies that were tried in order to learn, and have ended";
+        r.register("explorations", help, self.explorations);
+        let help = "Times that rescues were found not to pay any more";
+        r.register("rescue_fallbacks", help, self.fallbacks);
+        let help =
+            "1 for what it is about: exploring, until it knows that rescues pay, or rescuing";
+        r.register("rescue_state", help, self.state);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The label values that are known in advance.
 
 use curtail_kernel::{EjectReason, Outcome, Role, StartReason, StopReason};
-use curtail_runtime::TakenOut;
+use curtail_runtime::{CopyEnd, TakenOut};
 
 use crate::route::NoTarget;
 
@@ -93,6 +93,61 @@ impl From<Outcome> for CopyOutcome {
             Outcome::Local => Self::Local,
         }
     }
+}
+
+/// What came of a second copy of a query that was probably stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RescueOutcome {
+    /// The client got its answer.
+    Won,
+    /// Another copy answered first, or nobody did.
+    Lost,
+    /// It took as long as the first copy, and was stopped: the query is long, and not stuck.
+    GivenUp,
+}
+
+impl RescueOutcome {
+    /// Of a copy that has ended.
+    #[must_use]
+    pub fn of(end: CopyEnd, won: bool) -> Self {
+        match end {
+            _ if won => Self::Won,
+            CopyEnd::Stopped(Some(StopReason::GiveUp)) => Self::GivenUp,
+            _ => Self::Lost,
+        }
+    }
+}
+
+/// What came of a second copy that was tried in order to learn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExplorationOutcome {
+    /// The client got its answer: the first copy was probably stuck.
+    Won,
+    /// Another copy answered first, or nobody did.
+    Lost,
+    /// It made room for a query that waited, and tells nothing.
+    Displaced,
+}
+
+impl ExplorationOutcome {
+    /// Of a copy that has ended.
+    #[must_use]
+    pub fn of(end: CopyEnd, won: bool) -> Self {
+        match end {
+            _ if won => Self::Won,
+            CopyEnd::Stopped(Some(StopReason::Preemption)) => Self::Displaced,
+            _ => Self::Lost,
+        }
+    }
+}
+
+/// What a service that rescues is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RescueState {
+    /// It is not known that rescues pay: few second copies are tried, to learn.
+    Exploring,
+    /// It is.
+    Rescuing,
 }
 
 /// Why a server was taken out.
@@ -234,6 +289,9 @@ kinds! {
         Rescue => "rescue",
         Explore => "explore",
     }
+    RescueOutcome { Won => "won", Lost => "lost", GivenUp => "given_up" }
+    ExplorationOutcome { Won => "won", Lost => "lost", Displaced => "displaced" }
+    RescueState { Exploring => "exploring", Rescuing => "rescuing" }
     Role { Primary => "primary", Duplicate => "duplicate" }
     StopReason {
         Cleanup => "cleanup",
@@ -266,6 +324,9 @@ mod tests {
         ordered::<CopyOutcome>();
         ordered::<Rejection>();
         ordered::<StartReason>();
+        ordered::<RescueOutcome>();
+        ordered::<ExplorationOutcome>();
+        ordered::<RescueState>();
         ordered::<Role>();
         ordered::<StopReason>();
         ordered::<OutReason>();

@@ -17,6 +17,9 @@
 //! | `curtail_copy_duration_seconds` | service, shard, server |
 //! | `curtail_wasted_seconds_total` | service, shard, server |
 //! | `curtail_cancellations_total` | service, shard, server, reason |
+//! | `curtail_rescue_threshold_seconds`, `curtail_rescue_suspects`, `curtail_rescue_fallbacks_total` | service |
+//! | `curtail_rescues_total`, `curtail_explorations_total` | service, outcome |
+//! | `curtail_rescue_state` | service, state |
 //! | `curtail_server_up`, `curtail_server_busy`, `curtail_server_slots` | service, server |
 //! | `curtail_ejections_total` | service, server, reason |
 //! | `curtail_connections`, `curtail_connections_accepted_total` | |
@@ -27,14 +30,21 @@ mod kinds;
 mod request;
 mod series;
 
-use curtail_kernel::{Role, StartReason, StopReason};
+use std::sync::atomic::Ordering;
+
+use curtail_kernel::hedge::Learner;
+use curtail_kernel::{NEVER_NS, Role, StartReason, StopReason};
+use curtail_runtime::CopyEnd;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-pub use kinds::{CopyOutcome, Kind, OutReason, Rejection, RequestOutcome, StatusClass};
+pub use kinds::{
+    CopyOutcome, ExplorationOutcome, Kind, OutReason, Rejection, RequestOutcome, RescueOutcome,
+    RescueState, StatusClass,
+};
 pub use request::RunningRequest;
-pub use series::{Counters, Durations, Seconds};
+pub use series::{Age, Counters, Durations, Seconds, State};
 
 /// The `Content-Type` of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -82,12 +92,52 @@ pub struct ServiceMetrics {
     pub responses: Counters<StatusClass>,
     /// From the end of a request to the end of its answer, however it ended.
     pub request_duration: Durations,
+    /// With the policy rescue.
+    pub rescue: Option<RescueMetrics>,
 }
 
 impl ServiceMetrics {
     /// Counts a whole answer to a client by the class of its status.
     pub fn responded(&self, status: u16) {
         self.responses.inc(StatusClass::of(status));
+    }
+}
+
+/// What is counted about a service that rescues.
+#[derive(Clone, Debug)]
+pub struct RescueMetrics {
+    /// The age T from which on a query is taken for stuck.
+    pub threshold: Age,
+    /// Queries that are, and wait for a second copy.
+    pub suspects: Gauge,
+    /// Second copies of such queries that have ended.
+    pub rescues: Counters<RescueOutcome>,
+    /// Second copies that were tried in order to learn, and have ended.
+    pub explorations: Counters<ExplorationOutcome>,
+    /// How often rescues were found not to pay any more.
+    pub fallbacks: Counter,
+    /// Is it known that rescues pay?
+    pub state: State<RescueState>,
+}
+
+impl RescueMetrics {
+    /// Counts a copy that has ended, if it was a rescue or an exploration.
+    pub fn ended(&self, why: StartReason, end: CopyEnd, won: bool) {
+        match why {
+            StartReason::Rescue => self.rescues.inc(RescueOutcome::of(end, won)),
+            StartReason::Explore => self.explorations.inc(ExplorationOutcome::of(end, won)),
+            _ => {}
+        }
+    }
+
+    /// Takes over where the learner of the service stands.
+    pub fn learned(&self, learner: &Learner) {
+        let suspect_ns = learner.snapshot().suspect_ns;
+        self.threshold.set_ns(suspect_ns);
+        let exploring = suspect_ns == NEVER_NS;
+        self.state.set(if exploring { RescueState::Exploring } else { RescueState::Rescuing });
+        // The learner counts them; several readers may store the same.
+        self.fallbacks.inner().store(learner.status().fallbacks, Ordering::Relaxed);
     }
 }
 

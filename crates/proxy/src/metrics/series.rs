@@ -8,9 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use curtail_kernel::NEVER_NS;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::kinds::Kind;
 
@@ -46,6 +48,18 @@ impl Series<Counter> {
             self.add(&labels)
         };
         Counters { by_kind: K::ALL.iter().map(counter).collect(), of: K::ALL }
+    }
+}
+
+impl Series<Gauge> {
+    /// A series for each state that something may be in, which the label `state` names.
+    pub(super) fn states<K: Kind>(&mut self, labels: &Labels) -> State<K> {
+        let gauge = |&kind: &K| {
+            let mut labels = labels.clone();
+            labels.push(("state", kind.text().into()));
+            self.add(&labels)
+        };
+        State { by_kind: K::ALL.iter().map(gauge).collect(), of: K::ALL }
     }
 }
 
@@ -90,6 +104,53 @@ impl<K: Kind> Counters<K> {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.of.iter().map(|&kind| self.get(kind)).sum()
+    }
+}
+
+/// The state that something is in: its gauge is 1, those of the others 0.
+#[derive(Clone, Debug)]
+pub struct State<K: 'static> {
+    by_kind: Arc<[Gauge]>,
+    of: &'static [K],
+}
+
+impl<K: Kind> State<K> {
+    /// From now on it is in this state.
+    pub fn set(&self, kind: K) {
+        for other in self.of {
+            let is = other.index() == kind.index();
+            self.by_kind[other.index()].set(is.into());
+        }
+    }
+}
+
+/// A span of time that may not be known: then it is not written out at all.
+#[derive(Clone, Debug)]
+pub struct Age(Arc<AtomicU64>);
+
+impl Age {
+    /// Sets it, in nanoseconds; [`NEVER_NS`] where it is not known.
+    pub fn set_ns(&self, ns: u64) {
+        self.0.store(ns, Ordering::Relaxed);
+    }
+}
+
+impl Default for Age {
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(NEVER_NS)))
+    }
+}
+
+impl EncodeMetric for Age {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        match self.0.load(Ordering::Relaxed) {
+            NEVER_NS => Ok(()),
+            ns => encoder.encode_gauge(&seconds(ns)),
+        }
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
     }
 }
 

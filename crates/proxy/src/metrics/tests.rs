@@ -1,3 +1,5 @@
+use curtail_kernel::hedge::{Record, Tried};
+
 use super::*;
 
 const CONFIG: &str = r#"
@@ -94,6 +96,72 @@ fn what_is_counted_is_written() {
     );
     assert_eq!(service.responses.total(), 3);
     assert_eq!(replica.wasted.get_ns(), 1_750_000_000);
+}
+
+#[test]
+fn what_a_service_that_rescues_does_is_counted() {
+    let config = CONFIG.replace("bounded:3", "rescue");
+    let metrics = Metrics::new(&crate::config::parse("test", &config).expect("a configuration"));
+    let rescue = metrics.service(0).rescue.as_ref().expect("it rescues");
+    let threshold = "curtail_rescue_threshold_seconds{";
+    let text = metrics.render();
+    let labels = r#"service="sea\"rch""#;
+    assert!(!text.contains(threshold), "nobody knows it: {text}");
+    has(&text, &format!("curtail_rescue_state{{{labels},state=\"exploring\"}} 1"));
+    has(&text, &format!("curtail_rescues_total{{{labels},outcome=\"given_up\"}} 0"));
+
+    let finished = CopyEnd::Finished(curtail_kernel::Outcome::Good);
+    let stopped = |why| CopyEnd::Stopped(Some(why));
+    for (why, end, won) in [
+        (StartReason::Rescue, finished, true),
+        (StartReason::Rescue, finished, false),
+        (StartReason::Rescue, stopped(StopReason::Cleanup), false),
+        (StartReason::Rescue, stopped(StopReason::GiveUp), false),
+        (StartReason::Explore, finished, true),
+        (StartReason::Explore, CopyEnd::Lost, false),
+        (StartReason::Explore, stopped(StopReason::Preemption), false),
+        (StartReason::Arrival, finished, true),
+    ] {
+        rescue.ended(why, end, won);
+    }
+    rescue.suspects.set(2);
+    rescue.learned(&taught());
+    let text = metrics.render();
+    for (name, outcome, count) in [
+        ("rescues", "won", 1),
+        ("rescues", "lost", 2),
+        ("rescues", "given_up", 1),
+        ("explorations", "won", 1),
+        ("explorations", "lost", 1),
+        ("explorations", "displaced", 1),
+    ] {
+        has(&text, &format!("curtail_{name}_total{{{labels},outcome=\"{outcome}\"}} {count}"));
+    }
+    has(&text, &format!("curtail_rescue_suspects{{{labels}}} 2"));
+    has(&text, &format!("curtail_rescue_fallbacks_total{{{labels}}} 0"));
+    has(&text, &format!("curtail_rescue_state{{{labels},state=\"exploring\"}} 0"));
+    has(&text, &format!("curtail_rescue_state{{{labels},state=\"rescuing\"}} 1"));
+    let line = text.lines().find(|line| line.starts_with(threshold)).expect("it is known");
+    let seconds: f64 = line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("one");
+    assert!((0.008..0.1).contains(&seconds), "{line}");
+    // Others have none of this.
+    assert!(self::metrics().service(0).rescue.is_none());
+}
+
+/// It has seen that queries of 1 to 10 ms are stuck for 100 ms now and then.
+fn taught() -> Learner {
+    const MS: u64 = 1_000_000;
+    let mut learner = Learner::new(curtail_kernel::hedge::Version::Cleanup, 0.02);
+    for query in 0..4_000 {
+        let ran_ns = (1 + query % 10) * MS;
+        let tried = Some(Tried { age_ns: 12 * MS, rescue: false });
+        learner.absorb(&[match query % 200 {
+            0 => Record::Second { ran_ns, tried, crowded: false },
+            _ => Record::First { ran_ns, tried: None, crowded: false },
+        }]);
+    }
+    learner.absorb(&[Record::Audit { ran_ns: 110 * MS, second_ns: 10 * MS }]);
+    learner
 }
 
 #[test]

@@ -131,7 +131,7 @@ mod tests {
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
         let ends = Ends { client: None, proxy: None };
         let forward = render(&request, &target.expect("a target"), &config.services[0], ends);
-        forward.expect("it can be passed on").query.cost_hint.map(|hint| hint.get())
+        forward.expect("it can be passed on").query.cost_hint.map(u64::from)
     }
 
     #[tokio::test]

@@ -63,6 +63,11 @@ impl Lists {
         self.suspects > 0
     }
 
+    /// How many, in all groups.
+    pub(super) fn suspects(&self) -> u32 {
+        self.suspects
+    }
+
     /// How many queries a list has.
     pub(super) fn len(&self, list: List, group: GroupId) -> u32 {
         self.heaps.len(list.of(group)) as u32

@@ -365,6 +365,10 @@ impl Hedge for Rescue {
         self.end_audit(core, copy);
     }
 
+    fn suspects(&self) -> u32 {
+        self.lists.suspects()
+    }
+
     fn publish(&mut self, into: &mut Vec<Record>) {
         into.append(&mut self.records);
     }
