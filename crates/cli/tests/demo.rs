@@ -4,6 +4,7 @@
 
 mod harness;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -45,12 +46,18 @@ fn texts(folder: &Path) -> String {
 }
 
 fn demo(corpus: &str, out: &Path, requests: u32) -> Child {
+    let requests = requests.to_string();
+    let args = ["--loads", "0.2", "--policies", "psq,laedge", "--requests", &requests];
+    start(corpus, out, &[&args[..], &["--pause", "20:50ms", "--timings"]].concat())
+}
+
+fn start(corpus: &str, out: &Path, args: &[&str]) -> Child {
     // Tests that run under `nohup` would hand on that it ignores SIGHUP.
     Command::new("env")
         .args(["--default-signal=HUP", CURTAIL])
         .args(["demo", "--corpus", corpus, "--out", &out.display().to_string(), "--json"])
-        .args(["--loads", "0.2", "--policies", "psq,laedge", "--requests", &requests.to_string()])
-        .args(["--shards", "2", "--pause", "20:50ms", "--timings"])
+        .args(["--shards", "2"])
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -104,6 +111,26 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
         let [latency, took, ran, served, drawn] = [3, 5, 6, 7, 8].map(ns);
         assert!(drawn <= served && served <= ran && ran <= took && took <= latency, "{row}");
     }
+}
+
+#[test]
+fn a_policy_that_learns_keeps_its_root_from_load_to_load() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    let args = ["--loads", "0.3,0.4", "--policies", "psq,rescue", "--requests", "100"];
+    let mut running = start(&texts, &out, &args);
+    let mut roots = [BTreeSet::new(), BTreeSet::new()];
+    until("it ends", || {
+        for (id, line) in children(&running).iter().filter(|(_, line)| line.contains(" root ")) {
+            for (of, policy) in roots.iter_mut().zip(["--policy psq", "--policy rescue"]) {
+                of.extend(line.contains(policy).then_some(*id));
+            }
+        }
+        running.try_wait().expect("it is ours").is_some()
+    });
+    assert_eq!(roots.map(|of| of.len()), [2, 1]);
+    let results = fs::read_to_string(out.join("results.json")).expect("it has ended well");
+    assert!(!results.contains("partial"), "{results}");
 }
 
 #[test]

@@ -113,6 +113,22 @@ async fn an_idle_system_gets_two_copies_of_a_query() {
 }
 
 #[tokio::test]
+async fn a_root_tells_what_its_policy_has_learned() {
+    let (_folder, index) = index(1);
+    let leaves = Leaves::start(index.directory(), 1, 2, "det:0ms").await;
+    for (policy, learns) in [("rescue", true), ("psq", false)] {
+        let root = Running::root(leaves.addresses(), policy).await;
+        assert_eq!(get(root.address, "/search?q=word").await.status, 200);
+        let status: serde_json::Value = get(root.address, "/status").await.json();
+        let service = &status["services"][0];
+        assert_eq!(service.get("learned").is_some(), learns, "{policy}");
+        // One query tells nothing.
+        assert!(service["learned"]["suspect_ns"].is_null(), "{status}");
+        assert_eq!(service["learned"]["rescues_won"].as_u64(), learns.then_some(0), "{status}");
+    }
+}
+
+#[tokio::test]
 async fn queries_wait_in_the_root_and_not_at_the_leaf() {
     let (_folder, index) = index(1);
     let leaves = Leaves::start(index.directory(), 1, 1, "det:1min").await;

@@ -26,7 +26,7 @@ const WARMUP_LEAST_NS: f64 = 3e8;
 /// without hedging, 2 if every query is sent twice.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Three loads and three policies, in about a minute
+    /// Three loads and four policies, in about a minute
     #[arg(long)]
     quick: bool,
     /// Print one JSON document on stdout
@@ -177,10 +177,11 @@ impl Args {
         let delay = duration::format((5.0 * mean) as u64);
         let names = match (&self.policies[..], self.quick) {
             // 5 P̄ is the delay that served the thesis best (document 000 §4.6).
-            ([], false) => ["psq", "random", "naive", &format!("delayed:{delay}"), "laedge"]
-                .map(String::from)
-                .to_vec(),
-            ([], true) => ["psq", "naive", "laedge"].map(String::from).to_vec(),
+            ([], false) => {
+                let delayed = format!("delayed:{delay}");
+                ["psq", "random", "naive", &delayed, "laedge", "rescue"].map(String::from).to_vec()
+            }
+            ([], true) => ["psq", "naive", "laedge", "rescue"].map(String::from).to_vec(),
             (given, _) => given.iter().map(|name| name.trim().to_owned()).collect(),
         };
         let policies = names.into_iter().map(|name| {

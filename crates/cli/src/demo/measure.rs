@@ -1,5 +1,8 @@
 //! One cell after the other: a policy at a load, always with the same requests.
 
+use std::collections::BTreeMap;
+
+use curtail_kernel::{Limits, Policy};
 use curtail_load::{Answer, Extent, Plan as LoadPlan, Report, Snapshot};
 use indicatif::ProgressBar;
 
@@ -8,6 +11,7 @@ use super::cluster::Cluster;
 use super::pause;
 use super::results::{Cell, Results};
 use super::timings::{self, Timings};
+use crate::child::Process;
 use crate::exit::Stop;
 use crate::progress;
 
@@ -29,19 +33,20 @@ pub(super) async fn all(
     let bar = progress::bar("measuring");
     bar.set_length((total * 10.0) as u64);
     let mut done = 0.0;
+    let mut roots = Roots::default();
     let mut timings = plan.timings.then(|| Timings::new(&plan.out));
     for (number, &load) in plan.loads.iter().enumerate() {
         let targets = targets(plan, queries, number);
         // Nobody always goes first.
-        let names = plan.policies.iter().map(|(name, _)| name).cycle().skip(number);
-        for name in names.take(plan.policies.len()) {
-            let root = cluster.root(plan, name).await?;
+        let policies = plan.policies.iter().cycle().skip(number);
+        for (name, policy) in policies.take(plan.policies.len()) {
+            let root = roots.take(plan, cluster, name).await?;
             let told = Told { bar: &bar, name, load, done };
             let leaves = cluster.processes();
             let pauses = plan.pause.map(|p| pause::start(p, &leaves, number, plan.seed));
             let (cell, answers) = one(plan, &targets, number, root.address, &told).await?;
             drop(pauses);
-            root.end().await;
+            roots.give_back(name, *policy, root).await;
             cluster.is_whole()?;
             if let Some(timings) = &mut timings {
                 timings.write(load, name, &answers)?;
@@ -53,6 +58,28 @@ pub(super) async fn all(
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+/// The roots of policies that learn. They are there from load to load, as they would be in a service
+/// whose load changes: what they have learned is theirs. All others have a new one for each cell.
+#[derive(Default)]
+struct Roots(BTreeMap<String, Process>);
+
+impl Roots {
+    async fn take(&mut self, plan: &Plan, cluster: &Cluster, name: &str) -> Result<Process, Stop> {
+        match self.0.remove(name) {
+            Some(root) => Ok(root),
+            None => cluster.root(plan, name).await,
+        }
+    }
+
+    async fn give_back(&mut self, name: &str, policy: Policy, root: Process) {
+        if policy.learner(&Limits::default()).is_some() {
+            self.0.insert(name.to_owned(), root);
+        } else {
+            root.end().await;
+        }
+    }
 }
 
 /// The requests of a load. A number of its own makes every request a query of its own, with its own

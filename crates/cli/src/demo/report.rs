@@ -29,10 +29,11 @@ pub(crate) fn render(results: &Results) -> String {
     // Not to be broken at its hyphen.
     let whole = r#"<span class="whole">per-shard</span>"#;
     let finding = escape(&headline.finding).replace("per-shard", whole);
-    let but = match &headline.but[..] {
+    let paragraph = |text: &str| match text {
         "" => String::new(),
-        but => format!(r#"<p class="but">{}</p>"#, escape(but)),
+        text => format!(r#"<p class="but">{}</p>"#, escape(text).replace("per-shard", whole)),
     };
+    let but = paragraph(&headline.but) + &paragraph(&headline.also);
     format!(
         include_str!("report/page.html"),
         style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),

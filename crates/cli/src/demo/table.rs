@@ -62,6 +62,9 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
     if !headline.but.is_empty() {
         text += &lines(&headline.but, text_width);
     }
+    if !headline.also.is_empty() {
+        text += &lines(&headline.also, text_width);
+    }
     let (planned, measured) = view.cells();
     if results.partial || measured < planned {
         text += &lines(&format!("Partial: {measured} of {planned} cells."), text_width);

@@ -186,6 +186,13 @@ pub(crate) fn policy(name: &str) -> PolicyName {
             "LÆDGE",
             "per-shard queuing, and a second copy only for a replica that would be idle otherwise",
         ),
+        ("rescue", variant) => of(
+            format!("Rescue {}", variant.replace('-', " ")).trim_end(),
+            "Rescue",
+            "per-shard queuing, and a second copy of queries that are probably stuck, before any that \
+             waits; from which age on that pays, it learns while it is measured, and keeps from load \
+             to load",
+        ),
         _ => of(name, name, ""),
     }
 }
@@ -238,6 +245,8 @@ mod tests {
         assert_eq!(policy("delayed:15ms").short, "Delayed 15\u{a0}ms");
         assert_eq!(policy("probabilistic:5ms:0.1").short, "Probabilistic 5\u{a0}ms, 0.1");
         assert_eq!(policy("app-timeout:5ms").noun, "application time-outs");
+        assert_eq!(policy("rescue").short, "Rescue");
+        assert_eq!(policy("rescue:no-cancel").short, "Rescue no cancel");
         assert_eq!(policy("clone").short, "Clone");
         assert_eq!(policy("delayed:").noun, "delayed:");
         assert_eq!(policy("prequal").short, "prequal");

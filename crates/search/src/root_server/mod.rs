@@ -4,7 +4,8 @@
 //!   Either all shards answered or the client gets 503 with [`ShardError`]: nothing is served in
 //!   part.
 //! - `GET /health` answers 200 at once.
-//! - `GET /status` answers the shards with their servers, in the words of the proxy's `/status`.
+//! - `GET /status` answers the shards with their servers, and what the policy has learned, in the words
+//!   of the proxy's `/status`.
 //!
 //! The root holds one [`Cell`] per shard, so the kernel decides which replica gets a query, when a
 //! second one does, and what waits: there is no proxy between root and leaves. Path, query string
@@ -26,9 +27,9 @@ mod timing;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::hedge::Learner;
 use curtail_kernel::{Core, ServerId, Topology, rng};
 use curtail_runtime::http::{Health, Http, Settings, watch};
 use curtail_runtime::{Cell, Learning, Timers};
@@ -56,7 +57,7 @@ pub struct RootServer {
     announcement: String,
     cells: Vec<Cell<Http>>,
     /// With a policy that learns.
-    learner: Option<Learner>,
+    learning: Option<Arc<Learning>>,
     service: RootService,
 }
 
@@ -79,9 +80,9 @@ impl RootServer {
         let (listener, address) =
             bound.map_err(|source| RootServerError::Bind { address: config.listen, source })?;
         let announcement = config.announce(address);
-        let service = RootService::new(&config, cells.clone());
-        let learner = config.policy.learner(&config.limits);
-        Ok(Self { listener, address, announcement, cells, learner, service })
+        let learning = config.policy.learner(&config.limits).map(Learning::new).map(Arc::new);
+        let service = RootService::new(&config, cells.clone(), learning.clone());
+        Ok(Self { listener, address, announcement, cells, learning, service })
     }
 
     /// The bound address.
@@ -99,8 +100,8 @@ impl RootServer {
     /// Serves until `shutdown` resolves; running requests may then finish, within 10 s.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let mut background = probe(&self.cells);
-        if let Some(learner) = self.learner {
-            background.spawn(async move { Learning::new(learner).run(&self.cells).await });
+        if let Some(learning) = self.learning {
+            background.spawn(async move { learning.run(&self.cells).await });
         }
         serve::serve(self.listener, self.service, shutdown).await;
         // Dropping the set ends these tasks, which must live as long as queries run.

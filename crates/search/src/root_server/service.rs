@@ -1,8 +1,10 @@
 //! Requests to the root.
 
+use std::sync::Arc;
+
 use curtail_http1::server::Request;
-use curtail_runtime::Cell;
 use curtail_runtime::http::{self, Http};
+use curtail_runtime::{Cell, Learning};
 
 use super::config::RootConfig;
 use super::fan_out;
@@ -15,11 +17,16 @@ use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 pub(super) struct RootService {
     policy: String,
     cells: Vec<Cell<Http>>,
+    learning: Option<Arc<Learning>>,
 }
 
 impl RootService {
-    pub(super) fn new(config: &RootConfig, cells: Vec<Cell<Http>>) -> Self {
-        Self { policy: config.policy.to_string(), cells }
+    pub(super) fn new(
+        config: &RootConfig,
+        cells: Vec<Cell<Http>>,
+        learning: Option<Arc<Learning>>,
+    ) -> Self {
+        Self { policy: config.policy.to_string(), cells, learning }
     }
 
     async fn search(&self, request: &Request, parameters: &str) -> Reply {
@@ -52,7 +59,10 @@ impl Service for RootService {
         match split(request) {
             ("/search", parameters) => self.search(request, parameters).await,
             ("/health", _) => Reply::healthy(),
-            ("/status", _) => Reply::json(200, &Status::of(&self.policy, &self.cells)),
+            ("/status", _) => {
+                let learning = self.learning.as_deref();
+                Reply::json(200, &Status::of(&self.policy, &self.cells, learning))
+            }
             (path, _) => {
                 let text = format!("no such path: {path}; there are /search, /health and /status");
                 Reply::error(404, &text)
