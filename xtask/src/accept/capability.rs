@@ -33,5 +33,6 @@ pub(super) const RESCUE: &[Check] = &[
     Check { line: 1, run: rescue::table },
     Check { line: 2, run: rescue::worlds },
     Check { line: 3, run: rescue::steps },
+    Check { line: 4, run: rescue::live },
     Check { line: 5, run: rescue::properties },
 ];
