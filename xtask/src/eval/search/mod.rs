@@ -21,10 +21,10 @@
 //! Parts are drawn independently of each other, though on one machine they are not. Of two copies
 //! only the winner's are known, which is rather the one with less.
 
-mod estimate;
+pub(crate) mod estimate;
 mod measured;
-mod rule;
-mod samples;
+pub(crate) mod rule;
+pub(crate) mod samples;
 mod service;
 mod simulated;
 mod table;

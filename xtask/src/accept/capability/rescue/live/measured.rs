@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::estimate;
-use super::rule::Estimate;
-use super::samples::{self, ByCell, Samples, thousandths};
 use super::service::{self, LOADS, POLICIES, Size, percent};
 use crate::cargo::{self, Profile};
+use crate::eval::search::estimate;
+use crate::eval::search::rule::Estimate;
+use crate::eval::search::samples::{self, ByCell, Samples, thousandths};
 
 /// How many further runs there may be for each, where some are unsound.
 const SPARE: usize = 2;

@@ -4,27 +4,13 @@ mod measured;
 mod service;
 mod simulated;
 
-// What the comparison of the demo's service with the simulator is made of, and keeps to itself.
-#[allow(clippy::duplicate_mod, dead_code)]
-#[path = "../../../../eval/search/estimate.rs"]
-mod estimate;
-#[allow(clippy::duplicate_mod, dead_code)]
-#[path = "../../../../eval/search/rule.rs"]
-mod rule;
-#[allow(clippy::duplicate_mod, dead_code)]
-#[path = "../../../../eval/search/samples.rs"]
-mod samples;
-#[allow(clippy::duplicate_mod, dead_code)]
-#[path = "../../../../eval/sim.rs"]
-mod sim;
-
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
 use crate::accept::finding::Finding;
+use crate::eval::search::rule::{self, Cell, Estimate, Verdict};
 use measured::Live;
-use rule::{Cell, Estimate, Verdict};
 use service::{LOADS, POLICIES, Size, percent};
 use simulated::Simulated;
 
@@ -143,9 +129,9 @@ fn shown(estimate: Option<Estimate>) -> String {
 #[cfg(test)]
 mod tests {
     use super::measured::Run;
-    use super::samples::Samples;
     use super::*;
     use crate::accept::finding;
+    use crate::eval::search::samples::Samples;
 
     /// Two runs in which the latencies of policies are 1 ms times these and 1 to 1,050.
     fn live(times: [u64; 3], copies: f64) -> Live {

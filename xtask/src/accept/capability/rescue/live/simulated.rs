@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::estimate::mean_ms;
-use super::rule::Estimate;
-use super::samples::Samples;
 use super::service::{self, Size, percent};
-use super::sim::{Outcome, Simulator};
+use crate::eval::search::estimate::mean_ms;
+use crate::eval::search::rule::Estimate;
+use crate::eval::search::samples::Samples;
+use crate::eval::sim::{Outcome, Simulator};
 
 pub(super) struct Simulated {
     simulator: Simulator,
@@ -26,7 +26,7 @@ impl Simulated {
     /// The p99 of a policy at a load, in ms, as the service is described. None where it is unstable.
     pub(super) fn plain(&self, policy: &str, load: f64) -> Result<Option<Estimate>> {
         eprintln!("simulating {policy} at {}", percent(load));
-        let outcomes = self.simulator.run(load, &[policy], &["--jitter", &self.jitter])?;
+        let outcomes = self.simulator.at(load, &[policy], &["--jitter", &self.jitter])?;
         Ok(p99(outcomes.first().context("sim prints an entry")?, 0.0))
     }
 
@@ -57,7 +57,7 @@ impl Simulated {
         let late = write("late", &mut samples.late.iter().copied())?;
         let jitter = format!("{}+{late}", self.jitter);
         let flags = ["--jitter", &jitter, "--network", &network];
-        let outcomes = self.simulator.run(load, &[policy], &flags)?;
+        let outcomes = self.simulator.at(load, &[policy], &flags)?;
         let outcome = outcomes.first().context("sim prints an entry")?;
         Ok(p99(outcome, mean_ms(&samples.front)))
     }
