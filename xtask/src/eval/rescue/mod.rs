@@ -36,7 +36,7 @@ const OTHERS: [&str; 9] = [
 ];
 
 /// How many worlds the documents tell of.
-const WORLDS: u32 = 512;
+const WORLDS: u32 = 560;
 
 /// How to evaluate.
 #[derive(Clone, clap::Args)]
