@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::samples::{self, Key, Samples, thousandths};
-use super::service::{self, LOADS, POLICIES, Size};
+use super::service::{self, Plan};
 use crate::cargo::{self, Profile};
 
 /// How many further runs there may be for each, where some are unsound.
@@ -48,26 +48,37 @@ impl Measured {
     }
 
     /// How many there are of every policy at every load.
-    pub(crate) fn least(&self) -> usize {
-        places().map(|(policy, load, _)| self.runs(policy, load).len()).min().unwrap_or(0)
+    pub(crate) fn least(&self, plan: &Plan) -> usize {
+        let places =
+            plan.loads.iter().flat_map(|&load| plan.policies.iter().map(move |p| (p, load)));
+        places.map(|(policy, load)| self.runs(policy, load).len()).min().unwrap_or(0)
     }
 
     /// Takes the sound ones of a run of the demo.
-    fn add(&mut self, seed: u64, size: Size, results: &Value, table: &str) -> Result<()> {
+    fn add(&mut self, seed: u64, plan: &Plan, results: &Value, table: &str) -> Result<()> {
         let mut samples = samples::read(table)?;
-        for (policy, load, at) in places() {
-            let cell = &results["policies"][policy][at];
-            let key = key(policy, load);
-            let samples = samples.remove(&key);
-            if let Some(why) = unsound(cell).or_else(|| stalled(samples.as_ref(), size)) {
-                let why = format!("seed {seed}, {policy} at {}: {why}", service::percent(load));
-                eprintln!("left out: {why}");
-                self.left_out.push(why);
+        let before = plan.learning.iter().len();
+        for (at, &load) in plan.loads.iter().enumerate() {
+            let mut sound = Vec::new();
+            for policy in plan.policies {
+                let cell = &results["policies"][policy][before + at];
+                let key = key(policy, load);
+                let samples = samples.remove(&key);
+                if let Some(why) = unsound(cell).or_else(|| stalled(samples.as_ref(), plan)) {
+                    let why = format!("seed {seed}, {policy} at {}: {why}", service::percent(load));
+                    eprintln!("left out: {why}");
+                    self.left_out.push(why);
+                    continue;
+                }
+                let samples = samples.context("a sound run has no times")?;
+                sound.push((key, Run { samples, counts: counts(cell)? }));
+            }
+            if plan.together && sound.len() < plan.policies.len() {
                 continue;
             }
-            let samples = samples.context("a sound run has no times")?;
-            let counts = counts(cell)?;
-            self.sound.entry(key).or_default().push(Run { samples, counts });
+            for (key, run) in sound {
+                self.sound.entry(key).or_default().push(run);
+            }
         }
         Ok(())
     }
@@ -87,12 +98,6 @@ impl Counts {
     }
 }
 
-/// Every policy at every load, and the load's place in the demo's document.
-fn places() -> impl Iterator<Item = (&'static str, f64, usize)> {
-    let loads = |policy| (0..).zip(LOADS).map(move |(at, load)| (policy, load, at));
-    POLICIES.into_iter().flat_map(loads)
-}
-
 fn key(policy: &str, load: f64) -> Key {
     (policy.to_owned(), thousandths(load))
 }
@@ -101,28 +106,29 @@ fn key(policy: &str, load: f64) -> Key {
 /// ones. Unsound is what the load generator calls so, for its own lag or because the service did not
 /// keep up with the rate, and a run in which the machine stood still; whatever the latencies. Of
 /// each, the table of times stays in the folder.
-pub(super) fn run(root: &Path, out: &Path, size: Size) -> Result<Measured> {
+pub(super) fn run(root: &Path, out: &Path, plan: &Plan) -> Result<Measured> {
+    let wanted = plan.size.repetitions;
     let curtail = cargo::curtail(root, Profile::Release)?;
     let mut measured = Measured::default();
-    for seed in (1..).take(size.repetitions * (1 + SPARE)) {
-        if measured.least() >= size.repetitions {
+    for seed in (1..).take(wanted * (1 + SPARE)) {
+        if measured.least(plan) >= wanted {
             break;
         }
-        eprintln!("measuring: run {seed} of {}, or of some more", size.repetitions);
-        let results = demo(&curtail, out, size, seed)?;
+        eprintln!("measuring: run {seed} of {wanted}, or of some more");
+        let results = demo(&curtail, out, plan, seed)?;
         let file = out.join(format!("timings-{seed}.csv"));
         std::fs::rename(out.join("demo/timings.csv"), &file)
             .with_context(|| format!("{}: the demo's table", file.display()))?;
         let table = std::fs::read_to_string(&file)?;
-        measured.add(seed, size, &results, &table).with_context(|| file.display().to_string())?;
+        measured.add(seed, plan, &results, &table).with_context(|| file.display().to_string())?;
     }
     Ok(measured)
 }
 
-fn demo(curtail: &Path, out: &Path, size: Size, seed: u64) -> Result<Value> {
+fn demo(curtail: &Path, out: &Path, plan: &Plan, seed: u64) -> Result<Value> {
     let mut command = Command::new(curtail);
     command.args(["demo", "--json", "--timings", "--out"]).arg(out.join("demo"));
-    command.args(service::demo_flags(size, seed));
+    command.args(service::demo_flags(plan, seed));
     // What it says meanwhile is the progress.
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot run {command:?}"))?;
@@ -141,9 +147,9 @@ fn unsound(cell: &Value) -> Option<String> {
 }
 
 /// Did the machine stand still?
-fn stalled(samples: Option<&Samples>, size: Size) -> Option<String> {
+fn stalled(samples: Option<&Samples>, plan: &Plan) -> Option<String> {
     let stall_ns = samples?.stall_ns();
-    (stall_ns > size.stall_most_ns).then(|| {
+    (stall_ns > plan.size.stall_most_ns).then(|| {
         format!(
             "the machine stood still: what should take no time took {} ms",
             stall_ns / 1_000_000
@@ -166,8 +172,15 @@ mod tests {
 
     use super::*;
 
-    const FULL: Size =
-        Size { repetitions: 1, requests: 1_050, simulated: 1, scale: 1, stall_most_ns: 15_000_000 };
+    use crate::eval::search::service::Size;
+
+    const PLAN: Plan = Plan::search(Size {
+        repetitions: 1,
+        requests: 1_050,
+        simulated: 1,
+        scale: 1,
+        stall_most_ns: 15_000_000,
+    });
 
     /// A run in which psq is sound at 60 % or not.
     fn results(sound: bool, achieved: f64) -> Value {
@@ -180,18 +193,20 @@ mod tests {
     }
 
     fn table() -> String {
-        let row = |(policy, load, _)| format!("{load},{policy},7,100,0,90,80,75,70\n");
-        samples::HEADER.to_owned() + "\n" + &places().map(row).collect::<String>()
+        let row = |load: &f64, policy| format!("{load},{policy},7,100,0,90,80,75,70\n");
+        let rows =
+            PLAN.loads.iter().flat_map(|load| PLAN.policies.iter().map(move |p| row(load, p)));
+        samples::HEADER.to_owned() + "\n" + &rows.collect::<String>()
     }
 
     #[test]
     fn an_unsound_cell_is_left_out_alone() {
         let mut measured = Measured::default();
-        measured.add(1, FULL, &results(false, 9.0), &table()).expect("the sound ones are good");
+        measured.add(1, &PLAN, &results(false, 9.0), &table()).expect("the sound ones are good");
         assert_eq!(measured.left_out, ["seed 1, psq at 60 %: fell behind, fell short"]);
-        assert_eq!((measured.least(), measured.runs("laedge", 0.6).len()), (0, 1));
-        measured.add(2, FULL, &results(true, 11.0), &table()).expect("all are good");
-        assert_eq!((measured.least(), measured.runs("laedge", 0.6).len()), (1, 2));
+        assert_eq!((measured.least(&PLAN), measured.runs("laedge", 0.6).len()), (0, 1));
+        measured.add(2, &PLAN, &results(true, 11.0), &table()).expect("all are good");
+        assert_eq!((measured.least(&PLAN), measured.runs("laedge", 0.6).len()), (1, 2));
         let Counts { offered, achieved, copies } = Counts::mean(measured.runs("psq", 0.2));
         for (is, should) in [(offered, 10.0), (achieved, 10.0), (copies, 1.5)] {
             assert!((is - should).abs() < 1e-9, "{is} {should}");
@@ -199,10 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn where_policies_are_compared_with_each_other_all_are_left_out_together() {
+        let (mut measured, plan) = (Measured::default(), Plan { together: true, ..PLAN });
+        measured.add(1, &plan, &results(false, 9.0), &table()).expect("the sound ones are good");
+        assert_eq!(measured.left_out, ["seed 1, psq at 60 %: fell behind, fell short"]);
+        assert_eq!(
+            (measured.runs("laedge", 0.4).len(), measured.runs("laedge", 0.6).len()),
+            (1, 0)
+        );
+    }
+
+    #[test]
     fn a_cell_is_left_out_where_the_machine_stood_still() {
         let mut measured = Measured::default();
         let stalled = table().replace("0.2,laedge,7,100", "0.2,laedge,7,400000000");
-        measured.add(1, FULL, &results(true, 9.0), &stalled).expect("the others are good");
+        measured.add(1, &PLAN, &results(true, 9.0), &stalled).expect("the others are good");
         assert_eq!(measured.left_out.len(), 1);
         let why = &measured.left_out[0];
         assert!(why.starts_with("seed 1, laedge at 20 %") && why.ends_with("399 ms"), "{why}");
@@ -213,10 +239,10 @@ mod tests {
     fn what_is_missing_is_not_sound() {
         let mut measured = Measured::default();
         let partial = json!({ "policies": { "psq": [] } });
-        measured.add(1, FULL, &partial, &table()).expect("nothing to read");
+        measured.add(1, &PLAN, &partial, &table()).expect("nothing to read");
         assert_eq!(measured.left_out.len(), 6);
         assert!(measured.left_out[0].ends_with("it was not measured"));
         let no_times = format!("{}\n", samples::HEADER);
-        assert!(measured.add(2, FULL, &results(true, 9.0), &no_times).is_err());
+        assert!(measured.add(2, &PLAN, &results(true, 9.0), &no_times).is_err());
     }
 }

@@ -21,13 +21,13 @@
 //! Parts are drawn independently of each other, though on one machine they are not. Of two copies
 //! only the winner's are known, which is rather the one with less.
 
-pub(crate) mod estimate;
+mod estimate;
 mod measured;
 pub(crate) mod rule;
-pub(crate) mod samples;
-mod service;
+mod samples;
+pub(crate) mod service;
 mod simulated;
-mod table;
+pub(crate) mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -36,11 +36,11 @@ use anyhow::{Context as _, Result};
 use measured::{Counts, Measured};
 use rule::{Cell, Verdict};
 use samples::Samples;
-use service::{LOADS, PERCENTILES, POLICIES, Size};
+use service::{PERCENTILES, Plan, Size};
 use simulated::Simulated;
 
 /// How many times as long as the demo's the times of the service are, where nothing is said.
-const SCALE: u32 = 3;
+pub(crate) const SCALE: u32 = 3;
 
 /// How to evaluate.
 #[derive(Clone, clap::Args)]
@@ -77,8 +77,8 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Comparison {
     smoke: bool,
-    size: Size,
-    cells: Vec<Cell>,
+    plan: Plan,
+    pub(crate) cells: Vec<Cell>,
     places: Vec<Place>,
     /// How many sound runs each cell has, at least.
     sound: usize,
@@ -86,7 +86,12 @@ pub(crate) struct Comparison {
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
-    let comparison = compare(root, Size::new(args.smoke, args.scale), args.smoke)?;
+    let comparison = compare(
+        root,
+        "search/compare-sim",
+        Plan::search(Size::new(args.smoke, args.scale)),
+        args.smoke,
+    )?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&table::json(&comparison))?);
     } else {
@@ -97,19 +102,19 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
 
 /// Measures and simulates in full, as is told where nothing else is asked for.
 pub(crate) fn compare_all(root: &Path) -> Result<Comparison> {
-    compare(root, Size::new(false, SCALE), false)
+    compare(root, "search/compare-sim", Plan::search(Size::new(false, SCALE)), false)
 }
 
-/// Measures, simulates, and keeps both in a folder.
-fn compare(root: &Path, size: Size, smoke: bool) -> Result<Comparison> {
-    let out = folder(root, smoke)?;
-    let measured = measured::run(root, &out, size)?;
+/// Measures, simulates, and keeps both in a folder of that name.
+pub(crate) fn compare(root: &Path, name: &str, plan: Plan, smoke: bool) -> Result<Comparison> {
+    let out = folder(root, name, smoke)?;
+    let measured = measured::run(root, &out, &plan)?;
     let mut comparison = Comparison {
         smoke,
-        size,
+        plan,
         cells: Vec::new(),
         places: Vec::new(),
-        sound: measured.least(),
+        sound: measured.least(&plan),
         left_out: measured.left_out.clone(),
     };
     comparison.simulate(root, &out, &measured)?;
@@ -119,19 +124,19 @@ fn compare(root: &Path, size: Size, smoke: bool) -> Result<Comparison> {
     Ok(comparison)
 }
 
-fn folder(root: &Path, smoke: bool) -> Result<PathBuf> {
-    let name = if smoke { "compare-sim-smoke" } else { "compare-sim" };
-    let out = root.join("out/search").join(name);
+fn folder(root: &Path, name: &str, smoke: bool) -> Result<PathBuf> {
+    let name = if smoke { format!("{name}-smoke") } else { name.to_owned() };
+    let out = root.join("out").join(name);
     std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     Ok(out)
 }
 
 impl Comparison {
     fn simulate(&mut self, root: &Path, out: &Path, measured: &Measured) -> Result<()> {
-        let simulated = Simulated::new(root, self.size)?;
-        for load in LOADS {
-            let plain = simulated.plain(load)?;
-            for (policy, plain) in POLICIES.into_iter().zip(plain) {
+        let simulated = Simulated::new(root, self.plan.size)?;
+        for &load in self.plan.loads {
+            let plain = simulated.plain(self.plan.policies, load)?;
+            for (&policy, plain) in self.plan.policies.iter().zip(plain) {
                 let runs = measured.runs(policy, load);
                 let mut samples = Samples::default();
                 runs.iter().for_each(|run| samples.append(&run.samples));
@@ -163,27 +168,33 @@ impl Comparison {
         Ok(())
     }
 
+    /// What was compared of a policy at a load; none where nothing was.
+    pub(crate) fn cell(&self, policy: &str, load: f64, percentile: f64) -> Option<&Cell> {
+        let is = |a: f64, b: f64| a.to_bits() == b.to_bits();
+        let mut cells = self.cells.iter().filter(|cell| cell.policy == policy);
+        cells.find(|cell| is(cell.load, load) && is(cell.percentile, percentile))
+    }
+
+    /// Copies per query that a policy sent at a load; none where there was no sound run.
+    pub(crate) fn copies(&self, policy: &str, load: f64) -> Option<f64> {
+        let mut places = self.places.iter().filter(|place| place.policy == policy);
+        let place = places.find(|place| place.load.to_bits() == load.to_bits());
+        place.map(|place| place.counts.copies)
+    }
+
+    /// Sound requests of each policy at each load, at least.
+    pub(crate) fn requests(&self) -> usize {
+        self.sound * self.plan.size.requests as usize
+    }
+
     /// Were there enough sound runs?
     fn is_sound(&self) -> bool {
-        self.sound >= self.size.repetitions
+        self.sound >= self.plan.size.repetitions
     }
 
     /// Of each cell: what should be, what is, and whether that is good enough.
     pub(crate) fn told(&self) -> impl Iterator<Item = (String, String, bool)> {
-        self.cells.iter().map(|cell| {
-            let Cell { policy, load, percentile, measured, simulated, with_overhead } = *cell;
-            let (name, percent) = (service::name(percentile), service::percent(load));
-            let claim = format!("{policy}, {name} at {percent}: within 15 % of simulated");
-            let figure = format!(
-                "{} ms measured, {} simulated ({}), {} with overhead ({})",
-                table::shown(measured),
-                table::shown(simulated),
-                table::share(cell.difference()),
-                table::shown(with_overhead),
-                table::share(cell.difference_with_overhead()),
-            );
-            (claim, figure, cell.verdict() != Verdict::Differs)
-        })
+        self.cells.iter().map(table::told)
     }
 
     /// How many cells agree, over how many runs.
@@ -193,11 +204,11 @@ impl Comparison {
             "{} of {} cells agree, {} more with overhead; each over {} sound runs or more, of {} \
              wanted; times are {} × the demo's",
             count(Verdict::Agrees),
-            rule::CELLS,
+            self.plan.cells(),
             count(Verdict::WithOverhead),
             self.sound,
-            self.size.repetitions,
-            self.size.scale
+            self.plan.size.repetitions,
+            self.plan.size.scale
         )
     }
 
@@ -207,8 +218,8 @@ impl Comparison {
         let measured = |cell: &Cell| cell.measured.is_some() && cell.with_overhead.is_some();
         self.is_sound()
             && match self.smoke {
-                true => self.cells.len() == rule::CELLS && self.cells.iter().all(measured),
-                false => rule::holds(&verdicts),
+                true => self.cells.len() == self.plan.cells() && self.cells.iter().all(measured),
+                false => rule::holds(&verdicts, self.plan.cells()),
             }
     }
 }

@@ -1,11 +1,7 @@
 //! What is compared: one description, from which the flags of both the demo and the simulator are
 //! made, so that they cannot differ.
 
-/// The policies whose latencies are compared.
-pub(crate) const POLICIES: [&str; 2] = ["psq", "laedge"];
-/// Utilizations, λ P̄ / (r c) in both.
-pub(crate) const LOADS: [f64; 3] = [0.2, 0.4, 0.6];
-/// What is compared of their latencies.
+/// What is compared of latencies.
 pub(crate) const PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 const SHARDS: &str = "5";
@@ -19,6 +15,33 @@ const HICCUP_PROBABILITY: f64 = 0.003;
 /// machines share a host, that takes hundreds of milliseconds at times; the requests that pile up
 /// meanwhile are more than one in a hundred, and no simulation knows of them.
 const STALL_MOST: f64 = 1.0 / 3.0;
+
+/// Which policies at which loads, and how much of them is measured and simulated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) policies: &'static [&'static str],
+    /// Utilizations, λ P̄ / (r c) in both.
+    pub(crate) loads: &'static [f64],
+    /// A load before these that is not compared: where policies learn, they do so there.
+    pub(crate) learning: Option<f64>,
+    /// The policies are compared with each other, too: a run counts at a load only if it is sound for
+    /// all of them, so that all have the same requests.
+    pub(crate) together: bool,
+    pub(crate) size: Size,
+}
+
+impl Plan {
+    /// Per-shard queuing and LÆDGE.
+    pub(crate) const fn search(size: Size) -> Self {
+        let (policies, loads) = (&["psq", "laedge"], &[0.2, 0.4, 0.6]);
+        Self { policies, loads, learning: None, together: false, size }
+    }
+
+    /// How many percentiles are compared.
+    pub(crate) fn cells(&self) -> usize {
+        self.policies.len() * self.loads.len() * PERCENTILES.len()
+    }
+}
 
 /// How much is measured and simulated.
 #[derive(Clone, Copy, Debug)]
@@ -81,12 +104,13 @@ pub(crate) fn percent(load: f64) -> String {
 }
 
 /// For `curtail demo`.
-pub(crate) fn demo_flags(size: Size, seed: u64) -> Vec<String> {
-    let loads = LOADS.map(|load| load.to_string()).join(",");
+pub(crate) fn demo_flags(plan: &Plan, seed: u64) -> Vec<String> {
+    let size = plan.size;
+    let loads: Vec<String> = plan.learning.iter().chain(plan.loads).map(f64::to_string).collect();
     let (requests, seed) = (size.requests.to_string(), seed.to_string());
     let flags = [
-        ["--loads", &loads],
-        ["--policies", &POLICIES.join(",")],
+        ["--loads", &loads.join(",")],
+        ["--policies", &plan.policies.join(",")],
         ["--requests", &requests],
         ["--shards", SHARDS],
         ["--replicas", REPLICAS],

@@ -22,7 +22,7 @@ fn parts(place: &Place) -> [(&'static str, &[u64]); 3] {
 const SHOWN: usize = 5;
 
 pub(super) fn render(comparison: &Comparison) -> String {
-    let size = comparison.size;
+    let size = comparison.plan.size;
     let mut text = String::new();
     if comparison.smoke {
         text +=
@@ -59,6 +59,22 @@ pub(super) fn render(comparison: &Comparison) -> String {
     };
     let _ = writeln!(text, "\n{verdict}");
     text
+}
+
+/// A cell: what should be, what is, and whether that is good enough.
+pub(crate) fn told(cell: &Cell) -> (String, String, bool) {
+    let Cell { policy, load, percentile, measured, simulated, with_overhead } = *cell;
+    let (name, percent) = (name(percentile), percent(load));
+    let claim = format!("{policy}, {name} at {percent}: within 15 % of simulated");
+    let figure = format!(
+        "{} ms measured, {} simulated ({}), {} with overhead ({})",
+        shown(measured),
+        shown(simulated),
+        share(cell.difference()),
+        shown(with_overhead),
+        share(cell.difference_with_overhead()),
+    );
+    (claim, figure, cell.verdict() != Verdict::Differs)
 }
 
 fn cells(comparison: &Comparison) -> Vec<Vec<String>> {
@@ -187,10 +203,10 @@ pub(super) fn json(comparison: &Comparison) -> Value {
     json!({
         "smoke": comparison.smoke,
         "holds": comparison.holds(),
-        "runs": { "wanted": comparison.size.repetitions, "sound": comparison.sound,
+        "runs": { "wanted": comparison.plan.size.repetitions, "sound": comparison.sound,
                   "left_out": comparison.left_out },
-        "scale": comparison.size.scale,
-        "drawn_mean_ms_expected": comparison.size.drawn_mean_ms(),
+        "scale": comparison.plan.size.scale,
+        "drawn_mean_ms_expected": comparison.plan.size.drawn_mean_ms(),
         "cells": comparison.cells.iter().map(cell).collect::<Vec<_>>(),
         "places": comparison.places.iter().map(place).collect::<Vec<_>>(),
     })
@@ -201,14 +217,15 @@ mod tests {
     use super::*;
     use crate::eval::search::measured::Counts;
     use crate::eval::search::samples::Samples;
-    use crate::eval::search::service::{LOADS, PERCENTILES, POLICIES, Size};
+    use crate::eval::search::service::{PERCENTILES, Plan, Size};
 
     /// A comparison in which one cell is so far off, and all others are as simulated.
     fn comparison(smoke: bool, off: f64) -> Comparison {
         let estimate = |value: f64| Some(Estimate { value, half: Some(0.125) });
         let mut cells = Vec::new();
-        for load in LOADS {
-            for policy in POLICIES {
+        let plan = Plan::search(Size::new(smoke, 1));
+        for &load in plan.loads {
+            for &policy in plan.policies {
                 cells.extend(PERCENTILES.map(|percentile| Cell {
                     policy,
                     load,
@@ -230,10 +247,9 @@ mod tests {
         };
         let counts = Counts { offered: 133.3, achieved: 133.0, copies: 1.0 };
         let place = Place { policy: "psq", load: 0.2, counts, copies: None, samples };
-        let size = Size::new(smoke, 1);
-        let sound = size.repetitions;
+        let sound = plan.size.repetitions;
         let left_out = vec!["seed 1: psq at 20 %: fell behind".to_owned()];
-        Comparison { smoke, size, cells, places: vec![place], sound, left_out }
+        Comparison { smoke, plan, cells, places: vec![place], sound, left_out }
     }
 
     #[test]

@@ -1,0 +1,124 @@
+//! What rescue gains on the live search service, and whether the simulator foresees that.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::accept::finding::Finding;
+use crate::eval::search::rule::{self, Cell, Estimate};
+use crate::eval::search::service::{Plan, Size, percent};
+use crate::eval::search::{self, Comparison, SCALE, table};
+
+/// A service that has run for a while is judged: at a lighter load, before the others, rescue learns.
+fn plan() -> Plan {
+    Plan {
+        policies: &["psq", "laedge", "rescue"],
+        loads: &LOADS,
+        learning: Some(0.2),
+        together: true,
+        size: Size { repetitions: 10, ..Size::new(false, SCALE) },
+    }
+}
+
+/// Utilizations.
+const LOADS: [f64; 3] = [0.3, 0.5, 0.7];
+
+/// Copies per query, at most.
+const COPIES_MOST: f64 = 1.05;
+
+/// Requests of each policy at each load, at least.
+const REQUESTS_LEAST: usize = 10_000;
+
+/// The search service with real sockets: per-shard queuing, LÆDGE and rescue, with the same requests.
+pub(in crate::accept) fn judge(root: &Path) -> Result<Vec<Finding>> {
+    let comparison = search::compare(root, "rescue/live", plan(), false)?;
+    let requests = comparison.requests();
+    let claim = format!("at least {REQUESTS_LEAST} of the same requests for each policy and load");
+    let mut findings = vec![Finding::new(claim, requests.to_string(), requests >= REQUESTS_LEAST)];
+    let at = |policy, load, percentile| {
+        comparison.cell(policy, load, percentile).and_then(|cell| cell.measured)
+    };
+    for load in LOADS {
+        let [p99, p50] = [99.0, 50.0]
+            .map(|percentile| ["psq", "laedge", "rescue"].map(|p| at(p, load, percentile)));
+        findings.extend([tail(load, p99), median(load, p50)]);
+    }
+    findings.push(copies(&comparison));
+    findings.extend(foreseen(&comparison));
+    Ok(findings)
+}
+
+/// What could not be measured is no gain.
+fn tail(load: f64, [psq, laedge, rescue]: [Option<Estimate>; 3]) -> Finding {
+    let [psq_told, laedge_told, rescue_told] = [psq, laedge, rescue].map(table::shown);
+    Finding::new(
+        format!("at {} rescue's p99 is below LÆDGE's", percent(load)),
+        format!("{rescue_told} ms, LÆDGE's {laedge_told}, PSQ's {psq_told}"),
+        laedge.zip(rescue).is_some_and(|(laedge, rescue)| rescue.value < laedge.value),
+    )
+}
+
+/// Not above by more than the confidence intervals of both allow.
+fn median(load: f64, [psq, _, rescue]: [Option<Estimate>; 3]) -> Finding {
+    let holds = psq.zip(rescue).is_some_and(|(psq, rescue)| {
+        let chance = rescue.half.unwrap_or(0.0).hypot(psq.half.unwrap_or(0.0));
+        rescue.value <= psq.value + chance
+    });
+    Finding::new(
+        format!("at {} rescue's p50 is not above PSQ's, by more than chance", percent(load)),
+        format!("{} ms, PSQ's {}", table::shown(rescue), table::shown(psq)),
+        holds,
+    )
+}
+
+fn copies(comparison: &Comparison) -> Finding {
+    let each = LOADS.iter().map(|&load| comparison.copies("rescue", load));
+    let told = each.clone().map(|copies| copies.map_or("—".to_owned(), |c| format!("{c:.3}")));
+    let figure = told.collect::<Vec<_>>().join(", ");
+    let holds = each.into_iter().all(|copies| copies.is_some_and(|copies| copies < COPIES_MOST));
+    Finding::new(format!("rescue sends fewer than {COPIES_MOST} copies per query"), figure, holds)
+}
+
+/// As where the other policies are compared: the overhead may explain one load, and no more.
+fn foreseen(comparison: &Comparison) -> Vec<Finding> {
+    let cells = LOADS.iter().filter_map(|&load| comparison.cell("rescue", load, 99.0));
+    let told = cells.clone().map(table::told);
+    let mut findings: Vec<Finding> =
+        told.map(|(claim, figure, good)| Finding::new(claim, figure, good)).collect();
+    let verdicts: Vec<_> = cells.map(Cell::verdict).collect();
+    let agree = verdicts.iter().filter(|verdict| **verdict == rule::Verdict::Agrees).count();
+    findings.push(Finding::new(
+        "simulated and measured p99 agree at all loads, or at all but one",
+        format!("{agree} of {} agree without the measured overhead", LOADS.len()),
+        rule::holds(&verdicts, LOADS.len()),
+    ));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, half: f64) -> Option<Estimate> {
+        Some(Estimate { value, half: Some(half) })
+    }
+
+    fn holds(finding: &Finding) -> bool {
+        finding.to_string().starts_with("holds")
+    }
+
+    #[test]
+    fn a_tail_below_that_of_laedge_holds_whatever_that_of_psq() {
+        let [four, five] = [4.0, 5.0].map(|value| estimate(value, 1.0));
+        assert!(holds(&tail(0.3, [four, five, four])));
+        assert!(!holds(&tail(0.3, [five, four, four])), "it is as high");
+        assert!(!holds(&tail(0.3, [five, five, None])), "what was not measured is no gain");
+    }
+
+    #[test]
+    fn a_median_may_be_above_by_chance() {
+        let psq = |value| [estimate(value, 0.4), None, estimate(10.4, 0.3)];
+        assert!(holds(&median(0.3, psq(10.0))));
+        assert!(!holds(&median(0.3, psq(9.8))));
+    }
+}
