@@ -9,7 +9,7 @@ mod referee;
 
 use std::collections::HashSet;
 
-use curtail_kernel::hedge::Cancellation;
+use curtail_kernel::hedge::{Cancellation, Snapshot, Version};
 use curtail_kernel::{
     Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, Server, ServerId, Timestamp, Topology,
 };
@@ -35,11 +35,17 @@ struct Setup {
     limits: Limits,
     seed: u64,
     queries: u64,
+    /// For policies that learn.
+    learned: Option<Snapshot>,
 }
 
 impl Setup {
     fn start(&self) -> World {
-        World::new(self.policy, &self.topology, self.limits, self.seed)
+        let mut world = World::new(self.policy, &self.topology, self.limits, self.seed);
+        if let Some(learned) = &self.learned {
+            world.adopt(learned);
+        }
+        world
     }
 
     fn take(&self, world: &mut World, now: u64, step: Step) {
@@ -170,7 +176,7 @@ fn walk(topology: &Topology, queries: u64, policies: &[Policy]) -> usize {
             let cancel = policy.needs_cancellation() || seed == 1;
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
             let topology = topology.clone();
-            states += Setup { policy, topology, limits, seed, queries }.walk();
+            states += Setup { policy, topology, limits, seed, queries, learned: None }.walk();
         }
     }
     states
@@ -213,6 +219,23 @@ fn two_slots_each() {
 }
 
 #[test]
+fn stuck_queries_are_rescued() {
+    // A step takes a nanosecond: a query that is two steps old is a suspect.
+    let learned = Snapshot { suspect_ns: 2, at_once: true, ..Snapshot::NOTHING };
+    for version in [Version::Cleanup, Version::Preempt, Version::NoCancel] {
+        for (servers, queries) in [(2, 4), (3, 3)] {
+            let (policy, seed) = (Policy::Rescue(version), 1);
+            let topology = Topology::replicated(servers, 1);
+            let cancel = version != Version::NoCancel;
+            let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
+            let learned = Some(learned);
+            let states = Setup { policy, topology, limits, seed, queries, learned }.walk();
+            assert!(states > 500, "{policy}: only {states} states: the walk stopped early");
+        }
+    }
+}
+
+#[test]
 fn push_policies_behind_a_gate() {
     let policies = [Policy::Random, Policy::LeastOutstanding, Policy::Naive, Policy::RoundRobin];
     let states = walk_behind_a_gate(2, &policies);
@@ -245,7 +268,7 @@ fn walk_behind_a_gate(servers: u32, policies: &[Policy]) -> usize {
         let limits =
             Limits { max_outstanding: 2, eject_after: 0, queue: 2, cancel, ..Limits::default() };
         let topology = topology.clone();
-        states += Setup { policy, topology, limits, seed: 1, queries: 3 }.walk();
+        states += Setup { policy, topology, limits, seed: 1, queries: 3, learned: None }.walk();
     }
     states
 }

@@ -47,6 +47,9 @@ const CASES: &[Case] = &[
     ("laedge", 512, 10),
     ("laedge:cc", 2, 0),
     ("laedge:cc+pc", 2, 10),
+    ("rescue", 2, 0),
+    ("rescue", 2, 10),
+    ("rescue", 64, 10),
 ];
 
 /// Queries of the shorter and the longer counted run, and of the timed one.
