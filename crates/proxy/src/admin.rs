@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use curtail_http1::server::{Connection, ServerError};
 use curtail_http1::{Limits, Timeouts};
-use curtail_kernel::hedge::Learner;
-use curtail_kernel::{NEVER_NS, ServerId};
+use curtail_kernel::ServerId;
+use curtail_runtime::Learned;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -37,22 +37,8 @@ struct ServiceStatus<'a> {
     live: usize,
     /// With a policy that learns.
     #[serde(skip_serializing_if = "Option::is_none")]
-    learned: Option<LearnedStatus>,
+    learned: Option<Learned>,
     shards: Vec<ShardStatus<'a>>,
-}
-
-#[derive(Serialize)]
-struct LearnedStatus {
-    /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
-    suspect_ns: Option<u64>,
-    /// The share of queries that are stuck at that age.
-    stuck: f32,
-    rescues_won: u64,
-    rescues_lost: u64,
-    explorations_won: u64,
-    explorations_lost: u64,
-    /// How often rescues were found not to pay any more.
-    fallbacks: u64,
 }
 
 #[derive(Serialize)]
@@ -172,21 +158,7 @@ fn service(service: &Service) -> ServiceStatus<'_> {
         name: &service.config.name,
         policy: service.config.policy.to_string(),
         live: service.cells.iter().map(|(cell, _)| cell.live_queries()).sum(),
-        learned: service.learning.as_ref().map(|learning| learning.look(learned)),
+        learned: service.learning.as_ref().map(|learning| learning.learned()),
         shards: (0..service.config.shards.len()).map(shard).collect(),
-    }
-}
-
-fn learned(learner: &Learner) -> LearnedStatus {
-    let status = learner.status();
-    let suspect_ns = learner.snapshot().suspect_ns;
-    LearnedStatus {
-        suspect_ns: (suspect_ns != NEVER_NS).then_some(suspect_ns),
-        stuck: status.stuck,
-        rescues_won: status.won,
-        rescues_lost: status.lost,
-        explorations_won: status.explored_won,
-        explorations_lost: status.explored_lost,
-        fallbacks: status.fallbacks,
     }
 }

@@ -6,7 +6,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use curtail_kernel::NEVER_NS;
 use curtail_kernel::hedge::{Learner, Record};
+use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cell::Cell;
@@ -19,6 +21,37 @@ const EPOCH: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Learning {
     learner: Mutex<Learner>,
+}
+
+/// What was learned, for a status page.
+#[derive(Clone, Debug, Serialize)]
+pub struct Learned {
+    /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
+    suspect_ns: Option<u64>,
+    /// The share of queries that are stuck at that age.
+    stuck: f32,
+    rescues_won: u64,
+    rescues_lost: u64,
+    explorations_won: u64,
+    explorations_lost: u64,
+    /// How often rescues were found not to pay any more.
+    fallbacks: u64,
+}
+
+impl Learned {
+    fn of(learner: &Learner) -> Self {
+        let status = learner.status();
+        let suspect_ns = learner.snapshot().suspect_ns;
+        Self {
+            suspect_ns: (suspect_ns != NEVER_NS).then_some(suspect_ns),
+            stuck: status.stuck,
+            rescues_won: status.won,
+            rescues_lost: status.lost,
+            explorations_won: status.explored_won,
+            explorations_lost: status.explored_lost,
+            fallbacks: status.fallbacks,
+        }
+    }
 }
 
 impl Learning {
@@ -54,6 +87,12 @@ impl Learning {
         for cell in cells {
             cell.adopt(&snapshot);
         }
+    }
+
+    /// What was learned, for a status page.
+    #[must_use]
+    pub fn learned(&self) -> Learned {
+        self.look(Learned::of)
     }
 
     /// Looks at what was learned.

@@ -56,7 +56,7 @@ mod wakes;
 
 pub use answer::{Answer, QueryError};
 pub use cell::{Cell, Query, Reply};
-pub use learning::Learning;
+pub use learning::{Learned, Learning};
 pub use observe::{CopyEnd, CopyInfo, NoObserver, Observer, ProbeFailure, QueryEnd, TakenOut};
 pub use services::{ReplicaGroup, Services};
 pub use timers::{Hand, Timers};

@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 
-use curtail_kernel::hedge::Learner;
-use curtail_kernel::{GroupId, NEVER_NS, ServerId};
+use curtail_kernel::{GroupId, ServerId};
 use curtail_runtime::http::Http;
-use curtail_runtime::{Cell, Learning};
+use curtail_runtime::{Cell, Learned, Learning};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -19,22 +18,8 @@ struct ServiceStatus<'a> {
     policy: &'a str,
     /// With a policy that learns.
     #[serde(skip_serializing_if = "Option::is_none")]
-    learned: Option<LearnedStatus>,
+    learned: Option<Learned>,
     shards: Vec<ShardStatus>,
-}
-
-#[derive(Debug, Serialize)]
-struct LearnedStatus {
-    /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
-    suspect_ns: Option<u64>,
-    /// The share of queries that are stuck at that age.
-    stuck: f32,
-    rescues_won: u64,
-    rescues_lost: u64,
-    explorations_won: u64,
-    explorations_lost: u64,
-    /// How often rescues were found not to pay any more.
-    fallbacks: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,25 +42,9 @@ struct ServerStatus {
 impl<'a> Status<'a> {
     pub(super) fn of(policy: &'a str, cells: &[Cell<Http>], learning: Option<&Learning>) -> Self {
         let shards = cells.iter().enumerate().map(|(shard, cell)| ShardStatus::of(shard, cell));
-        let learned = learning.map(|learning| learning.look(LearnedStatus::of));
+        let learned = learning.map(|learning| learning.learned());
         let shards = shards.collect();
         Self { services: [ServiceStatus { name: "search", policy, learned, shards }] }
-    }
-}
-
-impl LearnedStatus {
-    fn of(learner: &Learner) -> Self {
-        let status = learner.status();
-        let suspect_ns = learner.snapshot().suspect_ns;
-        Self {
-            suspect_ns: (suspect_ns != NEVER_NS).then_some(suspect_ns),
-            stuck: status.stuck,
-            rescues_won: status.won,
-            rescues_lost: status.lost,
-            explorations_won: status.explored_won,
-            explorations_lost: status.explored_lost,
-            fallbacks: status.fallbacks,
-        }
     }
 }
 
