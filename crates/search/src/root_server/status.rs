@@ -42,7 +42,7 @@ struct ServerStatus {
 impl<'a> Status<'a> {
     pub(super) fn of(policy: &'a str, cells: &[Cell<Http>], learning: Option<&Learning>) -> Self {
         let shards = cells.iter().enumerate().map(|(shard, cell)| ShardStatus::of(shard, cell));
-        let learned = learning.map(|learning| learning.learned());
+        let learned = learning.map(Learning::learned);
         let shards = shards.collect();
         Self { services: [ServiceStatus { name: "search", policy, learned, shards }] }
     }
