@@ -5,7 +5,7 @@ mod referee;
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
 use curtail_kernel::hedge::{Exploration, Record, Snapshot, Tried, Version};
 use curtail_kernel::{
-    Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Role, StartReason,
+    Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Role, ServerId, StartReason,
     StopReason, Timestamp, Topology,
 };
 use referee::World;
@@ -212,6 +212,33 @@ fn an_exploration_makes_room_for_whoever_waits() {
     w.drain(200);
     let tried = |record: &Record| matches!(record, Record::First { tried: Some(_), .. });
     assert!(!w.published().iter().any(tried), "what was stopped tells nothing");
+}
+
+#[test]
+fn a_server_whose_copies_are_always_beaten_is_slow_and_not_stuck() {
+    let mut w = world(Cleanup);
+    w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
+    let mut rescues = Vec::new();
+    for round in 0..400 {
+        let at = 1_000 * round;
+        let query = w.arrive(at, 0);
+        let first = copies(&w, query)[0];
+        if w.model.copies[&first].server == ServerId(1) {
+            w.finish(at + 20, first, Outcome::Good);
+            continue;
+        }
+        w.feed(at + 100, Event::Tick);
+        let all = copies(&w, query);
+        rescues.push(all.len() == 2);
+        if let Some(&second) = all.get(1) {
+            w.finish(at + 120, second, Outcome::Good);
+            w.feed(at + 120, Event::Stopped { copy: first });
+        } else {
+            w.finish(at + 120, first, Outcome::Good);
+        }
+    }
+    assert!(rescues[0] && rescues.len() > 150, "{} queries", rescues.len());
+    assert!(!rescues[100..].contains(&true), "its queries take six times as long, all of them");
 }
 
 #[test]

@@ -264,7 +264,7 @@ impl Learner {
         self.snapshot = Snapshot {
             suspect_ns: pays.map_or(NEVER_NS, |pays| pays.age_ns),
             overtakes: pays.map_or(0, |pays| pays.overtakes),
-            explore: if !self.rescues { self.exploration() } else { Snapshot::NOTHING.explore },
+            explore: self.exploration(),
             at_once: self.recent >= WINS.0,
             audit: self.audits < WINS.0
                 || self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
@@ -274,10 +274,11 @@ impl Learner {
     /// From which age on a rescue pays. What is doubtful is not believed; but rather than to give up
     /// for want of evidence, it is, until there is more.
     fn threshold(&mut self) -> Option<Pays> {
-        let known = self.rescued.count() >= RESCUES;
-        if !known {
-            let from = |tries| self.ask(tries, true);
-            return self.explored.iter().find_map(from).or_else(|| self.attempt());
+        if !self.is_known() {
+            // Of two levels of exploration one may be too late for most that are stuck.
+            let enough = self.explored.iter().filter(|tries| tries.wins() >= WINS.0);
+            let pays = enough.filter_map(|tries| self.ask(tries, true));
+            return pays.min_by_key(|pays| pays.age_ns).or_else(|| self.attempt());
         }
         let pays = self.ask(&self.rescued, true);
         if pays.is_none() {
@@ -309,8 +310,13 @@ impl Learner {
     /// Do rescues pay after all, by what came of them before they were given up? Run times may have been
     /// unusual, as while a server became slow.
     fn resumes(&self) -> bool {
-        let remembers = self.rescued.count() >= RESCUES && self.fallen <= REMEMBERED;
+        let remembers = self.is_known() && self.fallen <= REMEMBERED;
         remembers && self.ask(&self.rescued, false).is_some()
+    }
+
+    /// Are there enough rescues to tell what comes of them?
+    fn is_known(&self) -> bool {
+        self.rescued.count() >= RESCUES
     }
 
     /// Where do rescues pay, after what came of these tries?
@@ -345,7 +351,10 @@ impl Learner {
     /// with more hiccups than that, where many are. Fewer and fewer, as long as rescues do not pay.
     fn exploration(&self) -> [Exploration; 2] {
         let no_cancel = self.version == Version::NoCancel;
-        if no_cancel && self.credit_ns < 0.0 {
+        // Explorations that make room go on until there are enough rescues: what few wins have shown may
+        // be a T that few queries reach.
+        let enough = self.rescues && (no_cancel || self.is_known());
+        if enough || (no_cancel && self.credit_ns < 0.0) {
             return Snapshot::NOTHING.explore;
         }
         let (patience, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };

@@ -156,10 +156,11 @@ impl Rescue {
         if won.is_some_and(|second| second.paid) {
             self.tokens = (self.tokens + 1.0).min(super::RESERVE);
         }
+        // Of one that is beaten it is known that it is at least as slow.
+        self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
         let Some(second) = won else {
             let ended = book.second.is_some() || book.long;
             let tried = self.tried(&book, age_ns).filter(|_| ended);
-            self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
             if book.is_settled && !self.watch.is_unsettled(book.server) {
                 let ran_ns = book.measure.relative(age_ns);
                 self.push(Record::First { ran_ns, tried, crowded });
