@@ -47,11 +47,11 @@ impl Service {
         let stuck = self.uniform() < self.hiccups.0;
         let first_ns = own_ns + if stuck { (self.hiccups.1 * MS) as u64 } else { 0 };
         let learned = *self.learner.snapshot();
-        let rescue = learned.suspect_ns != NEVER_NS;
         let due = learned.explore.iter().filter(|e| self.seen.is_multiple_of(u64::from(e.every)));
         let explore_ns = due.map(|e| e.age_ns).min().unwrap_or(NEVER_NS);
         let age_ns = learned.suspect_ns.min(explore_ns);
-        let idle = age_ns == learned.suspect_ns || self.uniform() < self.idle;
+        let rescue = age_ns == learned.suspect_ns;
+        let idle = rescue || self.uniform() < self.idle;
         let crowded = false;
         if first_ns <= age_ns || !idle {
             return records.push(Record::First { ran_ns: first_ns, tried: None, crowded });

@@ -117,9 +117,13 @@ impl Study {
         self.of(tolerance).filter(|cell| cell.margin(&self.policy) < 0.0).count()
     }
 
-    /// Which parts of the gap in p99 it closes up to a load of 50 %, where hiccups matter.
+    /// Which parts of the gap in p99 it closes up to a load of 50 %, where hiccups matter and copies have
+    /// their own: what befalls all copies of a query, no second one can undo.
     fn closed(&self) -> impl Iterator<Item = f64> {
-        let light = self.cells.iter().filter(|cell| cell.world.utilization <= 0.5);
+        let light = self
+            .cells
+            .iter()
+            .filter(|cell| cell.world.utilization <= 0.5 && cell.world.has_independent_hiccups());
         light.filter_map(|cell| cell.closed(&self.policy))
     }
 

@@ -50,7 +50,8 @@ pub(super) fn render(study: &Study) -> String {
     let (closed, of) = study.median_closed();
     let _ = writeln!(
         text,
-        "up to 50 %, where hiccups matter: closes {:.0} % of the gap in p99 (median of {of})",
+        "up to 50 %, where hiccups matter and copies have their own: closes {:.0} % of the gap in p99 \
+         (median of {of})",
         100.0 * closed,
     );
     text

@@ -191,7 +191,7 @@ impl Rescue {
         let late = lead_ns > book.tells_ns.saturating_add(book.tells_ns / 4);
         (book.tells_ns != NEVER_NS && age_ns >= from_ns && !late).then(|| Tried {
             age_ns: book.measure.relative(from_ns),
-            rescue: book.suspect_ns != NEVER_NS,
+            rescue: from_ns >= book.suspect_ns,
         })
     }
 

@@ -30,7 +30,8 @@ pub(in crate::accept) fn judge(root: &Path) -> Result<Vec<Finding>> {
         ),
         never_worse("all others: no p99 more than 5 % above psq's", Tolerance::Loose),
         Finding::new(
-            "where hiccups matter, up to 50 %: the median world closes 70 % of the gap in p99",
+            "up to 50 %, where hiccups matter and copies have their own: the median world closes 70 % of \
+             the gap in p99",
             format!("{:.0} % in {of} worlds", 100.0 * closed),
             closed >= CLOSED,
         ),
