@@ -35,7 +35,7 @@ pub(in crate::accept) fn judge(root: &Path) -> Result<Vec<Finding>> {
         let mut last = String::new();
         let passed = cargo::followed(&mut cargo::command(root, &args), |line| {
             if line.starts_with("test result") {
-                line.clone_into(&mut last);
+                line.trim_end().clone_into(&mut last);
             }
         })?;
         findings.push(Finding::new(claim, last, passed));
