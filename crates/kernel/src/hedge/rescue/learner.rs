@@ -3,9 +3,9 @@
 //! Until enough rescues have won it explores: where a server is idle, few queries get a second copy
 //! early, which any query that waits may have stopped. Three wins show that there are stuck queries;
 //! from then on T is the first age at which a rescue pays (`threshold.rs`), as long as there is one.
-//! Then nothing is explored: the rescues themselves tell what is to be known. Where it turns out that
-//! rescues do not pay at any age, the policy is per-shard queuing again, and twice as many wins are
-//! needed for the next attempt; or none, where it soon turns out that they do pay.
+//! Once there are enough, nothing is explored: the rescues themselves tell what is to be known. Where it
+//! turns out that rescues do not pay at any age, the policy is per-shard queuing again, and twice as many
+//! wins are needed for the next attempt; or none, where it soon turns out that they do pay.
 //!
 //! Run times fade: after 65,536 queries, or 2,048 where these tell that the workload has changed.
 //!
