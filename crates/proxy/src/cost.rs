@@ -2,14 +2,13 @@
 
 use std::num::NonZeroU64;
 
+use curtail_kernel::hedge::USUAL_COST;
+
 /// Longest number that is read: more digits than a double has.
 const BYTES_MAX: usize = 32;
 
-/// So many of the kernel's units are a cost of 1: ages are then measured as those of requests of which
-/// nothing is known, and what costs a thousandth of that is still told apart.
-const UNITS: f64 = 1e6;
-
-/// A cost, in a unit that all requests of a service share.
+/// A cost, in a unit that all requests of a service share. Ages of what costs 1 are measured as those of
+/// requests of which nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost(NonZeroU64);
 
@@ -22,7 +21,7 @@ impl Cost {
             return None;
         }
         // The conversion saturates.
-        NonZeroU64::new(((cost * UNITS).round() as u64).max(1)).map(Self)
+        NonZeroU64::new(((cost * USUAL_COST).round() as u64).max(1)).map(Self)
     }
 
     /// The cost that the values of a header tell: of one, and only if it is a number.

@@ -15,7 +15,7 @@ use clap::Subcommand;
 pub(crate) enum Eval {
     /// Claims, figures and tables of documents 000 and 001, by simulation
     Papers(papers::Args),
-    /// Our own policy in hundreds of worlds: never worse than per-shard queuing? Twenty minutes
+    /// Our own policy in hundreds of worlds: never worse than per-shard queuing? Half an hour
     Rescue(rescue::Args),
     /// The search service of the demo, measured beside the simulator
     Search(search::Args),

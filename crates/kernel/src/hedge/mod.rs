@@ -19,7 +19,9 @@ pub use naive::Naive;
 pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
 pub use probabilistic::Probabilistic;
-pub use rescue::{Exploration, Learner, Record, Rescue, Snapshot, Status, Tried, Version};
+pub use rescue::{
+    Exploration, Learner, Record, Rescue, Snapshot, Status, Tried, USUAL_COST, Version,
+};
 pub use tied::Tied;
 
 use alloc::vec::Vec;

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// The policy that is judged
     #[arg(long, default_value = "rescue")]
     policy: String,
-    /// Simulate all other policies, too: it takes four times as long
+    /// Simulate all other policies, too: it takes several times as long
     #[arg(long)]
     all: bool,
 }

@@ -47,6 +47,7 @@ pub(super) fn render(study: &Study) -> String {
         text.push_str(&excesses(study, tolerance));
         text.push_str(&nearest(study, tolerance));
     }
+    text.push_str(&policies(study));
     let (closed, of) = study.median_closed();
     let _ = writeln!(
         text,
@@ -54,6 +55,21 @@ pub(super) fn render(study: &Study) -> String {
          (median of {of})",
         100.0 * closed,
     );
+    text
+}
+
+/// Each policy in the median world. One that does not keep up with the load is infinitely worse.
+fn policies(study: &Study) -> String {
+    let mut text = String::from("median excess over psq, in %, of p50, p99 and p99.9:\n");
+    let Some(first) = study.cells.first() else { return text };
+    for (name, _) in &first.policies {
+        let middle = |i: usize| {
+            let excess = |cell: &Cell| cell.policy(name).excess[i].map(|excess| excess.seen);
+            median(study.cells.iter().filter_map(excess)).unwrap_or(f64::NAN)
+        };
+        let [p50, p99, p999] = [0, 1, 2].map(middle);
+        let _ = writeln!(text, "  {name:<24}{p50:>+9.2}{p99:>+9.2}{p999:>+9.2}");
+    }
     text
 }
 

@@ -16,7 +16,7 @@
 //! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
 //!
 //! *Give-up*: a rescue that itself reaches the age T is stopped, and its query is never rescued again:
-//! it is long, not stuck. *Exploration*: as long as T is not known, idle servers try few queries early;
+//! it is long, not stuck. *Exploration*: until enough rescues tell what is to be known, idle servers try few queries early;
 //! such a copy is stopped when a query waits.
 //!
 //! Bounds: two copies per query. Rescues in vain are at most the budget's share of queries, and some
@@ -50,6 +50,7 @@ use crate::time::Timestamp;
 
 pub use learner::{Learner, Status};
 pub use record::{Exploration, Record, Snapshot, Tried};
+pub use watch::USUAL_COST;
 
 /// What servers must be able to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,7 +16,7 @@ use crate::time::{NEVER_NS, Timestamp};
 const MOST_AUDITED: usize = 4;
 
 /// A cost hint of so much means what no hint does.
-const USUAL_COST: f64 = 1e6;
+pub const USUAL_COST: f64 = 1e6;
 
 /// After so many queries servers are compared.
 const COMPARED_EVERY: u32 = 64;

@@ -81,10 +81,10 @@ fn never_worse(loads: &[Load], policy: &str, percentile: &str, allowed: f64) -> 
             worst = (surely, format!("{by:+.2} ± {half:.2} % at {} %", load.percent));
         }
     }
-    let most =
-        if allowed > 0.0 { format!("at most {allowed} % above") } else { "not above".into() };
+    let allowed = allowed + BIN;
+    let most = format!("at most {allowed} % above");
     let claim = format!("{policy}: {percentile} {most} psq's, from {STEP} to {MOST} %");
-    Ok(Finding::new(claim, format!("most {}", worst.1), worst.0 <= allowed + BIN))
+    Ok(Finding::new(claim, format!("most {}", worst.1), worst.0 <= allowed))
 }
 
 impl Load {
