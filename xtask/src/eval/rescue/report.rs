@@ -79,7 +79,7 @@ fn excesses(study: &Study, tolerance: Tolerance) -> String {
     for (i, percentile) in PERCENTILES.iter().enumerate() {
         let excess = |cell: &Cell| cell.policy(&study.policy).excess[i].map(|excess| excess.seen);
         let seen = || study.of(tolerance).filter_map(excess);
-        let middle = median(seen()).unwrap_or(f64::NAN);
+        let Some(middle) = median(seen()) else { continue };
         let most = seen().fold(f64::NEG_INFINITY, f64::max);
         let _ = writeln!(text, "  {percentile}: median {middle:+.2} %, most {most:+.2} %");
     }
