@@ -51,7 +51,7 @@ fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
     w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
     w.finish(130, second, Outcome::Good);
     assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
-    let tried = Some(Tried { age_ns: 100, rescue: true });
+    let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
     let record = Record::Second { ran_ns: 30, tried, crowded: false };
     assert_eq!(w.published(), [record]);
     w.feed(131, Event::Stopped { copy: first });
@@ -100,7 +100,7 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
     w.feed(201, Event::Stopped { copy: second });
     assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER));
     w.finish(500, first, Outcome::Good);
-    let tried = Some(Tried { age_ns: 100, rescue: true });
+    let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
     assert_eq!(w.published(), [Record::First { ran_ns: 500, tried, crowded: false }]);
     w.drain(600);
 }
@@ -210,8 +210,11 @@ fn an_exploration_makes_room_for_whoever_waits() {
     w.feed(71, Event::Stopped { copy });
     assert_eq!(starts(&w).len(), 1, "it waits no longer");
     w.drain(200);
+    let records = w.published();
     let tried = |record: &Record| matches!(record, Record::First { tried: Some(_), .. });
-    assert!(!w.published().iter().any(tried), "what was stopped tells nothing");
+    assert!(!records.iter().any(tried), "what was stopped tells nothing of the query");
+    let displaced = Record::Displaced { risked_ns: 1 };
+    assert!(records.contains(&displaced), "but how soon explorations are stopped: {records:?}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Service {
         if first_ns <= age_ns || !idle {
             return records.push(Record::First { ran_ns: first_ns, tried: None, crowded });
         }
-        let tried = Some(Tried { age_ns, rescue });
+        let tried = Some(Tried { age_ns, rescue, risked_ns: 0 });
         let second_ns = if self.correlated { first_ns } else { own_ns };
         if age_ns + second_ns >= first_ns {
             return records.push(Record::First { ran_ns: first_ns, tried, crowded });
@@ -109,7 +109,8 @@ fn what_does_not_pay_is_tried_rarely_though_many_rescues_win() {
     let mut service = Service::new(Cleanup, (0.1, 5.0));
     service.run(1_000_000);
     let status = service.learner.status();
-    assert!(status.won > 100 && (1..=40).contains(&status.fallbacks), "{status:?}");
+    assert!(status.won > 100 && (1..=60).contains(&status.fallbacks), "{status:?}");
+    assert!(status.lost < 10_000, "one query in a hundred is rescued in vain: {status:?}");
 }
 
 #[test]

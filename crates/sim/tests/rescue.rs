@@ -73,6 +73,23 @@ fn where_no_hedge_can_win_it_is_per_shard_queuing() {
 }
 
 #[test]
+fn hiccups_so_frequent_that_only_early_explorations_tell_of_them_are_found() {
+    // One copy in eighteen; what is older than most of those has a hint that is far too low.
+    let parameters = Parameters {
+        service: "det:1".to_owned(),
+        hint_error: Some(0.3),
+        jitter: Some("bimodal:0.056:7.2".to_owned()),
+        network: Some("det:0.2".to_owned()),
+        requests: 12_000,
+        ..service(0.3)
+    };
+    let outcomes = run(&parameters, &["psq", "rescue"]);
+    let copies = outcomes[1].copies_per_query.expect("it is stable");
+    assert!(copies > 1.03, "most that are stuck are rescued: {copies} copies per query");
+    assert!(percentile(&outcomes[1], 50.0).0 < 0.8 * percentile(&outcomes[0], 50.0).0);
+}
+
+#[test]
 fn hints_of_the_cost_make_up_for_a_heavy_tail() {
     let heavy = Parameters { service: "lognormal:1:1.3".to_owned(), ..service(0.3) };
     let hinted = Parameters { hint_error: Some(0.3), ..heavy.clone() };

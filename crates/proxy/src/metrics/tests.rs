@@ -154,7 +154,7 @@ fn taught() -> Learner {
     let mut learner = Learner::new(curtail_kernel::hedge::Version::Cleanup, 0.02);
     for query in 0..4_000 {
         let ran_ns = (1 + query % 10) * MS;
-        let tried = Some(Tried { age_ns: 12 * MS, rescue: false });
+        let tried = Some(Tried { age_ns: 12 * MS, rescue: false, risked_ns: 0 });
         learner.absorb(&[match query % 200 {
             0 => Record::Second { ran_ns, tried, crowded: false },
             _ => Record::First { ran_ns, tried: None, crowded: false },

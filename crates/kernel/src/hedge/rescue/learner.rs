@@ -1,11 +1,12 @@
 //! What a service learns about its stuck queries: from which age on a rescue pays.
 //!
 //! Until enough rescues have won it explores: where a server is idle, few queries get a second copy
-//! early, which any query that waits may have stopped. Three wins show that there are stuck queries;
-//! from then on T is the first age at which a rescue pays (`threshold.rs`), as long as there is one.
-//! Once there are enough, nothing is explored: the rescues themselves tell what is to be known. Where it
-//! turns out that rescues do not pay at any age, the policy is per-shard queuing again, and twice as many
-//! wins are needed for the next attempt; or none, where it soon turns out that they do pay.
+//! early, which any query that waits may have stopped. Three wins are enough to ask from which age on a
+//! rescue pays (`threshold.rs`); from then on there are rescues, as long as there is such an age. Once
+//! there are enough of them nothing is explored: they themselves tell what is to be known. Where it turns
+//! out that they do not pay at any age, nor at an earlier one by what explorations told, the policy is
+//! per-shard queuing again, and twice as many wins are needed for the next attempt; or none, where it
+//! soon turns out that they do pay.
 //!
 //! Run times fade: after 65,536 queries, or 2,048 where these tell that the workload has changed.
 //!
@@ -17,7 +18,7 @@ use super::Version;
 use super::histogram::{BINS, Histogram, PerBin, bin, edge};
 use super::record::{Exploration, Record, Snapshot, Tried};
 use super::threshold::{Pays, Question};
-use super::tries::Tries;
+use super::tries::{Displacement, Tries};
 use crate::time::NEVER_NS;
 
 /// For how many run times the histograms remember.
@@ -58,6 +59,9 @@ const RARER: f32 = 2.0;
 /// Explorations become so many times as rare, at most.
 const MOST_FADED: u32 = 64;
 
+/// At first by waiting for queries so much rarer and older: each tells the more of rare hiccups.
+const DEEPEST: u32 = 32;
+
 /// Standard errors by which a share of stuck queries may be smaller than was seen, where that would be
 /// enough; and greater, before it is said not to be enough.
 const DOUBT: f32 = 0.5;
@@ -81,7 +85,10 @@ pub struct Learner {
     answers: Histogram,
     /// By level of exploration.
     explored: [Tries; 2],
+    /// An age between those levels.
+    between_ns: u64,
     rescued: Tries,
+    displacement: Displacement,
     /// How much longer than the second copy the first one runs that is stuck, in ns.
     stuck_ns: f32,
     audits: f32,
@@ -94,8 +101,12 @@ pub struct Learner {
     credit_ns: f32,
     /// Explorations since rescues were last found to pay.
     fruitless: u32,
+    /// Wins of explorations since rescues were given up.
+    fresh: u32,
     /// Are there rescues?
     rescues: bool,
+    /// The least T since there are.
+    tested_ns: u64,
     /// Queries since rescues were given up.
     fallen: u32,
     needed: f32,
@@ -133,7 +144,9 @@ impl Learner {
             runs: Histogram::new((SHORT, LONG)),
             answers: Histogram::new((SHORT, LONG)),
             explored: Default::default(),
+            between_ns: 0,
             rescued: Tries::default(),
+            displacement: Displacement::default(),
             stuck_ns: 0.0,
             audits: 0.0,
             unaudited: 0,
@@ -141,7 +154,9 @@ impl Learner {
             crowded: 0.3,
             credit_ns: 0.0,
             fruitless: 0,
+            fresh: 0,
             rescues: false,
+            tested_ns: NEVER_NS,
             fallen: 0,
             needed: WINS.0,
             survival: Box::new([1.0; BINS]),
@@ -180,6 +195,7 @@ impl Learner {
                     self.ended(crowded);
                     self.won(ran_ns, tried);
                 }
+                Record::Displaced { risked_ns } => self.displacement.add(risked_ns, true),
                 Record::Audit { ran_ns, second_ns } => {
                     self.unaudited = 0;
                     let longer = ran_ns.saturating_sub(second_ns) as f32;
@@ -215,22 +231,29 @@ impl Learner {
         let least = tried.age_ns.saturating_add(second_ns);
         let first_ns = least.max(second_ns.saturating_add(self.stuck_ns as u64));
         self.ran(first_ns, second_ns);
-        self.tries(tried).won(second_ns, first_ns);
+        let weight = self.weight(tried);
+        self.tries(tried).won(second_ns, first_ns, weight);
+        self.fresh = self.fresh.saturating_add(u32::from(!tried.rescue));
         self.add(tried, second_ns);
     }
 
     /// A try has ended; its second copy runs for so long, if nobody stops it.
     fn add(&mut self, tried: Tried, second_ns: u64) {
-        let share = self.survival[bin(tried.age_ns)];
-        self.tries(tried).add(share);
+        let (share, weight) = (self.survival[bin(tried.age_ns)], self.weight(tried));
+        self.tries(tried).add(share, weight);
         if !tried.rescue {
+            self.displacement.add(tried.risked_ns, false);
             self.fruitless = self.fruitless.saturating_add(1);
             self.credit_ns -= second_ns as f32;
         }
     }
 
-    fn tries(&mut self, Tried { age_ns, rescue }: Tried) -> &mut Tries {
-        let level = usize::from(age_ns < self.snapshot.explore[0].age_ns);
+    fn weight(&self, tried: Tried) -> f32 {
+        self.displacement.weight(tried.risked_ns)
+    }
+
+    fn tries(&mut self, Tried { age_ns, rescue, .. }: Tried) -> &mut Tries {
+        let level = usize::from(age_ns < self.between_ns);
         if rescue { &mut self.rescued } else { &mut self.explored[level] }
     }
 
@@ -261,10 +284,11 @@ impl Learner {
         self.rescues = self.rescues || self.begins() || self.resumes();
         let pays = if self.rescues { self.threshold() } else { None };
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
+        let explore = self.exploration();
         self.snapshot = Snapshot {
             suspect_ns: pays.map_or(NEVER_NS, |pays| pays.age_ns),
             overtakes: pays.map_or(0, |pays| pays.overtakes),
-            explore: self.exploration(),
+            explore,
             at_once: self.recent >= WINS.0,
             audit: self.audits < WINS.0
                 || self.unaudited as f32 >= WINS_PER_AUDIT * self.audits.min(AUDITS),
@@ -274,31 +298,51 @@ impl Learner {
     /// From which age on a rescue pays. What is doubtful is not believed; but rather than to give up
     /// for want of evidence, it is, until there is more.
     fn threshold(&mut self) -> Option<Pays> {
-        if !self.is_known() {
-            // Of two levels of exploration one may be too late for most that are stuck.
-            let enough = self.explored.iter().filter(|tries| tries.wins() >= WINS.0);
-            let pays = enough.filter_map(|tries| self.ask(tries, true));
-            return pays.min_by_key(|pays| pays.age_ns).or_else(|| self.attempt());
-        }
-        let pays = self.ask(&self.rescued, true);
-        if pays.is_none() {
-            // Per-shard queuing again, and more doubtful than before.
-            self.rescues = false;
-            self.needed = (2.0 * self.needed).min(WINS.1);
-            self.explored = Default::default();
-            self.fallen = 0;
-            self.status.fallbacks += 1;
-        } else if self.rescued.count() >= PROVEN {
-            self.needed = WINS.0;
-            self.fruitless = 0;
-        }
+        let pays = if self.is_known() {
+            let pays = self.ask(&self.rescued, true).or_else(|| self.younger());
+            if pays.is_none() {
+                self.give_up();
+            } else if self.rescued.count() >= PROVEN {
+                self.needed = WINS.0;
+                self.fruitless = 0;
+            }
+            pays
+        } else {
+            self.explained(true)
+        };
+        self.tested_ns = pays.map_or(NEVER_NS, |pays| pays.age_ns.min(self.tested_ns));
         pays
+    }
+
+    /// Where do rescues pay by what explorations tell? Of two levels one may be too late for most that
+    /// are stuck.
+    fn explained(&self, hope: bool) -> Option<Pays> {
+        let enough = self.explored.iter().filter(|tries| tries.wins() >= WINS.0);
+        enough.filter_map(|tries| self.ask(tries, hope)).min_by_key(|pays| pays.age_ns)
+    }
+
+    /// Rescues came too late to pay. If explorations tell of an earlier age, that is tried next.
+    fn younger(&mut self) -> Option<Pays> {
+        let younger = self.explained(false).filter(|pays| pays.age_ns < self.tested_ns);
+        if younger.is_some() {
+            self.rescued = Tries::default();
+        }
+        younger
+    }
+
+    /// Per-shard queuing again, and more doubtful than before.
+    fn give_up(&mut self) {
+        self.rescues = false;
+        self.needed = (2.0 * self.needed).min(WINS.1);
+        self.fresh = 0;
+        self.fallen = 0;
+        self.status.fallbacks += 1;
     }
 
     /// Have explorations shown that there are stuck queries?
     fn begins(&mut self) -> bool {
         let wins = self.explored.iter().map(Tries::wins).fold(0.0, f32::max);
-        let begins = wins >= self.needed;
+        let begins = wins.min(self.fresh as f32) >= self.needed;
         if begins {
             self.rescued = Tries::default();
             // From now on few that are stuck are taken for long.
@@ -334,22 +378,9 @@ impl Learner {
         believed.or_else(|| if hope { question.ask(1.0 + HOPE * error) } else { None })
     }
 
-    /// Where nobody knows yet: the age that few queries reach but those that are stuck. Explorations that
-    /// make room for others find too few of those, as it is them that others wait behind.
-    fn attempt(&self) -> Option<Pays> {
-        if self.version == Version::NoCancel {
-            return None;
-        }
-        let stuck = self.explored.iter().map(|tries| tries.wins() / tries.queries());
-        let stuck = stuck.fold(0.0, f32::max);
-        let share = (3.0 * stuck).max(0.1 * self.budget);
-        let at = self.survival.iter().position(|&above| above <= share)?;
-        Some(Pays { age_ns: edge(at), overtakes: u32::MAX, stuck })
-    }
-
     /// At which ages second copies are tried, to learn: where few queries are older, and, for services
     /// with more hiccups than that, where many are. Fewer and fewer, as long as rescues do not pay.
-    fn exploration(&self) -> [Exploration; 2] {
+    fn exploration(&mut self) -> [Exploration; 2] {
         let no_cancel = self.version == Version::NoCancel;
         // Explorations that make room go on until there are enough rescues: what few wins have shown may
         // be a T that few queries reach.
@@ -358,11 +389,21 @@ impl Learner {
             return Snapshot::NOTHING.explore;
         }
         let (patience, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };
-        let fade = (self.fruitless / patience).clamp(1, MOST_FADED);
-        [(0.5, 0.5 * self.budget), (0.2, 0.25)].map(|(part, share)| {
-            let at = self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1);
-            let every = self.survival[at] / (part * self.budget) * rarer;
-            let every = (every as u32).max(1).saturating_mul(fade);
+        let weary = self.fruitless / patience;
+        // One that cannot be stopped is not to be of the longest queries.
+        let (fade, deep) = if no_cancel { (weary, 1) } else { (weary.saturating_pow(2), DEEPEST) };
+        let fade = fade.clamp(1, MOST_FADED);
+        let deep = fade.min(deep);
+        let levels = [(0.5, 0.5 * self.budget, deep), (0.2, 0.25, 1)];
+        let bins = levels.map(|(_, share, deep)| {
+            let share = share / deep as f32;
+            self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1)
+        });
+        self.between_ns = edge(usize::midpoint(bins[0], bins[1]));
+        core::array::from_fn(|level| {
+            let ((part, _, deep), at) = (levels[level], bins[level]);
+            let every = self.survival[at] * deep as f32 / (part * self.budget) * rarer;
+            let every = (every as u32).max(1).saturating_mul(fade / deep);
             Exploration { age_ns: edge(at), every }
         })
     }

@@ -259,6 +259,7 @@ impl Rescue {
         let of_use = |query| victim(query).is_some();
         let Some((_, query)) = self.lists.first(List::Pairs, group, of_use) else { return false };
         let copy = victim(query).expect("just found");
+        self.displaced(core, query);
         self.books[query.index()].second = None;
         core.stop(copy, StopReason::Preemption);
         self.recount(core, query);

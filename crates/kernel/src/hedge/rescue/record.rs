@@ -22,6 +22,11 @@ pub enum Record {
         /// Others waited.
         crowded: bool,
     },
+    /// An exploration was stopped, and nobody knows what would have come of it.
+    Displaced {
+        /// After so many ns.
+        risked_ns: u64,
+    },
     /// A first copy that was let run on, though its second one had won, has ended.
     Audit {
         /// After so many ns.
@@ -38,6 +43,8 @@ pub struct Tried {
     pub age_ns: u64,
     /// It was a rescue; else an exploration, which may be stopped at any time.
     pub rescue: bool,
+    /// For how long that could have happened, in ns; 0 of a rescue.
+    pub risked_ns: u64,
 }
 
 /// What cells go by: learned from all cells of a service, for queries that start from now on.

@@ -187,12 +187,23 @@ impl Rescue {
         // What was given up has run, too.
         let lead_ns = book.second.map_or(0, |second| second.started.since(book.first_at));
         let from_ns = lead_ns.max(book.tells_ns);
+        let risked_ns = age_ns.min(book.suspect_ns).saturating_sub(from_ns);
         // One that started late tells of queries that are older, and those are others.
         let late = lead_ns > book.tells_ns.saturating_add(book.tells_ns / 4);
         (book.tells_ns != NEVER_NS && age_ns >= from_ns && !late).then(|| Tried {
             age_ns: book.measure.relative(from_ns),
             rescue: from_ns >= book.suspect_ns,
+            risked_ns: book.measure.relative(risked_ns),
         })
+    }
+
+    /// The second copy of a query is about to be stopped, as its slot is needed.
+    pub(super) fn displaced(&mut self, core: &Core, query: QueryId) {
+        let book = self.books[query.index()];
+        let tried = self.tried(&book, core.now().since(book.first_at));
+        if let Some(Tried { risked_ns, .. }) = tried.filter(|_| book.is_settled) {
+            self.push(Record::Displaced { risked_ns });
+        }
     }
 
     /// Does the first copy run on, to see for how long it is stuck?
