@@ -3,37 +3,27 @@
 
 mod design;
 mod judge;
+mod others;
 mod report;
 mod world;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
 use self::judge::{Beside, REPLICATIONS, closed, median};
+use self::others::{OTHERS, Other};
 use self::world::World;
 
 pub(crate) use self::world::Tolerance;
-use crate::eval::sim::{Outcome, Simulator};
+use crate::eval::sim::Simulator;
 
 /// The seed of the worlds that the documents tell of.
 const SEED: u32 = 20_261_122;
 
 /// What `rescue` is judged by: the base, itself, and the bound.
 const JUDGED: [&str; 3] = ["psq", "rescue", "o1"];
-
-/// What a service may do besides.
-const OTHERS: [&str; 9] = [
-    "rescue:preempt",
-    "rescue:no-cancel",
-    "laedge",
-    "laedge:cc",
-    "laedge:cc+pc",
-    "idealized",
-    "tied",
-    "delayed:3",
-    "probabilistic:auto:0.05",
-];
 
 /// How many worlds the documents tell of.
 const WORLDS: u32 = 560;
@@ -120,11 +110,14 @@ impl Study {
     /// Which parts of the gap in p99 it closes up to a load of 50 %, where hiccups matter and copies have
     /// their own: what befalls all copies of a query, no second one can undo.
     fn closed(&self) -> impl Iterator<Item = f64> {
-        let light = self
-            .cells
-            .iter()
-            .filter(|cell| cell.world.utilization <= 0.5 && cell.world.has_independent_hiccups());
-        light.filter_map(|cell| cell.closed(&self.policy))
+        self.closed_by(&self.policy, 0.0..=0.5)
+    }
+
+    /// The same of any policy, at such loads.
+    fn closed_by(&self, policy: &str, loads: RangeInclusive<f64>) -> impl Iterator<Item = f64> {
+        let own = self.cells.iter().filter(|cell| cell.world.has_independent_hiccups());
+        let these = own.filter(move |cell| loads.contains(&cell.world.utilization));
+        these.filter_map(move |cell| cell.closed(policy))
     }
 
     /// The part in the middle, and of how many.
@@ -138,20 +131,19 @@ impl Study {
 }
 
 fn study(root: &Path, args: &Args) -> Result<Study> {
-    let mut policies = JUDGED.to_vec();
-    policies[1] = &args.policy;
-    if args.all {
-        policies.extend(OTHERS.iter().filter(|other| **other != args.policy));
-    }
-    let simulator = Simulator::new(root, &["--replications", &REPLICATIONS.to_string()])?;
+    let mut judged = JUDGED;
+    judged[1] = &args.policy;
+    let others: &[Other] = if args.all { &OTHERS } else { &[] };
+    let shared = ["--replications", &REPLICATIONS.to_string(), "--yes"];
+    let asked = Asked { simulator: Simulator::new(root, &shared)?, judged, others };
     let policy = args.policy.clone();
     let mut study = Study { policy, cells: Vec::new(), overloaded: 0, again: 0 };
     for number in args.from..args.from + args.worlds {
         let world = design::world(number, args.seed);
-        let cell = match simulate(&simulator, world.clone(), &policies, 1)? {
+        let cell = match asked.simulate(world.clone(), 1)? {
             Some(cell) if cell.margin(&args.policy) < 0.0 => {
                 study.again += 1;
-                simulate(&simulator, world, &policies, 4)?
+                asked.simulate(world, 4)?
             }
             cell => cell,
         };
@@ -166,28 +158,44 @@ fn study(root: &Path, args: &Args) -> Result<Study> {
     Ok(study)
 }
 
-/// A world, with so many times the usual requests; none where it is overloaded.
-fn simulate(
-    simulator: &Simulator,
-    world: World,
-    policies: &[&str],
-    times: u32,
-) -> Result<Option<Cell>> {
-    let requests = (times * world.requests()).to_string();
-    let mut flags = world.flags();
-    flags.extend(["--requests".into(), requests, "--yes".into()]);
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let outcomes = simulator
-        .run(policies, &flags)
-        .with_context(|| format!("world {}: {world}", world.number))?;
-    let first = &outcomes[0];
-    if !first.is_stable() {
-        return Ok(None);
+/// What is asked of each world.
+struct Asked<'a> {
+    simulator: Simulator,
+    judged: [&'a str; 3],
+    others: &'a [Other],
+}
+
+impl Asked<'_> {
+    /// A world, with so many times the usual requests; none where it is overloaded.
+    fn simulate(&self, world: World, times: u32) -> Result<Option<Cell>> {
+        let variants: Vec<Vec<String>> =
+            self.others.iter().map(|other| other.variants(&world).collect()).collect();
+        let policies = self.judged.into_iter().chain(variants.iter().flatten().map(String::as_str));
+        let policies: Vec<&str> = policies.collect();
+        let requests = (times * world.requests()).to_string();
+        let mut flags = world.flags();
+        flags.extend(["--requests".into(), requests]);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let outcomes = self
+            .simulator
+            .run(&policies, &flags)
+            .with_context(|| format!("world {}: {world}", world.number))?;
+        let first = &outcomes[0];
+        if !first.is_stable() {
+            return Ok(None);
+        }
+        let beside: Result<Vec<Beside>> =
+            outcomes[1..].iter().map(|outcome| Beside::new(outcome, first)).collect();
+        let mut beside = beside?.into_iter();
+        let mut next = |many: usize| Other::best(beside.by_ref().take(many)).expect("one at least");
+        let mut policies: Vec<(String, Beside)> =
+            self.judged[1..].iter().map(|policy| ((*policy).to_owned(), next(1))).collect();
+        policies.extend(
+            self.others
+                .iter()
+                .zip(&variants)
+                .map(|(o, tried)| (o.name.to_owned(), next(tried.len()))),
+        );
+        Ok(Some(Cell { world, psq: first.p99()?, policies }))
     }
-    let beside = |(policy, outcome): (&&str, &Outcome)| {
-        Ok((policy.to_string(), Beside::new(outcome, first)?))
-    };
-    let behind = policies.iter().zip(&outcomes).skip(1);
-    let policies = behind.map(beside).collect::<Result<_>>()?;
-    Ok(Some(Cell { world, psq: first.p99()?, policies }))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::judge::{Excess, PERCENTILES, median};
+use super::judge::{Beside, Excess, PERCENTILES, median};
 use super::world::Tolerance;
 use super::{Cell, Study};
 
@@ -58,17 +58,31 @@ pub(super) fn render(study: &Study) -> String {
     text
 }
 
-/// Each policy in the median world. One that does not keep up with the load is infinitely worse.
+/// Each policy: the median world, the worlds in which it is worse than per-shard queuing, and what it
+/// gains of what can be gained. One that does not keep up with the load is infinitely worse.
 fn policies(study: &Study) -> String {
-    let mut text = String::from("median excess over psq, in %, of p50, p99 and p99.9:\n");
+    let mut text = String::from(
+        "                            median excess over psq, %   p99 above   gap in p99 closed   copies\n\
+         policy                       p50       p99     p99.9    psq's, %  load <= 0.5    above\n",
+    );
     let Some(first) = study.cells.first() else { return text };
     for (name, _) in &first.policies {
+        let cells = || study.cells.iter().map(|cell| cell.policy(name));
         let middle = |i: usize| {
-            let excess = |cell: &Cell| cell.policy(name).excess[i].map(|excess| excess.seen);
-            median(study.cells.iter().filter_map(excess)).unwrap_or(f64::NAN)
+            let seen = cells().filter_map(|cell| cell.excess[i].map(|excess| excess.seen));
+            median(seen).unwrap_or(f64::NAN)
         };
         let [p50, p99, p999] = [0, 1, 2].map(middle);
-        let _ = writeln!(text, "  {name:<24}{p50:>+9.2}{p99:>+9.2}{p999:>+9.2}");
+        let is_worse = |cell: &&Beside| cell.excess[1].is_some_and(|excess| excess.at_least > 0.0);
+        let worse = 100.0 * cells().filter(is_worse).count() as f64 / study.cells.len() as f64;
+        let closed = |loads| 100.0 * median(study.closed_by(name, loads)).unwrap_or(f64::NAN);
+        let (light, heavy) = (closed(0.0..=0.5), closed(0.5..=1.0));
+        let copies = median(cells().map(|cell| cell.copies).filter(|copies| !copies.is_nan()));
+        let copies = copies.unwrap_or(f64::NAN);
+        let _ = writeln!(
+            text,
+            "{name:<23}{p50:>+9.2} {p99:>+9.2} {p999:>+9.2} {worse:>11.1} {light:>12.0} {heavy:>8.0} {copies:>8.3}"
+        );
     }
     text
 }
