@@ -12,8 +12,9 @@ const EPOCH: u64 = 1_024;
 struct Service {
     rng: Rng,
     learner: Learner,
-    /// The mean of P, which is exponential, in ms.
+    /// The mean of P, which is exponential, or of a heavy tail with this exponent, in ms.
     mean: f64,
+    alpha: Option<f64>,
     /// The share of first copies that have a hiccup, and how long it takes, in ms.
     hiccups: (f64, f64),
     /// Second copies have the same hiccup.
@@ -29,6 +30,7 @@ impl Service {
             rng: rng(7),
             learner: Learner::new(version, 0.02),
             mean: 1.0,
+            alpha: None,
             hiccups,
             correlated: false,
             idle: 0.6,
@@ -43,7 +45,9 @@ impl Service {
     /// A query: what a cell records of it.
     fn query(&mut self, records: &mut Vec<Record>) {
         self.seen += 1;
-        let own_ns = (-(1.0 - self.uniform()).ln() * self.mean * MS) as u64 + 1;
+        let u = 1.0 - self.uniform();
+        let own = self.alpha.map_or(-u.ln(), |alpha| (1.0 - 1.0 / alpha) * u.powf(-1.0 / alpha));
+        let own_ns = (own * self.mean * MS) as u64 + 1;
         let stuck = self.uniform() < self.hiccups.0;
         let first_ns = own_ns + if stuck { (self.hiccups.1 * MS) as u64 } else { 0 };
         let learned = *self.learner.snapshot();
@@ -150,6 +154,17 @@ fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
         assert!(after < 800, "{after} of 200,000 queries are explored");
         assert_eq!(service.learner.status().explored_won, 0);
     }
+}
+
+#[test]
+fn what_cannot_be_stopped_is_tried_less_the_longer_it_may_run() {
+    let explored = |alpha| {
+        let mut service = Service { alpha, ..Service::new(NoCancel, (0.0, 0.0)) };
+        service.run(400_000);
+        service.learner.status().explored_lost
+    };
+    let (light, heavy) = (explored(None), explored(Some(1.5)));
+    assert!(heavy > 0 && 5 * heavy < light, "{heavy}, and {light} of light tails");
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Cell {
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     let study = study(root, args)?;
-    print!("{}", report::render(&study));
+    print!("{}", study.report());
     Ok(study.failed(Tolerance::Strict) + study.failed(Tolerance::Loose) == 0)
 }
 
@@ -97,6 +97,11 @@ pub(crate) struct Study {
 }
 
 impl Study {
+    /// All that it says.
+    pub(crate) fn report(&self) -> String {
+        report::render(self)
+    }
+
     /// How many worlds per-shard queuing keeps up with.
     pub(crate) fn worlds(&self, tolerance: Tolerance) -> usize {
         self.of(tolerance).count()

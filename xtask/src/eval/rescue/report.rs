@@ -47,6 +47,7 @@ pub(super) fn render(study: &Study) -> String {
         text.push_str(&excesses(study, tolerance));
         text.push_str(&nearest(study, tolerance));
     }
+    text.push_str(&kinds(study));
     text.push_str(&policies(study));
     let (closed, of) = study.median_closed();
     let _ = writeln!(
@@ -55,6 +56,27 @@ pub(super) fn render(study: &Study) -> String {
          (median of {of})",
         100.0 * closed,
     );
+    text
+}
+
+/// The judged policy, by what befalls the services.
+fn kinds(study: &Study) -> String {
+    let mut text = String::from(
+        "hiccups                    worlds    p99 over psq's, %: median    least     most\n",
+    );
+    let mut kinds: Vec<&str> = study.cells.iter().map(|cell| cell.world.kind()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        let these = || study.cells.iter().filter(|cell| cell.world.kind() == kind);
+        let p99 = |cell: &Cell| cell.policy(&study.policy).excess[1].map(|excess| excess.seen);
+        let seen = || these().filter_map(p99);
+        let Some(middle) = median(seen()) else { continue };
+        let (least, most) =
+            (seen().fold(f64::INFINITY, f64::min), seen().fold(f64::NEG_INFINITY, f64::max));
+        let worlds = these().count();
+        let _ = writeln!(text, "{kind:<27}{worlds:>6}{middle:>+29.2}{least:>+9.2}{most:>+9.2}");
+    }
     text
 }
 

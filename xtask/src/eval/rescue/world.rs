@@ -132,6 +132,17 @@ impl World {
         (1_200_000 / self.shards).clamp(12_000, 40_000)
     }
 
+    /// What befalls it, in words.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.hiccups {
+            Hiccups::Constant { .. } => "of a copy, constant",
+            Hiccups::Exponential { .. } => "of a copy, exponential",
+            Hiccups::Correlated { .. } => "of a query, all copies",
+            Hiccups::Pauses { .. } => "of a replica, it stops",
+            Hiccups::SlowTimes { .. } => "of a replica, it is slow",
+        }
+    }
+
     /// Does a copy's hiccup say nothing of the other copy?
     pub(super) fn has_independent_hiccups(&self) -> bool {
         matches!(self.hiccups, Hiccups::Constant { .. } | Hiccups::Exponential { .. })

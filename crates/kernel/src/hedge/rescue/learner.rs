@@ -44,10 +44,11 @@ const REMEMBERED: u32 = 32_768;
 /// Where they still pay after so many rescues, it was right to begin with them.
 const PROVEN: u32 = 8 * RESCUES;
 
-/// Explorations that cannot be stopped may take this share of the servers' time, and so many times as
-/// long as the first query in advance.
-const SPENT: f32 = 0.001;
-const ADVANCE: f32 = 256.0;
+/// What explorations that cannot be stopped may cost, per query and in advance. One that takes as long as
+/// a query does on average costs 1, one that takes twice as long 4: it blocks a server for twice as long,
+/// and for twice as many queries.
+const SPENT: f32 = 0.003;
+const ADVANCE: f32 = 512.0;
 
 /// After so many explorations they begin to become rarer; sooner where they cannot be stopped.
 const PATIENCE: (u32, u32) = (512, 64);
@@ -97,8 +98,10 @@ pub struct Learner {
     recent: f32,
     /// The share of queries that end while others wait.
     crowded: f32,
-    /// Server time that may be spent on explorations which cannot be stopped, in ns.
-    credit_ns: f32,
+    /// How long copies run that answer, in ns.
+    mean_ns: f32,
+    /// What explorations that cannot be stopped may yet cost.
+    credit: f32,
     /// Explorations since rescues were last found to pay.
     fruitless: u32,
     /// Wins of explorations since rescues were given up.
@@ -152,7 +155,8 @@ impl Learner {
             unaudited: 0,
             recent: 0.0,
             crowded: 0.3,
-            credit_ns: 0.0,
+            mean_ns: 0.0,
+            credit: ADVANCE,
             fruitless: 0,
             fresh: 0,
             rescues: false,
@@ -216,9 +220,9 @@ impl Learner {
 
     /// A query ended: how long its first copy ran, and the one that answered.
     fn ran(&mut self, first_ns: u64, answer_ns: u64) {
-        let advance = if self.late.count() < 1.0 { ADVANCE } else { SPENT };
-        self.credit_ns += advance * answer_ns as f32;
+        self.credit += SPENT;
         self.late.add(first_ns);
+        self.mean_ns += (answer_ns as f32 - self.mean_ns) / self.late.count();
         self.runs.add(first_ns);
         self.answers.add(answer_ns);
     }
@@ -244,7 +248,8 @@ impl Learner {
         if !tried.rescue {
             self.displacement.add(tried.risked_ns, false);
             self.fruitless = self.fruitless.saturating_add(1);
-            self.credit_ns -= second_ns as f32;
+            let times = second_ns as f32 / self.mean_ns;
+            self.credit -= times * times;
         }
     }
 
@@ -385,7 +390,7 @@ impl Learner {
         // Explorations that make room go on until there are enough rescues: what few wins have shown may
         // be a T that few queries reach.
         let enough = self.rescues && (no_cancel || self.is_known());
-        if enough || (no_cancel && self.credit_ns < 0.0) {
+        if enough || (no_cancel && self.credit < 0.0) {
             return Snapshot::NOTHING.explore;
         }
         let (patience, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };

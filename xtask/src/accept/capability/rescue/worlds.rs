@@ -15,6 +15,7 @@ const WORLDS: usize = 500;
 
 pub(in crate::accept) fn judge(root: &Path) -> Result<Vec<Finding>> {
     let study = whole(root)?;
+    eprint!("{}", study.report());
     let never_worse = |claim: &str, tolerance: Tolerance| {
         let (failed, of) = (study.failed(tolerance), study.worlds(tolerance));
         Finding::new(claim, format!("{failed} of {of} worlds are worse"), failed == 0)
