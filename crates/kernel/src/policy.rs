@@ -61,6 +61,8 @@ pub enum Policy {
     /// `rescue`, which does without cancellation where there is none; `rescue:preempt`,
     /// `rescue:no-cancel`
     Rescue(Version),
+    /// `rescue+bounded:N`: `rescue` over JBSQ, so that a server has its next query at once.
+    RescueBounded(u32),
     /// `idealized`: needs forecasts, so the simulator only.
     Idealized,
 }
@@ -92,18 +94,34 @@ impl Policy {
     /// servers' slots, and be the only one that sends to them.
     #[must_use]
     pub fn pulls(&self) -> bool {
-        use Policy::{Bounded, Idealized, Laedge, LaedgeBounded, PerShardQueue, Rescue};
-        matches!(
-            self,
-            PerShardQueue | Bounded(_) | Laedge(_) | LaedgeBounded(_) | Idealized | Rescue(_)
-        )
+        use Policy::{Idealized, Laedge, PerShardQueue, Rescue};
+        matches!(self, PerShardQueue | Laedge(_) | Idealized | Rescue(_)) || self.bound().is_some()
+    }
+
+    /// How many queries it lets a server hold, where its name says that: at least its slots.
+    #[must_use]
+    pub fn bound(&self) -> Option<u32> {
+        match *self {
+            Self::Bounded(n) | Self::LaedgeBounded(n) | Self::RescueBounded(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// Which version of `rescue` it asks for ([`Version::fit`] says which it gets), if it is one at all.
+    #[must_use]
+    pub fn rescues(&self) -> Option<Version> {
+        match *self {
+            Self::Rescue(version) => Some(version),
+            Self::RescueBounded(_) => Some(Version::Cleanup),
+            _ => None,
+        }
     }
 
     /// What a service with this policy learns with, where it does.
     #[must_use]
     pub fn learner(&self, limits: &Limits) -> Option<Learner> {
-        let Self::Rescue(version) = *self else { return None };
-        Some(Learner::new(version.fit(limits), limits.rescue_budget))
+        let version = self.rescues()?.fit(limits);
+        Some(Learner::new(version, limits.rescue_budget))
     }
 
     /// The delay after which a query without an answer may get a further copy, in nanoseconds, where

@@ -78,6 +78,8 @@ fn policies() -> Vec<Policy> {
         Policy::Rescue(Version::Cleanup),
         Policy::Rescue(Version::Preempt),
         Policy::Rescue(Version::NoCancel),
+        Policy::RescueBounded(3),
+        Policy::RescueBounded(5),
     ]
 }
 

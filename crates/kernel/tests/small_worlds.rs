@@ -222,13 +222,13 @@ fn two_slots_each() {
 fn stuck_queries_are_rescued() {
     // A step takes a nanosecond: a query that is two steps old is a suspect.
     let learned = Snapshot { suspect_ns: 2, at_once: true, ..Snapshot::NOTHING };
-    for version in [Version::Cleanup, Version::Preempt, Version::NoCancel] {
+    let versions = [Version::Cleanup, Version::Preempt, Version::NoCancel].map(Policy::Rescue);
+    for policy in versions.into_iter().chain([Policy::RescueBounded(2)]) {
         for (servers, queries) in [(2, 4), (3, 3)] {
-            let (policy, seed) = (Policy::Rescue(version), 1);
             let topology = Topology::replicated(servers, 1);
-            let cancel = version != Version::NoCancel;
+            let cancel = policy != Policy::Rescue(Version::NoCancel);
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
-            let learned = Some(learned);
+            let (learned, seed) = (Some(learned), 1);
             let states = Setup { policy, topology, limits, seed, queries, learned }.walk();
             assert!(states > 500, "{policy}: only {states} states: the walk stopped early");
         }

@@ -122,6 +122,7 @@ fn only_a_policy_that_fills_the_slots_exactly_wants_to_be_alone() {
         ("laedge", true),
         ("bounded:2", false),
         ("laedge+bounded:2", false),
+        ("rescue+bounded:2", false),
         ("random", false),
         ("least-outstanding", false),
     ] {
@@ -255,9 +256,13 @@ fn limits_are_those_of_the_file() {
 
 #[test]
 fn a_server_holds_what_the_policy_lets_it() {
-    for (policy, gate) in
-        [("laedge", 2), ("bounded:5", 5), ("laedge+bounded:6", 6), ("random", 128)]
-    {
+    for (policy, gate) in [
+        ("laedge", 2),
+        ("bounded:5", 5),
+        ("laedge+bounded:6", 6),
+        ("rescue+bounded:3", 3),
+        ("random", 128),
+    ] {
         let text = MINIMAL.replace("\"laedge\"", &format!("{policy:?}"));
         let config = parse(&text.replace("slots = 1", "slots = 2"));
         assert_eq!(config.services[0].gate(), gate, "{policy}");
@@ -397,7 +402,7 @@ proptest! {
 
     #[test]
     fn what_is_taken_can_be_built(
-        policy in prop::sample::select(&["laedge", "psq", "rescue", "rescue:preempt", "bounded:2", "random", "delayed:5ms:cc", "probabilistic:5ms:0.5", "app-timeout:5ms", "clone"][..]),
+        policy in prop::sample::select(&["laedge", "psq", "rescue", "rescue:preempt", "rescue+bounded:3", "bounded:2", "random", "delayed:5ms:cc", "probabilistic:5ms:0.5", "app-timeout:5ms", "clone"][..]),
         cancel in prop::sample::select(&["none", "reset"][..]),
         slots in 0u32..5,
         outstanding in 0u32..3,

@@ -209,11 +209,8 @@ impl Setup<'_> {
 
     /// Does the policy ask to be woken?
     pub(crate) fn is_timed(&self) -> bool {
-        use Policy::{AppTimeout, Delayed, Probabilistic, Rescue};
-        matches!(
-            self.candidate.policy(),
-            Rescue(_) | Delayed { .. } | Probabilistic { .. } | AppTimeout { .. }
-        )
+        let policy = self.candidate.policy();
+        policy.rescues().is_some() || policy.delay_ns().is_some()
     }
 
     /// Says why the policy cannot run here, if it cannot.

@@ -17,7 +17,7 @@ fn parameters() -> Parameters {
     }
 }
 
-const POLICIES: [&str; 9] = [
+const POLICIES: [&str; 10] = [
     "psq",
     "random",
     "naive",
@@ -27,6 +27,7 @@ const POLICIES: [&str; 9] = [
     "idealized",
     "rescue",
     "rescue:preempt",
+    "rescue+bounded:2",
 ];
 
 /// What an outcome says, but for the time that it took.

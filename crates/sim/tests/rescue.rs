@@ -55,6 +55,32 @@ fn without_cancellation_it_gains_less_and_does_no_harm() {
 }
 
 #[test]
+fn over_a_network_it_gains_more_with_prefetch() {
+    // Half a mean service time to a server and back, which a server is idle for after every query unless it
+    // has the next one.
+    let far = Parameters { network: Some("det:0.25".to_owned()), ..service(0.5) };
+    let outcomes = run(&far, &["psq", "bounded:2", "rescue", "rescue+bounded:2"]);
+    let [psq, bounded, rescue, both] = [0, 1, 2, 3].map(|at| p99(&outcomes[at]));
+    assert!(both < 0.65 * psq, "{both} and {psq}");
+    assert!(both < 0.85 * bounded, "{both} and {bounded}");
+    assert!(both < 0.75 * rescue, "{both} and {rescue}");
+    let copies = outcomes[3].copies_per_query.expect("it is stable");
+    assert!(copies < 1.02, "{copies} copies per query");
+}
+
+#[test]
+fn prefetch_without_anything_to_rescue_is_prefetch() {
+    for utilization in [0.3, 0.6] {
+        let none = Parameters { jitter: None, ..service(utilization) };
+        let far = Parameters { network: Some("det:0.25".to_owned()), ..none };
+        let outcomes = run(&far, &["bounded:2", "rescue+bounded:2"]);
+        for figure in [50.0, 99.0, 99.9] {
+            assert!(!is_worse(&outcomes, 1, figure, 0.01), "p{figure} at {utilization}");
+        }
+    }
+}
+
+#[test]
 fn where_no_hedge_can_win_it_is_per_shard_queuing() {
     let none = Parameters { jitter: None, ..service(0.6) };
     let correlated = Parameters { jitter_of: JitterOf::Query, ..service(0.5) };

@@ -50,6 +50,7 @@ const CASES: &[Case] = &[
     ("rescue", 2, 0),
     ("rescue", 2, 10),
     ("rescue", 64, 10),
+    ("rescue+bounded:2", 2, 10),
 ];
 
 /// Queries of the shorter and the longer counted run, and of the timed one.
@@ -64,7 +65,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         println!("SKIPPED instruction counts: valgrind is not installed");
     }
     println!(
-        "{:<14}{:>10}{:>10}{:>16}{:>12}",
+        "{:<16}{:>10}{:>10}{:>16}{:>12}",
         "policy", "replicas", "waiting", "instructions", "ns"
     );
     let mut bounded = None;
@@ -76,7 +77,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         }
         let shown = count.map_or_else(|| "–".into(), |count| count.to_string());
         let ns = nanoseconds(&pair, case)?;
-        println!("{policy:<14}{replicas:>10}{waiting:>10}{shown:>16}{ns:>12.1}");
+        println!("{policy:<16}{replicas:>10}{waiting:>10}{shown:>16}{ns:>12.1}");
     }
     let Some(bounded) = bounded else { return Ok(true) };
     let verdict = if bounded <= MOST { "holds" } else { "is broken" };

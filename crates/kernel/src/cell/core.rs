@@ -53,7 +53,7 @@ pub struct Core {
     pub(crate) started: Vec<QueryId>,
     /// Queries whose time has come, for the hedge to look at then, too.
     pub(crate) woken: Vec<QueryId>,
-    /// Servers that may have an idle slot after that.
+    /// Servers that may have room after that.
     pub(crate) spare: Vec<ServerId>,
     /// Groups in which a query began to wait, or still does after a slot went elsewhere.
     pub(crate) crowded: Vec<GroupId>,

@@ -68,10 +68,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// Nothing waits that the server could serve: its idle slots are the hedge's.
+    /// Nothing waits that the server could serve: its room is the hedge's.
     #[inline(always)]
     pub(super) fn offer(&mut self, server: ServerId) {
-        while self.core.has_idle_slot(server) && self.hedge.spare(&mut self.core, server) {}
+        while self.core.has_room(server) && self.hedge.spare(&mut self.core, server) {}
     }
 
     /// A waiting query gets its copy, if it is not too late.
@@ -108,7 +108,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if self.core.waiting > 0 {
             self.fill_from_queue(server);
         }
-        if H::HEDGES && self.core.has_idle_slot(server) {
+        if H::HEDGES && self.core.has_room(server) {
             self.core.spare.push(server);
         }
         if self.hedge.preempts() {
@@ -125,7 +125,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     #[inline(never)]
     fn fill_from_queue(&mut self, server: ServerId) {
-        while self.core.has_idle_slot(server) && self.hedge.overtakes(&mut self.core, server) {}
+        while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
         while self.core.has_room(server)
             && let Some(query) = self.core.next_waiting(server)
         {

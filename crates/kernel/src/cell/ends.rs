@@ -202,11 +202,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if stopping {
             self.core.reclaim(server, -1);
         }
+        let copy = self.core.copies.id(slot);
         self.core.copies.remove(slot);
         let holder = &mut self.core.servers[server.index()];
         holder.lose();
         if holder.ordered {
             self.core.sort(server);
+        }
+        if H::HEDGES {
+            self.hedge.released(&mut self.core, server, copy);
         }
         server
     }

@@ -160,6 +160,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             core.delays.remove(0, query.0);
             self.hedge.answered(core, query, copy);
             self.hedge.ended(core, query);
+            self.hedge.released(core, server, copy);
         }
         self.settle_only(server)
     }
@@ -179,6 +180,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         holder.failures = 0;
         if holder.ordered {
             core.sort(server);
+        }
+        if H::HEDGES {
+            self.hedge.released(core, server, copy);
         }
         self.settle_only(server)
     }

@@ -180,6 +180,14 @@ impl Core {
         state.has_room() && state.outstanding() < state.slots
     }
 
+    /// How many copies a server holds beyond its slots: they wait there.
+    #[inline(always)]
+    #[must_use]
+    pub fn beyond_slots(&self, server: ServerId) -> u32 {
+        let state = &self.servers[server.index()];
+        state.outstanding().saturating_sub(state.slots)
+    }
+
     /// Sorts a server anew in its large groups.
     #[inline(never)]
     pub(crate) fn sort(&mut self, server: ServerId) {

@@ -199,7 +199,7 @@ impl<R: Predictor> Hedge for Laedge<R> {
     #[inline(always)]
     fn spare(&mut self, core: &mut Core, server: ServerId) -> bool {
         // Mostly there is none.
-        !self.singles.are_empty() && self.second(core, server)
+        !self.singles.are_empty() && core.has_idle_slot(server) && self.second(core, server)
     }
 
     fn starved(&mut self, core: &mut Core, group: GroupId) {

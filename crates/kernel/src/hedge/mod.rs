@@ -65,6 +65,11 @@ pub trait Hedge {
     #[inline(always)]
     fn outlived(&mut self, _core: &Core, _copy: CopyId) {}
 
+    /// A copy has ended, however: its server holds one less. For bookkeeping only, which may ask to be
+    /// woken.
+    #[inline(always)]
+    fn released(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
+
     /// Queries that are taken for stuck and wait for a second copy, for metrics.
     fn suspects(&self) -> u32 {
         0
@@ -96,13 +101,14 @@ pub trait Hedge {
     /// Its server began to execute a copy that may answer the query and was not told to stop.
     fn began(&mut self, _core: &mut Core, _query: QueryId, _copy: CopyId) {}
 
-    /// The server has an idle slot and nothing waits that it could serve. True when the slot was
-    /// used; asked again until it is false or the server is busy.
+    /// The server has room, but maybe no idle slot, and nothing waits that it could serve. True when it
+    /// was used; asked again until it is false or there is no more.
     fn spare(&mut self, _core: &mut Core, _server: ServerId) -> bool {
         false
     }
 
-    /// The server has an idle slot; does a duplicate take it before the queries that wait?
+    /// The server has room, but maybe no idle slot; does a duplicate take it before the queries that
+    /// wait?
     #[inline(always)]
     fn overtakes(&mut self, _core: &mut Core, _server: ServerId) -> bool {
         false

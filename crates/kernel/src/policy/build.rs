@@ -30,8 +30,8 @@ impl Policy {
     /// The gate of each server: how many copies it may hold.
     fn gates(&self, topology: &Topology, limits: &Limits) -> Result<Vec<u32>, ConfigError> {
         let slots = topology.servers.iter().map(|server| server.slots);
-        match *self {
-            Self::Bounded(n) | Self::LaedgeBounded(n) => {
+        match self.bound() {
+            Some(n) => {
                 let most = slots.max().unwrap_or(1);
                 if n < most {
                     return Err(ConfigError(format!(
@@ -104,9 +104,9 @@ impl Policy {
             Self::LaedgeBounded(_) => {
                 maker.drive(jsq, Laedge::new(groups, Cancellation::Plain, MostRecent))
             }
-            Self::Rescue(version) => {
+            Self::Rescue(_) | Self::RescueBounded(_) => {
                 let servers = topology.servers.len();
-                let version = version.fit(&limits);
+                let version = self.rescues().expect("both do").fit(&limits);
                 let rescue = Rescue::new(servers, groups, version, limits.rescue_budget);
                 maker.drive(jsq, rescue)
             }

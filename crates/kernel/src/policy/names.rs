@@ -44,6 +44,7 @@ impl Policy {
         "rescue",
         "rescue:preempt",
         "rescue:no-cancel",
+        "rescue+bounded:N",
         "idealized",
     ];
 
@@ -74,6 +75,7 @@ impl Policy {
             ("laedge", Some("cc+pc")) => Ok(Self::Laedge(Cancellation::Preemptive)),
             ("bounded", Some(n)) => Ok(Self::Bounded(bound(text, n)?)),
             ("laedge+bounded", Some(n)) => Ok(Self::LaedgeBounded(bound(text, n)?)),
+            ("rescue+bounded", Some(n)) => Ok(Self::RescueBounded(bound(text, n)?)),
             ("delayed", Some(rest)) => {
                 let (delay, cleanup) =
                     rest.strip_suffix(":cc").map_or((rest, false), |delay| (delay, true));
@@ -131,6 +133,7 @@ impl fmt::Display for Policy {
             Self::Rescue(Version::Cleanup) => f.write_str("rescue"),
             Self::Rescue(Version::Preempt) => f.write_str("rescue:preempt"),
             Self::Rescue(Version::NoCancel) => f.write_str("rescue:no-cancel"),
+            Self::RescueBounded(n) => write!(f, "rescue+bounded:{n}"),
             Self::Idealized => f.write_str("idealized"),
         }
     }

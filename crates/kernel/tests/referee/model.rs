@@ -32,6 +32,8 @@ pub struct Copy {
     /// Whose answer it may still give.
     pub query: Option<QueryId>,
     pub started: Timestamp,
+    /// When its server began with it, as far as can be told; none as long as it waits there.
+    pub begun: Option<Timestamp>,
     pub role: Role,
     pub why: StartReason,
     pub stopping: bool,
@@ -103,10 +105,29 @@ impl Model {
     }
 
     pub fn gate(&self, server: ServerId) -> u32 {
-        match self.policy {
-            Policy::Bounded(n) | Policy::LaedgeBounded(n) => n,
-            policy if policy.pulls() => self.topology.servers[server.index()].slots,
-            _ => self.limits.max_outstanding,
+        match (self.policy.bound(), self.policy.pulls()) {
+            (Some(n), _) => n,
+            (None, true) => self.slots(server),
+            (None, false) => self.limits.max_outstanding,
+        }
+    }
+
+    pub fn slots(&self, server: ServerId) -> u32 {
+        self.topology.servers[server.index()].slots
+    }
+
+    /// Servers take their copies in the order in which they were sent: a slot that is free is taken by
+    /// the oldest one that waits.
+    fn begin(&mut self) {
+        for at in 0..self.topology.servers.len() {
+            let server = ServerId(at as u32);
+            let on = |copy: &Copy| copy.server == server;
+            let executing = self.copies.values().filter(|c| on(c) && c.begun.is_some()).count();
+            let idle = (self.slots(server) as usize).saturating_sub(executing);
+            let waiting = self.copies.values_mut().filter(|c| on(c) && c.begun.is_none());
+            for copy in waiting.take(idle) {
+                copy.begun = Some(self.now);
+            }
         }
     }
 
@@ -172,6 +193,7 @@ impl Model {
             Event::Tick => self.time_out(),
             Event::Unwanted { .. } | Event::Progress { .. } | Event::Forecast { .. } => {}
         }
+        self.begin();
     }
 
     fn arrive(&mut self, arrive: &Arrive) {
@@ -239,6 +261,7 @@ impl Model {
         assert!(state.stopping || state.query.is_none(), "somebody waits for it");
         self.copy_failed(copy);
         self.copies.remove(&copy);
+        self.begin();
     }
 
     fn end(&mut self, query: QueryId) {
@@ -265,9 +288,11 @@ impl Model {
                 let overtaken = rescue && self.is_wanted(server, |_| true);
                 let before = self.overtaken[server.index()] && role == Role::Duplicate;
                 self.overtaken[server.index()] = overtaken || before;
-                let (started, stopping) = (self.now, false);
+                let (started, begun, stopping) = (self.now, None, false);
                 let query = Some(query);
-                self.copies.insert(copy, Copy { server, query, started, role, why, stopping });
+                let new = Copy { server, query, started, begun, role, why, stopping };
+                self.copies.insert(copy, new);
+                self.begin();
             }
             Action::Stop { copy, why } => self.stop(copy, why),
             Action::Answer { query, copy } => {

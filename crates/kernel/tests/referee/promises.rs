@@ -33,12 +33,14 @@ impl Model {
                 assert!(why == StartReason::Delay && self.attached(query).all(over), "too early");
             }
             _ if self.hedges_at_once() => assert_eq!(why, StartReason::Hedge),
-            (Policy::Rescue(_), _) => return self.check_rescue(query, server, why),
+            (policy, _) if policy.rescues().is_some() => {
+                return self.check_rescue(query, server, why);
+            }
             _ => assert!(self.is_laedge(), "{} starts no duplicates", self.policy),
         }
         if self.is_laedge() {
             assert_eq!(self.waiting(group), [], "a duplicate starts while a query waits");
-            let slots = self.topology.servers[server.index()].slots;
+            let slots = self.slots(server);
             assert!(self.outstanding(server) < slots, "LÆDGE duplicates in idle slots only");
         }
         self.check_room(server);
@@ -54,16 +56,18 @@ impl Model {
 
     /// Only suspects overtake, and not two in a row.
     fn check_rescue(&self, query: QueryId, server: ServerId, why: StartReason) {
-        let slots = self.topology.servers[server.index()].slots;
-        assert!(self.outstanding(server) < slots, "in idle slots only");
-        let started = self.attached(query).map(|(_, copy)| copy.started).min().expect("it runs");
+        let idle = self.outstanding(server) < self.slots(server);
         if why == StartReason::Rescue {
-            assert!(started.after(self.least_suspect_ns) <= self.now, "too young for a suspect");
+            assert!(idle || self.limits.cancel, "it waits where nobody can call it back");
+            let begun = self.attached(query).map(|(_, copy)| copy.begun.expect("it has an age"));
+            let begun = begun.min().expect("it runs");
+            assert!(begun.after(self.least_suspect_ns) <= self.now, "too young for a suspect");
             let overtakes = self.is_wanted(server, |_| true);
             assert!(!(overtakes && self.overtaken[server.index()]), "the queue had its turn");
             return;
         }
         assert!(matches!(why, StartReason::Explore | StartReason::Idle), "{why:?}");
+        assert!(idle, "in idle slots only");
         assert_eq!(self.waiting(self.queries[&query].group), [], "others wait");
         self.check_room(server);
     }
@@ -76,7 +80,8 @@ impl Model {
             Policy::Laedge(_) | Policy::Idealized => {
                 assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
             }
-            Policy::Rescue(_) => {
+            Policy::RescueBounded(_) if self.keeps_waiting(server) => {}
+            Policy::Rescue(_) | Policy::RescueBounded(_) => {
                 // A suspect is another query of the group, with one copy elsewhere.
                 let suspect = |(&id, other): (&QueryId, &super::Query)| {
                     let mut copies = self.attached(id);
@@ -89,14 +94,20 @@ impl Model {
         }
     }
 
+    /// Does a copy wait at the server for others to end?
+    fn keeps_waiting(&self, server: ServerId) -> bool {
+        self.copies.values().any(|copy| copy.server == server && copy.begun.is_none())
+    }
+
     /// A rescue is given up: it is the newer one of two copies.
     pub fn check_give_up(&self, copy: CopyId) {
-        assert!(matches!(self.policy, Policy::Rescue(_)));
+        assert!(self.policy.rescues().is_some());
         let state = &self.copies[&copy];
         let query = state.query.expect("not of a query that ended");
         let older = |(id, other): (&CopyId, &Copy)| *id != copy && other.started <= state.started;
         assert!(self.attached(query).any(older), "{query:?} loses its only copy");
-        assert!(state.started.after(self.least_suspect_ns) <= self.now, "given up too early");
+        let begun = state.begun.expect("it has an age");
+        assert!(begun.after(self.least_suspect_ns) <= self.now, "given up too early");
     }
 
     /// Rescues in vain stay within the budget.
@@ -191,7 +202,7 @@ impl Model {
                 "{server:?} has room while a query waits for it"
             );
         }
-        let slots = self.topology.servers[server.index()].slots;
+        let slots = self.slots(server);
         if self.is_laedge() && held < slots.min(self.gate(server)) {
             for (&id, query) in &self.queries {
                 assert!(!self.wants_copy(server, id, query), "{server:?} idles beside {id:?}");
@@ -208,14 +219,15 @@ impl Model {
     /// How loaded a server is among unequal ones: the one with the most idle slots, or the shortest
     /// queue, is least loaded.
     fn load(&self, server: ServerId) -> i64 {
-        let slots = i64::from(self.topology.servers[server.index()].slots);
+        let slots = i64::from(self.slots(server));
         i64::from(self.outstanding(server)) - slots
     }
 
     /// A query is sent again: to the server that the balance prefers?
     pub fn check_balance(&self, server: ServerId, query: &super::Query) {
-        use Policy::{Bounded, LaedgeBounded, LeastOutstanding, PerShardQueue};
-        let least = matches!(self.policy, Bounded(_) | LaedgeBounded(_))
+        use Policy::{LeastOutstanding, PerShardQueue};
+        let least = self.policy.bound().is_some()
+            || self.policy.rescues().is_some()
             || matches!(self.policy, LeastOutstanding | PerShardQueue | Policy::Laedge(_));
         for &other in &self.topology.groups[query.group.index()] {
             let room = self.outstanding(other) < self.gate(other);

@@ -140,11 +140,8 @@ impl Service {
     /// How many copies the policy lets a server hold: its gate.
     #[must_use]
     pub fn gate(&self) -> u32 {
-        match self.policy {
-            Policy::Bounded(n) | Policy::LaedgeBounded(n) => n,
-            policy if policy.pulls() => self.slots,
-            _ => self.max_outstanding,
-        }
+        let unnamed = if self.policy.pulls() { self.slots } else { self.max_outstanding };
+        self.policy.bound().unwrap_or(unnamed)
     }
 }
 

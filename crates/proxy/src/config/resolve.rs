@@ -180,8 +180,8 @@ fn replica_span(raw: &raw::Service, server: SocketAddr) -> Option<Range<usize>> 
 /// A policy that fills the slots exactly must know of all queries. One with a bound leaves room for
 /// those of others. One note for all services that have such a policy.
 fn alone(services: &[Service]) -> Option<String> {
-    let exact = |policy| !matches!(policy, Policy::Bounded(_) | Policy::LaedgeBounded(_));
-    let exact = services.iter().filter(|service| service.policy.pulls() && exact(service.policy));
+    let exact = |policy: Policy| policy.pulls() && policy.bound().is_none();
+    let exact = services.iter().filter(|service| exact(service.policy));
     let named = exact.map(|Service { name, policy, .. }| format!("{name:?} ({policy})"));
     let named: Vec<_> = named.collect();
     let (what, count) = match &*named {

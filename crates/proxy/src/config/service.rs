@@ -108,7 +108,7 @@ fn policy(
         let mend = "add slots = N, the queries that a replica serves at once";
         report.missing(&at, "policy pulls, so it must know the replicas' slots", mend);
     }
-    if let Policy::Bounded(n) | Policy::LaedgeBounded(n) = policy
+    if let Some(n) = policy.bound()
         && n < slots
     {
         let wrong = format!("policy has a bound of {n}, below the replicas' {slots} slots");
@@ -263,7 +263,7 @@ fn cost_hint(
 
 /// What only one policy looks at is probably meant for it.
 fn of_use<T>(key: &str, given: &Given<T>, policy: Policy, report: &mut Report<'_>) {
-    if !matches!(policy, Policy::Rescue(_)) {
+    if policy.rescues().is_none() {
         let wrong = format!("{key} is for the policy rescue, and {policy} does not look at it");
         report.warn(&given.span(), &wrong, "leave it out, or use rescue");
     }

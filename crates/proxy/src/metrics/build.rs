@@ -1,6 +1,5 @@
 //! Makes every series of a configuration.
 
-use curtail_kernel::Policy;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -91,7 +90,7 @@ impl Builder {
             requests: self.requests.each(&labels, "outcome"),
             responses: self.responses.each(&labels, "code"),
             request_duration: self.request_duration.add(&labels),
-            rescue: matches!(spec.policy, Policy::Rescue(_)).then(|| self.rescue.of(&labels)),
+            rescue: spec.policy.rescues().map(|_| self.rescue.of(&labels)),
         };
         let servers: Vec<String> = spec.servers.iter().map(ToString::to_string).collect();
         let shards = spec.shards.iter().map(|shard| {

@@ -47,7 +47,7 @@ pub fn scenario(seed: u64) -> Script {
 
 /// What a service may have learned, with a policy that learns.
 fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
-    if !matches!(policy, Policy::Rescue(_)) {
+    if policy.rescues().is_none() {
         return Snapshot::NOTHING;
     }
     let mut explore = Snapshot::NOTHING.explore;

@@ -36,15 +36,24 @@ impl Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Second {
     pub(super) id: CopyId,
+    /// [`Timestamp::NEVER`] as long as it waits at its server.
     pub(super) started: Timestamp,
     /// It cost a token of the budget.
     pub(super) paid: bool,
 }
 
+impl Second {
+    /// Does its server execute it?
+    pub(super) fn has_begun(&self) -> bool {
+        self.started != Timestamp::NEVER
+    }
+}
+
 /// What is known of a running query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Book {
-    /// When its first copy started; [`Timestamp::NEVER`] for a query that is not watched.
+    /// When its first copy began to execute; [`Timestamp::NEVER`] for a query that is not watched, as long
+    /// as that copy waits at its server.
     pub(super) first_at: Timestamp,
     /// Where it runs.
     pub(super) server: ServerId,
@@ -86,9 +95,9 @@ impl Book {
     /// These copies are left, newest first.
     pub(super) fn has_only(&mut self, mut copies: impl Iterator<Item = CopyView>) {
         let (Some(newest), None) = (copies.next(), copies.next()) else { return };
-        if self.second.take().is_some_and(|second| second.id == newest.id) {
+        if let Some(second) = self.second.take().filter(|second| second.id == newest.id) {
             // The first is gone: its age is that of the other one.
-            (self.first_at, self.server) = (newest.started, newest.server);
+            (self.first_at, self.server) = (second.started, newest.server);
         }
     }
 

@@ -5,8 +5,8 @@
 //! per-shard queuing. That bound is one of policies that serve every query that waits before any second
 //! copy. A query that is stuck blocks a server, too: to rescue it first helps all.
 //!
-//! The *age* of a query is the time since its first copy started. A query with one copy and an age of at
-//! least T is a *suspect*. T is learned by the service ([`Learner`]).
+//! The *age* of a query is the time since its first copy began to execute. A query with one copy and an age
+//! of at least T is a *suspect*. T is learned by the service ([`Learner`]).
 //!
 //! - *Cleanup*: a server that becomes free takes the oldest suspect before the queue; an idle server
 //!   takes a query when it becomes a suspect. When one copy wins, the other is stopped.
@@ -19,12 +19,18 @@
 //! it is long, not stuck. *Exploration*: until enough rescues tell what is to be known, idle servers try few queries early;
 //! such a copy is stopped when a query waits.
 //!
+//! *Prefetch*: behind a gate wider than the slots it is rescue over JBSQ. Copies wait at their servers, and
+//! do not age meanwhile (`backlog.rs`). The second copy of a suspect is sent to the first server with room,
+//! before whatever comes later, and waits there as others do; where servers cannot stop, it goes to idle
+//! ones only, as all other second copies do. One that explores makes room for who waits at its server.
+//!
 //! Bounds: two copies per query. Rescues in vain are at most the budget's share of queries, and some
 //! that were saved up. Between two suspects that overtake the queue of a server, it serves one query of
 //! the queue. Without evidence that rescues pay, T is infinite, and this is per-shard queuing.
 //!
 //! Cost: O(log n) in the running queries of the group; memory as them, and a bounded list of records.
 
+mod backlog;
 mod book;
 mod histogram;
 mod learner;
@@ -38,6 +44,7 @@ mod watch;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use self::backlog::Backlog;
 use self::book::{Book, Measure, Second};
 use self::lists::{List, Lists};
 use super::Hedge;
@@ -86,6 +93,7 @@ pub struct Rescue {
     tokens: f64,
     learned: Snapshot,
     lists: Lists,
+    backlog: Backlog,
     /// By query.
     books: Vec<Book>,
     /// By server: a suspect has overtaken its queue.
@@ -115,6 +123,7 @@ impl Rescue {
             tokens: if budget > 0.0 { RESERVE } else { 0.0 },
             learned: Snapshot::NOTHING,
             lists: Lists::new(groups),
+            backlog: Backlog::default(),
             books: Vec::new(),
             overtaken: vec![false; servers],
             watch: watch::Watch::new(servers),
@@ -144,9 +153,9 @@ impl Rescue {
         match (copies.next(), copies.next()) {
             (Some(only), None) if !only.stopping => {
                 if now >= book.suspect_at() {
-                    self.lists.add(List::Suspects, group, query, only.started);
+                    self.lists.add(List::Suspects, group, query, book.first_at);
                 } else if now >= book.idle_at() {
-                    self.lists.add(List::Idle, group, query, only.started);
+                    self.lists.add(List::Idle, group, query, book.first_at);
                 }
             }
             (Some(newer), Some(older))
@@ -155,7 +164,7 @@ impl Rescue {
                     && now < book.suspect_at()
                     && self.can_stop(core) =>
             {
-                self.lists.add(List::Pairs, group, query, older.started);
+                self.lists.add(List::Pairs, group, query, book.first_at);
             }
             _ => {}
         }
@@ -171,29 +180,42 @@ impl Rescue {
             () => StartReason::Idle,
         };
         let id = core.start(query, server, Role::Duplicate, why);
-        book.second = Some(Second { id, started: core.now(), paid: suspect });
+        let waits = core.beyond_slots(server) > 0;
+        let started = if waits { Timestamp::NEVER } else { core.now() };
+        book.second = Some(Second { id, started, paid: suspect });
         if suspect {
             self.tokens -= 1.0;
             self.await_end(core, query);
         } else {
             self.list(core, query);
         }
+        if waits {
+            self.wait(core, server, id);
+        }
     }
 
     /// A rescue runs: look at it again when it has run for too long.
     fn await_end(&self, core: &mut Core, query: QueryId) {
         let Book { suspect_ns, second, .. } = self.books[query.index()];
-        if let Some(second) = second
+        if let Some(second) = second.filter(Second::has_begun)
             && self.can_stop(core)
         {
             core.wake_at(query, second.started.after(suspect_ns));
         }
     }
 
-    /// A second copy where the balance wants it, if a server is idle.
-    fn try_idle<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) -> bool {
-        let idle = core.choose_second(pick, query).filter(|&server| core.has_idle_slot(server));
-        let Some(server) = idle else { return false };
+    /// May a server that has room get a second copy of a query from this list? One of a suspect may wait
+    /// there, as nobody is to come before it; but not where it could not be called back.
+    fn may_send(&self, core: &Core, server: ServerId, list: List) -> bool {
+        core.has_idle_slot(server) || (list == List::Suspects && self.can_stop(core))
+    }
+
+    /// A second copy of a query as of this list where the balance wants it, if a server may get it.
+    fn send<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId, list: List) -> bool {
+        let chosen = core.choose_second(pick, query);
+        let Some(server) = chosen.filter(|&server| self.may_send(core, server, list)) else {
+            return false;
+        };
         self.lists.remove(core.group_of(query), query);
         self.start(core, query, server);
         true
@@ -201,6 +223,9 @@ impl Rescue {
 
     /// The oldest query of a list that the server may run a second copy of gets it.
     fn second(&mut self, core: &mut Core, server: ServerId, list: List) -> bool {
+        if !self.may_send(core, server, list) {
+            return false;
+        }
         let suits = |query: QueryId| {
             core.may_duplicate(query) && core.copies_of(query).all(|copy| copy.server != server)
         };
@@ -222,8 +247,11 @@ impl Rescue {
         if !suspect && book.suspect_ns != crate::NEVER_NS {
             core.wake_at(query, book.suspect_at());
         }
-        let may = if suspect { self.may_rescue() } else { core.waiting(group) == 0 };
-        if may && self.try_idle(core, pick, query) {
+        let (list, may) = match suspect {
+            true => (List::Suspects, self.may_rescue()),
+            false => (List::Idle, core.waiting(group) == 0),
+        };
+        if may && self.send(core, pick, query, list) {
             return;
         }
         self.list(core, query);
@@ -238,7 +266,8 @@ impl Rescue {
         self.lists.remove(core.group_of(query), query);
         let stops = self.can_stop(core);
         let book = &mut self.books[query.index()];
-        if core.now() < newer.started.after(book.suspect_ns) {
+        let since = book.second.map_or(newer.started, |second| second.started);
+        if core.now() < since.after(book.suspect_ns) {
             self.await_end(core, query);
         } else if !newer.stopping && stops {
             book.long = true;
@@ -259,11 +288,16 @@ impl Rescue {
         let of_use = |query| victim(query).is_some();
         let Some((_, query)) = self.lists.first(List::Pairs, group, of_use) else { return false };
         let copy = victim(query).expect("just found");
+        self.make_room(core, query, copy);
+        true
+    }
+
+    /// The newer copy of a pair is stopped.
+    fn make_room(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {
         self.displaced(core, query);
         self.books[query.index()].second = None;
         core.stop(copy, StopReason::Preemption);
         self.recount(core, query);
-        true
     }
 }
 
@@ -292,11 +326,11 @@ impl Hedge for Rescue {
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         self.tokens = (self.tokens + self.budget).min(RESERVE);
-        if !self.begin(core, query) {
+        if self.waits(core, query) || !self.begin(core, query) {
             return;
         }
         let free = core.waiting(core.group_of(query)) == 0;
-        if !(free && self.try_idle(core, pick, query)) {
+        if !(free && self.send(core, pick, query, List::Idle)) {
             self.list(core, query);
         }
     }
@@ -306,7 +340,7 @@ impl Hedge for Rescue {
         if let Some(copy) = core.copies_of(query).next() {
             self.overtaken[copy.server.index()] = false;
         }
-        if self.begin(core, query) {
+        if !self.waits(core, query) && self.begin(core, query) {
             self.list(core, query);
         }
     }
@@ -365,6 +399,13 @@ impl Hedge for Rescue {
 
     fn outlived(&mut self, core: &Core, copy: CopyId) {
         self.end_audit(core, copy);
+    }
+
+    #[inline(always)]
+    fn released(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
+        if let Some(next) = self.backlog.ended(server, copy) {
+            self.begins(core, next);
+        }
     }
 
     fn suspects(&self) -> u32 {

@@ -95,7 +95,7 @@ fn octaves(power: f32) -> f64 {
 }
 
 impl Rescue {
-    /// A query got its first copy: when does it matter how old it is? True when an idle server may run
+    /// A query's first copy begins: when does it matter how old it is? True when an idle server may run
     /// a second one at once.
     pub(super) fn begin(&mut self, core: &mut Core, query: QueryId) -> bool {
         if self.books.len() <= query.index() {
@@ -150,7 +150,7 @@ impl Rescue {
             return false;
         };
         let now = core.now();
-        let crowded = core.waiting(core.group_of(query)) > 0;
+        let crowded = core.waiting(core.group_of(query)) > 0 || self.backlog.len(book.server) > 0;
         let age_ns = now.since(book.first_at);
         let won = book.second.filter(|second| second.id == copy);
         if won.is_some_and(|second| second.paid) {
@@ -167,7 +167,7 @@ impl Rescue {
             }
             return false;
         };
-        if self.watch.is_unsettled(book.server) {
+        if self.watch.is_unsettled(book.server) || !second.has_begun() {
             return false;
         }
         let ran_ns = book.measure.relative(now.since(second.started));
