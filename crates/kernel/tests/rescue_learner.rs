@@ -168,6 +168,27 @@ fn what_cannot_be_stopped_is_tried_less_the_longer_it_may_run() {
 }
 
 #[test]
+fn times_of_nothing_and_of_forever_do_no_harm() {
+    let tried = Some(Tried { age_ns: 0, rescue: false, risked_ns: 0 });
+    let ordinary = Record::First { ran_ns: 1_000, tried: None, crowded: false };
+    for ran_ns in [0, u64::MAX] {
+        let mut learner = Learner::new(NoCancel, 0.02);
+        learner.absorb(&[ordinary; EPOCH as usize]);
+        learner.absorb(&[Record::First { ran_ns, tried, crowded: false }]);
+        let explores = |learner: &Learner| learner.snapshot().explore[0].age_ns != NEVER_NS;
+        assert_eq!(explores(&learner), ran_ns == 0, "what was spent is spent");
+        for _ in 0..4_000 {
+            learner.absorb(&[ordinary; EPOCH as usize]);
+        }
+        assert!(explores(&learner), "and is paid for some day");
+    }
+    let mut nothing = Learner::new(NoCancel, 0.02);
+    nothing.absorb(&[Record::First { ran_ns: 0, tried, crowded: false }; EPOCH as usize]);
+    nothing.absorb(&[Record::First { ran_ns: u64::MAX, tried, crowded: false }; 2]);
+    assert_eq!(nothing.snapshot().explore[0].age_ns, NEVER_NS, "nor without a mean");
+}
+
+#[test]
 fn a_rescue_that_takes_more_than_it_gives_is_not_tried_for_long() {
     // Stuck for little longer than a query may well run.
     let mut service = Service::new(Cleanup, (0.003, 5.0));

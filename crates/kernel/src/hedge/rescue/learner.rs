@@ -50,6 +50,9 @@ const PROVEN: u32 = 8 * RESCUES;
 const SPENT: f32 = 0.003;
 const ADVANCE: f32 = 512.0;
 
+/// No exploration counts for longer than so many mean times: it is to be paid for some day.
+const LONGEST: f32 = 100.0;
+
 /// After so many explorations they begin to become rarer; sooner where they cannot be stopped.
 const PATIENCE: (u32, u32) = (512, 64);
 
@@ -248,7 +251,7 @@ impl Learner {
         if !tried.rescue {
             self.displacement.add(tried.risked_ns, false);
             self.fruitless = self.fruitless.saturating_add(1);
-            let times = second_ns as f32 / self.mean_ns;
+            let times = (second_ns as f32 / self.mean_ns.max(1.0)).min(LONGEST);
             self.credit -= times * times;
         }
     }
