@@ -39,7 +39,8 @@ pub(crate) fn run(root: &Path, capability: Capability, only: &[u32]) -> Result<b
     };
     let known: Vec<u32> = checks.iter().map(|check| check.line).collect();
     if let Some(line) = only.iter().find(|line| !known.contains(line)) {
-        anyhow::bail!("--line {line}: there are the lines {known:?}");
+        let known: Vec<String> = known.iter().map(u32::to_string).collect();
+        anyhow::bail!("--line {line}: there is no such line; give one of {}", known.join(", "));
     }
     let mut told = String::new();
     let mut verdicts = Vec::new();

@@ -34,8 +34,13 @@ impl Policy {
             Some(n) => {
                 let most = slots.max().unwrap_or(1);
                 if n < most {
+                    let least = match self {
+                        Self::LaedgeBounded(_) => Self::LaedgeBounded(most),
+                        Self::RescueBounded(_) => Self::RescueBounded(most),
+                        _ => Self::Bounded(most),
+                    };
                     return Err(ConfigError(format!(
-                        "policy {self} holds fewer queries at a server than its {most} slots; use at least bounded:{most}"
+                        "policy {self} holds fewer queries at a server than its {most} slots; use at least {least}"
                     )));
                 }
                 Ok(topology.servers.iter().map(|_| n).collect())

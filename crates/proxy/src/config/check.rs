@@ -82,7 +82,7 @@ pub(super) fn header(
 ) -> Option<String> {
     if !is_token(given.get()) {
         let mend = format!("use letters, digits and hyphens, like {example:?}");
-        report.error(&given.span(), "is no name of a header", &mend);
+        report.error(&given.span(), "header is no name of a header", &mend);
         return None;
     }
     Some(given.get().to_ascii_lowercase())

@@ -97,6 +97,7 @@ fn policy(
         let wrong = "policy stops queries, but with cancel = \"none\" the replicas go on";
         let other = match policy {
             Policy::AppTimeout { .. } => "delayed:D",
+            Policy::Rescue(_) => "rescue",
             _ => "a policy without :cc and +pc",
         };
         let mend = format!(
@@ -227,7 +228,7 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
     if cost.is_none() {
         let mend =
             "give it a number above 0; where a usual request costs 1, 3 is three times as much";
-        report.error(&given.span(), "cost is no cost", mend);
+        report.error(&given.span(), "cost is out of range", mend);
     }
     cost
 }
@@ -243,7 +244,12 @@ fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report
     }
     let mend = "give it a fraction from 0 to 1; 0.02 is one rescue in vain per fifty queries";
     let default = Limits::default().rescue_budget;
-    check::fraction(report, "rescue_budget", given, mend, default)
+    let budget = check::fraction(report, "rescue_budget", given, mend, default);
+    if let Some(given) = given.filter(|_| budget == 0.0 && policy.rescues().is_some()) {
+        let wrong = "without a rescue_budget nothing is tried, so nothing is learned or rescued";
+        report.warn(&given.span(), wrong, "give it more than 0, or use psq");
+    }
+    budget
 }
 
 fn cost_hint(

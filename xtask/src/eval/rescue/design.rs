@@ -3,6 +3,9 @@
 
 use super::world::{Hiccups, Service, World};
 
+/// So many worlds there are, at most: the sequence is no longer.
+pub(super) const MOST: i64 = 1 << 16;
+
 /// Dimensions of the space; each choice has its own.
 #[derive(Clone, Copy)]
 enum Axis {

@@ -32,20 +32,28 @@ const WORLDS: u32 = 560;
 #[derive(Clone, clap::Args)]
 pub(crate) struct Args {
     /// How many worlds
-    #[arg(long, default_value_t = WORLDS)]
+    #[arg(long, default_value_t = WORLDS, value_parser = clap::value_parser!(u32).range(1..=design::MOST))]
     worlds: u32,
     /// The first one
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..design::MOST))]
     from: u32,
     /// Decides the worlds
     #[arg(long, default_value_t = SEED)]
     seed: u32,
-    /// The policy that is judged
-    #[arg(long, default_value = "rescue")]
+    /// The policy that is judged, beside psq and the bound o1
+    #[arg(long, default_value = "rescue", value_parser = judged)]
     policy: String,
     /// Simulate all other policies, too: it takes several times as long
     #[arg(long)]
     all: bool,
+}
+
+/// A policy that can be judged.
+fn judged(text: &str) -> Result<String, &'static str> {
+    if text == JUDGED[0] || text == JUDGED[2] {
+        return Err("that is what the others are judged by; name another policy");
+    }
+    Ok(text.to_owned())
 }
 
 /// A world, and what came of it.
@@ -125,9 +133,9 @@ impl Study {
         these.filter_map(move |cell| cell.closed(policy))
     }
 
-    /// The part in the middle, and of how many.
-    pub(crate) fn median_closed(&self) -> (f64, usize) {
-        (median(self.closed()).unwrap_or(f64::NAN), self.closed().count())
+    /// The part in the middle, if there are any, and of how many.
+    pub(crate) fn median_closed(&self) -> (Option<f64>, usize) {
+        (median(self.closed()), self.closed().count())
     }
 
     fn of(&self, tolerance: Tolerance) -> impl Iterator<Item = &Cell> {
@@ -143,7 +151,8 @@ fn study(root: &Path, args: &Args) -> Result<Study> {
     let asked = Asked { simulator: Simulator::new(root, &shared)?, judged, others };
     let policy = args.policy.clone();
     let mut study = Study { policy, cells: Vec::new(), overloaded: 0, again: 0 };
-    for number in args.from..args.from + args.worlds {
+    let end = (args.from + args.worlds).min(design::MOST as u32);
+    for number in args.from..end {
         let world = design::world(number, args.seed);
         let cell = match asked.simulate(world.clone(), 1)? {
             Some(cell) if cell.margin(&args.policy) < 0.0 => {

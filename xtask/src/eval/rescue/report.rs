@@ -49,13 +49,14 @@ pub(super) fn render(study: &Study) -> String {
     }
     text.push_str(&kinds(study));
     text.push_str(&policies(study));
-    let (closed, of) = study.median_closed();
-    let _ = writeln!(
-        text,
-        "up to 50 %, where hiccups matter and copies have their own: closes {:.0} % of the gap in p99 \
-         (median of {of})",
-        100.0 * closed,
-    );
+    if let (Some(closed), of) = study.median_closed() {
+        let _ = writeln!(
+            text,
+            "up to 50 %, where hiccups matter and copies have their own: closes {:.0} % of the gap in p99 \
+             (median of {of})",
+            100.0 * closed,
+        );
+    }
     text
 }
 
@@ -87,7 +88,7 @@ fn policies(study: &Study) -> String {
         "                            median excess over psq, %   p99 above   gap in p99 closed   copies\n\
          policy                       p50       p99     p99.9    psq's, %  load <= 0.5    above\n",
     );
-    let Some(first) = study.cells.first() else { return text };
+    let Some(first) = study.cells.first() else { return String::new() };
     for (name, _) in &first.policies {
         let cells = || study.cells.iter().map(|cell| cell.policy(name));
         let middle = |i: usize| {
@@ -97,13 +98,16 @@ fn policies(study: &Study) -> String {
         let [p50, p99, p999] = [0, 1, 2].map(middle);
         let is_worse = |cell: &&Beside| cell.excess[1].is_some_and(|excess| excess.at_least > 0.0);
         let worse = 100.0 * cells().filter(is_worse).count() as f64 / study.cells.len() as f64;
-        let closed = |loads| 100.0 * median(study.closed_by(name, loads)).unwrap_or(f64::NAN);
+        let closed = |loads| {
+            let middle = median(study.closed_by(name, loads));
+            middle.map_or("-".to_owned(), |part| format!("{:.0}", 100.0 * part))
+        };
         let (light, heavy) = (closed(0.0..=0.5), closed(0.5..=1.0));
         let copies = median(cells().map(|cell| cell.copies).filter(|copies| !copies.is_nan()));
         let copies = copies.unwrap_or(f64::NAN);
         let _ = writeln!(
             text,
-            "{name:<23}{p50:>+9.2} {p99:>+9.2} {p999:>+9.2} {worse:>11.1} {light:>12.0} {heavy:>8.0} {copies:>8.3}"
+            "{name:<23}{p50:>+9.2} {p99:>+9.2} {p999:>+9.2} {worse:>11.1} {light:>12} {heavy:>8} {copies:>8.3}"
         );
     }
     text

@@ -33,8 +33,8 @@ pub(in crate::accept) fn judge(root: &Path) -> Result<Vec<Finding>> {
         Finding::new(
             "up to 50 %, where hiccups matter and copies have their own: the median world closes 70 % of \
              the gap in p99",
-            format!("{:.0} % in {of} worlds", 100.0 * closed),
-            closed >= CLOSED,
+            format!("{:.0} % in {of} worlds", 100.0 * closed.unwrap_or(f64::NAN)),
+            closed.is_some_and(|closed| closed >= CLOSED),
         ),
     ])
 }
