@@ -167,7 +167,7 @@ fn a_bound_below_the_slots_is_refused() {
     let topology = Topology::replicated(2, 3);
     let build = |n| Policy::RescueBounded(n).build(&topology, Limits::default(), rng(1));
     let Err(refused) = build(2) else { panic!("two are less than three") };
-    assert!(refused.to_string().contains("use at least bounded:3"), "{refused}");
+    assert!(refused.to_string().contains("use at least rescue+bounded:3"), "{refused}");
     assert!(build(3).is_ok());
 }
 

@@ -99,6 +99,24 @@ fn where_no_hedge_can_win_it_is_per_shard_queuing() {
 }
 
 #[test]
+fn a_replica_that_stops_does_not_get_one_query_after_the_other() {
+    // Per-shard queuing leaves one query with it; a replica that seems free whenever a query was rescued from
+    // it would get the next one, and the next.
+    let parameters = Parameters {
+        replicas: 3,
+        shards: 10,
+        service: "bimodal:0.273:2.6+det:0.29".to_owned(),
+        jitter: None,
+        slowdown: Some("exp:10900/det:41/0".to_owned()),
+        ..service(0.28)
+    };
+    let outcomes = run(&parameters, &["psq", "rescue"]);
+    let [psq, rescue] = [0, 1].map(|at| &outcomes[at]);
+    assert!(percentile(rescue, 99.9).0 < 0.3 * percentile(psq, 99.9).0, "few are stuck for long");
+    assert!(p99(rescue) < 1.02 * p99(psq), "{} and {}", p99(rescue), p99(psq));
+}
+
+#[test]
 fn hiccups_so_frequent_that_only_early_explorations_tell_of_them_are_found() {
     // One copy in eighteen; what is older than most of those has a hint that is far too low.
     let parameters = Parameters {

@@ -22,6 +22,8 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) rng: Rng,
     pub(crate) servers: Vec<ServerState>,
+    /// How many slots the server has that has the most.
+    pub(crate) most_slots: u32,
     pub(crate) groups: Vec<GroupState>,
     /// By server: its groups, and which member of the group it is.
     pub(crate) memberships: Vec<(GroupId, u32)>,
@@ -99,7 +101,8 @@ impl Core {
             limits,
             rng,
             servers,
-            groups: topology.groups.iter().map(|m| GroupState::new(m, full)).collect(),
+            most_slots: most,
+            groups: topology.groups.iter().map(|m| GroupState::new(m, most + full)).collect(),
             memberships,
             queries: Vec::new(),
             cost_hints: Vec::new(),

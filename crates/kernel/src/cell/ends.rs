@@ -95,9 +95,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// [`Self::close`] of a query that does not wait.
     #[inline(always)]
     pub(super) fn end(&mut self, query: QueryId, winner: Option<u32>) {
-        let winning = winner.map(|slot| self.core.copies.id(slot));
-        let spare =
-            H::HEDGES && winning.is_some_and(|copy| self.hedge.answered(&self.core, query, copy));
+        let copies = &self.core.copies;
+        let winning = winner.map(|slot| (copies.id(slot), copies.get(slot).server));
+        let spare = H::HEDGES
+            && winning.is_some_and(|copy| self.hedge.answered(&mut self.core, query, copy));
         let state = &mut self.core.queries[query.index()];
         let (first, timed) = (state.first, state.timed());
         state.end();

@@ -158,7 +158,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         if H::HEDGES {
             core.delays.remove(0, query.0);
-            self.hedge.answered(core, query, copy);
+            self.hedge.answered(core, query, (copy, server));
             self.hedge.ended(core, query);
             self.hedge.released(core, server, copy);
         }

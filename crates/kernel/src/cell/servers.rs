@@ -31,6 +31,8 @@ pub(crate) struct ServerState {
     full_at: u32,
     /// For the picks: its load, or [`FULL`].
     pub(crate) level: u32,
+    /// Others are preferred to it.
+    doubtful: bool,
     /// Is one of its groups large?
     pub(crate) ordered: bool,
     /// Failures in a row.
@@ -50,6 +52,7 @@ impl ServerState {
             load: head_start,
             full_at: head_start + limit,
             level: head_start,
+            doubtful: false,
             ordered: false,
             failures: 0,
             groups: (0, 0),
@@ -79,6 +82,18 @@ impl ServerState {
     pub(crate) fn lose(&mut self) {
         debug_assert!(self.load > self.head_start, "every slot is freed once");
         self.carry(self.load - 1);
+    }
+
+    /// From now on it counts as if it held so many copies more, or no more.
+    fn doubt(&mut self, copies: u32, doubtful: bool) {
+        self.doubtful = doubtful;
+        let move_by = |x: &mut u32| if doubtful { *x += copies } else { *x -= copies };
+        move_by(&mut self.head_start);
+        move_by(&mut self.load);
+        if self.full_at > 0 {
+            move_by(&mut self.full_at);
+        }
+        self.carry(self.load);
     }
 
     #[inline(always)]
@@ -178,6 +193,15 @@ impl Core {
     pub fn has_idle_slot(&self, server: ServerId) -> bool {
         let state = &self.servers[server.index()];
         state.has_room() && state.outstanding() < state.slots
+    }
+
+    /// Is this server to get copies only where no other has an idle slot? That is, until told otherwise.
+    pub fn doubt(&mut self, server: ServerId, doubtful: bool) {
+        let state = &mut self.servers[server.index()];
+        if state.doubtful != doubtful {
+            state.doubt(self.most_slots, doubtful);
+            self.sort(server);
+        }
     }
 
     /// How many copies a server holds beyond its slots: they wait there.

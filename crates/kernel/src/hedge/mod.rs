@@ -54,10 +54,15 @@ pub trait Hedge {
     /// only; what starts a copy keeps its own books: the other methods are not followed by this one.
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
 
-    /// A copy answers the query, which ends next. True where its other copies are to run on, though
-    /// losers are stopped.
+    /// A copy on a server answers the query, which ends next. True where its other copies are to run on,
+    /// though losers are stopped.
     #[inline(always)]
-    fn answered(&mut self, _core: &Core, _query: QueryId, _copy: CopyId) -> bool {
+    fn answered(
+        &mut self,
+        _core: &mut Core,
+        _query: QueryId,
+        (_copy, _server): (CopyId, ServerId),
+    ) -> bool {
         false
     }
 

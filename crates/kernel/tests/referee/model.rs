@@ -62,6 +62,8 @@ pub struct Model {
     due: Option<(QueryId, CopyId)>,
     /// Why the copy was started that gives it.
     winner: Option<StartReason>,
+    /// Servers that have not answered since a second copy beat theirs: others may be preferred to them.
+    pub beaten: BTreeSet<ServerId>,
     /// The copy whose server began with it in the event at hand, where that is news to its query.
     pub begun: Option<CopyId>,
     /// Queries that got a first copy in the event at hand.
@@ -90,6 +92,7 @@ impl Model {
             next_serial: 0,
             due: None,
             winner: None,
+            beaten: BTreeSet::new(),
             begun: None,
             fresh: Vec::new(),
             lost: BTreeSet::new(),
@@ -216,6 +219,11 @@ impl Model {
         if good {
             self.winner = Some(state.why);
             self.due = Some((query, copy));
+            let (server, second) = (state.server, state.role == Role::Duplicate);
+            self.beaten.remove(&server);
+            let others = self.attached(query).map(|(_, copy)| copy.server);
+            let others: Vec<ServerId> = others.filter(|&other| second && other != server).collect();
+            self.beaten.extend(others);
         } else {
             self.copy_failed(copy);
         }

@@ -231,7 +231,9 @@ impl Model {
             || matches!(self.policy, LeastOutstanding | PerShardQueue | Policy::Laedge(_));
         for &other in &self.topology.groups[query.group.index()] {
             let room = self.outstanding(other) < self.gate(other);
-            let better = room && self.suits(other, query) && self.load(other) < self.load(server);
+            let beaten = self.policy.rescues().is_some() && self.beaten.contains(&other);
+            let better =
+                room && !beaten && self.suits(other, query) && self.load(other) < self.load(server);
             assert!(!(least && better), "a retry goes to {server:?} rather than {other:?}");
         }
     }

@@ -16,8 +16,11 @@
 //! - *No cancel*: as cleanup, but losers run to their end, and a suspect overtakes short queues only.
 //!
 //! *Give-up*: a rescue that itself reaches the age T is stopped, and its query is never rescued again:
-//! it is long, not stuck. *Exploration*: until enough rescues tell what is to be known, idle servers try few queries early;
-//! such a copy is stopped when a query waits.
+//! it is long, not stuck. *Exploration*: until enough rescues tell what is to be known, idle servers try few
+//! queries early; such a copy is stopped when a query waits.
+//!
+//! *Doubt*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
+//! it answers again.
 //!
 //! *Prefetch*: behind a gate wider than the slots it is rescue over JBSQ. Copies wait at their servers, and
 //! do not age meanwhile (`backlog.rs`). The second copy of a suspect is sent to the first server with room,
@@ -292,6 +295,19 @@ impl Rescue {
         true
     }
 
+    /// A server answers: it is well. One whose copy was beaten by a rescue may be in trouble as a whole, and
+    /// others are better until it answers again.
+    fn judge(&self, core: &mut Core, query: QueryId, copy: CopyId, server: ServerId) {
+        core.doubt(server, false);
+        let Some(book) = self.books.get(query.index()).filter(|book| book.is_watched()) else {
+            return;
+        };
+        let won = book.second.is_some_and(|second| second.id == copy);
+        if won && core.now() >= book.suspect_at() {
+            core.doubt(book.server, true);
+        }
+    }
+
     /// The newer copy of a pair is stopped.
     fn make_room(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {
         self.displaced(core, query);
@@ -393,7 +409,13 @@ impl Hedge for Rescue {
         {}
     }
 
-    fn answered(&mut self, core: &Core, query: QueryId, copy: CopyId) -> bool {
+    fn answered(
+        &mut self,
+        core: &mut Core,
+        query: QueryId,
+        (copy, server): (CopyId, ServerId),
+    ) -> bool {
+        self.judge(core, query, copy, server);
         self.record(core, query, copy)
     }
 
