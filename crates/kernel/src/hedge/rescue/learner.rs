@@ -10,7 +10,8 @@
 //!
 //! Run times fade: after 65,536 queries, or 2,048 where these tell that the workload has changed.
 //!
-//! Cost: O(1) per record; per epoch O(bins · wins), which is 30,000 steps or so. Memory: 20 KB.
+//! Cost: O(1) per record; per epoch O(bins · wins), which is 30,000 steps or so, and some times as many while
+//! it is doubtful. Memory: 20 KB.
 
 use alloc::boxed::Box;
 
