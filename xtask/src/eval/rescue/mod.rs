@@ -182,10 +182,15 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// A world, with so many times the usual requests; none where it is overloaded.
     fn simulate(&self, world: World, times: u32) -> Result<Option<Cell>> {
-        let variants: Vec<Vec<String>> =
-            self.others.iter().map(|other| other.variants(&world).collect()).collect();
-        let policies = self.judged.into_iter().chain(variants.iter().flatten().map(String::as_str));
-        let policies: Vec<&str> = policies.collect();
+        let others = self.others.iter().map(|other| (other.name, other.variants(&world).collect()));
+        let others: Vec<(&str, Vec<String>)> = others.collect();
+        let mut policies = self.judged.to_vec();
+        for variant in others.iter().flat_map(|(_, variants)| variants) {
+            // The policy that is judged may be one of them.
+            if !policies.contains(&variant.as_str()) {
+                policies.push(variant);
+            }
+        }
         let requests = (times * world.requests()).to_string();
         let mut flags = world.flags();
         flags.extend(["--requests".into(), requests]);
@@ -199,17 +204,19 @@ impl Asked<'_> {
             return Ok(None);
         }
         let beside: Result<Vec<Beside>> =
-            outcomes[1..].iter().map(|outcome| Beside::new(outcome, first)).collect();
-        let mut beside = beside?.into_iter();
-        let mut next = |many: usize| Other::best(beside.by_ref().take(many)).expect("one at least");
-        let mut policies: Vec<(String, Beside)> =
-            self.judged[1..].iter().map(|policy| ((*policy).to_owned(), next(1))).collect();
-        policies.extend(
-            self.others
-                .iter()
-                .zip(&variants)
-                .map(|(o, tried)| (o.name.to_owned(), next(tried.len()))),
-        );
+            outcomes.iter().map(|outcome| Beside::new(outcome, first)).collect();
+        let beside: Vec<(&str, Beside)> = policies.into_iter().zip(beside?).collect();
+        let best = |variants: &[&str]| {
+            let tried = beside.iter().filter(|(policy, _)| variants.contains(policy));
+            Other::best(tried.map(|(_, beside)| beside.clone())).expect("each was simulated")
+        };
+        let judged = self.judged[1..].iter().map(|policy| ((*policy).to_owned(), best(&[policy])));
+        let others = others.iter().filter(|(name, _)| *name != self.judged[1]);
+        let others = others.map(|(name, variants)| {
+            let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+            ((*name).to_owned(), best(&variants))
+        });
+        let policies = judged.chain(others).collect();
         Ok(Some(Cell { world, psq: first.p99()?, policies }))
     }
 }
