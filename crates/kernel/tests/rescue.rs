@@ -219,8 +219,15 @@ fn an_exploration_makes_room_for_whoever_waits() {
 
 #[test]
 fn a_server_whose_copy_was_beaten_is_the_last_choice_until_it_answers() {
+    // So few that each is looked at, and so many that an order of them is kept.
+    for servers in [3, 12] {
+        beaten_server_is_the_last_choice(servers);
+    }
+}
+
+fn beaten_server_is_the_last_choice(servers: u32) {
     let learned = Snapshot { suspect_ns: 100, audit: false, ..Snapshot::NOTHING };
-    let mut w = suspecting(Cleanup, 3, Limits::default(), learned);
+    let mut w = suspecting(Cleanup, servers, Limits::default(), learned);
     let server_of = |w: &World, query| w.model.attached(query).next().expect("it runs").1.server;
     let stuck = w.arrive(0, 0);
     let beaten = server_of(&w, stuck);
@@ -233,21 +240,21 @@ fn a_server_whose_copy_was_beaten_is_the_last_choice_until_it_answers() {
         assert_ne!(server_of(&w, query), beaten, "others are idle");
         w.finish(now, copies(&w, query)[0], Outcome::Good);
     }
-    let busy = [w.arrive(140, 0), w.arrive(140, 0)];
+    let busy: Vec<QueryId> = (1..servers).map(|_| w.arrive(140, 0)).collect();
     let last = w.arrive(140, 0);
     assert_eq!(server_of(&w, last), beaten, "rather than to let a query wait");
     w.finish(150, copies(&w, last)[0], Outcome::Good);
     for query in busy {
         w.finish(150, copies(&w, query)[0], Outcome::Good);
     }
-    let used = (151..171).any(|now| {
+    let used = (151..351).any(|now| {
         let query = w.arrive(now, 0);
         let server = server_of(&w, query);
         w.finish(now, copies(&w, query)[0], Outcome::Good);
         server == beaten
     });
     assert!(used, "it has answered, and is as good as others");
-    w.drain(200);
+    w.drain(400);
 }
 
 #[test]
