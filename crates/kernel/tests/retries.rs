@@ -185,3 +185,35 @@ fn where_a_retry_expires_every_idle_server_takes_a_duplicate() {
     }
     w.drain(11);
 }
+
+/// Servers of two slots; of two groups, each has one of its own and shares the second. Two more
+/// groups keep the first and the last busy.
+#[test]
+fn a_retry_that_finds_the_queue_full_lets_nobody_overtake_another_retry() {
+    let mut topology = Topology::replicated(3, 2);
+    topology.groups = [&[0, 1][..], &[1, 2], &[0], &[2]]
+        .map(|servers| servers.iter().copied().map(ServerId).collect())
+        .to_vec();
+    let limits = Limits { queue: 1, ..plenty() };
+    let mut w = World::new(Policy::PerShardQueue, &topology, limits, 1);
+    let arrive = |w: &mut World, groups: &[u32]| {
+        groups.iter().map(|&group| w.arrive(0, group)).collect::<Vec<_>>()
+    };
+    // The first fills the last server; then the second has one of each group, the first server two.
+    let first = arrive(&mut w, &[3, 3, 1, 2, 2, 0]);
+    assert_eq!(w.on(1), [2, 5].map(|at| only_copy(&w, first[at]).0));
+    // One waits of the second group, and of the first one that has failed on its own server.
+    let waits = arrive(&mut w, &[1, 0]);
+    let (copy, _) = only_copy(&w, first[3]);
+    w.finish(1, copy, Outcome::Good);
+    let (copy, server) = only_copy(&w, waits[1]);
+    assert_eq!(server, ServerId(0));
+    w.finish(2, copy, Outcome::Bad);
+    assert!(waits.iter().all(|&query| w.model.waits(query)));
+    // The older retry finds its queue full; the younger one is older than who waits.
+    w.feed(3, Event::ServerDown { server: ServerId(1) });
+    assert!(!w.model.queries.contains_key(&first[2]), "nobody has room for it");
+    assert_eq!(only_copy(&w, first[5]).1, ServerId(0));
+    assert!(waits.iter().all(|&query| w.model.waits(query)));
+    w.drain(4);
+}

@@ -165,14 +165,29 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             }
         }
         // Whatever has room is of no use to this query. Others make room in the queue by taking it.
-        while let Some(server) = self.core.freed.pop() {
-            self.fill(server);
-        }
+        self.thin_queue();
         if !self.core.has_queue_room(query) {
             return self.fail(query, FailReason::CopyFailed);
         }
         self.core.count_retry(query);
         self.wait(query);
+    }
+
+    /// Serves who waits as far as there is room, but nobody before an older query that is yet to be
+    /// sent again.
+    fn thin_queue(&mut self) {
+        let next = self.core.orphans.last();
+        let next = next.map_or(u64::MAX, |query| self.core.queries[query.index()].seq);
+        for at in (0..self.core.freed.len()).rev() {
+            let server = self.core.freed[at];
+            while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
+            while self.core.has_room(server)
+                && let Some(query) = self.core.next_waiting(server)
+                && self.core.queries[query.index()].seq < next
+            {
+                self.serve(query, server);
+            }
+        }
     }
 
     pub(super) fn fail(&mut self, query: QueryId, why: FailReason) {
