@@ -54,7 +54,9 @@ async fn the_manual_explains_every_field_of_the_status() {
     // It has fields that other policies do not.
     let proxy = Proxy::serving("policy = \"rescue\"", &[&backend]).await;
     let mut there = BTreeSet::new();
-    fields(&proxy.status().await, "", &mut there);
+    let status = proxy.status().await;
+    assert_eq!(status["services"][0]["learned"]["version"], "no-cancel", "{status}");
+    fields(&status, "", &mut there);
     let manual = include_str!("../../../docs/proxy.md");
     let (_, table) = manual.split_once("| field of `/status` |").expect("the table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));

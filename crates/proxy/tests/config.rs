@@ -128,10 +128,8 @@ fn only_a_policy_that_fills_the_slots_exactly_wants_to_be_alone() {
     ] {
         let config = parse(&MINIMAL.replace("\"laedge\"", &format!("{policy:?}")));
         assert_eq!(config.warnings(), [""; 0], "{policy}");
-        let named = |note: &String| {
-            note.contains(&format!("service \"search\" ({policy}) counts the slots"))
-        };
-        assert_eq!((config.notes().len(), config.notes().iter().any(named)), (alone.into(), alone));
+        let named = format!("service \"search\" ({policy}) counts the slots");
+        assert_eq!(config.notes().iter().any(|note| note.contains(&named)), alone, "{policy}");
     }
 }
 
@@ -146,6 +144,44 @@ fn one_note_names_all_services_that_want_to_be_alone() {
     let [note] = config.notes() else { panic!("one note: {:?}", config.notes()) };
     let start = "services \"search\" (laedge), \"c\" (psq) count the slots of the replicas, so let";
     assert!(note.starts_with(start), "{note}");
+}
+
+#[test]
+fn where_nothing_can_be_stopped_or_sent_twice_that_is_noted() {
+    let said = |policy: &str, more: &str, replicas: &str| {
+        let text = MINIMAL.replace("\"laedge\"", &format!("{policy:?}"));
+        let text = text.replace("slots = 1", &format!("slots = 1\n{more}"));
+        let text = text.replace(r#"["127.0.0.1:9001", "127.0.0.1:9002"]"#, replicas);
+        let config = parse(&text);
+        let own = config.notes().iter().filter(|note| !note.contains("let one proxy alone"));
+        own.cloned().collect::<Vec<_>>()
+    };
+    let two = r#"["127.0.0.1:9001", "127.0.0.1:9002"]"#;
+    let (one, none) = (r#"["127.0.0.1:9001"]"#, "idempotent_methods = []");
+    let stopped = "stops no query (cancel = \"none\"), which costs most of the gain";
+    let (alone, once) = ("sends no second copies to its shards", "no route whose requests may run");
+    let cases = [
+        ("rescue", "", two, &[stopped][..]),
+        ("rescue+bounded:1", "", two, &[stopped]),
+        ("rescue:no-cancel", "", two, &[]),
+        ("rescue", "cancel = \"reset\"", two, &[]),
+        ("laedge", "", two, &[]),
+        ("laedge", "", one, &[alone]),
+        ("psq", none, one, &[]),
+        ("laedge", none, two, &[once]),
+        ("laedge", "route = { method = \"POST\" }", two, &[once]),
+        ("laedge", "route = { method = \"POST\", idempotent = true }", two, &[]),
+        ("laedge", "route = { path_prefix = \"/a\", idempotent = false }", two, &[once]),
+        ("rescue", none, one, &[stopped, alone, once]),
+    ];
+    for (policy, more, replicas, expected) in cases {
+        let notes = said(policy, more, replicas);
+        assert_eq!(notes.len(), expected.len(), "{policy} {more}: {notes:?}");
+        for (note, part) in notes.iter().zip(expected) {
+            assert!(note.starts_with(&format!("service \"search\" ({policy}) ")), "{note}");
+            assert!(note.contains(part), "{note}");
+        }
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Learning {
 /// What was learned, for a status page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Learned {
+    /// The version of the policy that runs.
+    version: &'static str,
     /// The age from which on a query is a suspect; null as long as rescues are not known to pay.
     suspect_ns: Option<u64>,
     /// The share of queries that are stuck at that age.
@@ -43,6 +45,7 @@ impl Learned {
         let status = learner.status();
         let suspect_ns = learner.snapshot().suspect_ns;
         Self {
+            version: learner.version().name(),
             suspect_ns: (suspect_ns != NEVER_NS).then_some(suspect_ns),
             stuck: status.stuck,
             rescues_won: status.won,

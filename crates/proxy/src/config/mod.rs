@@ -27,6 +27,7 @@ mod address;
 mod cells;
 mod check;
 mod model;
+mod notes;
 mod raw;
 mod report;
 mod resolve;

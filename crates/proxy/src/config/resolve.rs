@@ -5,12 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_kernel::Policy;
-
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
-use super::{address, check, raw, service};
+use super::{address, check, notes, raw, service};
 
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
@@ -34,7 +32,7 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     names(&tables, report);
     routes(&tables, &services, report);
     addresses(&tables, &services, &listen, report);
-    let notes = alone(&services).into_iter().collect();
+    let notes = notes::of(&services);
     Config { listen, log, services, warnings: Vec::new(), notes }
 }
 
@@ -175,22 +173,4 @@ fn replica_span(raw: &raw::Service, server: SocketAddr) -> Option<Range<usize>> 
     let shards = each(raw.shard.as_ref()).into_iter();
     let mut replicas = shards.filter_map(|(shard, _)| shard.replicas.as_ref()).flat_map(Given::get);
     replicas.find(|given| address::read(given.get()) == Ok(server)).map(Given::span)
-}
-
-/// A policy that fills the slots exactly must know of all queries. One with a bound leaves room for
-/// those of others. One note for all services that have such a policy.
-fn alone(services: &[Service]) -> Option<String> {
-    let exact = |policy: Policy| policy.pulls() && policy.bound().is_none();
-    let exact = services.iter().filter(|service| exact(service.policy));
-    let named = exact.map(|Service { name, policy, .. }| format!("{name:?} ({policy})"));
-    let named: Vec<_> = named.collect();
-    let (what, count) = match &*named {
-        [] => return None,
-        [_] => ("service", "counts"),
-        _ => ("services", "count"),
-    };
-    let named = named.join(", ");
-    Some(format!(
-        "{what} {named} {count} the slots of the replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy with a bound or one that pushes"
-    ))
 }

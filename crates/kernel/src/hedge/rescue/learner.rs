@@ -141,6 +141,12 @@ pub struct Status {
 }
 
 impl Learner {
+    /// The version that it learns for.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
     /// It knows nothing. At most a share of `budget` of the queries is to be rescued in vain.
     #[must_use]
     pub fn new(version: Version, budget: f64) -> Self {

@@ -79,6 +79,16 @@ impl Version {
     pub fn fit(self, limits: &Limits) -> Self {
         if limits.cancel { self } else { Self::NoCancel }
     }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cleanup => "cleanup",
+            Self::Preempt => "preempt",
+            Self::NoCancel => "no-cancel",
+        }
+    }
 }
 
 /// Rescues that may be saved up.

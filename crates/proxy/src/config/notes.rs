@@ -1,0 +1,71 @@
+//! What an operator should know though nothing is wrong: what the policies make of the services.
+
+use curtail_kernel::Policy;
+use curtail_kernel::hedge::Version;
+
+use super::model::{Cancel, Route, Service};
+
+/// The notes, in the order of what they are about.
+pub(super) fn of(services: &[Service]) -> Vec<String> {
+    let one = |service| [not_stopped(service), nobody_else(service), nothing_twice(service)];
+    alone(services).into_iter().chain(services.iter().flat_map(one).flatten()).collect()
+}
+
+/// A policy that fills the slots exactly must know of all queries. One with a bound leaves room for
+/// those of others. One note for all services that have such a policy.
+fn alone(services: &[Service]) -> Option<String> {
+    let exact = |policy: Policy| policy.pulls() && policy.bound().is_none();
+    let exact = services.iter().filter(|service| exact(service.policy));
+    let named = exact.map(|Service { name, policy, .. }| format!("{name:?} ({policy})"));
+    let named: Vec<_> = named.collect();
+    let (what, count) = match &*named {
+        [] => return None,
+        [_] => ("service", "counts"),
+        _ => ("services", "count"),
+    };
+    let named = named.join(", ");
+    Some(format!(
+        "{what} {named} {count} the slots of the replicas, so let one proxy alone send to them; with k proxies give each slots / k, or use a policy with a bound or one that pushes"
+    ))
+}
+
+/// The default of both keys is this one, so that it is no warning.
+fn not_stopped(service: &Service) -> Option<String> {
+    let Service { name, policy, cancel, .. } = service;
+    let asked = policy.rescues()?;
+    (*cancel == Cancel::None && asked != Version::NoCancel).then(|| {
+        format!(
+            "service {name:?} ({policy}) stops no query (cancel = \"none\"), which costs most of the gain; set cancel = \"reset\" if the replicas stop when a connection is reset"
+        )
+    })
+}
+
+/// Shards without a replica for a second copy.
+fn nobody_else(service: &Service) -> Option<String> {
+    let Service { name, policy, shards, .. } = service;
+    let single = shards.iter().filter(|shard| shard.replicas.len() == 1).count();
+    (policy.hedges() && single > 0).then(|| {
+        let which = match shards.len() - single {
+            0 => String::from("its shards"),
+            _ => format!("{single} of its shards"),
+        };
+        format!(
+            "service {name:?} ({policy}) sends no second copies to {which}, which have one replica; name more replicas"
+        )
+    })
+}
+
+/// No request that may run twice.
+fn nothing_twice(service: &Service) -> Option<String> {
+    let Service { name, policy, routes, idempotent_methods, .. } = service;
+    let by_method = |route: &Route| match &route.method {
+        Some(method) => idempotent_methods.contains(method),
+        None => !idempotent_methods.is_empty(),
+    };
+    let may = |route: &Route| route.idempotent.unwrap_or_else(|| by_method(route));
+    (policy.hedges() && !routes.iter().any(may)).then(|| {
+        format!(
+            "service {name:?} ({policy}) has no route whose requests may run twice, so it sends no second copies; declare idempotent_methods, or idempotent = true for a route"
+        )
+    })
+}
