@@ -39,19 +39,25 @@ fn samples(hiccups: u64) -> String {
 #[test]
 fn where_hedging_pays_it_says_how_much_and_up_to_where() {
     let advice = json(&format!("{SERVICE} --utilization 0.35"));
-    assert_eq!((&advice["hedge"], &advice["policy"]), (&true.into(), &"laedge".into()));
+    let policy = "rescue:no-cancel";
+    assert_eq!((&advice["hedge"], &advice["policy"]), (&true.into(), &policy.into()));
     let gain = number(&advice["gain"]["p99"]);
     assert!((0.3..0.5).contains(&gain), "{gain}");
     assert!(number(&advice["bound"]["p99"]) > gain);
     let stop = number(&advice["stop_above_utilization"]);
-    assert!((0.5..0.65).contains(&stop), "{stop}");
+    assert!((0.4..0.6).contains(&stop), "{stop}");
     assert!((0.9..=0.999).contains(&number(&advice["confidence"])));
     let because = advice["because"].as_str().expect("a text");
     assert!(because.contains("hit 0.30 % of the queries"), "{because}");
-    assert!(number(&advice["gain"]["p50"]) < -0.05);
-    assert!(because.contains("the median gets") && because.contains("higher"), "{because}");
+    let few = "second copies of 0.27 % of the queries take p99 from";
+    assert!(because.contains(few), "{because}");
+    // LÆDGE gains no more than is worth many more copies, and costs much of the median.
+    let latencies = advice["latencies"].as_array().expect("a list");
+    let of = |name: &str| latencies.iter().find(|row| row["policy"] == name).expect("it is there");
+    let times = |key: &str| number(&of("laedge")[key]) / number(&of(policy)[key]);
+    assert!(times("p99") > 0.95 && times("copies_per_query") > 1.5 && times("p50") > 1.2);
     let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
-    assert_eq!(config["service"][0]["policy"].as_str(), Some("laedge"));
+    assert_eq!(config["service"][0]["policy"].as_str(), Some(policy));
     assert_eq!(config["service"][0]["cancel"].as_str(), Some("none"));
     assert!(advice.get("samples").is_none());
 }
@@ -60,8 +66,9 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
 fn where_queries_can_be_reset_the_policy_may_use_it() {
     let advice = json(&format!("{SERVICE} --utilization 0.35 --cancel reset"));
     assert_eq!(advice["hedge"], true);
-    let policy = advice["policy"].as_str().expect("a text");
-    assert!(["laedge", "laedge:cc", "laedge:cc+pc"].contains(&policy), "{policy}");
+    assert_eq!(advice["policy"], "rescue");
+    let stop = number(&advice["stop_above_utilization"]);
+    assert!(stop > 0.75, "{stop}");
     let all = advice["latencies"].as_array().expect("a list");
     assert!(all.iter().any(|latency| latency["policy"] == "laedge:cc"));
     assert!(advice["config"].as_str().is_some_and(|config| config.contains("\"reset\"")));
@@ -152,5 +159,5 @@ fn bad_input_is_refused_with_value_and_mend() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_manual_shows_what_is_printed() {
-    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/advise.md"), 4);
+    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/advise.md"), 5);
 }

@@ -24,7 +24,7 @@ const HALVINGS: u32 = 3;
 const POINTS: f64 = (LOADS.len() + 1) as f64 + HALVINGS as f64;
 
 /// Simulated queries in all, in those of per-shard queuing, and replications at each load.
-const QUERIES: f64 = 40e6;
+const QUERIES: f64 = 60e6;
 const REPLICATIONS: u32 = 4;
 
 /// p99 at a load, in the unit of the experiment; none where a policy is unstable.

@@ -1,9 +1,10 @@
 //! Would hedging help, how much at most, with which policy, and up to which load?
 //!
-//! LÆDGE, in the variants that the servers allow, is simulated at the load at hand beside per-shard
-//! queuing, which is the best that can be done without second copies, and two yardsticks: Idealized
-//! Hedge, and the bound O1, which no policy can beat whose servers work first come, first served. The
-//! best variant is then followed over all loads, to find the one beyond which it gains nothing.
+//! LÆDGE and rescue, in the variants that the servers allow, are simulated at the load at hand beside
+//! per-shard queuing, which is the best that can be done without second copies, and two yardsticks:
+//! Idealized Hedge, and the bound O1, which no policy can beat whose servers work first come, first
+//! served. The best variant is then followed over all loads, to find the one beyond which it gains
+//! nothing.
 //!
 //! Cost: a fixed number of simulated queries, whatever the service, so that the same question has
 //! the same answer on every machine: a few seconds on two cores.
@@ -14,7 +15,8 @@ mod measured;
 mod reasons;
 mod samples;
 
-use curtail_kernel::{Policy, hedge::Cancellation};
+use curtail_kernel::Policy;
+use curtail_kernel::hedge::{Cancellation, Version};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -33,7 +35,7 @@ pub use samples::{Found, find_hiccups};
 /// too rare for this much simulation, or is remembered for too long.
 pub const UNSETTLED: f64 = 0.25;
 
-/// A gain of p99 below this is not worth the second copies.
+/// A gain of p99 below this is not worth second copies, or more of them.
 pub const WORTH: f64 = 0.05;
 
 /// Simulated queries for the load at hand, in those of per-shard queuing.
@@ -46,7 +48,11 @@ const REPLICATIONS: u32 = 6;
 const MOST_CONFIDENT: f64 = 0.999;
 
 /// Requests of a replication: at the least so many that ten of those that count are above p99.
-const REQUESTS: std::ops::RangeInclusive<f64> = 1_200.0..=200_000.0;
+const REQUESTS: std::ops::RangeInclusive<f64> = 1_200.0..=400_000.0;
+
+/// Queries by which a policy has learned what there is to know, also at high loads, where replicas are
+/// seldom idle: a service that runs for days is asked about, and not its first minutes.
+const LEARNED: f64 = 100_000.0;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +195,11 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         shards: experiment.shards,
         replicas: experiment.servers.len(),
         utilization: experiment.utilization,
+        cancel: question.cancel,
+        most_copies: outcomes[1..=hedgers.len()]
+            .iter()
+            .filter_map(|of| of.copies_per_query)
+            .fold(1.0, f64::max),
     };
     let policy = if hedge { best } else { facts.psq }.policy.clone();
     Ok(Some(Advice {
@@ -212,22 +223,32 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
 /// The policies with second copies that can be deployed.
 fn hedgers(cancel: bool) -> Vec<Candidate> {
     use Cancellation::{Cleanup, Plain, Preemptive};
-    let all: &[Cancellation] = if cancel { &[Plain, Cleanup, Preemptive] } else { &[Plain] };
-    all.iter().map(|&cancellation| Candidate::Policy(Policy::Laedge(cancellation))).collect()
+    let (laedge, rescue): (&[Cancellation], &[Version]) = if cancel {
+        (&[Plain, Cleanup, Preemptive], &[Version::Cleanup, Version::Preempt])
+    } else {
+        (&[Plain], &[Version::NoCancel])
+    };
+    let laedge = laedge.iter().map(|&cancellation| Policy::Laedge(cancellation));
+    let rescue = rescue.iter().map(|&version| Policy::Rescue(version));
+    laedge.chain(rescue).map(Candidate::Policy).collect()
 }
 
-/// The one with the lowest p99; an unstable one is the last choice.
+/// The one with the lowest p99, or one that comes as close to it as makes no difference ([`WORTH`])
+/// with fewer copies; an unstable one is the last choice.
 fn best<'a>(hedgers: &[Candidate], outcomes: &'a [Outcome]) -> (&'a Outcome, Candidate) {
     let p99 = |outcome: &Outcome| figure(outcome, 99.0).unwrap_or(f64::INFINITY);
+    let copies = |outcome: &Outcome| outcome.copies_per_query.unwrap_or(f64::INFINITY);
+    let lowest = outcomes.iter().map(p99).fold(f64::INFINITY, f64::min);
     let pairs = outcomes.iter().zip(hedgers.iter().copied());
-    pairs.min_by(|(a, _), (b, _)| p99(a).total_cmp(&p99(b))).expect("there is a policy that hedges")
+    let good = pairs.filter(|(outcome, _)| p99(outcome) <= (1.0 + WORTH) * lowest);
+    good.min_by(|(a, _), (b, _)| copies(a).total_cmp(&copies(b))).expect("the lowest is among them")
 }
 
 /// What a query costs to simulate, in those of per-shard queuing; roughly.
 fn cost(candidate: &Candidate) -> f64 {
     match candidate.policy() {
         Policy::Idealized => 4.5,
-        Policy::Laedge(Cancellation::Preemptive) => 3.5,
+        Policy::Laedge(Cancellation::Preemptive) | Policy::Rescue(_) => 3.5,
         Policy::Laedge(_) => 2.5,
         _ => 1.0,
     }
@@ -242,10 +263,12 @@ fn sized(
 ) -> Experiment {
     let cost: f64 = candidates.iter().map(cost).sum();
     let requests = queries / cost / f64::from(replications) / f64::from(experiment.shards);
-    let requests = requests.clamp(*REQUESTS.start(), *REQUESTS.end()) as u64;
+    let requests = requests.clamp(*REQUESTS.start(), *REQUESTS.end());
+    let most = (0.5 * requests).min(requests - 0.9 * REQUESTS.start());
+    let warm_up = (LEARNED / f64::from(experiment.shards)).min(most).max(0.1 * requests);
     Experiment {
-        requests,
-        warm_up: requests / 10,
+        requests: requests as u64,
+        warm_up: warm_up as u64,
         replications,
         // Advice is about one world.
         change: None,
@@ -285,6 +308,10 @@ struct Facts<'a> {
     shards: u32,
     replicas: usize,
     utilization: f64,
+    /// Can the replicas stop a query?
+    cancel: bool,
+    /// Copies per query of the policy that sends most: what there is room for.
+    most_copies: f64,
 }
 
 impl Facts<'_> {

@@ -15,6 +15,9 @@ const ALIKE: f64 = 0.65;
 /// From so many copies per query on, it is not for want of time that second copies do not help.
 const MOSTLY: f64 = 1.8;
 
+/// Up to so many copies per query, second ones are told as a share of the queries.
+const FEW: f64 = 1.1;
+
 /// Why hedging pays, or why it does not.
 pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
     let Facts { hiccups, utilization, .. } = *facts;
@@ -25,9 +28,9 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
     let (gain, bound) = (facts.gain(facts.best), facts.gain(facts.bound));
     if hedge {
         return format!(
-            "{hit}; at a utilization of {utilization} replicas have time for second copies, which \
-             takes p99 from {} to {}, where nothing that serves first come, first served gets \
-             below {}{}; {}",
+            "{hit}; at a utilization of {utilization} {} p99 from {} to {}, where nothing that \
+             serves first come, first served gets below {}{}; {}",
+            means(facts),
             latency(figure(facts.psq, 99.0)),
             latency(figure(facts.best, 99.0)),
             latency(figure(facts.bound, 99.0)),
@@ -60,7 +63,7 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         );
     }
     format!(
-        "{hit}, and p99 would be {} lower without {}, but {}: {} {}{}; {}",
+        "{hit}, and p99 would be {} lower without {}, but {}: {} {}{}; {}{}",
         share(at_most),
         match hiccups.probability {
             0.0 => "it",
@@ -76,7 +79,18 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
         },
         lower_median(gain),
         beyond(facts),
+        if facts.cancel { "" } else { "; replicas that can stop a query may gain more" },
     )
+}
+
+/// What makes p99 lower.
+fn means(facts: &Facts<'_>) -> String {
+    match facts.best.copies_per_query {
+        Some(copies) if copies <= FEW => {
+            format!("second copies of {} of the queries take", share(copies - 1.0))
+        }
+        _ => "replicas have time for second copies, which takes".to_owned(),
+    }
 }
 
 /// What keeps second copies from saving what the jitter costs.
@@ -88,15 +102,14 @@ fn obstacle(facts: &Facts<'_>) -> String {
             share(lesser)
         );
     }
-    match facts.best.copies_per_query {
-        Some(copies) if copies >= MOSTLY => {
-            "second copies, though most queries get one, are not faster often enough".to_owned()
-        }
-        _ => format!(
-            "at a utilization of {utilization} replicas{} are too busy for second copies",
-            with_the_jitter(utilization, facts.psq.utilization.with_jitter)
-        ),
+    if facts.most_copies >= MOSTLY {
+        return "second copies, though there is room for most of them, are not faster often enough"
+            .to_owned();
     }
+    format!(
+        "at a utilization of {utilization} replicas{} are too busy for second copies",
+        with_the_jitter(utilization, facts.psq.utilization.with_jitter)
+    )
 }
 
 /// What disturbs how many.
@@ -246,6 +259,8 @@ mod tests {
                 shards: 2,
                 replicas: 2,
                 utilization: 0.95,
+                cancel: true,
+                most_copies: 1.0,
             };
             because(&facts, hedge)
         };
