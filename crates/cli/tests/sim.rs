@@ -126,6 +126,17 @@ fn windows_are_told_from_the_change_on() {
 }
 
 #[test]
+fn hints_that_no_policy_looks_at_are_noted() {
+    for (policy, noted) in [("psq", true), ("rescue:no-cancel", false)] {
+        let line = format!("sim --shards 1 --requests 1000 --hint-error 0.5 --policy {policy}");
+        let output = curtail_in(here(), &line);
+        assert_eq!(output.status.code(), Some(0));
+        let aside = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(aside.contains("note: hint-error changes nothing"), noted, "{aside}");
+    }
+}
+
+#[test]
 fn flags_override_the_file() {
     let file = "policies = [\"psq\", \"laedge\"]\npercentiles = [50]\n[experiment]\nshards = 3\n\
         requests = 500\nreplications = 2\nutilization = 0.2\nservice = \"exp:5ms\"\n";

@@ -82,8 +82,17 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
     for line in told.into_iter().flatten() {
         text += &format!("\n{}", lines(&line, text_width));
     }
+    text += &legend(view, text_width);
     // Ordinary spaces: people copy from terminals, and search in logs.
     text.replace('\u{a0}', " ")
+}
+
+/// What the policies do: their names alone say little to who meets them first.
+fn legend(view: View<'_>, width: usize) -> String {
+    let known = view.policies().map(policy).filter(|name| !name.does.is_empty());
+    let told = known.map(|name| lines(&format!("{}: {}.", name.short, name.does), width));
+    let told: String = told.collect();
+    if told.is_empty() { told } else { format!("\n{told}") }
 }
 
 /// Which cells leave requests out, for these have no latency, unless a reason says so already.
@@ -292,6 +301,18 @@ mod tests {
     }
 
     #[test]
+    fn it_says_what_each_policy_does() {
+        let text = render(&sample::results(), 80, false);
+        for name in &sample::results().order {
+            let policy = policy(name);
+            let first = policy.does.split(' ').next().unwrap_or_default();
+            let start = format!("{}: {first}", policy.short).replace('\u{a0}', " ");
+            let lines = text.lines().filter(|line| line.starts_with(&start));
+            assert_eq!(lines.count(), 1, "{name}:\n{text}");
+        }
+    }
+
+    #[test]
     fn what_is_missing_is_a_dash_and_what_is_unsound_has_its_reason() {
         let mut results = sample::results();
         results.loads.truncate(1);
@@ -307,8 +328,11 @@ mod tests {
         let line = text.replace('\n', " ");
         assert!(line.contains("p99.9 takes 10,000 good answers; see --requests."), "{text}");
         assert!(!line.contains("p99 takes"), "{text}");
-        assert!(!render(&results, 60, false).contains("takes"), "that column is not shown");
-        assert!(!render(&sample::results(), 80, false).contains("takes"), "nothing is missing");
+        assert!(!render(&results, 60, false).contains("good answers"), "that column is not shown");
+        assert!(
+            !render(&sample::results(), 80, false).contains("good answers"),
+            "nothing is missing"
+        );
         let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap_or("");
         assert_eq!(row("Random").matches(NONE).count(), 5, "{text}");
         assert_eq!(row("LÆDGE [1]").matches(NONE).count(), 2, "{text}");
@@ -345,7 +369,7 @@ mod tests {
         let why = "—: p99.9 is withheld where the load generator was late too often for it: LÆDGE at \
                    10 %.";
         assert!(text.contains(why), "{text}");
-        assert!(!text.contains("takes"), "{text}");
+        assert!(!text.contains("good answers"), "{text}");
         let text = told(|cell| (cell.p999_ms, cell.errors) = (None, 2_001));
         assert!(!text.contains("withheld"), "there are 9,999 good answers: {text}");
         assert!(text.contains("p99.9 takes 10,000 good answers"), "{text}");

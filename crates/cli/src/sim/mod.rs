@@ -7,7 +7,7 @@ pub(crate) mod work;
 
 use std::process::ExitCode;
 
-use curtail_sim::{Plan, compare, total};
+use curtail_sim::{Candidate, Plan, compare, total};
 
 use crate::exit::Stop;
 use crate::{progress, say};
@@ -48,6 +48,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Ready { experiment, candidates, percentiles, threads } = args.experiment.ready(POLICIES)?;
+    let learns = |candidate: &Candidate| candidate.policy().rescues().is_some();
+    if experiment.hint_error.is_some() && !candidates.iter().any(learns) {
+        say::aside("note: hint-error changes nothing: of all policies only rescue looks at hints");
+    }
     let requests = total(&experiment, &candidates);
     let (replicas, network) = (experiment.servers.len(), experiment.network.is_some());
     let speed = length::speed(&candidates, replicas, network, threads);
