@@ -38,9 +38,7 @@ impl Beside {
     /// A policy beside the first one of the same run, which is per-shard queuing and stable.
     pub(super) fn new(policy: &Outcome, first: &Outcome) -> Result<Self> {
         if !policy.is_stable() {
-            let infinite = Excess { seen: f64::INFINITY, at_least: f64::INFINITY };
-            let (p99, copies) = (f64::INFINITY, f64::NAN);
-            return Ok(Self { excess: [Some(infinite); 3], p99, copies, stable: false });
+            return Ok(Self::unstable());
         }
         let excess = PERCENTILES.map(|percentile| {
             let base = first.number(&format!("/request/{percentile}")).ok()?;
@@ -51,6 +49,13 @@ impl Beside {
         });
         let (p99, copies) = (policy.p99()?, policy.number("/copies_per_query")?);
         Ok(Self { excess, p99, copies, stable: true })
+    }
+
+    /// A policy that does not keep up with the load.
+    pub(super) fn unstable() -> Self {
+        let infinite = Excess { seen: f64::INFINITY, at_least: f64::INFINITY };
+        let (p99, copies) = (f64::INFINITY, f64::NAN);
+        Self { excess: [Some(infinite); 3], p99, copies, stable: false }
     }
 
     /// How far the percentile that is nearest to failing is from it, in percent: below zero it fails.

@@ -17,13 +17,17 @@ use self::others::{OTHERS, Other};
 use self::world::World;
 
 pub(crate) use self::world::Tolerance;
-use crate::eval::sim::Simulator;
+use crate::eval::sim::{Outcome, Simulator};
 
 /// The seed of the worlds that the documents tell of.
 const SEED: u32 = 20_261_122;
 
 /// What `rescue` is judged by: the base, itself, and the bound.
 const JUDGED: [&str; 3] = ["psq", "rescue", "o1"];
+
+/// A first look at a policy takes this part of the requests, but not less than these.
+const BRIEF: u32 = 8;
+const BRIEF_LEAST: u32 = 2_000;
 
 /// How many worlds the documents tell of.
 const WORLDS: u32 = 560;
@@ -148,7 +152,9 @@ fn study(root: &Path, args: &Args) -> Result<Study> {
     judged[1] = &args.policy;
     let others: &[Other] = if args.all { &OTHERS } else { &[] };
     let shared = ["--replications", &REPLICATIONS.to_string(), "--yes"];
-    let asked = Asked { simulator: Simulator::new(root, &shared)?, judged, others };
+    let simulator = Simulator::new(root, &shared)?;
+    let brief = Simulator::new(root, &["--replications", "1", "--yes"])?;
+    let asked = Asked { simulator, brief, judged, others };
     let policy = args.policy.clone();
     let mut study = Study { policy, cells: Vec::new(), overloaded: 0, again: 0 };
     let end = (args.from + args.worlds).min(design::MOST as u32);
@@ -175,6 +181,8 @@ fn study(root: &Path, args: &Args) -> Result<Study> {
 /// What is asked of each world.
 struct Asked<'a> {
     simulator: Simulator,
+    /// For a first look.
+    brief: Simulator,
     judged: [&'a str; 3],
     others: &'a [Other],
 }
@@ -185,20 +193,13 @@ impl Asked<'_> {
         let others = self.others.iter().map(|other| (other.name, other.variants(&world).collect()));
         let others: Vec<(&str, Vec<String>)> = others.collect();
         let mut policies = self.judged.to_vec();
-        for variant in others.iter().flat_map(|(_, variants)| variants) {
+        for variant in self.keep_up(&others, &world)? {
             // The policy that is judged may be one of them.
-            if !policies.contains(&variant.as_str()) {
+            if !policies.contains(&variant) {
                 policies.push(variant);
             }
         }
-        let requests = (times * world.requests()).to_string();
-        let mut flags = world.flags();
-        flags.extend(["--requests".into(), requests]);
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let outcomes = self
-            .simulator
-            .run(&policies, &flags)
-            .with_context(|| format!("world {}: {world}", world.number))?;
+        let outcomes = simulated(&self.simulator, &policies, &world, times * world.requests())?;
         let first = &outcomes[0];
         if !first.is_stable() {
             return Ok(None);
@@ -208,7 +209,7 @@ impl Asked<'_> {
         let beside: Vec<(&str, Beside)> = policies.into_iter().zip(beside?).collect();
         let best = |variants: &[&str]| {
             let tried = beside.iter().filter(|(policy, _)| variants.contains(policy));
-            Other::best(tried.map(|(_, beside)| beside.clone())).expect("each was simulated")
+            Other::best(tried.map(|(_, beside)| beside.clone())).unwrap_or_else(Beside::unstable)
         };
         let judged = self.judged[1..].iter().map(|policy| ((*policy).to_owned(), best(&[policy])));
         let others = others.iter().filter(|(name, _)| *name != self.judged[1]);
@@ -219,4 +220,34 @@ impl Asked<'_> {
         let policies = judged.chain(others).collect();
         Ok(Some(Cell { world, psq: first.p99()?, policies }))
     }
+
+    /// The variants that are not overloaded at first sight: to simulate one that is takes far longer than
+    /// all the others do.
+    fn keep_up<'o>(
+        &self,
+        others: &'o [(&str, Vec<String>)],
+        world: &World,
+    ) -> Result<Vec<&'o str>> {
+        let variants: Vec<&str> =
+            others.iter().flat_map(|(_, variants)| variants).map(String::as_str).collect();
+        if variants.is_empty() {
+            return Ok(variants);
+        }
+        let requests = (world.requests() / BRIEF).max(BRIEF_LEAST);
+        let outcomes = simulated(&self.brief, &variants, world, requests)?;
+        let sound = variants.into_iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_stable());
+        Ok(sound.map(|(variant, _)| variant).collect())
+    }
+}
+
+fn simulated(
+    simulator: &Simulator,
+    policies: &[&str],
+    world: &World,
+    requests: u32,
+) -> Result<Vec<Outcome>> {
+    let mut flags = world.flags();
+    flags.extend(["--requests".into(), requests.to_string()]);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    simulator.run(policies, &flags).with_context(|| format!("world {}: {world}", world.number))
 }
