@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use curtail_sim::advise::{Advice, Point, Question, WORTH, advise, total};
+use curtail_sim::advise::{Advice, Latency, Point, Question, WORTH, advise, total};
 use curtail_sim::{Candidate, Error, Experiment, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 
 /// A service: shards, replicas, utilization, P, J.
@@ -125,6 +125,33 @@ fn it_does_not_where_they_say_that() {
         (5, 2, 0.85, "exp:5ms", Some("bimodal:0.003:75ms")),
     ];
     check(&services, false, false);
+}
+
+#[test]
+fn what_is_recommended_is_not_beaten_in_its_own_table() {
+    for service in [
+        (1, 4, 0.2, "exp:5ms", Some("bimodal:0.004:60ms")),
+        (1, 6, 0.3, "exp:5ms", Some("bimodal:0.003:75ms")),
+        (5, 2, 0.35, "exp:5ms", Some("bimodal:0.003:75ms")),
+    ] {
+        let advice = asked_at_length(&experiment(service), true, 2, 0.6).expect("an answer");
+        assert!(advice.hedge, "{service:?}: {}", advice.because);
+        let rows =
+            || advice.latencies.iter().filter(|row| !["idealized", "o1"].contains(&&*row.policy));
+        let ours = rows().find(|row| row.policy == advice.policy).expect("it is in the table");
+        let figures = |row: &Latency| {
+            [row.p50, row.p99, row.copies_per_query].map(|figure| figure.expect("it is stable"))
+        };
+        let [p50, p99, copies] = figures(ours);
+        for row in rows() {
+            let [their_p50, their_p99, their_copies] = figures(row);
+            let frugal = copies - 1.0 <= 0.5 * (their_copies - 1.0);
+            assert!(frugal || their_p99 >= 0.99 * p99, "{service:?}: {row:?} beats {ours:?}");
+            assert!(p99 <= (1.0 + WORTH) * their_p99, "{service:?}: {row:?} beats {ours:?}");
+            let all = their_p99 < p99 && their_p50 < 0.95 * p50;
+            assert!(!all, "{service:?}: {row:?} beats {ours:?}");
+        }
+    }
 }
 
 #[test]

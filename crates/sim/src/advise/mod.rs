@@ -38,6 +38,9 @@ pub const UNSETTLED: f64 = 0.25;
 /// A gain of p99 below this is not worth second copies, or more of them.
 pub const WORTH: f64 = 0.05;
 
+/// Policies whose p99 differs by less are told apart by p99.9.
+const ALIKE: f64 = 0.01;
+
 /// Simulated queries for the load at hand, in those of per-shard queuing.
 const QUERIES: f64 = 40e6;
 
@@ -181,7 +184,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     let here = sized(experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
     let plan = Plan { percentiles: &PERCENTILES, ..*plan };
     let Some(outcomes) = compare(&here, &candidates, &plan)? else { return Ok(None) };
-    let (best, hedger) = best(&hedgers, &outcomes[1..=hedgers.len()]);
+    let (best, hedger) = best(&outcomes[0], &hedgers, &outcomes[1..=hedgers.len()]);
     let (hedge, confidence) = verdict(&outcomes[0], best);
     let Some(curve) = curve::curve(question, hedger, hedge, &plan)? else { return Ok(None) };
     let facts = Facts {
@@ -233,15 +236,27 @@ fn hedgers(cancel: bool) -> Vec<Candidate> {
     laedge.chain(rescue).map(Candidate::Policy).collect()
 }
 
-/// The one with the lowest p99, or one that comes as close to it as makes no difference ([`WORTH`])
-/// with fewer copies; an unstable one is the last choice.
-fn best<'a>(hedgers: &[Candidate], outcomes: &'a [Outcome]) -> (&'a Outcome, Candidate) {
+/// The one with the lowest p99, of those that are alike there ([`ALIKE`]) the lowest p99.9; or one that
+/// comes as close to it as makes no difference ([`WORTH`]) with at most half of the second copies, if it
+/// pays by itself. An unstable one is the last choice.
+fn best<'a>(
+    psq: &Outcome,
+    hedgers: &[Candidate],
+    outcomes: &'a [Outcome],
+) -> (&'a Outcome, Candidate) {
     let p99 = |outcome: &Outcome| figure(outcome, 99.0).unwrap_or(f64::INFINITY);
-    let copies = |outcome: &Outcome| outcome.copies_per_query.unwrap_or(f64::INFINITY);
-    let lowest = outcomes.iter().map(p99).fold(f64::INFINITY, f64::min);
-    let pairs = outcomes.iter().zip(hedgers.iter().copied());
-    let good = pairs.filter(|(outcome, _)| p99(outcome) <= (1.0 + WORTH) * lowest);
-    good.min_by(|(a, _), (b, _)| copies(a).total_cmp(&copies(b))).expect("the lowest is among them")
+    let p999 = |outcome: &Outcome| figure(outcome, 99.9).unwrap_or(f64::INFINITY);
+    let second = |outcome: &Outcome| outcome.copies_per_query.unwrap_or(f64::INFINITY) - 1.0;
+    let pairs = || outcomes.iter().zip(hedgers.iter().copied());
+    let least = outcomes.iter().map(p99).fold(f64::INFINITY, f64::min);
+    let alike = pairs().filter(|(outcome, _)| p99(outcome) <= (1.0 + ALIKE) * least);
+    let lowest = alike.min_by(|(a, _), (b, _)| p999(a).total_cmp(&p999(b)));
+    let lowest = lowest.expect("there is a policy that hedges");
+    let close = |outcome: &Outcome| p99(outcome) <= (1.0 + WORTH) * p99(lowest.0);
+    let pays = |outcome: &Outcome| p99(outcome) < (1.0 - WORTH) * p99(psq);
+    let few = |outcome: &Outcome| second(outcome) <= 0.5 * second(lowest.0);
+    let cheap = pairs().filter(|(outcome, _)| close(outcome) && pays(outcome) && few(outcome));
+    cheap.min_by(|(a, _), (b, _)| second(a).total_cmp(&second(b))).unwrap_or(lowest)
 }
 
 /// What a query costs to simulate, in those of per-shard queuing; roughly.

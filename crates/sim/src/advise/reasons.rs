@@ -15,6 +15,9 @@ const ALIKE: f64 = 0.65;
 /// From so many copies per query on, it is not for want of time that second copies do not help.
 const MOSTLY: f64 = 1.8;
 
+/// From so many on, it is not for want of time alone.
+const SOME: f64 = 1.4;
+
 /// Up to so many copies per query, second ones are told as a share of the queries.
 const FEW: f64 = 1.1;
 
@@ -106,10 +109,14 @@ fn obstacle(facts: &Facts<'_>) -> String {
         return "second copies, though there is room for most of them, are not faster often enough"
             .to_owned();
     }
-    format!(
-        "at a utilization of {utilization} replicas{} are too busy for second copies",
-        with_the_jitter(utilization, facts.psq.utilization.with_jitter)
-    )
+    let busy = with_the_jitter(utilization, facts.psq.utilization.with_jitter);
+    if facts.most_copies >= SOME {
+        return format!(
+            "at a utilization of {utilization} replicas{busy} have time for some second copies, \
+             which do not save enough"
+        );
+    }
+    format!("at a utilization of {utilization} replicas{busy} are too busy for second copies")
 }
 
 /// What disturbs how many.
