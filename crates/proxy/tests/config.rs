@@ -164,6 +164,7 @@ fn where_nothing_can_be_stopped_or_sent_twice_that_is_noted() {
         ("rescue", "", two, &[stopped][..]),
         ("rescue+bounded:1", "", two, &[stopped]),
         ("rescue:no-cancel", "", two, &[]),
+        ("rescue:no-cancel", "cancel = \"reset\"", two, &["stops no query although cancel"]),
         ("rescue", "cancel = \"reset\"", two, &[]),
         ("laedge", "", two, &[]),
         ("laedge", "", one, &[alone]),

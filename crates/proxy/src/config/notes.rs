@@ -32,12 +32,19 @@ fn alone(services: &[Service]) -> Option<String> {
 /// The default of both keys is this one, so that it is no warning.
 fn not_stopped(service: &Service) -> Option<String> {
     let Service { name, policy, cancel, .. } = service;
-    let asked = policy.rescues()?;
-    (*cancel == Cancel::None && asked != Version::NoCancel).then(|| {
-        format!(
-            "service {name:?} ({policy}) stops no query (cancel = \"none\"), which costs most of the gain; set cancel = \"reset\" if the replicas stop when a connection is reset"
-        )
-    })
+    let (why, mend) = match (policy.rescues()?, cancel) {
+        (Version::NoCancel, Cancel::Reset) => {
+            ("although cancel = \"reset\"", "use rescue, which stops what is given up")
+        }
+        (Version::Cleanup | Version::Preempt, Cancel::None) => (
+            "(cancel = \"none\")",
+            "set cancel = \"reset\" if the replicas stop when a connection is reset",
+        ),
+        _ => return None,
+    };
+    Some(format!(
+        "service {name:?} ({policy}) stops no query {why}, which costs most of the gain; {mend}"
+    ))
 }
 
 /// Shards without a replica for a second copy.
