@@ -45,7 +45,7 @@ def test_advice_is_that_of_the_command_line(
         shards=5, utilization=0.3, samples=np.array(times), unit="ms", cancel="reset"
     )
     assert as_printed(advice) == printed
-    assert advice.hedge and advice.policy.startswith("laedge")
+    assert advice.hedge and advice.policy.startswith("rescue")
     assert advice.samples is not None and advice.samples.with_hiccup > 40
 
 
