@@ -125,9 +125,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     #[inline(never)]
     fn fill_from_queue(&mut self, server: ServerId) {
+        self.serve_waiting(server, |_| true);
+    }
+
+    /// Serves who waits for a server, as long as it has room and the next one may be served.
+    #[inline(always)]
+    fn serve_waiting(&mut self, server: ServerId, may: impl Fn(&QueryState) -> bool) {
         while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
         while self.core.has_room(server)
             && let Some(query) = self.core.next_waiting(server)
+            && may(&self.core.queries[query.index()])
         {
             self.serve(query, server);
         }
@@ -178,15 +185,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn thin_queue(&mut self) {
         let next = self.core.orphans.last();
         let next = next.map_or(u64::MAX, |query| self.core.queries[query.index()].seq);
+        // Their turn with the hedge is yet to come, so they stay on the list.
         for at in (0..self.core.freed.len()).rev() {
-            let server = self.core.freed[at];
-            while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
-            while self.core.has_room(server)
-                && let Some(query) = self.core.next_waiting(server)
-                && self.core.queries[query.index()].seq < next
-            {
-                self.serve(query, server);
-            }
+            self.serve_waiting(self.core.freed[at], |query| query.seq < next);
         }
     }
 

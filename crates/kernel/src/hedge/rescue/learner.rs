@@ -141,12 +141,6 @@ pub struct Status {
 }
 
 impl Learner {
-    /// The version that it learns for.
-    #[must_use]
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
     /// It knows nothing. At most a share of `budget` of the queries is to be rescued in vain.
     #[must_use]
     pub fn new(version: Version, budget: f64) -> Self {
@@ -178,6 +172,12 @@ impl Learner {
             snapshot: Snapshot::NOTHING,
             status: Status::default(),
         }
+    }
+
+    /// The version that it learns for.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// What all cells are to go by until the next epoch.
