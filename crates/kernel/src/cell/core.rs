@@ -22,8 +22,8 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) rng: Rng,
     pub(crate) servers: Vec<ServerState>,
-    /// How many slots the server has that has the most.
-    pub(crate) most_slots: u32,
+    /// As if it held so many copies more a doubtful server counts: as many as any has slots.
+    pub(crate) doubt: u32,
     pub(crate) groups: Vec<GroupState>,
     /// By server: its groups, and which member of the group it is.
     pub(crate) memberships: Vec<(GroupId, u32)>,
@@ -80,10 +80,17 @@ impl Core {
     /// Copies that a query may have at once, at most.
     pub const MOST_COPIES: u8 = u8::MAX;
 
-    pub(crate) fn new(topology: &Topology, gates: &[u32], limits: Limits, rng: Rng) -> Self {
+    /// `doubts`: are there to be doubtful servers? The order of large groups pays for them.
+    pub(crate) fn new(
+        topology: &Topology,
+        gates: &[u32],
+        limits: Limits,
+        (doubts, rng): (bool, Rng),
+    ) -> Self {
         let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
         let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
-        let full = top.max().unwrap_or(1);
+        let doubt = if doubts { most } else { 0 };
+        let full = doubt + top.max().unwrap_or(1);
         let mut memberships = Vec::new();
         let mut servers = Vec::new();
         for (at, server) in topology.servers.iter().enumerate() {
@@ -101,8 +108,8 @@ impl Core {
             limits,
             rng,
             servers,
-            most_slots: most,
-            groups: topology.groups.iter().map(|m| GroupState::new(m, most + full)).collect(),
+            doubt,
+            groups: topology.groups.iter().map(|m| GroupState::new(m, full)).collect(),
             memberships,
             queries: Vec::new(),
             cost_hints: Vec::new(),

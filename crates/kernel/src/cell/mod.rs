@@ -84,7 +84,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 Topology::MAX_GATE
             )));
         }
-        Ok(Self { core: Core::new(topology, gates, limits, rng), pick, hedge })
+        Ok(Self { core: Core::new(topology, gates, limits, (H::DOUBTS, rng)), pick, hedge })
     }
 
     /// The hedge, for what it counts.

@@ -197,9 +197,10 @@ impl Core {
 
     /// Is this server to get copies only where no other has an idle slot? That is, until told otherwise.
     pub fn doubt(&mut self, server: ServerId, doubtful: bool) {
+        debug_assert!(self.doubt > 0, "the hedge has said that it doubts");
         let state = &mut self.servers[server.index()];
         if state.doubtful != doubtful {
-            state.doubt(self.most_slots, doubtful);
+            state.doubt(self.doubt, doubtful);
             self.sort(server);
         }
     }

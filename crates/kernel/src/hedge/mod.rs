@@ -40,6 +40,9 @@ pub trait Hedge {
     /// Does it ask what queries cost? Where not, a cell does not remember it.
     const READS_HINTS: bool = false;
 
+    /// Does it tell the cell which servers to doubt ([`Core::doubt`])?
+    const DOUBTS: bool = false;
+
     /// Is the loser told to stop when a copy wins (cleanup cancellation)?
     fn cleans_up(&self) -> bool {
         false

@@ -329,6 +329,7 @@ impl Rescue {
 
 impl Hedge for Rescue {
     const READS_HINTS: bool = true;
+    const DOUBTS: bool = true;
 
     fn cleans_up(&self) -> bool {
         self.version != Version::NoCancel
