@@ -67,6 +67,9 @@ const MOST_FADED: u32 = 64;
 /// At first by waiting for queries so much rarer and older: each tells the more of rare hiccups.
 const DEEPEST: u32 = 32;
 
+/// A query that has this part of the longest time left to run has about as long.
+const AS_LONG: f32 = 0.8;
+
 /// Standard errors by which a share of stuck queries may be smaller than was seen, where that would be
 /// enough; and greater, before it is said not to be enough.
 const DOUBT: f32 = 0.5;
@@ -393,6 +396,21 @@ impl Learner {
         believed.or_else(|| if hope { question.ask(1.0 + HOPE * error) } else { None })
     }
 
+    /// The oldest of these ages at which a query has yet about as long to run as at any of them. With more
+    /// hiccups than queries are that old, those are nearly over: a second copy could not win.
+    fn worthwhile(&self, from: usize, to: usize) -> usize {
+        let mut left = 0.0;
+        let mut residual = alloc::vec![0.0; to + 1 - from];
+        for at in (from..BINS - 1).rev() {
+            left += self.survival[at] * (edge(at + 1) - edge(at)) as f32;
+            if at <= to {
+                residual[at - from] = left / self.survival[at].max(f32::MIN_POSITIVE);
+            }
+        }
+        let most = residual.iter().copied().fold(0.0, f32::max);
+        from + residual.iter().rposition(|&left| left >= AS_LONG * most).unwrap_or(0)
+    }
+
     /// At which ages second copies are tried, to learn: where few queries are older, and, for services
     /// with more hiccups than that, where many are. Fewer and fewer, as long as rescues do not pay.
     fn exploration(&mut self) -> [Exploration; 2] {
@@ -410,10 +428,11 @@ impl Learner {
         let fade = fade.clamp(1, MOST_FADED);
         let deep = fade.min(deep);
         let levels = [(0.5, 0.5 * self.budget, deep), (0.2, 0.25, 1)];
-        let bins = levels.map(|(_, share, deep)| {
+        let mut bins = levels.map(|(_, share, deep)| {
             let share = share / deep as f32;
             self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1)
         });
+        bins[0] = self.worthwhile(bins[1], bins[0]);
         self.between_ns = edge(usize::midpoint(bins[0], bins[1]));
         core::array::from_fn(|level| {
             let ((part, _, deep), at) = (levels[level], bins[level]);
