@@ -117,6 +117,25 @@ fn a_replica_that_stops_does_not_get_one_query_after_the_other() {
 }
 
 #[test]
+fn a_small_service_soon_learns_of_frequent_hiccups() {
+    // More queries are stuck than are explored late, so that late is when they are nearly over.
+    for (jitter, gain) in [("bimodal:0.02:33", 0.7), ("bimodal:0.05:33", 0.3)] {
+        let parameters = Parameters {
+            shards: 1,
+            replicas: 3,
+            jitter: Some(jitter.to_owned()),
+            requests: 8_000,
+            warm_up: 0.5,
+            replications: 8,
+            ..service(0.2)
+        };
+        let outcomes = run(&parameters, &["psq", "rescue"]);
+        let [psq, rescue] = [0, 1].map(|at| p99(&outcomes[at]));
+        assert!(rescue < (1.0 - gain) * psq, "{jitter}: {rescue} and {psq}");
+    }
+}
+
+#[test]
 fn hiccups_so_frequent_that_only_early_explorations_tell_of_them_are_found() {
     // One copy in eighteen; what is older than most of those has a hint that is far too low.
     let parameters = Parameters {
