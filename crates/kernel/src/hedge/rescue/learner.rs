@@ -326,7 +326,7 @@ impl Learner {
             }
             pays
         } else {
-            self.explained(true)
+            self.explained(self.needed < WINS.1)
         };
         self.tested_ns = pays.map_or(NEVER_NS, |pays| pays.age_ns.min(self.tested_ns));
         pays
