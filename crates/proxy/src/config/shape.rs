@@ -103,6 +103,12 @@ fn explain(key: Option<&str>, message: &str) -> String {
         let known: Vec<_> = known.iter().map(|name| format!("{name:?}")).collect();
         return format!("{key} has no such choice; write {}", known.join(" or "));
     }
+    // What serde says where a word of a few is wanted.
+    if message == "wanted string or table" {
+        return format!(
+            "{key} is of the wrong kind; write one of its words in quotes; 'curtail proxy --schema' has them"
+        );
+    }
     let kind = message.strip_prefix("invalid type: ");
     let kind = kind.or_else(|| message.strip_prefix("invalid value: "));
     match kind.and_then(|rest| rest.split_once(", expected ")) {

@@ -6,7 +6,8 @@
 //! there are enough of them nothing is explored: they themselves tell what is to be known. Where it turns
 //! out that they do not pay at any age, nor at an earlier one by what explorations told, the policy is
 //! per-shard queuing again, and twice as many wins are needed for the next attempt; or none, where it
-//! soon turns out that they do pay.
+//! soon turns out that they do pay. The last attempts are made only where explorations show that rescues
+//! pay; at first it is enough that they may.
 //!
 //! Run times fade: after 65,536 queries, or 2,048 where these tell that the workload has changed.
 //!
