@@ -19,18 +19,31 @@ fn student(degrees: usize) -> Option<f64> {
     Some(STUDENT.get(at).copied().unwrap_or(z + first + second))
 }
 
-/// A percentile of all samples of all repetitions, in ms. Its confidence interval is Student's, over
-/// the percentiles of the repetitions; from one repetition there is none.
+/// A percentile of all samples of all repetitions, in ms. Its confidence interval is that of the share
+/// of samples that are so long, which differs from repetition to repetition (after Woodruff 1952): few
+/// repetitions with many long ones tell how uncertain it is, though most have none. From one repetition
+/// there is none.
 pub(crate) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate> {
-    let value = of(&repetitions.concat(), percentile)?;
-    let each: Vec<f64> = repetitions.iter().filter_map(|one| of(one, percentile)).collect();
-    let degrees = each.len().saturating_sub(1);
-    let half = student(degrees).map(|t| {
-        let center = mean(&each);
-        let squares: f64 = each.iter().map(|value| (value - center).powi(2)).sum();
-        t * (squares / degrees as f64 / each.len() as f64).sqrt()
+    let all = repetitions.concat();
+    let value = of(&all, percentile)?;
+    let half = student(repetitions.len().saturating_sub(1)).map(|t| {
+        let off = 100.0 * t * standard_error(repetitions, percentile, value);
+        let at = |percentile: f64| quantile(&all, percentile.clamp(0.0, 100.0));
+        (at(percentile + off) - at(percentile - off)) / 2.0
     });
     Some(Estimate { value, half })
+}
+
+/// Of the share of samples above this value, in ms.
+fn standard_error(repetitions: &[&[u64]], percentile: f64, value_ms: f64) -> f64 {
+    let share = 1.0 - percentile / 100.0;
+    let off = |samples: &&[u64]| {
+        let above = samples.iter().filter(|&&ns| ns as f64 / 1e6 > value_ms).count();
+        above as f64 - share * samples.len() as f64
+    };
+    let (count, samples) = (repetitions.len() as f64, repetitions.concat().len() as f64);
+    let squares: f64 = repetitions.iter().map(|samples| off(samples).powi(2)).sum();
+    (squares * count / (count - 1.0)).sqrt() / samples
 }
 
 /// A percentile of samples in ns, in ms: the least that so many do not exceed.
@@ -40,19 +53,20 @@ pub(crate) fn of(samples: &[u64], percentile: f64) -> Option<f64> {
     if above + 1e-9 < ABOVE_LEAST {
         return None;
     }
+    Some(quantile(samples, percentile))
+}
+
+/// As [`of`], however few there are; of one at least.
+fn quantile(samples: &[u64], percentile: f64) -> f64 {
     let mut samples = samples.to_vec();
     let rank = (samples.len() as f64 * percentile / 100.0).ceil() as usize;
     let (_, value, _) = samples.select_nth_unstable(rank.saturating_sub(1));
-    Some(*value as f64 / 1e6)
+    *value as f64 / 1e6
 }
 
 /// The mean of samples in ns, in ms.
 pub(crate) fn mean_ms(samples: &[u64]) -> f64 {
     samples.iter().sum::<u64>() as f64 / 1e6 / samples.len() as f64
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]
@@ -78,12 +92,27 @@ mod tests {
         let second: Vec<u64> = first.iter().map(|ns| ns + 2_000_000).collect();
         let one = pooled(&[&first], 99.0).expect("enough");
         assert_eq!(one, Estimate { value: 990.0, half: None });
+        // Nine and eleven of a thousand are above: a standard error of 10⁻³, and t is 12.706.
         let two = pooled(&[&first, &second], 99.0).expect("enough");
-        assert!((two.value - 991.0).abs() < 1.5, "{two:?}");
-        // A standard deviation of √2 over two repetitions is a standard error of 1.
-        assert!((two.half.expect("there are two") - 12.706).abs() < 1e-6, "{two:?}");
+        assert_eq!(two, Estimate { value: 991.0, half: Some((1_002.0 - 979.0) / 2.0) });
         let equal = pooled(&[&first, &first, &first], 50.0).expect("enough");
         assert_eq!(equal.half, Some(0.0));
+    }
+
+    #[test]
+    fn a_repetition_unlike_the_others_makes_it_uncertain() {
+        let calm = vec![10_000_000; 1_000];
+        let mut busy = calm.clone();
+        (busy.iter_mut().zip(0..200)).for_each(|(ns, more)| *ns = 90_000_000 + 1_000_000 * more);
+        let mut repetitions = vec![&calm[..]; 9];
+        repetitions.push(&busy);
+        let Estimate { value, half } = pooled(&repetitions, 99.0).expect("enough");
+        let (longest, calm) = (289.0, 10.0);
+        assert_eq!(
+            (value, half),
+            (189.0, Some((longest - calm) / 2.0)),
+            "one more or less decides"
+        );
     }
 
     #[test]
