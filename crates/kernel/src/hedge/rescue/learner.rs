@@ -315,7 +315,7 @@ impl Learner {
     }
 
     /// From which age on a rescue pays. What is doubtful is not believed; but rather than to give up
-    /// for want of evidence, it is, until there is more.
+    /// for want of evidence, it is, until there is more. After many attempts, not even then.
     fn threshold(&mut self) -> Option<Pays> {
         let pays = if self.is_known() {
             let pays = self.ask(&self.rescued, true).or_else(|| self.younger());
