@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::accept::finding::Finding;
 use crate::eval::search::rule::{self, Cell, Estimate};
@@ -20,14 +20,15 @@ fn plan() -> Plan {
     }
 }
 
-/// Many more requests of rescue alone, at one of the loads: where two copies that are stuck block a shard,
-/// a hundred requests wait, so that of ten thousand that decides the 99th percentile.
-fn longer(at: usize) -> Plan {
+/// Many more requests of rescue alone, from one of the loads on: where two copies that are stuck block a
+/// shard, a hundred requests wait, so that of ten thousand that decides the 99th percentile.
+fn longer(first: usize) -> Plan {
     let size = plan().size;
     Plan {
         policies: &["rescue"],
-        loads: &LOADS[at..=at],
-        learning: Some(0.5),
+        loads: &LOADS[first..],
+        // Lighter still, and as many requests would take too long.
+        learning: Some(if first == 0 { 0.2 } else { 0.4 }),
         size: Size { requests: 4 * size.requests, ..size },
         ..plan()
     }
@@ -57,31 +58,26 @@ pub(in crate::accept) fn judge(root: &Path) -> Result<Vec<Finding>> {
         findings.extend([tail(load, p99), median(load, p50)]);
     }
     findings.push(copies(&comparison));
-    let mut cells = Vec::new();
-    for (at, &load) in LOADS.iter().enumerate() {
-        let Some(cell) = comparison.cell("rescue", load, 99.0) else { continue };
-        cells.push(match is_uncertain(cell) {
-            true => measured_longer(root, at)?,
-            false => (cell.clone(), requests),
-        });
+    let mut cells = rescued(&comparison, &LOADS);
+    if let Some(first) = cells.iter().position(|(cell, _)| is_uncertain(cell)) {
+        let longer = search::compare(root, "rescue/longer", longer(first), false)?;
+        cells.truncate(first);
+        cells.extend(rescued(&longer, &LOADS[first..]));
     }
     findings.extend(foreseen(&cells));
     Ok(findings)
+}
+
+/// The 99th percentiles of rescue, and of how many requests they are.
+fn rescued(comparison: &Comparison, loads: &[f64]) -> Vec<(Cell, usize)> {
+    let cells = loads.iter().filter_map(|&load| comparison.cell("rescue", load, 99.0));
+    cells.map(|cell| (cell.clone(), comparison.requests())).collect()
 }
 
 /// May it be off by more than is allowed, by chance alone?
 fn is_uncertain(cell: &Cell) -> bool {
     let measured = cell.measured;
     measured.is_some_and(|it| it.half.is_none_or(|half| half > rule::TOLERANCE * it.value))
-}
-
-/// And of how many requests.
-fn measured_longer(root: &Path, at: usize) -> Result<(Cell, usize)> {
-    let plan = longer(at);
-    let comparison = search::compare(root, &format!("rescue/longer-{at}"), plan, false)?;
-    let cell = comparison.cell("rescue", LOADS[at], 99.0);
-    let cell = cell.cloned().context("what was measured has a cell")?;
-    Ok((cell, comparison.requests()))
 }
 
 /// What could not be measured is no gain.
@@ -174,7 +170,8 @@ mod tests {
         assert!(uncertain(estimate(10.0, 2.0)) && !uncertain(estimate(10.0, 1.0)));
         assert!(uncertain(Some(Estimate { value: 10.0, half: None })), "of one run nobody knows");
         assert!(!uncertain(None), "it is broken already");
-        let longer = longer(2);
-        assert_eq!((longer.loads, longer.policies), (&LOADS[2..], &["rescue"][..]));
+        let longer = longer(1);
+        assert_eq!((longer.loads, longer.policies), (&LOADS[1..], &["rescue"][..]));
+        assert!(longer.learning.is_some_and(|load| load < LOADS[1]));
     }
 }
