@@ -220,6 +220,17 @@ fn hiccups_as_frequent_as_what_is_old_are_found_by_the_earlier_explorations() {
 }
 
 #[test]
+fn any_budget_is_borne() {
+    for budget in [0.0, 1e-9, 0.3, 0.6, 1.0] {
+        let mut service = Service::new(Cleanup, (0.05, 15.0));
+        service.learner = Learner::new(Cleanup, budget);
+        service.run(20_000);
+        let learns = service.suspect() < f64::INFINITY;
+        assert_eq!(learns, budget > 0.1, "{budget}: {:?}", service.learner.status());
+    }
+}
+
+#[test]
 fn the_same_records_teach_the_same() {
     let learned = || {
         let mut service = Service::new(Cleanup, (0.003, 15.0));

@@ -401,15 +401,14 @@ impl Learner {
     /// hiccups than queries are that old, those are nearly over: a second copy could not win.
     fn worthwhile(&self, from: usize, to: usize) -> usize {
         let mut left = 0.0;
-        let mut residual = alloc::vec![0.0; to + 1 - from];
+        let mut residual = [0.0_f32; BINS];
         for at in (from..BINS - 1).rev() {
             left += self.survival[at] * (edge(at + 1) - edge(at)) as f32;
-            if at <= to {
-                residual[at - from] = left / self.survival[at].max(f32::MIN_POSITIVE);
-            }
+            residual[at] = left / self.survival[at].max(f32::MIN_POSITIVE);
         }
-        let most = residual.iter().copied().fold(0.0, f32::max);
-        from + residual.iter().rposition(|&left| left >= AS_LONG * most).unwrap_or(0)
+        let ages = &residual[from..=to];
+        let most = ages.iter().copied().fold(0.0, f32::max);
+        from + ages.iter().rposition(|&left| left >= AS_LONG * most).unwrap_or(0)
     }
 
     /// At which ages second copies are tried, to learn: where few queries are older, and, for services
@@ -428,7 +427,8 @@ impl Learner {
         let (fade, deep) = if no_cancel { (weary, 1) } else { (weary.saturating_pow(2), DEEPEST) };
         let fade = fade.clamp(1, MOST_FADED);
         let deep = fade.min(deep);
-        let levels = [(0.5, 0.5 * self.budget, deep), (0.2, 0.25, 1)];
+        // However large the budget is, the first level is not the earlier one.
+        let levels = [(0.5, (0.5 * self.budget).min(0.25), deep), (0.2, 0.25, 1)];
         let mut bins = levels.map(|(_, share, deep)| {
             let share = share / deep as f32;
             self.survival.iter().position(|&above| above <= share).unwrap_or(BINS - 1)
