@@ -41,7 +41,8 @@ fn standard_error(repetitions: &[&[u64]], percentile: f64, value_ms: f64) -> f64
         let above = samples.iter().filter(|&&ns| ns as f64 / 1e6 > value_ms).count();
         above as f64 - share * samples.len() as f64
     };
-    let (count, samples) = (repetitions.len() as f64, repetitions.concat().len() as f64);
+    let samples = repetitions.iter().map(|samples| samples.len()).sum::<usize>() as f64;
+    let count = repetitions.len() as f64;
     let squares: f64 = repetitions.iter().map(|samples| off(samples).powi(2)).sum();
     (squares * count / (count - 1.0)).sqrt() / samples
 }
