@@ -368,5 +368,5 @@ fn an_interrupted_simulation_says_so() {
 fn the_manual_shows_what_is_printed() {
     harness::words::manual_shows_what_is_printed(include_str!("../../../docs/sim.md"), 4);
     harness::words::manual_shows_what_is_printed(include_str!("../../../docs/rescue.md"), 5);
-    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/rescue-study.md"), 1);
+    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/rescue-study.md"), 3);
 }
