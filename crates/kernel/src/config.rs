@@ -82,7 +82,8 @@ impl Topology {
     }
 }
 
-/// The bounds of a cell. Every one may be changed while it runs ([`crate::Event::Configure`]).
+/// The bounds of a cell. They may be changed while it runs ([`crate::Event::Configure`]), but for those that
+/// say that they are fixed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Copies that a push policy lets a server hold, 1 to [`Topology::MAX_GATE`]. Fixed when the
@@ -96,7 +97,7 @@ pub struct Limits {
     pub attempt_timeout_ns: u64,
     /// A copy that was given up and stays silent for so long is lost, and its server out, in ns.
     pub drain_timeout_ns: u64,
-    /// Can a server stop a copy? The kernel believes this.
+    /// Can a server stop a copy? The kernel believes this. Fixed when the cell is built.
     pub cancel: bool,
     /// Retries per query.
     pub retries: u8,

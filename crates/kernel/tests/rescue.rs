@@ -106,6 +106,24 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
 }
 
 #[test]
+fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
+    // As one that came late and won: both are of queries that are older than those at the age T.
+    let mut w = world(Cleanup);
+    let long = w.arrive(0, 0);
+    let busy = w.arrive(0, 0);
+    w.feed(100, Event::Tick);
+    w.finish(150, copies(&w, busy)[0], Outcome::Good);
+    let [first, second] = copies(&w, long)[..] else { panic!("two copies") };
+    w.feed(250, Event::Tick);
+    assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
+    w.feed(251, Event::Stopped { copy: second });
+    w.published();
+    w.finish(500, first, Outcome::Good);
+    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried: None, crowded: false }]);
+    w.drain(600);
+}
+
+#[test]
 fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
     let limits = Limits { rescue_budget: 0.0, ..Limits::default() };
     let learned = Snapshot { suspect_ns: 100, ..Snapshot::NOTHING };
@@ -283,22 +301,6 @@ fn a_server_whose_copies_are_always_beaten_is_slow_and_not_stuck() {
     }
     assert!(rescues[0], "it is not known to be slow yet");
     assert!(!rescues[100..].contains(&true), "its queries take six times as long, all of them");
-}
-
-#[test]
-fn a_first_copy_that_is_audited_runs_to_its_end() {
-    let mut w = world(Cleanup);
-    let stuck = w.arrive(0, 0);
-    w.feed(100, Event::Tick);
-    let [first, second] = copies(&w, stuck)[..] else { panic!("two copies") };
-    w.finish(120, second, Outcome::Good);
-    w.published();
-    w.arrive(200, 0);
-    w.arrive(210, 0);
-    assert_eq!(w.stops(), [], "the first win is audited, though a query waits");
-    w.finish(300, first, Outcome::Good);
-    assert_eq!(w.published(), [Record::Audit { ran_ns: 300, second_ns: 20 }]);
-    w.drain(400);
 }
 
 #[test]

@@ -21,6 +21,8 @@ struct Service {
     correlated: bool,
     /// The share of time in which a server is idle for an exploration.
     idle: f64,
+    /// Others wait.
+    crowded: bool,
     seen: u64,
 }
 
@@ -34,6 +36,7 @@ impl Service {
             hiccups,
             correlated: false,
             idle: 0.6,
+            crowded: false,
             seen: 0,
         }
     }
@@ -56,7 +59,7 @@ impl Service {
         let age_ns = learned.suspect_ns.min(explore_ns);
         let rescue = age_ns == learned.suspect_ns;
         let idle = rescue || self.uniform() < self.idle;
-        let crowded = false;
+        let crowded = self.crowded;
         if first_ns <= age_ns || !idle {
             return records.push(Record::First { ran_ns: first_ns, tried: None, crowded });
         }
@@ -134,6 +137,40 @@ fn t_follows_the_workload_and_the_hiccups() {
     service.run(20_000);
     let slow = service.suspect() / before;
     assert!((2.0..4.0).contains(&slow), "three times as slow: {slow} times as late");
+}
+
+#[test]
+fn t_follows_a_service_that_becomes_faster() {
+    for version in [Cleanup, NoCancel] {
+        let mut service = Service::new(version, (0.003, 30.0));
+        service.run(100_000);
+        let before = service.suspect();
+        service.mean = 0.1;
+        service.hiccups.1 = 3.0;
+        service.run(60_000);
+        let after = service.suspect();
+        assert!(after < 0.3 * before, "{version:?}: {after} after {before}");
+    }
+}
+
+#[test]
+fn where_rescues_do_not_pay_yet_learning_goes_on() {
+    // Three wins are soon there, and everywhere others wait: a rescue that frees no server does not pay.
+    let mut service = Service { crowded: true, ..Service::new(NoCancel, (0.003, 15.0)) };
+    service.run(20_000);
+    let explored = service.learner.status();
+    assert!(explored.explored_won >= 3, "{explored:?}");
+    service.run(50_000);
+    assert_eq!(service.suspect(), f64::INFINITY);
+    assert!(service.learner.status().explored_lost > explored.explored_lost);
+    service.crowded = false;
+    service.run(20_000);
+    assert!(service.suspect() < 12.0, "{}", service.suspect());
+    // With T at hand, the service becomes slow.
+    service.mean = 3.0;
+    service.hiccups.1 = 45.0;
+    service.run(200_000);
+    assert!(service.suspect() < 36.0, "{}", service.suspect());
 }
 
 #[test]
@@ -227,6 +264,16 @@ fn any_budget_is_borne() {
         service.run(20_000);
         let learns = service.suspect() < f64::INFINITY;
         assert_eq!(learns, budget > 0.1, "{budget}: {:?}", service.learner.status());
+    }
+    // Few queries take longer than usual, or none.
+    let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };
+    for (version, budget) in
+        [Cleanup, NoCancel].map(|version| [(version, 0.0), (version, 0.02)]).concat()
+    {
+        let mut learner = Learner::new(version, budget);
+        learner.absorb(&[usual; EPOCH as usize]);
+        let explores = learner.snapshot().explore[0].age_ns != NEVER_NS;
+        assert_eq!(explores, budget > 0.0, "{version:?}: {:?}", learner.snapshot());
     }
 }
 

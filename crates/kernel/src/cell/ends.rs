@@ -97,21 +97,23 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     pub(super) fn end(&mut self, query: QueryId, winner: Option<u32>) {
         let copies = &self.core.copies;
         let winning = winner.map(|slot| (copies.id(slot), copies.get(slot).server));
-        let spare = H::HEDGES
+        let runs_on = H::HEDGES
             && winning.is_some_and(|copy| self.hedge.answered(&mut self.core, query, copy));
         let state = &mut self.core.queries[query.index()];
         let (first, timed) = (state.first, state.timed());
         state.end();
         // A loser runs to its end where the policy says so; nobody needs the copies of a query
         // that ended without an answer.
-        let stop = winner.is_none() || (self.hedge.cleans_up() && !spare);
+        let stop = winner.is_none() || self.hedge.cleans_up();
         let mut slot = first;
         while slot != NONE {
             let copy = self.core.copies.get_mut(slot);
             copy.query = NONE;
             let next = copy.next;
             if winner != Some(slot) {
-                if stop {
+                if stop && runs_on {
+                    self.let_run_on(slot);
+                } else if stop {
                     self.give_up(slot);
                 } else {
                     self.set_drain(slot);
@@ -134,6 +136,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if self.core.limits.cancel {
             let copy = self.core.copies.id(slot);
             self.core.stop(copy, StopReason::Cleanup);
+        }
+    }
+
+    /// Nobody needs this copy, but somebody wants to see for how long it runs: it keeps its time-out,
+    /// and is given up then.
+    fn let_run_on(&mut self, slot: u32) {
+        let ns = self.core.limits.drain_timeout_ns;
+        if !self.core.copies.get(slot).timed && ns != NEVER_NS {
+            self.core.set_patience(slot, ns);
         }
     }
 
@@ -241,6 +252,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     pub(super) fn server_up(&mut self, server: ServerId) {
         if self.core.set_health(server, Health::Up) {
+            if H::DOUBTS {
+                self.core.doubt(server, false);
+            }
             self.core.freed.push(server);
         }
     }
@@ -298,8 +312,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     pub(super) fn configure(&mut self, limits: &Limits) {
-        let max_outstanding = self.core.limits.max_outstanding;
-        self.core.limits = Limits { max_outstanding, ..*limits };
+        let Limits { max_outstanding, cancel, rescue_budget, .. } = self.core.limits;
+        self.core.limits = Limits { max_outstanding, cancel, rescue_budget, ..*limits };
         self.core.reserve = f64::from(limits.retry_reserve);
     }
 
@@ -318,6 +332,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             let silent = copy.given_up || copy.stopping;
             if silent {
                 self.lose(slot);
+            } else if copy.query == NONE {
+                // It was let run on, and is to be no worse for its server than if it had been stopped.
+                let id = self.core.copies.id(slot);
+                self.hedge.overran(&self.core, id);
+                self.give_up(slot);
+                continue;
             } else {
                 self.copy_failed(slot);
                 self.give_up(slot);

@@ -173,7 +173,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             core.patience.remove(0, copy.slot);
         }
         if H::HEDGES {
-            self.hedge.outlived(core, copy);
+            self.hedge.outlived(core, server, copy);
         }
         let holder = &mut core.servers[server.index()];
         holder.lose();

@@ -57,8 +57,8 @@ pub trait Hedge {
     /// only; what starts a copy keeps its own books: the other methods are not followed by this one.
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
 
-    /// A copy on a server answers the query, which ends next. True where its other copies are to run on,
-    /// though losers are stopped.
+    /// A copy on a server answers the query, which ends next. True where its other copies are to run on
+    /// until their time-out, though losers are stopped.
     #[inline(always)]
     fn answered(
         &mut self,
@@ -69,9 +69,12 @@ pub trait Hedge {
         false
     }
 
-    /// A copy that nobody waited for has come to its end.
+    /// A copy that nobody waited for has come to its end, and its server is well.
     #[inline(always)]
-    fn outlived(&mut self, _core: &Core, _copy: CopyId) {}
+    fn outlived(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
+
+    /// A copy that was let run on has run into its time-out, and is stopped next.
+    fn overran(&mut self, _core: &Core, _copy: CopyId) {}
 
     /// A copy has ended, however: its server holds one less. For bookkeeping only, which may ask to be
     /// woken.

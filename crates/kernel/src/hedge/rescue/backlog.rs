@@ -110,7 +110,7 @@ impl Rescue {
             second.started = core.now();
             self.await_end(core, query);
         } else if self.begin(core, query) {
-            self.list(core, query);
+            self.enlist(core, query);
         }
     }
 }

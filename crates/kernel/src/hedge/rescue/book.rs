@@ -92,12 +92,16 @@ impl Book {
         self.first_at != Timestamp::NEVER
     }
 
-    /// These copies are left, newest first.
-    pub(super) fn has_only(&mut self, mut copies: impl Iterator<Item = CopyView>) {
+    /// These copies are left, newest first: of one copy, the query has the age of that. When a rescue began
+    /// that was given up is remembered, as it tells something.
+    pub(super) fn left_with(&mut self, mut copies: impl Iterator<Item = CopyView>) {
         let (Some(newest), None) = (copies.next(), copies.next()) else { return };
-        if let Some(second) = self.second.take().filter(|second| second.id == newest.id) {
+        if let Some(second) = self.second.filter(|second| second.id == newest.id) {
             // The first is gone: its age is that of the other one.
             (self.first_at, self.server) = (second.started, newest.server);
+            self.second = None;
+        } else if !self.long {
+            self.second = None;
         }
     }
 

@@ -234,7 +234,7 @@ impl Learner {
 
     /// A query ended: how long its first copy ran, and the one that answered.
     fn ran(&mut self, first_ns: u64, answer_ns: u64) {
-        self.credit += SPENT;
+        self.credit = (self.credit + SPENT).min(ADVANCE);
         self.late.add(first_ns);
         self.mean_ns += (answer_ns as f32 - self.mean_ns) / self.late.count();
         self.runs.add(first_ns);
@@ -292,7 +292,9 @@ impl Learner {
         if !(-DRIFT..=DRIFT).contains(&drift) {
             self.runs = self.late.remembered_for((SHORT, LONG));
             self.answers = Histogram::new((SHORT, LONG));
-            self.audits = self.audits.min(WINS.0);
+            // Nor do wins say anything, but for those of rescues, which are soon replaced.
+            self.explored = Default::default();
+            self.audits = 0.0;
         }
         self.runs.survival(&mut self.survival);
         if self.answers.count() >= SHORT {
@@ -300,10 +302,10 @@ impl Learner {
         } else {
             self.own.fill(1.0);
         }
-        self.rescues = self.rescues || self.begins() || self.resumes();
+        self.rescues = self.rescues || self.starts() || self.resumes();
         let pays = if self.rescues { self.threshold() } else { None };
         self.status.stuck = pays.map_or(0.0, |pays| pays.stuck);
-        let explore = self.exploration();
+        let explore = self.exploration(pays.is_some());
         self.snapshot = Snapshot {
             suspect_ns: pays.map_or(NEVER_NS, |pays| pays.age_ns),
             overtakes: pays.map_or(0, |pays| pays.overtakes),
@@ -358,16 +360,16 @@ impl Learner {
         self.status.fallbacks += 1;
     }
 
-    /// Have explorations shown that there are stuck queries?
-    fn begins(&mut self) -> bool {
+    /// Rescues start where explorations have shown that there are stuck queries.
+    fn starts(&mut self) -> bool {
         let wins = self.explored.iter().map(Tries::wins).fold(0.0, f32::max);
-        let begins = wins.min(self.fresh as f32) >= self.needed;
-        if begins {
+        let starts = wins.min(self.fresh as f32) >= self.needed;
+        if starts {
             self.rescued = Tries::default();
             // From now on few that are stuck are taken for long.
             self.answers = Histogram::new((SHORT, LONG));
         }
-        begins
+        starts
     }
 
     /// Do rescues pay after all, by what came of them before they were given up? Run times may have been
@@ -413,12 +415,13 @@ impl Learner {
 
     /// At which ages second copies are tried, to learn: where few queries are older, and, for services
     /// with more hiccups than that, where many are. Fewer and fewer, as long as rescues do not pay.
-    fn exploration(&mut self) -> [Exploration; 2] {
+    fn exploration(&mut self, pays: bool) -> [Exploration; 2] {
         let no_cancel = self.version == Version::NoCancel;
         // Explorations that make room go on until there are enough rescues: what few wins have shown may
         // be a T that few queries reach.
-        let enough = self.rescues && (no_cancel || self.is_known());
-        if enough || (no_cancel && self.credit < 0.0) {
+        let enough = if no_cancel { pays } else { self.rescues && self.is_known() };
+        let unpaid = self.budget <= 0.0 || (no_cancel && self.credit < 0.0);
+        if enough || unpaid {
             return Snapshot::NOTHING.explore;
         }
         let (patience, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };

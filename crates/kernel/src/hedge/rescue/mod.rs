@@ -65,9 +65,9 @@ pub use watch::USUAL_COST;
 /// What servers must be able to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// Stop losers.
+    /// Stop losers, and explorations whose slot is needed.
     Cleanup,
-    /// Stop losers, and duplicates whose slot is needed, both quickly.
+    /// The same, and quickly: every query is duplicated where a slot is idle.
     Preempt,
     /// Nothing.
     NoCancel,
@@ -113,8 +113,8 @@ pub struct Rescue {
     overtaken: Vec<bool>,
     watch: watch::Watch,
     records: Vec<Record>,
-    /// First copies that run on, to see for how long.
-    audited: Vec<Audited>,
+    /// The first copy that runs on, to see for how long.
+    audited: Option<Audited>,
 }
 
 /// A first copy that runs on though the second one won.
@@ -141,7 +141,7 @@ impl Rescue {
             overtaken: vec![false; servers],
             watch: watch::Watch::new(servers),
             records: Vec::new(),
-            audited: Vec::new(),
+            audited: None,
         }
     }
 
@@ -156,7 +156,7 @@ impl Rescue {
     }
 
     /// Puts a query that is in no list into the one where it belongs.
-    fn list(&mut self, core: &Core, query: QueryId) {
+    fn enlist(&mut self, core: &Core, query: QueryId) {
         let book = &self.books[query.index()];
         if !core.may_duplicate(query) || !book.is_watched() || book.long {
             return;
@@ -200,7 +200,7 @@ impl Rescue {
             self.tokens -= 1.0;
             self.await_end(core, query);
         } else {
-            self.list(core, query);
+            self.enlist(core, query);
         }
         if waits {
             self.wait(core, server, id);
@@ -235,7 +235,7 @@ impl Rescue {
     }
 
     /// The oldest query of a list that the server may run a second copy of gets it.
-    fn second(&mut self, core: &mut Core, server: ServerId, list: List) -> bool {
+    fn give_oldest(&mut self, core: &mut Core, server: ServerId, list: List) -> bool {
         if !self.may_send(core, server, list) {
             return false;
         }
@@ -267,7 +267,7 @@ impl Rescue {
         if may && self.send(core, pick, query, list) {
             return;
         }
-        self.list(core, query);
+        self.enlist(core, query);
         if suspect && self.preempts() {
             self.starved(core, group);
         }
@@ -342,8 +342,8 @@ impl Hedge for Rescue {
     fn recount(&mut self, core: &Core, query: QueryId) {
         self.lists.remove(core.group_of(query), query);
         if let Some(book) = self.books.get_mut(query.index()) {
-            book.has_only(core.copies_of(query));
-            self.list(core, query);
+            book.left_with(core.copies_of(query));
+            self.enlist(core, query);
         }
     }
 
@@ -358,7 +358,7 @@ impl Hedge for Rescue {
         }
         let free = core.waiting(core.group_of(query)) == 0;
         if !(free && self.send(core, pick, query, List::Idle)) {
-            self.list(core, query);
+            self.enlist(core, query);
         }
     }
 
@@ -368,7 +368,7 @@ impl Hedge for Rescue {
             self.overtaken[copy.server.index()] = false;
         }
         if !self.waits(core, query) && self.begin(core, query) {
-            self.list(core, query);
+            self.enlist(core, query);
         }
     }
 
@@ -397,15 +397,15 @@ impl Hedge for Rescue {
         }
         (self.lists.any_suspects()
             && self.may_rescue()
-            && self.second(core, server, List::Suspects))
-            || self.second(core, server, List::Idle)
+            && self.give_oldest(core, server, List::Suspects))
+            || self.give_oldest(core, server, List::Idle)
     }
 
     fn overtakes(&mut self, core: &mut Core, server: ServerId) -> bool {
         let may = self.lists.any_suspects()
             && self.may_rescue()
             && !self.overtaken[server.index()]
-            && self.second(core, server, List::Suspects);
+            && self.give_oldest(core, server, List::Suspects);
         self.overtaken[server.index()] |= may;
         may
     }
@@ -430,12 +430,21 @@ impl Hedge for Rescue {
         self.record(core, query, copy)
     }
 
-    fn outlived(&mut self, core: &Core, copy: CopyId) {
+    fn outlived(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
+        core.doubt(server, false);
+        self.end_audit(core, copy);
+    }
+
+    fn overran(&mut self, core: &Core, copy: CopyId) {
         self.end_audit(core, copy);
     }
 
     #[inline(always)]
     fn released(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
+        if self.audits_copy(copy) {
+            // It was lost, or failed: that tells nothing.
+            self.audited = None;
+        }
         if let Some(next) = self.backlog.ended(server, copy) {
             self.begins(core, next);
         }

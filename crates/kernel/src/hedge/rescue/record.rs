@@ -3,9 +3,9 @@
 /// How a query ended, or a copy that was let run on. Times are relative where queries have cost hints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Record {
-    /// Its first copy answered.
+    /// Its first copy answered, or a second one that tells nothing.
     First {
-        /// After so many ns.
+        /// When it was so many ns old.
         ran_ns: u64,
         /// What came of trying a second one, if that was seen to its end.
         tried: Option<Tried>,
@@ -27,9 +27,9 @@ pub enum Record {
         /// After so many ns.
         risked_ns: u64,
     },
-    /// A first copy that was let run on, though its second one had won, has ended.
+    /// A first copy that was let run on, though its second one had won, has ended or was stopped.
     Audit {
-        /// After so many ns.
+        /// After so many ns, or more.
         ran_ns: u64,
         /// The second one had taken so many.
         second_ns: u64,
@@ -59,7 +59,8 @@ pub struct Snapshot {
     pub explore: [Exploration; 2],
     /// Hiccups are known to befall copies, so idle servers may duplicate at once (pre-empt).
     pub at_once: bool,
-    /// The first copy of the next query that is rescued runs on, to see for how long it is stuck.
+    /// Of the next query of each cell that a second copy answers the first one runs on, to see for how
+    /// long it is stuck.
     pub audit: bool,
 }
 

@@ -12,9 +12,6 @@ use crate::cell::Core;
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
-/// First copies that run on at once.
-const MOST_AUDITED: usize = 4;
-
 /// A cost hint of so much means what no hint does.
 pub const USUAL_COST: f64 = 1e6;
 
@@ -159,8 +156,7 @@ impl Rescue {
         // Of one that is beaten it is known that it is at least as slow.
         self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
         let Some(second) = won else {
-            let ended = book.second.is_some() || book.long;
-            let tried = self.tried(&book, age_ns).filter(|_| ended);
+            let tried = self.tried(&book, age_ns).filter(|_| book.second.is_some());
             if book.is_settled && !self.watch.is_unsettled(book.server) {
                 let ran_ns = book.measure.relative(age_ns);
                 self.push(Record::First { ran_ns, tried, crowded });
@@ -184,7 +180,6 @@ impl Rescue {
 
     /// Does the fate of a second copy tell something, of a query that ends at this age?
     fn tried(&self, book: &Book, age_ns: u64) -> Option<Tried> {
-        // What was given up has run, too.
         let lead_ns = book.second.map_or(0, |second| second.started.since(book.first_at));
         let from_ns = lead_ns.max(book.tells_ns);
         let risked_ns = age_ns.min(book.suspect_ns).saturating_sub(from_ns);
@@ -206,27 +201,29 @@ impl Rescue {
         }
     }
 
-    /// Does the first copy run on, to see for how long it is stuck?
+    /// Does the first copy run on, to see for how long it is stuck? One at a time: it keeps a slot that
+    /// would be free.
     fn audits(&mut self, core: &Core, query: QueryId, book: &Book, second_ns: u64) -> bool {
         let second = book.second.map(|second| second.id);
         let first = core.copies_of(query).find(|copy| Some(copy.id) != second && !copy.stopping);
         let Some(first) = first else { return false };
-        if !core::mem::take(&mut self.learned.audit) {
+        if self.audited.is_some() || !core::mem::take(&mut self.learned.audit) {
             return false;
         }
-        if self.audited.len() == MOST_AUDITED {
-            // Lost, probably.
-            self.audited.remove(0);
-        }
         let Book { first_at: since, measure, .. } = *book;
-        self.audited.push(Audited { copy: first.id, since, measure, second_ns });
+        self.audited = Some(Audited { copy: first.id, since, measure, second_ns });
         true
     }
 
-    /// A copy has come to its end: was it let run on?
+    /// Is this the copy that was let run on?
+    #[inline(always)]
+    pub(super) fn audits_copy(&self, copy: CopyId) -> bool {
+        self.audited.is_some_and(|audited| audited.copy == copy)
+    }
+
+    /// A copy has come to its end, or is stopped: was it let run on?
     pub(super) fn end_audit(&mut self, core: &Core, copy: CopyId) {
-        let Some(at) = self.audited.iter().position(|audited| audited.copy == copy) else { return };
-        let audited = self.audited.swap_remove(at);
+        let Some(audited) = self.audited.take_if(|audited| audited.copy == copy) else { return };
         let Audited { since, measure, second_ns, .. } = audited;
         let ran_ns = measure.relative(core.now().since(since));
         self.push(Record::Audit { ran_ns, second_ns });
