@@ -9,29 +9,15 @@ use crate::eval::search::rule::{self, Cell, Estimate};
 use crate::eval::search::service::{Plan, Size, percent};
 use crate::eval::search::{self, Comparison, SCALE, table};
 
-/// A service that has run for a while is judged: at a lighter load, before the others, rescue learns.
-fn plan() -> Plan {
-    Plan {
-        policies: &["psq", "laedge", "rescue"],
-        loads: &LOADS,
-        learning: Some(0.2),
-        together: true,
-        size: Size { repetitions: 10, ..Size::new(false, SCALE) },
-    }
-}
-
-/// Many more requests of rescue alone, from one of the loads on: where two copies that are stuck block a
-/// shard, a hundred requests wait, so that of ten thousand that decides the 99th percentile.
-fn longer(first: usize) -> Plan {
-    let size = plan().size;
-    Plan {
-        policies: &["rescue"],
-        loads: &LOADS[first..],
-        // Lighter still, and as many requests would take too long.
-        learning: Some(if first == 0 { 0.2 } else { 0.4 }),
-        size: Size { requests: 4 * size.requests, ..size },
-        ..plan()
-    }
+/// Four times as many requests where the load is high: two copies that are stuck
+/// block a shard there, and a hundred requests wait, so that of ten thousand chance decides which are the
+/// slowest hundred. A service that has run for a while is judged: at a lighter load, before, rescue learns.
+fn plans() -> [Plan; 2] {
+    let size = Size { repetitions: 10, ..Size::new(false, SCALE) };
+    let (policies, together) = (&["psq", "laedge", "rescue"], true);
+    let light = Plan { policies, loads: &LOADS[..1], learning: Some(0.2), together, size };
+    let size = Size { requests: 4 * size.requests, ..size };
+    [light, Plan { loads: &LOADS[1..], learning: Some(0.4), size, ..light }]
 }
 
 /// Utilizations.
@@ -45,39 +31,39 @@ const REQUESTS_LEAST: usize = 10_000;
 
 /// The search service with real sockets: per-shard queuing, LÆDGE and rescue, with the same requests.
 pub(in crate::accept) fn judge(root: &Path) -> Result<Vec<Finding>> {
-    let comparison = search::compare(root, "rescue/live", plan(), false)?;
-    let requests = comparison.requests();
-    let claim = format!("at least {REQUESTS_LEAST} of the same requests for each policy and load");
-    let mut findings = vec![Finding::new(claim, requests.to_string(), requests >= REQUESTS_LEAST)];
-    let at = |policy, load, percentile| {
-        comparison.cell(policy, load, percentile).and_then(|cell| cell.measured)
-    };
-    for load in LOADS {
-        let [p99, p50] = [99.0, 50.0]
-            .map(|percentile| ["psq", "laedge", "rescue"].map(|p| at(p, load, percentile)));
-        findings.extend([tail(load, p99), median(load, p50)]);
+    let [light, heavy] = plans();
+    let lightly = search::compare(root, "rescue/light", light, false)?;
+    let heavily = search::compare(root, "rescue/heavy", heavy, false)?;
+    let at = |&load, of| Load { load, of };
+    let measured: Vec<Load<'_>> = (light.loads.iter().map(|load| at(load, &lightly)))
+        .chain(heavy.loads.iter().map(|load| at(load, &heavily)))
+        .collect();
+    let requests: Vec<usize> = measured.iter().map(|load| load.of.requests()).collect();
+    let mut findings = vec![Finding::new(
+        format!("at least {REQUESTS_LEAST} of the same requests for each policy and load"),
+        told(requests.iter().map(ToString::to_string)),
+        requests.iter().all(|&requests| requests >= REQUESTS_LEAST),
+    )];
+    for load in &measured {
+        findings.extend([tail(load.load, load.all(99.0)), median(load.load, load.all(50.0))]);
     }
-    findings.push(copies(&comparison));
-    let mut cells = rescued(&comparison, &LOADS);
-    if let Some(first) = cells.iter().position(|(cell, _)| is_uncertain(cell)) {
-        let longer = search::compare(root, "rescue/longer", longer(first), false)?;
-        cells.truncate(first);
-        cells.extend(rescued(&longer, &LOADS[first..]));
-    }
-    findings.extend(foreseen(&cells));
+    findings.push(copies(measured.iter().map(|load| load.of.copies("rescue", load.load))));
+    findings.extend(foreseen(&measured));
     Ok(findings)
 }
 
-/// The 99th percentiles of rescue, and of how many requests they are.
-fn rescued(comparison: &Comparison, loads: &[f64]) -> Vec<(Cell, usize)> {
-    let cells = loads.iter().filter_map(|&load| comparison.cell("rescue", load, 99.0));
-    cells.map(|cell| (cell.clone(), comparison.requests())).collect()
+/// What was measured at a load.
+struct Load<'a> {
+    load: f64,
+    of: &'a Comparison,
 }
 
-/// May it be off by more than is allowed, by chance alone?
-fn is_uncertain(cell: &Cell) -> bool {
-    let measured = cell.measured;
-    measured.is_some_and(|it| it.half.is_none_or(|half| half > rule::TOLERANCE * it.value))
+impl Load<'_> {
+    /// A percentile of per-shard queuing, LÆDGE and rescue.
+    fn all(&self, percentile: f64) -> [Option<Estimate>; 3] {
+        let of = |policy| self.of.cell(policy, self.load, percentile);
+        ["psq", "laedge", "rescue"].map(|policy| of(policy).and_then(|cell| cell.measured))
+    }
 }
 
 /// What could not be measured is no gain.
@@ -103,22 +89,27 @@ fn median(load: f64, [psq, _, rescue]: [Option<Estimate>; 3]) -> Finding {
     )
 }
 
-fn copies(comparison: &Comparison) -> Finding {
-    let each = LOADS.iter().map(|&load| comparison.copies("rescue", load));
-    let told = each.clone().map(|copies| copies.map_or("—".to_owned(), |c| format!("{c:.3}")));
-    let figure = told.collect::<Vec<_>>().join(", ");
-    let holds = each.into_iter().all(|copies| copies.is_some_and(|copies| copies < COPIES_MOST));
-    Finding::new(format!("rescue sends fewer than {COPIES_MOST} copies per query"), figure, holds)
+fn copies(each: impl Iterator<Item = Option<f64>> + Clone) -> Finding {
+    Finding::new(
+        format!("rescue sends fewer than {COPIES_MOST} copies per query"),
+        told(each.clone().map(|copies| copies.map_or("—".to_owned(), |c| format!("{c:.3}")))),
+        each.into_iter().all(|copies| copies.is_some_and(|copies| copies < COPIES_MOST)),
+    )
+}
+
+fn told(figures: impl Iterator<Item = String>) -> String {
+    figures.collect::<Vec<_>>().join(", ")
 }
 
 /// As where the other policies are compared: the overhead may explain one load, and no more.
-fn foreseen(cells: &[(Cell, usize)]) -> Vec<Finding> {
-    let told = |(cell, requests): &(Cell, usize)| {
+fn foreseen(measured: &[Load<'_>]) -> Vec<Finding> {
+    let cells = || measured.iter().filter_map(|load| load.of.cell("rescue", load.load, 99.0));
+    let told = |cell| {
         let (claim, figure, good) = table::told(cell);
-        Finding::new(claim, format!("{figure}, of {requests} requests"), good)
+        Finding::new(claim, figure, good)
     };
-    let mut findings: Vec<Finding> = cells.iter().map(told).collect();
-    let verdicts: Vec<_> = cells.iter().map(|(cell, _)| cell.verdict()).collect();
+    let mut findings: Vec<Finding> = cells().map(told).collect();
+    let verdicts: Vec<_> = cells().map(Cell::verdict).collect();
     let agree = verdicts.iter().filter(|verdict| **verdict == rule::Verdict::Agrees).count();
     findings.push(Finding::new(
         "simulated and measured p99 agree at all loads, or at all but one",
@@ -156,22 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn what_chance_may_decide_is_measured_longer() {
-        let uncertain = |measured| {
-            is_uncertain(&Cell {
-                policy: "rescue",
-                load: 0.7,
-                percentile: 99.0,
-                measured,
-                simulated: None,
-                with_overhead: None,
-            })
-        };
-        assert!(uncertain(estimate(10.0, 2.0)) && !uncertain(estimate(10.0, 1.0)));
-        assert!(uncertain(Some(Estimate { value: 10.0, half: None })), "of one run nobody knows");
-        assert!(!uncertain(None), "it is broken already");
-        let longer = longer(1);
-        assert_eq!((longer.loads, longer.policies), (&LOADS[1..], &["rescue"][..]));
-        assert!(longer.learning.is_some_and(|load| load < LOADS[1]));
+    fn every_load_is_measured_once_after_rescue_has_learned() {
+        let plans = plans();
+        assert_eq!(plans.map(|plan| plan.loads).concat(), LOADS);
+        for plan in plans {
+            let requests = plan.size.repetitions * plan.size.requests as usize;
+            assert!(requests >= REQUESTS_LEAST);
+            assert!(plan.learning.is_some_and(|load| load < plan.loads[0]));
+        }
     }
 }
