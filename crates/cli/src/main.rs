@@ -41,7 +41,7 @@ Exit codes, of every verb:
   1    done, and the verdict is negative: a run of load that is invalid, a proxy that ended before
        all connections had
   2    bad input; the message names the value and the mend
-  3    the environment lacks something: a file, a port, memory, somebody who reads stdout
+  3    the environment lacks something: a place to write, a port, memory, who reads stdout
   130  interrupted; what there was is written"
 )]
 struct Args {

@@ -81,6 +81,24 @@ fn a_server_that_does_not_stop_it_is_out() {
 }
 
 #[test]
+fn a_loser_that_nobody_stops_has_as_long_as_if_no_copy_had_won() {
+    let limits = Limits { attempt_timeout_ns: 500, drain_timeout_ns: 300, ..Limits::default() };
+    let mut w = world(Version::NoCancel, 2, limits);
+    w.adopt(&Snapshot { audit: false, ..LEARNED });
+    let slow = rescued(&mut w, 0);
+    w.feed(420, Event::Tick);
+    assert_eq!(w.actions, [], "it lost 300 ago");
+    w.feed(799, Event::Tick);
+    assert_eq!(w.actions, []);
+    w.finish(799, slow, Outcome::Good);
+    let hung = rescued(&mut w, 1_000);
+    w.feed(1_500, Event::Tick);
+    w.feed(1_800, Event::Tick);
+    assert!(w.actions.contains(&Action::Lose { copy: hung }), "{:?}", w.actions);
+    w.drain(2_000);
+}
+
+#[test]
 fn there_is_one_at_a_time() {
     let mut w = world(Version::Cleanup, 3, Limits::default());
     let audited = rescued(&mut w, 0);

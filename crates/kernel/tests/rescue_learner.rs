@@ -23,6 +23,8 @@ struct Service {
     idle: f64,
     /// Others wait.
     crowded: bool,
+    /// A first copy has failed that runs for so long without a second one, in ms: nothing is recorded of it.
+    patience: f64,
     seen: u64,
 }
 
@@ -37,6 +39,7 @@ impl Service {
             correlated: false,
             idle: 0.6,
             crowded: false,
+            patience: f64::INFINITY,
             seen: 0,
         }
     }
@@ -60,6 +63,10 @@ impl Service {
         let rescue = age_ns == learned.suspect_ns;
         let idle = rescue || self.uniform() < self.idle;
         let crowded = self.crowded;
+        let fails = first_ns as f64 > self.patience * MS;
+        if fails && (!idle || age_ns as f64 >= self.patience * MS) {
+            return;
+        }
         if first_ns <= age_ns || !idle {
             return records.push(Record::First { ran_ns: first_ns, tried: None, crowded });
         }
@@ -171,6 +178,15 @@ fn where_rescues_do_not_pay_yet_learning_goes_on() {
     service.hiccups.1 = 45.0;
     service.run(200_000);
     assert!(service.suspect() < 36.0, "{}", service.suspect());
+}
+
+#[test]
+fn hiccups_that_outlast_the_time_of_a_copy_are_learned() {
+    for version in [Cleanup, NoCancel] {
+        let mut service = Service { patience: 100.0, ..Service::new(version, (0.01, 140.0)) };
+        service.run(5_000);
+        assert!(service.suspect() < 12.0, "{version:?}: {}", service.suspect());
+    }
 }
 
 #[test]

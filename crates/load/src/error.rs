@@ -99,7 +99,7 @@ fn rounded(value: f64) -> f64 {
 #[derive(Debug, thiserror::Error)]
 pub enum QueriesError {
     /// The file cannot be read.
-    #[error("{path}: {source}")]
+    #[error("cannot read {path}: {source}; check the path")]
     Read {
         /// The file.
         path: PathBuf,

@@ -252,6 +252,19 @@ impl Plan {
         (WARMUP_MEANS * self.service_mean_ns).max(WARMUP_LEAST_NS) as u64
     }
 
+    /// What is to be said of loads that hiccups make greater than all leaves together.
+    pub(super) fn overload(&self) -> Option<String> {
+        let hiccup = self.hiccup?;
+        let longer_ns = hiccup.probability * hiccup.duration_ns as f64;
+        let times = 1.0 + longer_ns / self.service_mean_ns;
+        let overloaded = self.loads.iter().find(|&&load| load * times >= 1.0)?;
+        Some(format!(
+            "note: with hiccups of {hiccup} a leaf is busy with a query for {times:.2} times its mean \
+             service time, so that loads of {overloaded} and above are more than all leaves can do, \
+             unless hiccups are cut short; give lower --loads or a lesser --hiccup"
+        ))
+    }
+
     /// Where hiccups come from.
     pub(super) fn hiccups(&self) -> String {
         let parts = [
@@ -339,6 +352,17 @@ mod tests {
     fn loads_are_told_from_the_lowest_on() {
         let demo = Demo::try_parse_from(["demo", "--loads", "0.6,0.2,0.4"]).expect("good");
         assert_eq!(demo.args.loads().expect("good"), [0.2, 0.4, 0.6]);
+    }
+
+    #[test]
+    fn hiccups_that_take_all_leaves_are_told() {
+        let overload = |flags: &[&str]| {
+            let demo = Demo::try_parse_from([&["demo", "--loads", "0.1,0.3,0.4"], flags].concat());
+            demo.expect("good").args.plan().ok().expect("good").overload()
+        };
+        assert_eq!(overload(&[]), None);
+        let told = overload(&["--hiccup", "0.05:200ms"]).expect("0.3 becomes 1.3");
+        assert!(told.contains("4.33 times") && told.contains("loads of 0.3 and above"), "{told}");
     }
 
     #[test]

@@ -30,6 +30,9 @@ use crate::signals::Termination;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let plan = args.plan()?;
+    if let Some(note) = plan.overload() {
+        say::aside(note);
+    }
     let runtime = crate::runtime()?;
     let measured = runtime.block_on(measured(&plan));
     // A corpus that nobody waits for any more may still be being read.

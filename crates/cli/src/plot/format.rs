@@ -186,13 +186,19 @@ pub(crate) fn policy(name: &str) -> PolicyName {
             "LÆDGE",
             "per-shard queuing, and a second copy only for a replica that would be idle otherwise",
         ),
-        ("rescue", variant) => of(
-            format!("Rescue {}", variant.replace('-', " ")).trim_end(),
-            "Rescue",
-            "per-shard queuing, and a second copy of queries that are probably stuck, before any that \
-             waits; from which age on that pays, it learns while it is measured, and keeps from load \
-             to load",
-        ),
+        ("rescue", variant) => {
+            let besides = match variant {
+                "preempt" => "; besides, one of every query where a replica is idle",
+                "no-cancel" => "; no copy is ever stopped",
+                _ => "",
+            };
+            let does = format!(
+                "per-shard queuing, and a second copy of queries that are probably stuck, before any \
+                 that waits; from which age on that pays, it learns while it is measured, and keeps \
+                 from load to load{besides}"
+            );
+            of(format!("Rescue {}", variant.replace('-', " ")).trim_end(), "Rescue", &does)
+        }
         _ => of(name, name, ""),
     }
 }

@@ -104,19 +104,17 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         state.end();
         // A loser runs to its end where the policy says so; nobody needs the copies of a query
         // that ended without an answer.
-        let stop = winner.is_none() || self.hedge.cleans_up();
+        let stop = winner.is_none() || (self.hedge.cleans_up() && !runs_on);
         let mut slot = first;
         while slot != NONE {
             let copy = self.core.copies.get_mut(slot);
             copy.query = NONE;
             let next = copy.next;
             if winner != Some(slot) {
-                if stop && runs_on {
-                    self.let_run_on(slot);
-                } else if stop {
+                if stop {
                     self.give_up(slot);
                 } else {
-                    self.set_drain(slot);
+                    self.let_run_on(slot);
                 }
             }
             slot = next;
@@ -139,8 +137,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Nobody needs this copy, but somebody wants to see for how long it runs: it keeps its time-out,
-    /// and is given up then.
+    /// Nobody needs this copy, which runs to its end. It keeps its time-out, and is given up then: its server
+    /// is no worse than if no other copy had won. Where copies have none, it is given up a drain time-out
+    /// from now.
     fn let_run_on(&mut self, slot: u32) {
         let ns = self.core.limits.drain_timeout_ns;
         if !self.core.copies.get(slot).timed && ns != NEVER_NS {
@@ -333,7 +332,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             if silent {
                 self.lose(slot);
             } else if copy.query == NONE {
-                // It was let run on, and is to be no worse for its server than if it had been stopped.
                 let id = self.core.copies.id(slot);
                 self.hedge.overran(&self.core, id);
                 self.give_up(slot);

@@ -136,7 +136,12 @@ fn unknown_policy(given: &Given<String>, said: &str, report: &mut Report<'_>) {
         Some(close) => format!("did you mean {close:?}?"),
         None => format!("use one of {}", forms.join(", ")),
     };
-    report.error(&at, "policy is unknown", &mend);
+    // The simulator has it, and nobody else can.
+    let wrong = match given.get().as_str() {
+        "o1" => "policy is a bound of the simulator's, and not one that could be deployed",
+        _ => "policy is unknown",
+    };
+    report.error(&at, wrong, &mend);
 }
 
 fn timeouts(
