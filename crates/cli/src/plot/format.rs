@@ -187,20 +187,25 @@ pub(crate) fn policy(name: &str) -> PolicyName {
             "per-shard queuing, and a second copy only for a replica that would be idle otherwise",
         ),
         ("rescue", variant) => {
-            let besides = match variant {
-                "preempt" => "; besides, one of every query where a replica is idle",
-                "no-cancel" => "; no copy is ever stopped",
-                _ => "",
-            };
-            let does = format!(
-                "per-shard queuing, and a second copy of queries that are probably stuck, before any \
-                 that waits; from which age on that pays, it learns while it is measured, and keeps \
-                 from load to load{besides}"
-            );
-            of(format!("Rescue {}", variant.replace('-', " ")).trim_end(), "Rescue", &does)
+            let name = format!("Rescue {}", variant.replace('-', " "));
+            of(name.trim_end(), "Rescue", &rescue(variant))
         }
         _ => of(name, name, ""),
     }
+}
+
+/// What a version of rescue does.
+fn rescue(variant: &str) -> String {
+    let besides = match variant {
+        "preempt" => "; besides, one of every query where a replica is idle",
+        "no-cancel" => "; no copy is ever stopped",
+        _ => "",
+    };
+    format!(
+        "per-shard queuing, and a second copy of queries that are probably stuck, before any that \
+         waits; from which age on that pays, it learns while it is measured, and keeps from load to \
+         load{besides}"
+    )
 }
 
 /// `15ms` as in a text: `15 ms`.
