@@ -358,7 +358,8 @@ mod tests {
     fn hiccups_that_take_all_leaves_are_told() {
         let overload = |flags: &[&str]| {
             let demo = Demo::try_parse_from([&["demo", "--loads", "0.1,0.3,0.4"], flags].concat());
-            demo.expect("good").args.plan().ok().expect("good").overload()
+            let Ok(plan) = demo.expect("good").args.plan() else { panic!("good") };
+            plan.overload()
         };
         assert_eq!(overload(&[]), None);
         let told = overload(&["--hiccup", "0.05:200ms"]).expect("0.3 becomes 1.3");
