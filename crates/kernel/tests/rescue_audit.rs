@@ -123,12 +123,18 @@ fn there_is_one_at_a_time() {
 }
 
 #[test]
-fn a_server_whose_copy_ends_after_all_is_as_good_as_others() {
-    for version in [Version::Cleanup, Version::NoCancel] {
+fn a_server_whose_copy_ends_after_all_or_that_restarts_is_as_good_as_others() {
+    let ends = [(Version::Cleanup, false), (Version::NoCancel, false), (Version::Cleanup, true)];
+    for (version, restarts) in ends {
         let mut w = world(version, 3, Limits::default());
         let late = rescued(&mut w, 0);
         let beaten = w.model.copies[&late].server;
-        w.finish(200, late, Outcome::Good);
+        if restarts {
+            w.feed(200, Event::ServerDown { server: beaten });
+            w.feed(201, Event::ServerUp { server: beaten });
+        } else {
+            w.finish(200, late, Outcome::Good);
+        }
         let mut used = |now| {
             let query = w.arrive(now, 0);
             let copy = copies(&w, query)[0];

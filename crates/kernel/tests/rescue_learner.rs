@@ -242,6 +242,18 @@ fn times_of_nothing_and_of_forever_do_no_harm() {
 }
 
 #[test]
+fn what_may_be_spent_does_not_pile_up() {
+    let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };
+    let mut learner = Learner::new(NoCancel, 0.02);
+    (0..2_000).for_each(|_| learner.absorb(&[usual; EPOCH as usize]));
+    assert_ne!(learner.snapshot().explore[0].age_ns, NEVER_NS);
+    // Two that take thirty times as long as usual cost 1,800.
+    let tried = Some(Tried { age_ns: 1_000, rescue: false, risked_ns: 0 });
+    learner.absorb(&[Record::First { ran_ns: 30_000, tried, crowded: false }; 2]);
+    assert_eq!(learner.snapshot().explore[0].age_ns, NEVER_NS, "no more than is there at first");
+}
+
+#[test]
 fn a_rescue_that_takes_more_than_it_gives_is_not_tried_for_long() {
     // Stuck for little longer than a query may well run.
     let mut service = Service::new(Cleanup, (0.003, 5.0));

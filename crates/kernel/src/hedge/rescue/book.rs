@@ -96,11 +96,12 @@ impl Book {
     /// that was given up is remembered, as it tells something.
     pub(super) fn left_with(&mut self, mut copies: impl Iterator<Item = CopyView>) {
         let (Some(newest), None) = (copies.next(), copies.next()) else { return };
-        if let Some(second) = self.second.filter(|second| second.id == newest.id) {
+        let left = self.second.filter(|second| second.id == newest.id);
+        if let Some(second) = left {
             // The first is gone: its age is that of the other one.
             (self.first_at, self.server) = (second.started, newest.server);
-            self.second = None;
-        } else if !self.long {
+        }
+        if left.is_some() || !self.long {
             self.second = None;
         }
     }
