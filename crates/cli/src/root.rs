@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use curtail_kernel::{Limits, Policy};
+use curtail_kernel::{Limits, Policy, PolicyError};
 use curtail_search::root_server::{RootConfig, RootServer, RootServerError};
 
 use crate::child;
@@ -45,8 +45,16 @@ pub(crate) struct Args {
     tied_to_stdin: bool,
 }
 
+/// A policy that runs on real servers.
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
-    Policy::parse(text, None).map_err(|error| error.to_string())
+    let policy = Policy::parse(text, None).map_err(|error| match error {
+        PolicyError::Unknown { .. } => {
+            format!("unknown policy {text:?}; use one of {}", Policy::live_forms().join(", "))
+        }
+        PolicyError::Argument { .. } => error.to_string(),
+    })?;
+    let only_simulated = policy.simulator_only().map(|why| format!("policy {text:?}: it {why}"));
+    only_simulated.map_or(Ok(policy), Err)
 }
 
 fn replicas(text: &String) -> Result<Vec<SocketAddr>, Stop> {

@@ -206,6 +206,8 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--percentiles 100", "--percentiles 100: give numbers above 0 and below 100"),
         ("--slowdown x", "slowdown is \"x\"; write EVERY/LASTS/SPEED"),
         ("--outage exp:1", "outage is \"exp:1\"; write EVERY/LASTS"),
+        ("--outage exp:9/exq:1", "`exq` is not a distribution"),
+        ("--slowdown exp:0/det:1/0", "(`0` is out of range: MEAN of exp:MEAN must be"),
         ("--utilization-of most", "write mean or total"),
         ("--jitter-of replica", "'--jitter-of <WHOSE>': write copy or query"),
         ("--file /nowhere", "/nowhere"),

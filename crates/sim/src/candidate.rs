@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use curtail_kernel::Policy;
+use curtail_kernel::{Policy, PolicyError};
 
 use crate::error::Error;
 
@@ -29,10 +29,9 @@ impl Candidate {
             return Ok(Self::O1);
         }
         Policy::parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| {
-            let said = error.to_string();
-            // Where it ends with the list of all policies, this one is on the list.
-            let lists = Policy::FORMS.last().is_some_and(|last| said.ends_with(last));
-            Error::Policy(if lists { said + ", o1" } else { said })
+            // The list of policies that it ends with lacks this one.
+            let more = if matches!(error, PolicyError::Unknown { .. }) { ", o1" } else { "" };
+            Error::Policy(format!("{error}{more}"))
         })
     }
 

@@ -355,24 +355,32 @@ fn slowdown(text: &str, units: &mut Units) -> Result<(Disturbance, f64), Error> 
     let bad = |why: &str| malformed("slowdown", text, SLOWDOWN, why);
     let mut parts = text.rsplitn(2, '/');
     let (Some(speed), Some(rest)) = (parts.next(), parts.next()) else { return Err(bad("")) };
-    let (every, lasts) = halves(rest).ok_or_else(|| bad(""))?;
+    let (every, lasts) = halves(rest).map_err(|why| bad(&why))?;
     let share = speed.parse().ok().filter(|speed: &f64| (0.0..=1e6).contains(speed));
     let share = share.ok_or_else(|| bad(&format!("SPEED is {speed:?}")))?;
     Ok((units.disturbance("slowdown", every, lasts)?, share))
 }
 
 fn outage(text: &str, units: &mut Units) -> Result<Disturbance, Error> {
-    let (every, lasts) = halves(text).ok_or_else(|| malformed("outage", text, OUTAGE, ""))?;
+    let (every, lasts) = halves(text).map_err(|why| malformed("outage", text, OUTAGE, &why))?;
     units.disturbance("outage", every, lasts)
 }
 
 /// Two distributions with a slash between them: before the one that a distribution follows, for
 /// paths have slashes, too.
-fn halves(text: &str) -> Option<(&str, &str)> {
-    let splits = text.match_indices('/').map(|(at, _)| (&text[..at], &text[at + 1..]));
-    splits
-        .rev()
-        .find(|(every, lasts)| every.parse::<Spec>().is_ok() && lasts.parse::<Spec>().is_ok())
+fn halves(text: &str) -> Result<(&str, &str), String> {
+    let mut splits = text.match_indices('/').map(|(at, _)| (&text[..at], &text[at + 1..])).rev();
+    let spec = |part: &str| part.parse::<Spec>();
+    splits.clone().find(|(every, lasts)| spec(every).is_ok() && spec(lasts).is_ok()).ok_or_else(
+        || {
+            // Where half of it can be read, what keeps the other half from it.
+            let why = splits.find_map(|(every, lasts)| match (spec(every), spec(lasts)) {
+                (Ok(_), Err(why)) | (Err(why), Ok(_)) => Some(why.to_string()),
+                _ => None,
+            });
+            why.unwrap_or_default()
+        },
+    )
 }
 
 fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> Error {

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use curtail_dist::Spec;
+use curtail_dist::{Scale, Spec};
+use curtail_kernel::duration::Unit;
 use curtail_kernel::{Limits, Policy, Topology, duration, rng};
 use curtail_search::leaf_server::Hiccup;
 
@@ -101,6 +102,13 @@ pub(super) struct Plan {
 impl Args {
     pub(super) fn plan(&self) -> Result<Plan, Stop> {
         let bad = |text: String| Err(Stop::BadInput(text));
+        if self.service_time.scale() == Scale::Relative {
+            let with = self.service_time.clone().in_unit(Unit::Millisecond);
+            return bad(format!(
+                "--service-time {}: its times have no unit; write {with}, or what else is meant",
+                self.service_time
+            ));
+        }
         let service = self
             .service_time
             .resolve(1e6)
@@ -184,12 +192,9 @@ impl Args {
             ([], true) => ["psq", "naive", "laedge", "rescue"].map(String::from).to_vec(),
             (given, _) => given.iter().map(|name| name.trim().to_owned()).collect(),
         };
-        let policies = names.into_iter().map(|name| {
-            let policy = Policy::parse(&name, None)
-                .map_err(|error| Stop::BadInput(format!("--policies: {error}")))?;
-            if let Some(why) = policy.simulator_only() {
-                return Err(Stop::BadInput(format!("--policies {name}: it {why}")));
-            }
+        let policies = names.into_iter().map(|name| -> Result<_, Stop> {
+            let policy = crate::root::policy(&name)
+                .map_err(|why| Stop::BadInput(format!("--policies: {why}")))?;
             // The root would find out, but not before the first policy has been measured.
             let topology = Topology::replicated(self.replicas, self.slots);
             let limits = Limits { cancel: true, ..Limits::default() };

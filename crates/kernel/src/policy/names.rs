@@ -1,7 +1,8 @@
 //! The names of policies: how a person writes them, and how they are printed.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::Policy;
@@ -11,11 +12,29 @@ use crate::hedge::{Cancellation, Version};
 
 /// A policy that does not exist, or not in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyError(String);
+pub enum PolicyError {
+    /// There is none of this name, or none of this name that takes what follows it.
+    Unknown {
+        /// What was written.
+        text: String,
+    },
+    /// An argument is wrong.
+    Argument {
+        /// What was written.
+        text: String,
+        /// What is wrong, and the mend, with a semicolon between them.
+        why: String,
+    },
+}
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Unknown { text } => {
+                write!(f, "unknown policy {text:?}; use one of {}", Policy::FORMS.join(", "))
+            }
+            Self::Argument { text, why } => write!(f, "policy {text:?}: {why}"),
+        }
     }
 }
 
@@ -49,7 +68,14 @@ impl Policy {
     ];
 
     /// Those of them that only the simulator can run ([`Policy::simulator_only`]).
-    pub const SIMULATOR_FORMS: &[&str] = &["probabilistic:auto[:BUDGET]", "tied", "idealized"];
+    const SIMULATOR_FORMS: &[&str] = &["probabilistic:auto[:BUDGET]", "tied", "idealized"];
+
+    /// The forms of the policies that run on real servers.
+    #[must_use]
+    pub fn live_forms() -> Vec<&'static str> {
+        let live = |form: &&str| !Self::SIMULATOR_FORMS.contains(form);
+        Self::FORMS.iter().copied().filter(live).collect()
+    }
 
     /// Parses a policy. A delay without a unit counts in multiples of `unit_ns`, where one is given.
     ///
@@ -140,16 +166,18 @@ impl fmt::Display for Policy {
 }
 
 fn unknown(text: &str) -> PolicyError {
-    PolicyError(format!("unknown policy {text:?}; use one of {}", Policy::FORMS.join(", ")))
+    PolicyError::Unknown { text: text.to_string() }
+}
+
+fn argument(text: &str, why: String) -> PolicyError {
+    PolicyError::Argument { text: text.to_string(), why }
 }
 
 fn bound(text: &str, n: &str) -> Result<u32, PolicyError> {
     let range = 1..=Topology::MAX_GATE;
     n.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| {
         let most = Topology::MAX_GATE;
-        PolicyError(format!(
-            "policy {text:?}: {n:?} is no bound; give it a number from 1 to {most}"
-        ))
+        argument(text, format!("{n:?} is no bound; give it a number from 1 to {most}"))
     })
 }
 
@@ -157,7 +185,7 @@ fn fraction(text: &str, value: &str) -> Result<f64, PolicyError> {
     // Without the zero that has a sign: it would be printed.
     let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
     value.parse().ok().filter(fits).ok_or_else(|| {
-        PolicyError(format!("policy {text:?}: {value:?} is no share; give it a number from 0 to 1"))
+        argument(text, format!("{value:?} is no share; give it a number from 0 to 1"))
     })
 }
 
@@ -170,13 +198,12 @@ fn span(text: &str, delay: &str, unit_ns: Option<u64>) -> Result<u64, PolicyErro
             return Ok(ns as u64);
         }
     }
-    duration::parse(delay).map_err(|why| PolicyError(format!("policy {text:?}: {why}")))
+    duration::parse(delay).map_err(|why| argument(text, why.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     /// An example of a form, with all that may be left out.
     fn example(form: &str) -> String {
@@ -204,8 +231,8 @@ mod tests {
     fn the_forms_of_the_simulator_are_known() {
         for form in Policy::FORMS {
             let policy = Policy::parse(&example(form), None).expect(form);
-            let listed = Policy::SIMULATOR_FORMS.contains(form);
-            assert_eq!(policy.simulator_only().is_some(), listed, "{form}");
+            let live = Policy::live_forms().contains(form);
+            assert_eq!(policy.simulator_only().is_none(), live, "{form}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use curtail_kernel::hedge::Version;
-use curtail_kernel::{Limits, Policy, Topology};
+use curtail_kernel::{Limits, Policy, PolicyError, Topology};
 
 use super::model::{Cancel, Health, Route, Service};
 use super::report::Report;
@@ -82,7 +82,7 @@ fn policy(
     let policy = match Policy::parse(given.get(), None) {
         Ok(policy) => policy,
         Err(why) => {
-            unknown_policy(given, &why.to_string(), report);
+            no_policy(given, &why, report);
             return fallback;
         }
     };
@@ -118,20 +118,13 @@ fn policy(
     policy
 }
 
-/// The policies that a proxy can run.
-fn forms() -> Vec<&'static str> {
-    let known = Policy::FORMS.iter().copied();
-    known.filter(|form| !Policy::SIMULATOR_FORMS.contains(form)).collect()
-}
-
-fn unknown_policy(given: &Given<String>, said: &str, report: &mut Report<'_>) {
-    let forms = forms();
+fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>) {
     let at = given.span();
-    if let Some((_, mend)) =
-        said.split_once("; ").filter(|(wrong, _)| !wrong.starts_with("unknown"))
-    {
+    if let PolicyError::Argument { why, .. } = error {
+        let mend = why.split_once("; ").map_or(why.as_str(), |(_, mend)| mend);
         return report.error(&at, "policy has an argument that it cannot use", mend);
     }
+    let forms = Policy::live_forms();
     let mend = match closest(given.get(), &forms) {
         Some(close) => format!("did you mean {close:?}?"),
         None => format!("use one of {}", forms.join(", ")),

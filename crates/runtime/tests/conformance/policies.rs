@@ -5,11 +5,10 @@ use curtail_kernel::Policy;
 /// Every form of a deployable policy, with and without what may be left out: `delayed:D`,
 /// `delayed:D:cc`, …
 pub fn forms() -> Vec<String> {
-    let deployable = Policy::FORMS.iter().filter(|form| !Policy::SIMULATOR_FORMS.contains(form));
     let mut forms = Vec::new();
-    for form in deployable {
+    for form in Policy::live_forms() {
         match form.split_once('[') {
-            None => forms.push((*form).to_owned()),
+            None => forms.push(form.to_owned()),
             Some((kept, rest)) => {
                 let optional = rest.trim_end_matches(']');
                 forms.extend([kept.to_owned(), format!("{kept}{optional}")]);
