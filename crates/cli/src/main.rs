@@ -42,7 +42,7 @@ Exit codes, of every verb:
        all connections had
   2    bad input; the message names the value and the mend
   3    the environment lacks something: a place to write, a port, memory, who reads stdout
-  130  interrupted; what there was is written"
+  130  interrupted; what there was is written (a proxy drains instead, and ends with 0 or 1)"
 )]
 struct Args {
     #[command(subcommand)]

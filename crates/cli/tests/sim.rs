@@ -237,6 +237,10 @@ fn bad_changes_are_refused_with_value_and_mend() {
         ("--change jitter=x", "change \"jitter=x\": jitter: `x` is not a distribution"),
         ("--change-at 5", "change-at is 5; give it a change as well"),
         ("--change-at -5", "--change-at"),
+        (
+            "--requests 200 --change speeds=1,0.5 --change-at 200",
+            "change-at is 200; give it less than the 200 requests that there are",
+        ),
         ("--window 0", "0 is not in 1..="),
         ("--window 1", "window is 1, which makes 90000 windows; give it 90 or more"),
     ];

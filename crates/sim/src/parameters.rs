@@ -228,9 +228,11 @@ impl Parameters {
 
     fn check_windows(&self) -> Result<(), Error> {
         let Some(length) = self.window else {
-            let Some(at) = self.change_at.filter(|_| self.change.is_empty()) else { return Ok(()) };
+            let Some(at) = self.change_at else { return Ok(()) };
             let allowed = "a change as well, as jitter=bimodal:0.01:15, or a window";
-            return range("change-at", &at, false, allowed);
+            range("change-at", &at, !self.change.is_empty(), allowed)?;
+            let allowed = format!("less than the {} requests that there are", self.requests);
+            return range("change-at", &at, at < self.requests, &allowed);
         };
         whole("window", &length, &allowed::WINDOW)?;
         let from = self.change_at.unwrap_or(self.first_measured());

@@ -80,8 +80,10 @@ fn syntax(message: &str) -> String {
     let (wrong, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     match (wrong, expected) {
         ("duplicate key", _) => "is given twice; delete one of them".into(),
-        ("string values must be quoted", _) => {
-            "is no value of TOML; put text in quotes, like name = \"search\"".into()
+        ("string values must be quoted" | "invalid float" | "invalid mantissa", _) => {
+            "is no value of TOML; put text in quotes, like \"127.0.0.1:9001\", and write numbers \
+             as 1 or 0.02"
+                .into()
         }
         (_, "") => format!("is not TOML ({wrong}); write KEY = VALUE or [TABLE]"),
         _ => format!("is not TOML ({wrong}); here goes {expected}"),
