@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Queries served at once
     #[arg(long, default_value_t = 1)]
     slots: u32,
-    /// Stretch answers by waiting: a query's own service time, like exp:5ms
+    /// Stretch answers by waiting: a query's own service time, like exp:5ms; without a unit, ms
     #[arg(long, value_name = "DIST")]
     service_time: Option<Spec>,
     /// Hit queries on this replica now and then, like 0.003:75ms

@@ -157,12 +157,13 @@ fn the_schema_is_printed_without_a_file() {
 }
 
 #[test]
-fn the_proxy_drains_on_sigterm_and_survives_sighup() {
-    let service = Service::start("psq", "");
-    let Service { proxy, .. } = service;
-    proxy.signal(Signal::HUP);
-    proxy.signal(Signal::TERM);
-    assert_eq!(proxy.wait(), Some(0));
+fn the_proxy_drains_on_sigterm_and_ctrl_c_and_survives_sighup() {
+    for end in [Signal::TERM, Signal::INT] {
+        let Service { proxy, .. } = Service::start("psq", "");
+        proxy.signal(Signal::HUP);
+        proxy.signal(end);
+        assert_eq!(proxy.wait(), Some(0), "{end:?}");
+    }
 }
 
 #[test]

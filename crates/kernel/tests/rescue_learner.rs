@@ -1,6 +1,6 @@
 //! What a service learns of queries whose fate is drawn, and recorded as a cell would.
 
-use curtail_kernel::hedge::Version::{Cleanup, NoCancel};
+use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
 use curtail_kernel::hedge::{Learner, Record, Tried, Version};
 use curtail_kernel::{NEVER_NS, Rng, rng};
 use rand_core::Rng as _;
@@ -292,6 +292,12 @@ fn any_budget_is_borne() {
         service.run(20_000);
         let learns = service.suspect() < f64::INFINITY;
         assert_eq!(learns, budget > 0.1, "{budget}: {:?}", service.learner.status());
+    }
+    for (budget, duplicates) in [(0.0, false), (0.3, true)] {
+        let mut service = Service::new(Preempt, (0.05, 15.0));
+        service.learner = Learner::new(Preempt, budget);
+        service.run(20_000);
+        assert_eq!(service.learner.snapshot().at_once, duplicates, "{budget}");
     }
     // Few queries take longer than usual, or none.
     let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };

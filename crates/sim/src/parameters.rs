@@ -231,6 +231,7 @@ impl Parameters {
             let Some(at) = self.change_at else { return Ok(()) };
             let allowed = "a change as well, as jitter=bimodal:0.01:15, or a window";
             range("change-at", &at, !self.change.is_empty(), allowed)?;
+            // Where there are windows, the table says that there is none.
             let allowed = format!("less than the {} requests that there are", self.requests);
             return range("change-at", &at, at < self.requests, &allowed);
         };
@@ -370,19 +371,20 @@ fn outage(text: &str, units: &mut Units) -> Result<Disturbance, Error> {
 
 /// Two distributions with a slash between them: before the one that a distribution follows, for
 /// paths have slashes, too.
+///
+/// # Errors
+/// What keeps one half from it where the other can be read; else nothing.
 fn halves(text: &str) -> Result<(&str, &str), String> {
-    let mut splits = text.match_indices('/').map(|(at, _)| (&text[..at], &text[at + 1..])).rev();
-    let spec = |part: &str| part.parse::<Spec>();
-    splits.clone().find(|(every, lasts)| spec(every).is_ok() && spec(lasts).is_ok()).ok_or_else(
-        || {
-            // Where half of it can be read, what keeps the other half from it.
-            let why = splits.find_map(|(every, lasts)| match (spec(every), spec(lasts)) {
-                (Ok(_), Err(why)) | (Err(why), Ok(_)) => Some(why.to_string()),
-                _ => None,
-            });
-            why.unwrap_or_default()
-        },
-    )
+    let mut why = String::new();
+    for (at, _) in text.rmatch_indices('/') {
+        let (every, lasts) = (&text[..at], &text[at + 1..]);
+        match (every.parse::<Spec>(), lasts.parse::<Spec>()) {
+            (Ok(_), Ok(_)) => return Ok((every, lasts)),
+            (Ok(_), Err(error)) | (Err(error), Ok(_)) if why.is_empty() => why = error.to_string(),
+            _ => {}
+        }
+    }
+    Err(why)
 }
 
 fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> Error {

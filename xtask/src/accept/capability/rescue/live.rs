@@ -9,8 +9,9 @@ use crate::eval::search::rule::{self, Cell, Estimate};
 use crate::eval::search::service::{Plan, Size, percent};
 use crate::eval::search::{self, Comparison, SCALE, table};
 
-/// Four times as many requests where the load is high: two copies that are stuck block a shard there, and
-/// a hundred requests wait, so that of ten thousand chance decides which are the slowest hundred. A service that has run for a while is judged: at a lighter load, before, rescue learns.
+/// Four times as many requests where the load is high: two copies that are stuck block a shard there,
+/// and a hundred requests wait, so that of ten thousand chance decides which are the slowest hundred.
+/// A service that has run for a while is judged: at a lighter load, before, rescue learns.
 fn plans() -> [Plan; 2] {
     let size = Size { repetitions: 10, ..Size::new(false, SCALE) };
     let (policies, together) = (&["psq", "laedge", "rescue"], true);
