@@ -42,6 +42,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 mod distribution;
 mod error;
 mod histogram_log;

@@ -2,11 +2,11 @@
 
 use curtail_dist::Distribution;
 
-use crate::arrivals::Arrivals;
 use crate::calendar::Disturbance;
 use crate::error::{Error, shown};
 use crate::experiment::Experiment;
 use crate::parameters::UNIT_NS;
+use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 
 /// Slots of all servers of all shards; each costs some hundred bytes.
 const MOST_SLOTS: u64 = 1 << 22;
@@ -82,7 +82,7 @@ fn check_bursts(experiment: &Experiment) -> Result<(), Error> {
          bursts between two requests; give it more, or use poisson",
         shortest / UNIT_NS as f64
     );
-    Err(Error::Arrivals { text: experiment.arrivals.to_string(), why })
+    Err(ArrivalsError::Malformed { text: experiment.arrivals.to_string(), why }.into())
 }
 
 /// `share` is what a copy gets done while it lasts, as a share of what it gets done otherwise.

@@ -1,8 +1,7 @@
 //! What can be wrong with an experiment. Every message names the value and the mend.
 
-use std::path::PathBuf;
-
-use curtail_dist::{ParseError, ResolveError, TextError};
+use curtail_dist::arrivals::ArrivalsError;
+use curtail_dist::{ParseError, ResolveError};
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -61,32 +60,9 @@ pub enum Error {
         /// A parameter without.
         without: &'static str,
     },
-    /// An arrival process is not one.
-    #[error("arrivals {text:?}: {why}")]
-    Arrivals {
-        /// As written.
-        text: String,
-        /// What to write instead.
-        why: String,
-    },
-    /// A file cannot be read.
-    #[error("{name}: {source}")]
-    Text {
-        /// The parameter.
-        name: &'static str,
-        /// Why.
-        source: TextError,
-    },
-    /// A recorded trace cannot be used.
-    #[error("arrivals: {}{}: {why}", .path.display(), line_suffix(*.line))]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1; 0 where it is about the whole file.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
+    /// An arrival process is not one, or its file cannot be used.
+    #[error(transparent)]
+    Arrivals(#[from] ArrivalsError),
     /// There is no such policy.
     #[error("{0}")]
     Policy(String),
@@ -156,10 +132,6 @@ pub(crate) fn shown(number: f64) -> String {
         1e-6..1e15 | 0.0 => number.to_string(),
         _ => format!("{number:e}"),
     }
-}
-
-fn line_suffix(line: usize) -> String {
-    if line == 0 { String::new() } else { format!(":{line}") }
 }
 
 fn because(why: &str) -> String {

@@ -7,13 +7,13 @@ use curtail_kernel::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::arrivals::Arrivals;
 use crate::calendar::{Calendar, Disturbance};
 use crate::candidate::Candidate;
 use crate::change::Change;
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::windows::Windows;
+use curtail_dist::arrivals::Arrivals;
+use curtail_dist::arrivals::Clock;
 
 /// What a utilization counts: λ·x̄ over the capacity, which is the slots times the servers' speeds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]

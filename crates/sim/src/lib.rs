@@ -90,12 +90,10 @@
 
 pub mod advise;
 mod agenda;
-pub mod arrivals;
 mod bounds;
 mod calendar;
 mod candidate;
 mod change;
-mod clock;
 mod compare;
 mod draws;
 mod error;
@@ -112,15 +110,14 @@ mod stability;
 mod student;
 pub mod sweep;
 mod tally;
-mod trace;
 mod train;
 mod windows;
 
-pub use arrivals::Arrivals;
 pub use calendar::Disturbance;
 pub use candidate::Candidate;
 pub use change::Change;
 pub use compare::{PERCENTILES, Plan, compare, total};
+pub use curtail_dist::arrivals::Arrivals;
 pub use error::{Error, LONGEST};
 pub use experiment::{Experiment, JitterOf, UtilizationOf};
 pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, check_percentiles, name};

@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arrivals::Arrivals;
 use crate::bounds;
 use crate::calendar::Disturbance;
 use crate::change::Change;
 use crate::error::{Error, shown};
 use crate::experiment::{Experiment, JitterOf, UtilizationOf};
 use crate::windows::{self, Windows};
+use curtail_dist::arrivals::Arrivals;
 use curtail_dist::{Distribution, Spec, Time};
 
 /// The length of the experiment's unit in ns: a millisecond. Times with units are reported in

@@ -13,10 +13,10 @@ use curtail_dist::Distribution;
 use curtail_kernel::{Core, Policy};
 use serde::Serialize;
 
-use crate::arrivals::Arrivals;
 use crate::candidate::Candidate;
 use crate::experiment::Experiment;
 use crate::tally::Tally;
+use curtail_dist::arrivals::Arrivals;
 
 /// The growth from one quarter to the next that counts: where a backlog grows steadily from
 /// nothing, it is 5/3, then 7/5.

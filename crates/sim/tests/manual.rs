@@ -1,7 +1,7 @@
 //! The page on distributions and arrivals tells all of them, and its examples can be read.
 
 use curtail_dist::Spec;
-use curtail_sim::arrivals::{Arrivals, FORMS};
+use curtail_dist::arrivals::{Arrivals, FORMS};
 
 const PAGE: &str = include_str!("../../../docs/distributions.md");
 

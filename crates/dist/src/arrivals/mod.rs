@@ -3,21 +3,25 @@
 //! | form | process |
 //! |---|---|
 //! | `poisson` | independent exponential gaps |
-//! | `deterministic` | equal gaps |
+//! | `deterministic`, or `constant` | equal gaps |
 //! | `mmpp:FACTOR:SHARE:LENGTH` | a Markov-modulated Poisson process: bursts that cover SHARE of the time and last LENGTH on average have FACTOR times the rate of the rest |
 //! | `on-off:SHARE:LENGTH` | Poisson arrivals while on, none while off; on for SHARE of the time, for LENGTH on average |
 //! | `trace:PATH` | recorded arrival times, one per line, over and over |
 //!
 //! The mean rate is the experiment's, whatever the process: a trace is stretched to it.
 
+mod clock;
+mod error;
+mod trace;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use curtail_dist::Spec;
+use crate::spec::Spec;
 
-use crate::error::Error;
-use crate::trace;
+pub use clock::Clock;
+pub use error::ArrivalsError;
 
 /// An arrival process, but for its rate.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +48,8 @@ pub enum Arrivals {
         path: PathBuf,
         /// The gaps between arrivals; their mean is 1.
         gaps: Arc<[f64]>,
+        /// The mean gap as recorded, in ns; none where the times have no units.
+        mean_ns: Option<f64>,
     },
 }
 
@@ -59,12 +65,12 @@ impl Arrivals {
     ///
     /// # Errors
     /// Names the value that is wrong and what to write instead; for a trace file and line.
-    pub fn parse(text: &str, unit_ns: f64) -> Result<Self, Error> {
-        let bad = |why: String| Error::Arrivals { text: text.to_owned(), why };
+    pub fn parse(text: &str, unit_ns: f64) -> Result<Self, ArrivalsError> {
+        let bad = |why: String| ArrivalsError::Malformed { text: text.to_owned(), why };
         let fields: Vec<&str> = text.split(':').collect();
         match fields[..] {
             ["poisson"] => Ok(Self::Poisson),
-            ["deterministic"] => Ok(Self::Deterministic),
+            ["deterministic" | "constant"] => Ok(Self::Deterministic),
             ["mmpp", factor, share, length] => {
                 let factor = number(factor, "FACTOR", |f| f >= 1.0, "1 or more").map_err(bad)?;
                 Self::modulated(Some(factor), share, length, unit_ns).map_err(bad)
@@ -73,7 +79,8 @@ impl Arrivals {
             // A path may have colons.
             ["trace", first, ..] if !first.is_empty() => {
                 let path = PathBuf::from(&text["trace:".len()..]);
-                Ok(Self::Trace { gaps: trace::read(&path)?.into(), path })
+                let trace::Recorded { gaps, mean_ns } = trace::read(&path)?;
+                Ok(Self::Trace { gaps: gaps.into(), mean_ns, path })
             }
             _ => Err(bad(format!("use one of {FORMS}"))),
         }
@@ -132,6 +139,11 @@ mod tests {
 
     fn parse(text: &str) -> Result<Arrivals, String> {
         Arrivals::parse(text, 1e6).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn equal_gaps_have_two_names() {
+        assert_eq!(parse("constant"), parse("deterministic"));
     }
 
     #[test]

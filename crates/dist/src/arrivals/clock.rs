@@ -1,17 +1,17 @@
 //! Arrival times of a process at a rate.
 
-use curtail_dist::seed;
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
-use crate::arrivals::Arrivals;
+use super::Arrivals;
+use crate::seed;
 
 /// No arrival comes later, so that ends of copies after it can be told from never.
 const LAST_NS: u64 = 1 << 63;
 
 /// Arrival times of a process at a rate.
-#[derive(Debug)]
-pub(crate) struct Clock {
+#[derive(Clone, Debug)]
+pub struct Clock {
     process: Arrivals,
     rng: Pcg64Mcg,
     /// The mean gap, in ns.
@@ -25,7 +25,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// With `gap_ns` between arrivals on average.
-    pub(crate) fn new(process: &Arrivals, gap_ns: f64, seed: u64) -> Self {
+    pub fn new(process: &Arrivals, gap_ns: f64, seed: u64) -> Self {
         let mut rng = seed::rng(seed);
         // A modulated process is stationary from its start.
         let burst = matches!(process, Arrivals::Modulated { share, .. } if unit(&mut rng) < *share);
@@ -43,25 +43,30 @@ impl Clock {
     }
 
     /// Another mean gap from here on.
-    pub(crate) fn set_gap(&mut self, gap_ns: f64) {
+    pub fn set_gap(&mut self, gap_ns: f64) {
         self.gap_ns = gap_ns;
     }
 
     /// Fills `times` with the next arrivals, in ns.
-    pub(crate) fn fill(&mut self, times: &mut [u64]) {
+    pub fn fill(&mut self, times: &mut [u64]) {
         for time in times {
-            self.now_ns += match self.process {
-                Arrivals::Poisson => self.gap_ns * exponential(&mut self.rng),
-                Arrivals::Deterministic => self.gap_ns,
-                Arrivals::Modulated { factor, share, .. } => self.modulated(factor, share),
-                Arrivals::Trace { ref gaps, .. } => {
-                    let gap = self.gap_ns * gaps[self.at];
-                    self.at = (self.at + 1) % gaps.len();
-                    gap
-                }
-            };
-            *time = (self.now_ns as u64).min(LAST_NS);
+            *time = (self.next_ns() as u64).min(LAST_NS);
         }
+    }
+
+    /// The time of the next arrival, in ns. A double counts single ones for 104 days.
+    pub fn next_ns(&mut self) -> f64 {
+        self.now_ns += match self.process {
+            Arrivals::Poisson => self.gap_ns * exponential(&mut self.rng),
+            Arrivals::Deterministic => self.gap_ns,
+            Arrivals::Modulated { factor, share, .. } => self.modulated(factor, share),
+            Arrivals::Trace { ref gaps, .. } => {
+                let gap = self.gap_ns * gaps[self.at];
+                self.at = (self.at + 1) % gaps.len();
+                gap
+            }
+        };
+        self.now_ns
     }
 
     /// The gap to the next arrival of a modulated process.
@@ -186,7 +191,8 @@ mod tests {
     #[test]
     fn a_trace_repeats_at_the_rate_of_the_experiment() {
         let gaps = vec![1.0, 0.5, 1.5].into();
-        let mut clock = Clock::new(&Arrivals::Trace { path: "t".into(), gaps }, GAP_NS, 7);
+        let mut clock =
+            Clock::new(&Arrivals::Trace { path: "t".into(), gaps, mean_ns: None }, GAP_NS, 7);
         let mut times = [0; 6];
         clock.fill(&mut times);
         assert_eq!(times, [1_000, 1_500, 3_000, 4_000, 4_500, 6_000]);

@@ -3,15 +3,24 @@
 
 use std::path::Path;
 
-use curtail_dist::{Time, excerpt, read_text};
+use super::ArrivalsError;
+use crate::quantity::Time;
+use crate::text::{excerpt, read_text};
 
-use crate::error::Error;
+/// A trace.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    /// The gaps, with a mean of 1. The gap before the first arrival, when the trace begins anew, is
+    /// the mean of the others.
+    pub(super) gaps: Vec<f64>,
+    /// Their mean as recorded, in ns; none without units.
+    pub(super) mean_ns: Option<f64>,
+}
 
-/// The gaps of a trace, with a mean of 1. The gap before the first arrival, when the trace begins
-/// anew, is the mean of the others.
-pub(crate) fn read(path: &Path) -> Result<Vec<f64>, Error> {
-    let bad = |line: usize, why: String| Error::Trace { path: path.to_owned(), line, why };
-    let text = read_text(path).map_err(|source| Error::Text { name: "arrivals", source })?;
+/// Reads a trace.
+pub(super) fn read(path: &Path) -> Result<Recorded, ArrivalsError> {
+    let bad = |line: usize, why: String| ArrivalsError::Trace { path: path.to_owned(), line, why };
+    let text = read_text(path).map_err(ArrivalsError::Text)?;
     let (mut times, mut have_units) = (Vec::<f64>::new(), None);
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -33,11 +42,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<f64>, Error> {
         }
         times.push(time);
     }
-    gaps(&times).map_err(|why| bad(0, why.to_owned()))
+    let (gaps, mean) = gaps(&times).map_err(|why| bad(0, why.to_owned()))?;
+    Ok(Recorded { gaps, mean_ns: have_units.unwrap_or(false).then_some(mean) })
 }
 
-/// The gaps between sorted times, scaled so that their mean is 1.
-fn gaps(times: &[f64]) -> Result<Vec<f64>, &'static str> {
+/// The gaps between sorted times, scaled so that their mean is 1, and their mean before.
+fn gaps(times: &[f64]) -> Result<(Vec<f64>, f64), &'static str> {
     let span = times.last().zip(times.first()).map_or(0.0, |(last, first)| last - first);
     if times.len() < 2 || span <= 0.0 {
         return Err("it needs two arrivals or more, at different times");
@@ -48,14 +58,14 @@ fn gaps(times: &[f64]) -> Result<Vec<f64>, &'static str> {
         return Err("its times are too far apart or too close; write them in another unit");
     }
     let gaps = times.windows(2).map(|pair| (pair[1] - pair[0]) / mean);
-    Ok(std::iter::once(1.0).chain(gaps).collect())
+    Ok((std::iter::once(1.0).chain(gaps).collect(), mean))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read_text(text: &[u8]) -> Result<Vec<f64>, String> {
+    fn read_text(text: &[u8]) -> Result<Recorded, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("trace.txt");
         std::fs::write(&path, text).expect("a file");
@@ -68,8 +78,8 @@ mod tests {
 
     #[test]
     fn gaps_are_scaled_to_a_mean_of_one() {
-        let gaps = read_text(b"# seconds\n10\n11 # the second\n\n14\n14\n").expect("a trace");
-        assert_eq!(gaps, [1.0, 0.75, 2.25, 0.0]);
+        let trace = read_text(b"# seconds\n10\n11 # the second\n\n14\n14\n").expect("a trace");
+        assert_eq!((trace.gaps, trace.mean_ns), (vec![1.0, 0.75, 2.25, 0.0], None));
     }
 
     #[test]
@@ -100,7 +110,8 @@ mod tests {
 
     #[test]
     fn units_are_of_all_times_or_of_none() {
-        assert_eq!(read_text(b"\xef\xbb\xbf1ms\n2000us\n5ms\n").expect("a trace"), [1.0, 0.5, 1.5]);
+        let trace = read_text(b"\xef\xbb\xbf1ms\n2000us\n5ms\n").expect("a trace");
+        assert_eq!((trace.gaps, trace.mean_ns), (vec![1.0, 0.5, 1.5], Some(2e6)));
         let said = refusal(b"1ms\n2\n");
         assert!(said.contains("trace.txt:2: `2`: give a unit to every time or to none"), "{said}");
     }
