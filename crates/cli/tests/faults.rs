@@ -30,7 +30,7 @@ fn load(service: &Service, requests: u64) -> Report {
         ..Plan::new(target, RATE)
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let run = curtail_load::run(&plan, pending(), |_| {}, |_| {});
+    let run = curtail_load::run(&plan, pending(), |_| {});
     let report = runtime.expect("a runtime").block_on(run).expect("the load runs");
     assert_eq!(report.requests, requests);
     report

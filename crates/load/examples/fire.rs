@@ -11,8 +11,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut next = || arguments.next().ok_or("usage: fire http://HOST:PORT/path RATE DURATION");
     let mut plan = Plan::new(next()?.parse()?, next()?.parse()?);
     plan.extent = Extent::Duration { ns: curtail_kernel::duration::parse(&next()?)? };
-    let report =
-        run(&plan, std::future::pending(), |snapshot| eprintln!("{snapshot:?}"), |_| {}).await?;
+    let report = run(&plan, std::future::pending(), |snapshot| eprintln!("{snapshot:?}")).await?;
     if let Some(warning) = report.warning() {
         eprintln!("warning: {warning}");
     }

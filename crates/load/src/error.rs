@@ -65,6 +65,14 @@ pub enum PlanError {
     /// The number of connections is out of range.
     #[error("{0} connections; use 1 to 65536")]
     Connections(usize),
+    /// The number of threads is out of range.
+    #[error("{threads} threads; use 1 to {most}: each has a connection at least")]
+    Threads {
+        /// As given.
+        threads: usize,
+        /// What there may be.
+        most: usize,
+    },
     /// The time-out is out of range.
     #[error("a time-out of {}; use more than zero and at most 60s", format(*.ns))]
     Timeout {
@@ -149,7 +157,7 @@ pub enum LoadError {
     /// The run was given up before it began.
     #[error("interrupted while the host was being resolved")]
     Interrupted,
-    /// The thread that keeps the time could not be started.
+    /// A thread could not be started, or the system did not let it wait for sockets.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }

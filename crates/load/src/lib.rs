@@ -16,12 +16,12 @@
 //! [`Report`]:
 //!
 //! ```no_run
-//! use curtail_load::{Extent, Plan, run};
+//! use curtail_load::{Extent, Plan, run_observed};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut plan = Plan::new("http://127.0.0.1:8080/search?q=tail".parse()?, 500.0);
 //! plan.extent = Extent::Duration { ns: 10_000_000_000 };
-//! let report = run(
+//! let report = run_observed(
 //!     &plan,
 //!     std::future::pending(), // resolves when the run is to be cut short
 //!     |snapshot| eprintln!("{} sent", snapshot.sent),
@@ -59,13 +59,18 @@
 //!
 //! # Map
 //!
-//! A thread of its own keeps the time (`pacer`) and hands each request to the connection that was
-//! used last (`dispatch`); each connection is a task (`worker`); the future of [`run`] collects.
+//! Each thread keeps the time, sends and receives by itself, on connections of its own (`engine`); what
+//! is on a connection is a protocol without I/O (`session`). It adds up what it sees in a `record`; the
+//! future of [`run`] waits for the threads and adds up their records (`threads`, `report`), and judges
+//! (`verdict`). `split` tells what a percentile is made of.
 #![forbid(unsafe_code)]
 
-mod dispatch;
+mod board;
+mod engine;
 mod error;
-mod pacer;
+mod fault;
+mod observe;
+mod outcome;
 mod plan;
 mod queries;
 mod record;
@@ -73,17 +78,20 @@ mod report;
 mod requests;
 mod run;
 mod schedule;
+mod session;
+mod split;
 mod target;
+mod threads;
 mod verdict;
-mod worker;
 
 pub use error::{LoadError, PlanError, QueriesError, TargetError};
 pub use hdrhistogram::Histogram;
 pub use plan::{Arrivals, Extent, Plan, RATE_MAX, TIMEOUT_NS_MAX, parse_header};
 pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries};
 pub use record::Errors;
-pub use report::{Report, SAMPLES_ABOVE_MIN, Summary};
-pub use run::{Answer, Snapshot, run};
+pub use report::{Report, SAMPLES_ABOVE_MIN, Splits, Summary};
+pub use run::{Answer, Snapshot, run, run_observed};
 pub use schedule::{Schedule, Slot};
+pub use split::Parts;
 pub use target::Target;
 pub use verdict::{Invalid, Withheld};

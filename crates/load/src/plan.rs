@@ -13,6 +13,7 @@ pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
 /// that a machine can keep.
 pub const RATE_MAX: f64 = 1e6;
 const CONNECTIONS_MAX: usize = 1 << 16;
+const THREADS_MAX: usize = 256;
 /// Headers that the codec writes or leaves out by itself; passing one would have no effect.
 const OWNED: [&str; 5] =
     ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
@@ -77,16 +78,23 @@ pub struct Plan {
     /// From a request's intended time until it has failed, in nanoseconds: above zero, at most
     /// [`TIMEOUT_NS_MAX`]. Kept to about a millisecond.
     pub timeout_ns: u64,
+    /// The longest body of an answer, in bytes. A longer one fails its request.
+    pub body_bytes_max: u64,
     /// How long requests are sent before the measurement begins, in nanoseconds. Those intended
     /// before its end count nowhere.
     pub warmup_ns: u64,
+    /// Threads that send, 1 to 256. Each has its part of the requests, connections and backlog.
+    pub threads: usize,
+    /// Never sleep: answers are seen some tens of microseconds sooner, and each thread takes a
+    /// processor to itself.
+    pub spin: bool,
     /// Decides the schedule and the drawn queries; nothing else is random.
     pub seed: u64,
 }
 
 impl Plan {
     /// A plan with the defaults: Poisson arrivals for 10 s, 64 connections, a backlog of 16,384,
-    /// a time-out of 10 s, no warm-up, seed 0.
+    /// a time-out of 10 s, answers of up to 64 MiB, no warm-up, one thread that sleeps while it waits, seed 0.
     #[must_use]
     pub fn new(target: Target, rate: f64) -> Plan {
         Plan {
@@ -100,7 +108,10 @@ impl Plan {
             queries: Vec::new(),
             order: QueryOrder::default(),
             timeout_ns: 10_000_000_000,
+            body_bytes_max: 64 << 20,
             warmup_ns: 0,
+            threads: 1,
+            spin: false,
             seed: 0,
         }
     }
@@ -137,6 +148,10 @@ impl Plan {
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return Err(PlanError::Connections(self.connections));
+        }
+        if !(1..=THREADS_MAX).contains(&self.threads) || self.threads > self.connections {
+            let most = THREADS_MAX.min(self.connections);
+            return Err(PlanError::Threads { threads: self.threads, most });
         }
         if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
             return Err(PlanError::Timeout { ns: self.timeout_ns });

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use curtail_http1::client::ClientError;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::fault::Fault;
+use crate::outcome::Outcome;
 use crate::plan::TIMEOUT_NS_MAX;
-use crate::worker::{Failure, Outcome};
+use crate::schedule::Slot;
+use crate::session::Status;
+use crate::split::{Parts, Split};
 
 /// Requests without a good answer, by kind, as counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -51,15 +54,32 @@ impl Errors {
         named.into_iter().filter(|(count, _)| *count > 0).map(|(n, what)| format!("{n} {what}"))
     }
 
-    fn count(&mut self, failure: &Failure) {
-        *match failure {
-            Failure::Connect(_) => &mut self.connect,
-            Failure::Timeout => &mut self.timeout,
-            Failure::Client(ClientError::Garbage(_) | ClientError::TooLarge { .. }) => {
-                &mut self.malformed
-            }
-            Failure::Client(_) => &mut self.reset,
+    fn count(&mut self, fault: &Fault) {
+        *match fault {
+            Fault::Connect(_) => &mut self.connect,
+            Fault::Timeout => &mut self.timeout,
+            Fault::Garbage(_) | Fault::TooLarge { .. } | Fault::Surplus => &mut self.malformed,
+            Fault::Closed | Fault::HalfAnswer | Fault::Io(_) => &mut self.reset,
         } += 1;
+    }
+
+    fn count_status(&mut self, status: Status) {
+        *match status {
+            Status::Http(500..) => &mut self.status_5xx,
+            Status::Http(_) => &mut self.status_other,
+        } += 1;
+    }
+
+    fn merge(&mut self, other: &Errors) {
+        let Errors { connect, timeout, reset, malformed, status_5xx, status_other, dropped } =
+            *other;
+        self.connect += connect;
+        self.timeout += timeout;
+        self.reset += reset;
+        self.malformed += malformed;
+        self.status_5xx += status_5xx;
+        self.status_other += status_other;
+        self.dropped += dropped;
     }
 }
 
@@ -89,10 +109,30 @@ pub(crate) struct Record {
     /// When good answers ended, those of the warm-up included, in microseconds from the start of
     /// the schedule. Four digits, for it serves to count what fell into a window.
     pub(crate) ends_us: Histogram<u64>,
+    /// What the latencies of good answers are made of.
+    pub(crate) split: Split,
     pub(crate) errors: Errors,
     /// Measured requests that came to an end, or were dropped.
     pub(crate) requests: u64,
-    pub(crate) first_error: Option<String>,
+    pub(crate) first_error: Option<FirstError>,
+    /// Requests taken up by a connection, or given up while they waited for one; warm-up included.
+    pub(crate) sent: u64,
+    /// Of those, with a good answer, and without one.
+    pub(crate) answered: u64,
+    pub(crate) failed: u64,
+    /// Measured requests that came when all connections were busy and had to wait.
+    pub(crate) waited: u64,
+    /// Connections opened.
+    pub(crate) connects: u64,
+    /// Answers that an observer was not told.
+    pub(crate) unobserved: u64,
+}
+
+/// What failed first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FirstError {
+    pub(crate) at_ns: u64,
+    pub(crate) text: String,
 }
 
 impl Record {
@@ -104,47 +144,82 @@ impl Record {
             uncorrected: histogram(),
             lag: histogram(),
             ends_us,
+            split: Split::new(),
             errors: Errors::default(),
             requests: 0,
             first_error: None,
+            sent: 0,
+            answered: 0,
+            failed: 0,
+            waited: 0,
+            connects: 0,
+            unobserved: 0,
         }
     }
 
-    /// Takes note of an outcome. True if it is a good answer.
-    pub(crate) fn add(&mut self, outcome: &Outcome) -> bool {
-        let status = outcome.result.as_ref().map(|whole| whole.head.status());
-        let good = matches!(status, Ok(200..=299));
+    /// Takes note of an outcome.
+    pub(crate) fn add(&mut self, outcome: &Outcome) {
+        let good = outcome.good();
+        *if good { &mut self.answered } else { &mut self.failed } += 1;
         if good {
-            let end_ns = outcome.slot.at_ns.saturating_add(outcome.latency_ns());
             // Fails only where the range would have to grow beyond what memory addresses.
-            let _ = self.ends_us.record(end_ns / 1_000);
+            let _ = self.ends_us.record(outcome.done_ns / 1_000);
         }
         if outcome.slot.warmup {
-            return good;
+            return;
         }
         self.requests += 1;
-        self.lag.saturating_record(outcome.lag_ns);
-        match status {
-            Ok(200..=299) => {
-                self.latency.saturating_record(outcome.latency_ns());
-                self.uncorrected.saturating_record(outcome.uncorrected_ns);
-            }
-            Ok(500..) => self.errors.status_5xx += 1,
-            Ok(_) => self.errors.status_other += 1,
-            Err(failure) => self.errors.count(failure),
+        self.lag.saturating_record(outcome.lag_ns());
+        if good {
+            self.latency.saturating_record(outcome.latency_ns());
+            self.uncorrected.saturating_record(outcome.uncorrected_ns());
+            self.split.add(outcome.latency_ns(), &Parts::of(outcome));
+            return;
         }
-        if !good && self.first_error.is_none() {
-            self.first_error = Some(match status {
-                Ok(status) => format!("status {status}"),
-                Err(failure) => failure.to_string(),
-            });
+        match &outcome.result {
+            Ok(whole) => self.errors.count_status(whole.status),
+            Err(fault) => self.errors.count(fault),
         }
-        good
+        if self.first_error.is_none() {
+            let text = match &outcome.result {
+                Ok(whole) => whole.status.to_string(),
+                Err(fault) => fault.to_string(),
+            };
+            self.first_error = Some(FirstError { at_ns: outcome.done_ns, text });
+        }
     }
 
-    /// Takes note of measured requests that were never sent.
-    pub(crate) fn add_dropped(&mut self, count: u64) {
-        self.errors.dropped += count;
-        self.requests += count;
+    /// Takes note of a request that was never sent.
+    pub(crate) fn add_dropped(&mut self, slot: Slot) {
+        self.failed += 1;
+        if !slot.warmup {
+            self.errors.dropped += 1;
+            self.requests += 1;
+        }
+    }
+
+    /// Takes over what another thread has measured. Exact: histograms of one kind are added up count
+    /// by count.
+    pub(crate) fn merge(&mut self, other: &Record) {
+        for (mine, theirs) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.uncorrected, &other.uncorrected),
+            (&mut self.lag, &other.lag),
+            (&mut self.ends_us, &other.ends_us),
+        ] {
+            mine.add(theirs).expect("they have the same bounds, or grow");
+        }
+        self.split.merge(&other.split);
+        self.errors.merge(&other.errors);
+        self.requests += other.requests;
+        // None comes before all others, so the minimum is not it.
+        let both = self.first_error.take().into_iter().chain(other.first_error.clone());
+        self.first_error = both.min();
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.waited += other.waited;
+        self.connects += other.connects;
+        self.unobserved += other.unobserved;
     }
 }

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::record::{Errors, Record};
+use crate::split::{Parts, Split};
 use crate::verdict::{Invalid, Withheld, leaves_out_too_many, too_few, too_late, withheld};
 
 /// A percentile with fewer samples above it is not told: it would be chance.
@@ -54,6 +55,35 @@ pub(crate) fn percentile(samples: &Histogram<u64>, per_mille: u32) -> Option<u64
     enough.then(|| samples.value_at_quantile(f64::from(per_mille) / 1_000.0))
 }
 
+/// The parts of the latency at its percentiles, as [`Summary`] has them: told where the percentile
+/// is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Splits {
+    /// Of the median.
+    pub p50: Option<Parts>,
+    /// Of the 90th percentile.
+    pub p90: Option<Parts>,
+    /// Of the 95th percentile.
+    pub p95: Option<Parts>,
+    /// Of the 99th percentile.
+    pub p99: Option<Parts>,
+    /// Of the 99.9th percentile.
+    pub p999: Option<Parts>,
+}
+
+impl Splits {
+    fn of(split: &Split, latency: &Summary) -> Splits {
+        let at = |told: Option<u64>, quantile| told.and_then(|_| split.at(quantile));
+        Splits {
+            p50: at(latency.p50, 0.5),
+            p90: at(latency.p90, 0.9),
+            p95: at(latency.p95, 0.95),
+            p99: at(latency.p99, 0.99),
+            p999: at(latency.p999, 0.999),
+        }
+    }
+}
+
 /// The result of a run. Serializes to the JSON of `curtail load`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -77,6 +107,8 @@ pub struct Report {
     pub errors: Errors,
     /// Good answers, from their intended times: what a user waits.
     pub latency_ns: Summary,
+    /// What each percentile of it is made of.
+    pub split_ns: Splits,
     /// Why the 99.9th percentile of it is missing though there are enough samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
@@ -85,6 +117,9 @@ pub struct Report {
     /// All requests that were sent or waited for a connection until their time-out: from their
     /// intended times until they were taken up.
     pub schedule_lag_ns: Summary,
+    /// Answers that the observer was not told, for it did not keep up.
+    #[serde(skip)]
+    pub unobserved: u64,
     /// The latencies, in nanoseconds.
     #[serde(skip)]
     pub histogram: Histogram<u64>,
@@ -115,8 +150,6 @@ pub(crate) struct Facts {
     pub(crate) rate: f64,
     pub(crate) connections: usize,
     pub(crate) backlog: usize,
-    /// Measured requests that had to wait for a connection.
-    pub(crate) waited: u64,
     /// The measured time, in nanoseconds from the start of the schedule.
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
@@ -143,11 +176,11 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
             late,
             requests: record.requests,
             limit_ns,
-            waited: facts.waited,
+            waited: record.waited,
             connections: facts.connections,
         });
     }
-    let Record { requests, errors, .. } = record;
+    let (requests, errors) = (record.requests, record.errors);
     if too_few(answered, requests) {
         reasons.push(Invalid::FellShort { answered, requests, errors });
     }
@@ -175,12 +208,14 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         achieved_rate,
         requests,
         errors,
+        split_ns: Splits::of(&record.split, &latency_ns),
         latency_ns,
         withheld,
         uncorrected_ns: Summary::of(&record.uncorrected),
         schedule_lag_ns: Summary::of(&record.lag),
         histogram: record.latency,
-        first_error: record.first_error,
+        first_error: record.first_error.map(|error| error.text),
+        unobserved: record.unobserved,
     }
 }
 

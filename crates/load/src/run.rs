@@ -3,32 +3,27 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curtail_http1::ResponseHead;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
-use crate::dispatch::Dispatcher;
 use crate::error::LoadError;
-use crate::pacer::Pacer;
+use crate::outcome::Outcome;
 use crate::plan::{Extent, Plan};
 use crate::record::Record;
-use crate::report::{Facts, Report, conclude, percentile};
+use crate::report::{Facts, Report, conclude};
 use crate::requests;
+use crate::session::{Requests, Sessions, Status};
 use crate::target::Target;
-use crate::worker::{Outcome, Shared, work};
+use crate::threads::Threads;
 
-/// From the end of the set-up to the start of the schedule: the thread and the tasks come up
-/// meanwhile.
-const LEAD: Duration = Duration::from_millis(5);
 /// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Most outcomes that wait to be collected. Beyond it connections wait too, and the schedule lag
-/// shows it.
-const OUTCOMES_MAX: usize = 1024;
+/// Most batches of answers that wait for the observer. Beyond it they wait in the threads.
+const BATCHES_MAX: usize = 64;
 
 /// What is known while a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +38,11 @@ pub struct Snapshot {
     pub answered: u64,
     /// Requests that have failed so far, warm-up included, and measured ones that were dropped.
     pub errors: u64,
-    /// The 99th percentile of the measured latencies so far, in nanoseconds, if there are enough.
+    /// The 99th percentile of the measured latencies so far, in nanoseconds, if there are enough:
+    /// that of the thread where it is highest.
     pub p99_ns: Option<u64>,
+    /// The same of the schedule lag.
+    pub lag_p99_ns: Option<u64>,
 }
 
 /// A whole answer to a measured request, whatever its status.
@@ -69,15 +67,30 @@ pub struct Answer {
     pub intended_ns: u64,
 }
 
+impl Answer {
+    /// What an outcome tells, if it is a whole answer.
+    pub(crate) fn of(outcome: Outcome) -> Option<Answer> {
+        let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
+        let Outcome { slot, result, .. } = outcome;
+        let whole = result.ok()?;
+        let Status::Http(status) = whole.status;
+        Some(Answer {
+            index: slot.index,
+            query: slot.query,
+            status,
+            head: whole.head?,
+            body_bytes: whole.body_bytes,
+            latency_ns,
+            uncorrected_ns,
+            intended_ns: slot.at_ns,
+        })
+    }
+}
+
 /// Sends requests as the plan says and measures. Ends once each has its answer or its time-out, or
 /// when `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
 ///
-/// `progress` is called twice per second, `on_answer` for each whole answer to a measured request.
-/// Both run between answers: what takes them long delays the requests that need a connection, and
-/// shows as schedule lag.
-///
-/// Precision: requests are taken up within about 100 µs of their times on a machine with a processor
-/// to spare. A runtime with more than one thread keeps it while answers are being read.
+/// `progress` is called twice per second. [`run_observed`] tells every answer, too.
 ///
 /// # Errors
 ///
@@ -91,51 +104,76 @@ pub async fn run(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
+) -> Result<Report, LoadError> {
+    drive(plan, cancel, progress, None::<fn(&Answer)>).await
+}
+
+/// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
+/// order. Should it be so slow that 65,536 answers wait for it, further ones are not told, and
+/// [`Report::unobserved`] counts them.
+///
+/// # Errors
+///
+/// As [`run`].
+///
+/// # Panics
+///
+/// As [`run`].
+pub async fn run_observed(
+    plan: &Plan,
+    cancel: impl Future<Output = ()>,
+    progress: impl FnMut(&Snapshot),
     on_answer: impl FnMut(&Answer),
 ) -> Result<Report, LoadError> {
+    drive(plan, cancel, progress, Some(on_answer)).await
+}
+
+async fn drive(
+    plan: &Plan,
+    cancel: impl Future<Output = ()>,
+    mut progress: impl FnMut(&Snapshot),
+    mut on_answer: Option<impl FnMut(&Answer)>,
+) -> Result<Report, LoadError> {
     plan.check()?;
-    let schedule = plan.schedule()?;
-    tokio::pin!(cancel);
+    let mut cancel = pin!(cancel);
     let addresses = tokio::select! {
         biased;
         addresses = resolve(&plan.target) => addresses?,
         // Resolving may take half a minute, and nothing has been measured.
         () = &mut cancel => return Err(LoadError::Interrupted),
     };
-    let (dispatcher, mailboxes) = Dispatcher::new(plan.connections, plan.backlog);
-    let dispatcher = Arc::new(dispatcher);
-    let shared = Arc::new(Shared {
-        dispatcher: Arc::clone(&dispatcher),
-        requests: requests::render(plan)?,
-        addresses,
-        epoch: OnceLock::new(),
-        timeout: Duration::from_nanos(plan.timeout_ns),
-    });
-    let (sender, outcomes) = mpsc::channel(OUTCOMES_MAX);
-    // Dropping the set at the end aborts the tasks, which wait for requests that will not come.
-    let mut workers = JoinSet::new();
-    for (id, mailbox) in mailboxes.into_iter().enumerate() {
-        workers.spawn(work(id, Arc::clone(&shared), mailbox, sender.clone()));
-    }
+    let heads = on_answer.is_some();
+    let (sender, mut answers) = mpsc::channel(BATCHES_MAX);
+    let sender = heads.then_some(sender);
+    let requests = Requests::Http1(requests::render(plan)?);
+    let sessions = Arc::new(Sessions { requests, heads, body_bytes_max: plan.body_bytes_max });
     // The set-up takes its time, which must be no part of the schedule's.
-    let epoch = *shared.epoch.get_or_init(|| Instant::now() + LEAD);
-    let (pacer, finish) =
-        Pacer::start(schedule, epoch, Arc::clone(&dispatcher)).map_err(LoadError::Thread)?;
-
-    let mut collector = Collector {
-        plan,
-        epoch,
-        dispatcher: &dispatcher,
-        record: Record::new(),
-        ended: 0,
-        answered: 0,
-        progress,
-        on_answer,
-    };
-    let end = collector.collect(&mut cancel, outcomes, finish).await;
-    // Before the last tally, so that nothing is added to it.
-    drop(pacer);
-    Ok(collector.report(end))
+    let mut threads = Threads::start(plan, &addresses, &sessions, sender.as_ref())?;
+    // The channel ends with the threads.
+    drop(sender);
+    let mut ticks = ticks();
+    let mut cut_ns = None;
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut cancel, if cut_ns.is_none() => {
+                cut_ns = Some(threads.clock.elapsed_ns());
+                threads.stop();
+            }
+            _ = ticks.tick() => progress(&threads.snapshot(plan)),
+            batch = answers.recv(), if on_answer.is_some() => match batch {
+                Some(batch) => batch.iter().for_each(|answer| {
+                    if let Some(on_answer) = &mut on_answer {
+                        on_answer(answer);
+                    }
+                }),
+                None => on_answer = None,
+            },
+            () = threads.finished(), if on_answer.is_none() => break,
+        }
+    }
+    let (record, last_ns) = threads.join()?;
+    Ok(report(plan, record, last_ns, cut_ns))
 }
 
 async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
@@ -144,127 +182,26 @@ async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
     Ok(found.collect())
 }
 
-/// How the collecting ended.
-#[derive(Debug, Clone, Copy)]
-enum End {
-    /// All requests have ended; the intended time of the last, in nanoseconds.
-    Finished(u64),
-    /// It was cut short, this long after the start of the schedule, in nanoseconds.
-    Cut(u64),
+fn report(plan: &Plan, record: Record, last_ns: u64, cut_ns: Option<u64>) -> Report {
+    let start_ns = plan.warmup_ns;
+    let gap_ns = (1e9 / plan.rate) as u64;
+    let planned_ns = match plan.extent {
+        Extent::Duration { ns } => start_ns.saturating_add(ns),
+        Extent::Requests(_) => last_ns.saturating_add(gap_ns),
+    };
+    let facts = Facts {
+        rate: plan.rate,
+        connections: plan.connections,
+        backlog: plan.backlog,
+        start_ns,
+        end_ns: cut_ns.unwrap_or(planned_ns),
+        cut_ns,
+    };
+    conclude(record, &facts)
 }
 
-/// The side of a run that takes in outcomes.
-struct Collector<'a, P, A> {
-    plan: &'a Plan,
-    epoch: Instant,
-    dispatcher: &'a Dispatcher,
-    record: Record,
-    /// Outcomes so far, and of those, good answers; warm-up included.
-    ended: u64,
-    answered: u64,
-    progress: P,
-    on_answer: A,
-}
-
-impl<P: FnMut(&Snapshot), A: FnMut(&Answer)> Collector<'_, P, A> {
-    async fn collect(
-        &mut self,
-        cancel: impl Future<Output = ()>,
-        mut outcomes: mpsc::Receiver<Outcome>,
-        mut finish: oneshot::Receiver<u64>,
-    ) -> End {
-        let mut cancel = pin!(cancel);
-        let mut ticks = ticks(self.epoch);
-        let mut last_ns = None;
-        loop {
-            if let Some(last_ns) = last_ns
-                && self.ended == self.dispatcher.tally().accepted
-            {
-                return End::Finished(last_ns);
-            }
-            tokio::select! {
-                // Outcomes come last: they may come without a pause.
-                biased;
-                () = &mut cancel => return End::Cut(self.elapsed_ns()),
-                _ = ticks.tick() => {
-                    let snapshot = self.snapshot();
-                    (self.progress)(&snapshot);
-                }
-                last = &mut finish, if last_ns.is_none() => {
-                    last_ns = Some(last.expect("the pacer is stopped only after this loop"));
-                }
-                Some(outcome) = outcomes.recv() => self.take(outcome),
-            }
-        }
-    }
-
-    fn take(&mut self, outcome: Outcome) {
-        self.ended += 1;
-        self.answered += u64::from(self.record.add(&outcome));
-        let (slot, latency_ns) = (outcome.slot, outcome.latency_ns());
-        if let Ok(whole) = outcome.result
-            && !slot.warmup
-        {
-            (self.on_answer)(&Answer {
-                index: slot.index,
-                query: slot.query,
-                status: whole.head.status(),
-                head: whole.head,
-                body_bytes: whole.body_bytes,
-                latency_ns,
-                uncorrected_ns: outcome.uncorrected_ns,
-                intended_ns: slot.at_ns,
-            });
-        }
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        let tally = self.dispatcher.tally();
-        let elapsed_ns = self.elapsed_ns();
-        Snapshot {
-            elapsed_ns,
-            warming_up: elapsed_ns < self.plan.warmup_ns,
-            sent: tally.accepted - tally.waiting,
-            answered: self.answered,
-            errors: self.ended - self.answered + tally.dropped,
-            p99_ns: percentile(&self.record.latency, 990),
-        }
-    }
-
-    /// Since the start of the schedule.
-    fn elapsed_ns(&self) -> u64 {
-        let elapsed = Instant::now().saturating_duration_since(self.epoch);
-        u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn report(mut self, end: End) -> Report {
-        let tally = self.dispatcher.tally();
-        self.record.add_dropped(tally.dropped);
-        let start_ns = self.plan.warmup_ns;
-        let gap_ns = (1e9 / self.plan.rate) as u64;
-        let planned_ns = |last_ns: u64| match self.plan.extent {
-            Extent::Duration { ns } => start_ns.saturating_add(ns),
-            Extent::Requests(_) => last_ns.saturating_add(gap_ns),
-        };
-        let (end_ns, cut_ns) = match end {
-            End::Finished(last_ns) => (planned_ns(last_ns), None),
-            End::Cut(at_ns) => (at_ns, Some(at_ns)),
-        };
-        let facts = Facts {
-            rate: self.plan.rate,
-            connections: self.plan.connections,
-            backlog: self.plan.backlog,
-            waited: tally.waited,
-            start_ns,
-            end_ns,
-            cut_ns,
-        };
-        conclude(self.record, &facts)
-    }
-}
-
-fn ticks(epoch: Instant) -> Interval {
-    let mut ticks = interval_at((epoch + SNAPSHOT_EVERY).into(), SNAPSHOT_EVERY);
+fn ticks() -> Interval {
+    let mut ticks = interval_at((Instant::now() + SNAPSHOT_EVERY).into(), SNAPSHOT_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
@@ -287,7 +224,7 @@ mod tests {
         let start = Instant::now();
         requests::render(&plan).unwrap();
         let rendering = u64::try_from(start.elapsed().as_nanos()).unwrap();
-        let report = run(&plan, std::future::pending(), |_| {}, |_| {}).await.unwrap();
+        let report = run(&plan, std::future::pending(), |_| {}).await.unwrap();
         let lag = report.schedule_lag_ns.p50.expect("there are 20 requests");
         assert!(lag < rendering / 2, "{lag} ns of lag after {rendering} ns of rendering");
     }

@@ -5,7 +5,7 @@ mod common;
 use std::future::pending;
 
 use common::{MS, Server, answer, next_head, plan_for, say, target};
-use curtail_load::{Errors, run};
+use curtail_load::{Errors, run, run_observed};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Does what the request's target says.
@@ -46,7 +46,7 @@ async fn each_failure_is_counted_as_what_it_is() {
     plan.queries = queries.map(str::to_owned).to_vec();
     plan.timeout_ns = 1_000 * MS;
     let mut statuses = Vec::new();
-    let report = run(
+    let report = run_observed(
         &plan,
         pending(),
         |_| {},
@@ -79,7 +79,7 @@ async fn each_failure_is_counted_as_what_it_is() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_counted() {
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let report = run(&plan_for(unused, 500.0, 10), pending(), |_| {}, |_| {}).await.unwrap();
+    let report = run(&plan_for(unused, 500.0, 10), pending(), |_| {}).await.unwrap();
     assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
     assert_eq!((report.latency_ns.max, report.valid), (None, false));
     assert!(report.first_error.unwrap().contains("cannot connect"));

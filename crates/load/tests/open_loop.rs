@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{MS, Server, answer, echo, next_head};
-use curtail_load::{Arrivals, Extent, Invalid, QueryOrder, run};
+use curtail_load::{Arrivals, Extent, Invalid, QueryOrder, run, run_observed};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::oneshot;
 
@@ -31,7 +31,7 @@ async fn a_stall_shows_in_the_corrected_latency_only() {
     let mut plan = server.plan(1_000.0, 1_500);
     // So that requests wait behind the one that is stalled.
     plan.connections = 1;
-    let report = run(&plan, pending(), |_| {}, |_| {}).await.unwrap();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
 
     assert_eq!((report.requests, report.errors.total()), (1_500, 0));
     assert_eq!(report.histogram.len(), 1_500);
@@ -63,7 +63,7 @@ async fn requests_are_sent_whatever_the_earlier_ones_do() {
         }
     })
     .await;
-    let report = run(&server.plan(1_000.0, 50), pending(), |_| {}, |_| {}).await.unwrap();
+    let report = run(&server.plan(1_000.0, 50), pending(), |_| {}).await.unwrap();
     assert_eq!((report.requests, report.histogram.len()), (50, 50), "{report:?}");
     assert_eq!(server.accepted(), 50);
 }
@@ -79,7 +79,7 @@ async fn the_same_plan_asks_the_same() {
     let mut runs = Vec::new();
     for _ in 0..2 {
         let mut asked = Vec::new();
-        let report = run(
+        let report = run_observed(
             &plan,
             pending(),
             |_| {},
@@ -112,7 +112,7 @@ async fn a_connection_that_the_server_closed_is_opened_again() {
     .await;
     let mut plan = server.plan(20.0, 5);
     plan.connections = 1;
-    let report = run(&plan, pending(), |_| {}, |_| {}).await.unwrap();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
     assert_eq!((report.errors.total(), server.accepted()), (0, 5), "{report:?}");
 }
 
@@ -121,7 +121,7 @@ async fn a_connection_is_kept() {
     let server = Server::start(echo).await;
     let mut plan = server.plan(500.0, 100);
     plan.connections = 1;
-    let report = run(&plan, pending(), |_| {}, |_| {}).await.unwrap();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
     assert_eq!((report.errors.total(), server.accepted()), (0, 1), "{report:?}");
 }
 
@@ -132,7 +132,7 @@ async fn progress_is_told_twice_per_second() {
     let mut plan = server.plan(200.0, 0);
     plan.extent = Extent::Duration { ns: 1_200 * MS };
     plan.warmup_ns = 600 * MS;
-    let report = run(&plan, pending(), |seen| snapshots.push(*seen), |_| {}).await.unwrap();
+    let report = run(&plan, pending(), |seen| snapshots.push(*seen)).await.unwrap();
     assert!((1..=4).contains(&snapshots.len()), "{snapshots:?}");
     assert!(snapshots.is_sorted_by_key(|seen| (seen.elapsed_ns, seen.sent, seen.answered)));
     assert!(snapshots.iter().all(|seen| seen.sent >= seen.answered + seen.errors));
@@ -155,7 +155,7 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
             let _ = cut.take().unwrap().send(());
         }
     };
-    let report = run(&plan, cancel, |_| {}, on_answer).await.unwrap();
+    let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
     assert!(report.partial);
     assert_eq!(report.requests, 100);
     assert_eq!(serde_json::to_value(&report).unwrap()["partial"], true);
@@ -170,7 +170,7 @@ async fn what_no_connection_and_no_backlog_takes_is_dropped_and_makes_the_run_in
     .await;
     let mut plan = server.plan(1_000.0, 20);
     (plan.connections, plan.backlog, plan.timeout_ns) = (1, 2, 1_000 * MS);
-    let report = run(&plan, pending(), |_| {}, |_| {}).await.unwrap();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
     assert_eq!((report.errors.timeout, report.errors.dropped), (3, 17), "{report:?}");
     assert_eq!(report.requests, 20);
     assert!(report.invalid_because.contains(&Invalid::Dropped { count: 17, backlog: 2 }));

@@ -90,7 +90,7 @@ fn values_out_of_range_are_refused() {
 async fn a_run_refuses_what_it_cannot_do() {
     let mut bad = plan();
     bad.connections = 0;
-    let error = run(&bad, std::future::pending(), |_| {}, |_| {}).await.unwrap_err();
+    let error = run(&bad, std::future::pending(), |_| {}).await.unwrap_err();
     assert!(matches!(error, LoadError::Plan(PlanError::Connections(0))));
 }
 

@@ -141,7 +141,8 @@ async fn one(
         told.bar.set_position(((told.done + at.elapsed_ns as f64 / 1e9) * 10.0) as u64);
         told.bar.set_message(format!("{name} at {percent:.0} %   p99 so far {p99}"));
     };
-    let running = curtail_load::run(&load_plan, std::future::pending(), progress, on_answer);
+    let running =
+        curtail_load::run_observed(&load_plan, std::future::pending(), progress, on_answer);
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
     let queries = answers * u64::from(plan.shards);
     let copies_per_query = if queries == 0 { 0.0 } else { copies as f64 / queries as f64 };

@@ -1,31 +1,39 @@
 use super::*;
-use crate::worker::{Failure, Outcome, Whole};
-
-use bytes::BytesMut;
-use curtail_http1::{Limits, ResponseHead, parse_response};
-use serde_json::{Value, json, to_value};
-
+use crate::fault::Fault;
+use crate::outcome::Outcome;
 use crate::schedule::Slot;
+use crate::session::{Status, Whole};
+
+use serde_json::{Value, json, to_value};
 
 const MS: u64 = 1_000_000;
 
-fn head(status: u16) -> ResponseHead {
-    let text = format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n");
-    let mut buffer = BytesMut::from(text.as_bytes());
-    parse_response(&mut buffer, &Limits::default(), false).unwrap().unwrap()
+fn slot(at_ns: u64) -> Slot {
+    Slot { index: 0, at_ns, query: 0, warmup: false }
 }
 
-fn ended(at_ns: u64, lag_ns: u64, result: Result<u16, Failure>) -> Outcome {
-    let slot = Slot { index: 0, at_ns, query: 0, warmup: false };
-    let result = result.map(|status| Whole { head: head(status), body_bytes: 0 });
-    Outcome { slot, lag_ns, uncorrected_ns: 4 * MS, result }
+/// With an answer or a fault 4 ms after it was taken up.
+fn ended(at_ns: u64, lag_ns: u64, result: Result<u16, Fault>) -> Outcome {
+    ended_after(4 * MS, at_ns, lag_ns, result)
+}
+
+fn ended_after(
+    uncorrected_ns: u64,
+    at_ns: u64,
+    lag_ns: u64,
+    result: Result<u16, Fault>,
+) -> Outcome {
+    let whole = |status| Whole { status: Status::Http(status), head: None, body_bytes: 0 };
+    let (taken_ns, result) = (at_ns + lag_ns, result.map(whole));
+    let done_ns = taken_ns + uncorrected_ns;
+    Outcome { slot: slot(at_ns), taken_ns, sent_ns: Some(taken_ns), done_ns, result }
 }
 
 /// Requests every 2 ms, each answered after 4 ms.
 fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
     let mut record = Record::new();
     for i in 0..requests {
-        assert!(record.add(&ended(i * 2 * MS, lag_ns(i), Ok(200))));
+        record.add(&ended(i * 2 * MS, lag_ns(i), Ok(200)));
     }
     record
 }
@@ -35,7 +43,6 @@ fn facts(requests: u64) -> Facts {
         rate: 500.0,
         connections: 64,
         backlog: 100,
-        waited: 0,
         start_ns: 0,
         end_ns: requests * 2 * MS,
         cut_ns: None,
@@ -64,6 +71,7 @@ fn a_steady_run_is_valid_and_has_the_documented_shape() {
             "offered_rate",
             "requests",
             "schedule_lag_ns",
+            "split_ns",
             "uncorrected_ns",
             "valid"
         ]
@@ -151,7 +159,7 @@ fn the_lag_is_judged_by_the_latency_at_the_same_percentile() {
         for i in 0..1_000 {
             let lag_ns = if i < late { lag_ns } else { 0 };
             let uncorrected_ns = if i % 50 == 0 { 100 * MS } else { 10 * MS };
-            record.add(&Outcome { uncorrected_ns, ..ended(i * 2 * MS, lag_ns, Ok(200)) });
+            record.add(&ended_after(uncorrected_ns, i * 2 * MS, lag_ns, Ok(200)));
         }
         conclude(record, &facts(1_000)).invalid_because
     };
@@ -195,7 +203,7 @@ fn answers_that_come_after_the_time_do_not_count_as_achieved() {
     // The server answers 400 requests per second of the 500: it lags behind more and more.
     let mut record = Record::new();
     for i in 0..1_000 {
-        record.add(&Outcome { uncorrected_ns: i * MS / 2 + MS, ..ended(i * 2 * MS, 0, Ok(200)) });
+        record.add(&ended_after(i * MS / 2 + MS, i * 2 * MS, 0, Ok(200)));
     }
     let report = conclude(record, &facts(1_000));
     assert!((report.achieved_rate - 400.0).abs() < 4.0, "{}", report.achieved_rate);
@@ -208,15 +216,15 @@ fn answers_that_come_after_the_time_do_not_count_as_achieved() {
 #[test]
 fn one_slow_last_answer_does_not_spoil_the_rate() {
     let mut record = steady(999, |_| 0);
-    record.add(&Outcome { uncorrected_ns: 5_000 * MS, ..ended(1_998 * MS, 0, Ok(200)) });
+    record.add(&ended_after(5_000 * MS, 1_998 * MS, 0, Ok(200)));
     assert!(conclude(record, &facts(1_000)).valid);
 }
 
 #[test]
 fn errors_are_kept_out_of_the_latencies() {
     let mut record = steady(1_000, |_| 0);
-    for result in [Ok(503), Ok(404), Ok(304), Err(Failure::Timeout)] {
-        assert!(!record.add(&Outcome { uncorrected_ns: 900 * MS, ..ended(0, 0, result) }));
+    for result in [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout)] {
+        record.add(&ended_after(900 * MS, 0, 0, result));
     }
     let report = conclude(record, &facts(1_000));
     let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
@@ -272,7 +280,7 @@ fn latencies_that_leave_out_more_than_one_in_a_thousand_make_a_run_invalid() {
 
 #[test]
 fn what_fails_in_time_and_what_does_not_are_told_apart() {
-    let of = |result: fn() -> Result<u16, Failure>| {
+    let of = |result: fn() -> Result<u16, Fault>| {
         let mut record = Record::new();
         for i in 0..1_000 {
             record.add(&ended(i * 2 * MS, 0, result()));
@@ -287,7 +295,7 @@ fn what_fails_in_time_and_what_does_not_are_told_apart() {
          (3xx or 4xx)"
     );
     assert_eq!(gone[1].to_string(), "nothing measured: there is no good answer");
-    let silent = of(|| Err(Failure::Timeout))[0].to_string();
+    let silent = of(|| Err(Fault::Timeout))[0].to_string();
     assert!(silent.contains("1000 without an answer in time; the server does not"), "{silent}");
 }
 
@@ -306,7 +314,7 @@ fn limits_are_told_in_three_digits() {
 #[test]
 fn any_dropped_request_makes_a_run_invalid() {
     let mut record = steady(1_000, |_| 0);
-    record.add_dropped(1);
+    record.add_dropped(slot(0));
     let report = conclude(record, &facts(1_000));
     assert_eq!(report.invalid_because, [Invalid::Dropped { count: 1, backlog: 100 }]);
     assert_eq!((report.requests, report.errors.dropped), (1_001, 1));

@@ -1,0 +1,248 @@
+//! One thread that keeps the time, sends and receives.
+//!
+//! The thread that waits for a request's time sends it itself, on connections of its own: a hand-over
+//! to another thread costs a wake-up, which takes longer than many services. So that nothing else
+//! makes it late, it does in one turn only as much as takes some microseconds.
+//!
+//! # How it waits
+//!
+//! Long before the next request is due it sleeps until a socket is ready; then it looks at the
+//! sockets again and again; and for the last microseconds it looks only at the clock ([`wait`]).
+
+mod clock;
+mod connection;
+mod poller;
+mod pool;
+mod wait;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::iter::Peekable;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use clock::Clock;
+use connection::Connection;
+use poller::Poller;
+use pool::{Placed, Pool};
+use wait::Waiting;
+
+use crate::board::Board;
+use crate::observe::Observer;
+use crate::outcome::Outcome;
+use crate::record::Record;
+use crate::schedule::{Share, Slot};
+use crate::session::{Sessions, Token};
+
+/// What a thread is to do.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) clock: Clock,
+    pub(crate) addresses: Arc<[SocketAddr]>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) connections: usize,
+    pub(crate) backlog_max: usize,
+    /// From the intended time.
+    pub(crate) timeout_ns: u64,
+    /// Never sleep.
+    pub(crate) spin: bool,
+    /// Set to end the run at once; a byte on the other end of the wake-up says so to a thread that
+    /// sleeps.
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) wake: UnixStream,
+    pub(crate) board: Arc<Board>,
+    pub(crate) observer: Observer,
+}
+
+/// What a thread has measured.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) record: Record,
+    /// The intended time of its last request, in nanoseconds.
+    pub(crate) last_ns: u64,
+}
+
+/// What a connection needs from its surroundings.
+#[derive(Debug)]
+struct Context<'a> {
+    clock: Clock,
+    addresses: &'a [SocketAddr],
+    sessions: &'a Arc<Sessions>,
+    poller: &'a Poller,
+    /// What requests came to, for the engine to take note of.
+    outcomes: &'a mut Vec<Outcome>,
+    /// Connections opened so far.
+    connects: &'a mut u64,
+}
+
+/// Makes the context of a connection, which is another part of the same engine.
+macro_rules! context {
+    ($engine:ident) => {
+        &mut Context {
+            clock: $engine.task.clock,
+            addresses: &$engine.task.addresses,
+            sessions: &$engine.task.sessions,
+            poller: &$engine.poller,
+            outcomes: &mut $engine.outcomes,
+            connects: &mut $engine.record.connects,
+        }
+    };
+}
+
+/// The number that the wake-up is registered with.
+const WAKE: u64 = u64::MAX;
+/// Most requests that are sent in one turn, before answers get theirs.
+const SENDS_MAX: usize = 32;
+/// What takes some microseconds and can wait is done only if nothing is due for so long.
+const QUIET_NS: i64 = 100_000;
+
+#[derive(Debug)]
+struct Engine {
+    task: Task,
+    schedule: Peekable<Share>,
+    poller: Poller,
+    pool: Pool,
+    connections: Vec<Connection>,
+    /// Requests under way by their index, which is the order in which they are given up: the intended
+    /// time, the connection and the token there.
+    flying: BTreeMap<u64, (u64, usize, Token)>,
+    outcomes: Vec<Outcome>,
+    record: Record,
+    last_ns: u64,
+}
+
+/// Runs until all requests have ended, or it is told to stop.
+///
+/// # Errors
+///
+/// If the system gives no poller.
+pub(crate) fn run(schedule: Share, task: Task) -> io::Result<Measured> {
+    let poller = Poller::new()?;
+    poller.add(&task.wake, WAKE, false)?;
+    let mut waiting = Waiting::new(task.spin);
+    let mut engine = Engine {
+        schedule: schedule.peekable(),
+        poller,
+        pool: Pool::new(task.connections, task.backlog_max),
+        connections: (0..task.connections).map(Connection::new).collect(),
+        flying: BTreeMap::new(),
+        outcomes: Vec::new(),
+        record: Record::new(),
+        last_ns: 0,
+        task,
+    };
+    while !engine.task.stop.load(Ordering::Relaxed) {
+        engine.send_due();
+        engine.expire();
+        let Some(wake_ns) = engine.wake_ns() else { break };
+        let now_ns = engine.task.clock.now_ns();
+        if engine.due_ns().is_none_or(|due_ns| due_ns - now_ns > QUIET_NS) {
+            engine.task.board.publish(now_ns, &engine.record);
+            engine.task.observer.flush();
+        }
+        let events = waiting.wait(engine.task.clock, wake_ns, &mut engine.poller)?;
+        engine.take_events(events);
+    }
+    engine.record.unobserved = engine.task.observer.finish();
+    Ok(Measured { record: engine.record, last_ns: engine.last_ns })
+}
+
+impl Engine {
+    /// When the next request is to be sent.
+    fn due_ns(&mut self) -> Option<i64> {
+        self.schedule.peek().map(|slot| at(slot.at_ns))
+    }
+
+    /// When there is something to do next; none when all is done.
+    fn wake_ns(&mut self) -> Option<i64> {
+        let flying = self.flying.first_key_value().map(|(_, (at_ns, ..))| *at_ns);
+        let oldest = flying.into_iter().chain(self.pool.oldest_ns()).min();
+        let deadline = oldest.map(|at_ns| at(at_ns.saturating_add(self.task.timeout_ns)));
+        self.due_ns().into_iter().chain(deadline).min()
+    }
+
+    fn send_due(&mut self) {
+        let now_ns = self.task.clock.now_ns();
+        for _ in 0..SENDS_MAX {
+            let Some(slot) = self.schedule.next_if(|slot| at(slot.at_ns) <= now_ns) else { return };
+            self.last_ns = slot.at_ns;
+            match self.pool.place(slot) {
+                Placed::On(id) => self.send(id, slot),
+                Placed::Waits => self.record.waited += u64::from(!slot.warmup),
+                Placed::Dropped => self.record.add_dropped(slot),
+            }
+        }
+    }
+
+    fn send(&mut self, id: usize, slot: Slot) {
+        self.record.sent += 1;
+        let token = self.connections[id].send(slot, context!(self));
+        if let Some(token) = token {
+            self.flying.insert(slot.index, (slot.at_ns, id, token));
+        }
+        self.note(id);
+    }
+
+    /// Gives up what has taken too long.
+    fn expire(&mut self) {
+        let now_ns = self.task.clock.elapsed_ns();
+        let Some(until_ns) = now_ns.checked_sub(self.task.timeout_ns) else { return };
+        while let Some(slot) = self.pool.expire(until_ns) {
+            // It waited for a connection in vain.
+            self.record.sent += 1;
+            self.take(Outcome::never_sent(slot, now_ns));
+        }
+        while let Some((&index, &(at_ns, id, token))) = self.flying.first_key_value() {
+            if at_ns > until_ns {
+                return;
+            }
+            self.flying.remove(&index);
+            self.connections[id].expire(token, context!(self));
+            self.settle(id);
+        }
+    }
+
+    fn take_events(&mut self, events: usize) {
+        for at in 0..events {
+            let ready = self.poller.ready(at);
+            // The wake-up says only that there is something to look at: the flag.
+            let Some(connection) = self.connections.get_mut(ready.id as usize) else { continue };
+            connection.ready(ready.readable || ready.error, context!(self));
+            self.settle(ready.id as usize);
+        }
+    }
+
+    /// After something happened on a connection: takes note of it, and sends what waits.
+    fn settle(&mut self, id: usize) {
+        self.note(id);
+        while let Some((id, slot)) = self.pool.next() {
+            self.send(id, slot);
+        }
+    }
+
+    /// Takes note of what ended on a connection, and of its room.
+    fn note(&mut self, id: usize) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        for outcome in outcomes.drain(..) {
+            self.flying.remove(&outcome.slot.index);
+            self.take(outcome);
+        }
+        // Its memory is used again.
+        self.outcomes = outcomes;
+        let connection = &self.connections[id];
+        self.pool.put(id, connection.outstanding(), connection.has_room());
+    }
+
+    fn take(&mut self, outcome: Outcome) {
+        self.record.add(&outcome);
+        self.task.observer.see(outcome);
+    }
+}
+
+/// On the clock of a run, which is negative before its start.
+fn at(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}

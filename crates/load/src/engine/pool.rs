@@ -1,0 +1,126 @@
+//! Which connections can take a request, and what waits for one.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::schedule::Slot;
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Placed {
+    /// To this connection.
+    On(usize),
+    /// It waits.
+    Waits,
+    /// Too many wait.
+    Dropped,
+}
+
+/// Connections with room, and waiting requests; never both for long.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// By how many requests are on it, then by number: with one request per connection, the first
+    /// free one is used, and the last ones only when many are needed.
+    free: BTreeSet<(usize, usize)>,
+    /// The entry of each connection in `free`.
+    load: Vec<Option<usize>>,
+    backlog: VecDeque<Slot>,
+    backlog_max: usize,
+}
+
+impl Pool {
+    /// All connections are free.
+    pub(super) fn new(connections: usize, backlog_max: usize) -> Pool {
+        Pool {
+            free: (0..connections).map(|id| (0, id)).collect(),
+            load: vec![Some(0); connections],
+            backlog: VecDeque::new(),
+            backlog_max,
+        }
+    }
+
+    /// Where a due request goes. On a connection, it counts there only once
+    /// [`put`](Pool::put) says so.
+    pub(super) fn place(&mut self, slot: Slot) -> Placed {
+        match self.free.first() {
+            Some(&(_, id)) => Placed::On(id),
+            None if self.backlog.len() < self.backlog_max => {
+                self.backlog.push_back(slot);
+                Placed::Waits
+            }
+            None => Placed::Dropped,
+        }
+    }
+
+    /// A connection has so many requests on it, and room for more or not.
+    pub(super) fn put(&mut self, id: usize, outstanding: usize, room: bool) {
+        if let Some(before) = self.load[id].take() {
+            self.free.remove(&(before, id));
+        }
+        if room {
+            self.free.insert((outstanding, id));
+            self.load[id] = Some(outstanding);
+        }
+    }
+
+    /// The request that has waited longest, if a connection has room for it.
+    pub(super) fn next(&mut self) -> Option<(usize, Slot)> {
+        let &(_, id) = self.free.first()?;
+        Some((id, self.backlog.pop_front()?))
+    }
+
+    /// The request that has waited longest, if it was meant to be sent at `until_ns` or before.
+    pub(super) fn expire(&mut self, until_ns: u64) -> Option<Slot> {
+        self.backlog.front().filter(|slot| slot.at_ns <= until_ns)?;
+        self.backlog.pop_front()
+    }
+
+    /// The intended time of what has waited longest.
+    pub(super) fn oldest_ns(&self) -> Option<u64> {
+        self.backlog.front().map(|slot| slot.at_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(index: u64) -> Slot {
+        Slot { index, at_ns: index, query: 0, warmup: false }
+    }
+
+    #[test]
+    fn the_first_free_connection_is_used() {
+        let mut pool = Pool::new(3, 0);
+        for id in 0..3 {
+            assert_eq!(pool.place(slot(0)), Placed::On(id));
+            pool.put(id, 1, false);
+        }
+        assert_eq!(pool.place(slot(0)), Placed::Dropped);
+        pool.put(2, 0, true);
+        pool.put(1, 0, true);
+        assert_eq!(pool.place(slot(0)), Placed::On(1));
+    }
+
+    #[test]
+    fn connections_that_share_are_filled_evenly() {
+        let mut pool = Pool::new(2, 0);
+        pool.put(0, 1, true);
+        assert_eq!(pool.place(slot(0)), Placed::On(1));
+        pool.put(1, 2, true);
+        assert_eq!(pool.place(slot(0)), Placed::On(0));
+    }
+
+    #[test]
+    fn what_finds_no_connection_waits_in_order_and_is_dropped_beyond_the_bound() {
+        let mut pool = Pool::new(1, 2);
+        pool.put(0, 1, false);
+        let placed: Vec<Placed> = (1..=3).map(|index| pool.place(slot(index))).collect();
+        assert_eq!(placed, [Placed::Waits, Placed::Waits, Placed::Dropped]);
+        assert_eq!(pool.next(), None);
+        pool.put(0, 0, true);
+        assert_eq!(pool.next(), Some((0, slot(1))));
+        assert_eq!(pool.oldest_ns(), Some(2));
+        assert_eq!(pool.expire(1), None);
+        assert_eq!(pool.expire(2), Some(slot(2)));
+    }
+}

@@ -1,0 +1,52 @@
+//! Why a request has no whole answer.
+
+use std::io;
+
+use curtail_http1::BadAnswer;
+
+/// Why there is no whole answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    #[error("no answer in time")]
+    Timeout,
+    #[error("the server closed before it answered")]
+    Closed,
+    #[error("the server closed inside of its answer")]
+    HalfAnswer,
+    #[error("the server sent more than one answer to a request")]
+    Surplus,
+    #[error(transparent)]
+    Garbage(#[from] BadAnswer),
+    #[error("the answer is longer than {limit} bytes; raise --max-response")]
+    TooLarge { limit: u64 },
+    #[error("transport: {0}")]
+    Io(io::Error),
+}
+
+impl Fault {
+    /// The meaning of a failed read or write: a reset is an end.
+    pub(crate) fn of(error: io::Error) -> Fault {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
+            _ => Fault::Io(error),
+        }
+    }
+
+    /// The same for another request of the same connection.
+    pub(crate) fn again(&self) -> Fault {
+        let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        match self {
+            Fault::Connect(error) => Fault::Connect(copy(error)),
+            Fault::Timeout => Fault::Timeout,
+            Fault::Closed => Fault::Closed,
+            Fault::HalfAnswer => Fault::HalfAnswer,
+            Fault::Surplus => Fault::Surplus,
+            Fault::Garbage(bad) => Fault::Garbage(*bad),
+            Fault::TooLarge { limit } => Fault::TooLarge { limit: *limit },
+            Fault::Io(error) => Fault::Io(copy(error)),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! HTTP/1.1: one request at a time.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use curtail_http1::{BadAnswer, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
+
+use crate::fault::Fault;
+use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
+
+/// Most interim answers (1xx) before one answer.
+const INTERIM_MAX: usize = 16;
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Http1 {
+    sessions: Arc<Sessions>,
+    limits: Limits,
+    /// Someone wants to see the heads.
+    heads: bool,
+    /// The longest body, in bytes.
+    body_bytes_max: u64,
+    state: State,
+    keep_alive: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    /// Waits for the head of the answer, after so many interim ones.
+    Head {
+        token: Token,
+        begun: bool,
+        interim: usize,
+    },
+    Body {
+        token: Token,
+        head: ResponseHead,
+        decoder: BodyDecoder,
+        body_bytes: u64,
+    },
+}
+
+impl Http1 {
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Http1 {
+        let (heads, body_bytes_max) = (sessions.heads, sessions.body_bytes_max);
+        let limits = Limits::default();
+        Http1 { sessions, limits, heads, body_bytes_max, state: State::Idle, keep_alive: true }
+    }
+
+    /// Reads the body on; the reply once it is whole.
+    fn body(&mut self, input: &mut BytesMut) -> Result<Option<Reply>, Fault> {
+        let State::Body { decoder, body_bytes, .. } = &mut self.state else { return Ok(None) };
+        loop {
+            match decoder.decode(input).map_err(BadAnswer::Body)? {
+                Decoded::Data(data) => {
+                    *body_bytes += data.len() as u64;
+                    if *body_bytes > self.body_bytes_max {
+                        return Err(Fault::TooLarge { limit: self.body_bytes_max });
+                    }
+                }
+                Decoded::NeedMore => return Ok(None),
+                Decoded::End => return Ok(self.whole()),
+            }
+        }
+    }
+
+    /// The answer is complete.
+    fn whole(&mut self) -> Option<Reply> {
+        let state = std::mem::replace(&mut self.state, State::Idle);
+        let State::Body { token, head, body_bytes, .. } = state else { return None };
+        self.keep_alive &= head.keep_alive();
+        let status = Status::Http(head.status());
+        let head = self.heads.then_some(head);
+        Some(Reply { token, result: Ok(Whole { status, head, body_bytes }) })
+    }
+
+    /// Reads the head, if it is there.
+    fn head(&mut self, input: &mut BytesMut) -> Result<(), Fault> {
+        while let State::Head { token, begun, interim } = &mut self.state {
+            *begun |= !input.is_empty();
+            let Some(head) = parse_response(input, &self.limits, false)? else { return Ok(()) };
+            if head.is_interim() {
+                *interim += 1;
+                if *interim > INTERIM_MAX {
+                    return Err(BadAnswer::TooManyInterim { limit: INTERIM_MAX }.into());
+                }
+                continue;
+            }
+            let decoder = BodyDecoder::new(head.framing(), &self.limits);
+            self.state = State::Body { token: *token, head, decoder, body_bytes: 0 };
+        }
+        Ok(())
+    }
+}
+
+impl Session for Http1 {
+    fn capacity(&self) -> usize {
+        usize::from(self.keep_alive && matches!(self.state, State::Idle))
+    }
+
+    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
+        assert!(self.capacity() > 0, "one request at a time");
+        out.extend_from_slice(self.sessions.rendered(query));
+        self.state = State::Head { token, begun: false, interim: 0 };
+    }
+
+    fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        _: &mut BytesMut,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Fault> {
+        self.head(input)?;
+        replies.extend(self.body(input)?);
+        match self.state {
+            // Nobody asked for it, so it would pass for the answer to the next request.
+            State::Idle if !input.is_empty() => Err(Fault::Surplus),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
+        self.keep_alive = false;
+        match &self.state {
+            State::Body { decoder, .. } if decoder.eof().is_ok() => {
+                replies.extend(self.whole());
+                Fault::Closed
+            }
+            State::Body { .. } | State::Head { begun: true, .. } => Fault::HalfAnswer,
+            State::Head { .. } | State::Idle => Fault::Closed,
+        }
+    }
+
+    fn cut(&self, fault: Fault) -> Fault {
+        match (&self.state, fault) {
+            (State::Body { .. } | State::Head { begun: true, .. }, Fault::Closed) => {
+                Fault::HalfAnswer
+            }
+            (_, fault) => fault,
+        }
+    }
+
+    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
+        // Its answer may still come, and would be taken for another's.
+        false
+    }
+
+    fn reusable(&self) -> bool {
+        self.keep_alive
+    }
+}
