@@ -45,7 +45,7 @@ fn under_load<T: Send>(service: &Service, happen: impl FnOnce() -> T + Send) -> 
         while requests == 0 || !happening.is_finished() {
             let count = if requests == 0 { REQUESTS } else { 100 };
             let report = load(service, count);
-            assert_eq!(report.errors.total(), 0, "{:?}", report.first_error);
+            assert_eq!(report.errors.total(), 0, "{:?}", report.failures);
             requests += count;
         }
         (requests, happening.join().expect("it happens"))

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use curtail_http1::WriteError;
 use curtail_kernel::duration::format;
 
+use crate::profile::STEPS_MAX;
+
 /// Why a text is not a [`Target`](crate::Target). The message names the text and what to write
 /// instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,9 +95,32 @@ pub enum PlanError {
         /// What is wrong with it.
         source: WriteError,
     },
-    /// Neither `poisson` nor `constant`.
-    #[error("arrivals `{0}` are not known; use poisson or constant")]
-    Arrivals(String),
+    /// A profile of the rate is none.
+    #[error("rate `{text}`: {why}")]
+    Profile {
+        /// As written.
+        text: String,
+        /// What to write instead.
+        why: String,
+    },
+    /// Steps that are none.
+    #[error("{count} steps of the rate; write 1 to {STEPS_MAX}, each for a time above zero")]
+    Steps {
+        /// How many there are.
+        count: usize,
+    },
+    /// A precision out of range.
+    #[error("a precision is above 0 % and below 100 %, of percentiles above 0 and below 100")]
+    Precision,
+    /// A ramp over a number of requests.
+    #[error("a ramp takes a duration, not a number of requests")]
+    RampNeedsDuration,
+    /// Steps have a duration of their own.
+    #[error("the steps of the rate take {} in all; leave the duration to them", format(*.ns))]
+    StepsTake {
+        /// Together, in nanoseconds.
+        ns: u64,
+    },
 }
 
 /// To three digits.

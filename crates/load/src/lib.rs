@@ -65,13 +65,18 @@
 //! (`verdict`). `split` tells what a percentile is made of.
 #![forbid(unsafe_code)]
 
-mod board;
+mod arrival_test;
+mod blocks;
+mod bucket;
+mod conclude;
 mod engine;
 mod error;
+mod exchange;
 mod fault;
 mod observe;
 mod outcome;
 mod plan;
+mod profile;
 mod queries;
 mod record;
 mod report;
@@ -80,18 +85,26 @@ mod run;
 mod schedule;
 mod session;
 mod split;
+mod stationary;
+mod summary;
 mod target;
 mod threads;
 mod verdict;
+mod watch;
 
+pub use arrival_test::ArrivalTest;
+pub use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 pub use error::{LoadError, PlanError, QueriesError, TargetError};
 pub use hdrhistogram::Histogram;
-pub use plan::{Arrivals, Extent, Plan, RATE_MAX, TIMEOUT_NS_MAX, parse_header};
+pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
+pub use profile::{Profile, RATE_MAX, STEPS_MAX, Step};
 pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries};
 pub use record::Errors;
-pub use report::{Report, SAMPLES_ABOVE_MIN, Splits, Summary};
-pub use run::{Answer, Snapshot, run, run_observed};
+pub use report::{Failures, Report};
+pub use run::{Answer, run, run_observed};
 pub use schedule::{Schedule, Slot};
 pub use split::Parts;
+pub use summary::{Intervals, SAMPLES_ABOVE_MIN, Splits, Summary};
 pub use target::Target;
 pub use verdict::{Invalid, Withheld};
+pub use watch::Snapshot;

@@ -1,43 +1,58 @@
 //! What a run does.
 
-use std::str::FromStr;
+use curtail_dist::arrivals::Arrivals;
 
 use crate::error::PlanError;
+use crate::profile::Profile;
 use crate::queries::QueryOrder;
 use crate::schedule::Schedule;
 use crate::target::Target;
 
 /// The longest time-out, in nanoseconds: what the histograms hold.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
-/// The highest rate, per second. Beyond it a schedule in whole nanoseconds is no longer a schedule
-/// that a machine can keep.
-pub const RATE_MAX: f64 = 1e6;
 const CONNECTIONS_MAX: usize = 1 << 16;
 const THREADS_MAX: usize = 256;
 /// Headers that the codec writes or leaves out by itself; passing one would have no effect.
 const OWNED: [&str; 5] =
     ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 
-/// How requests are spread over time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Arrivals {
-    /// As from many independent users: gaps are exponential.
-    #[default]
-    Poisson,
-    /// Equal gaps, the first request at once.
-    Constant,
+/// What decides when requests are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// A schedule that is fixed beforehand: an open loop, as of users who do not know of each other.
+    Open {
+        /// The rate over time.
+        profile: Profile,
+        /// How requests are spread at that rate. The lengths of bursts are those at the first rate.
+        arrivals: Arrivals,
+    },
+    /// Every connection sends its next request when it has the answer to the last one: a closed loop.
+    /// It finds out how much a server can do. Its latencies are those of a service that never has more
+    /// users than there are connections, and leave out what others would wait (coordinated omission).
+    Closed,
 }
 
-impl FromStr for Arrivals {
-    type Err = PlanError;
-
-    fn from_str(text: &str) -> Result<Arrivals, PlanError> {
-        match text {
-            "poisson" => Ok(Arrivals::Poisson),
-            "constant" => Ok(Arrivals::Constant),
-            _ => Err(PlanError::Arrivals(text.to_owned())),
-        }
+impl Pace {
+    /// Poisson arrivals at a steady rate per second.
+    #[must_use]
+    pub fn poisson(rate: f64) -> Pace {
+        Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Poisson }
     }
+
+    /// Equal gaps at a steady rate per second, the first request at once.
+    #[must_use]
+    pub fn constant(rate: f64) -> Pace {
+        Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Deterministic }
+    }
+}
+
+/// How sure the percentiles are to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Precision {
+    /// Half of the 95 % confidence interval over the percentile, above 0 and below 1.
+    pub relative: f64,
+    /// Which percentiles, in thousandths, above 0 and below 1000.
+    pub per_mille: Vec<u32>,
 }
 
 /// How much is measured, after the warm-up.
@@ -57,12 +72,12 @@ pub enum Extent {
 pub struct Plan {
     /// The server, and what to ask for if there are no [`queries`](Plan::queries).
     pub target: Target,
-    /// Requests per second, above 0 and at most 1,000,000.
-    pub rate: f64,
-    /// How they are spread over time.
-    pub arrivals: Arrivals,
+    /// When requests are sent.
+    pub pace: Pace,
     /// How much is measured.
     pub extent: Extent,
+    /// End before, as soon as the percentiles are so sure. A run that does not get there is invalid.
+    pub until: Option<Precision>,
     /// Most connections at once, 1 to 65,536. Opened when first needed, kept open, and the one used
     /// last is used next.
     pub connections: usize,
@@ -99,9 +114,9 @@ impl Plan {
     pub fn new(target: Target, rate: f64) -> Plan {
         Plan {
             target,
-            rate,
-            arrivals: Arrivals::default(),
+            pace: Pace::poisson(rate),
             extent: Extent::Duration { ns: 10_000_000_000 },
+            until: None,
             connections: 64,
             backlog: 1 << 14,
             headers: Vec::new(),
@@ -116,18 +131,37 @@ impl Plan {
         }
     }
 
-    /// The schedule of this plan: every call gives the same one.
+    /// The schedule of this plan: every call gives the same one. That of a closed loop has no times.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Rate`].
+    /// [`PlanError`] if there is none.
     pub fn schedule(&self) -> Result<Schedule, PlanError> {
-        if !(self.rate > 0.0 && self.rate <= RATE_MAX) {
-            return Err(PlanError::Rate(self.rate));
-        }
-        Ok(Schedule::new(self.rate, self.arrivals, self.seed)
+        let schedule = match &self.pace {
+            Pace::Open { profile, arrivals } => {
+                profile.check()?;
+                self.check_profile(profile)?;
+                Schedule::new(profile.clone(), arrivals, self.seed)
+            }
+            Pace::Closed => Schedule::untimed(self.seed),
+        };
+        Ok(schedule
             .with_queries(self.queries.len().max(1), self.order)
             .with_extent(self.warmup_ns, self.extent))
+    }
+
+    /// A ramp needs an end, and steps have one.
+    fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
+        match (profile, self.extent) {
+            (Profile::Ramp { .. }, Extent::Requests(_)) => Err(PlanError::RampNeedsDuration),
+            (Profile::Steps(_), Extent::Requests(_)) => {
+                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+            }
+            (Profile::Steps(_), Extent::Duration { ns }) if profile.own_ns() != Some(ns) => {
+                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Looks for what cannot be run. [`run`](crate::run) does this first.
@@ -140,11 +174,20 @@ impl Plan {
         if matches!(self.extent, Extent::Duration { ns: 0 } | Extent::Requests(0)) {
             return Err(PlanError::Empty);
         }
-        if let Extent::Duration { ns } = self.extent {
-            let requests = self.rate * (ns as f64 / 1e9);
+        if let (Extent::Duration { ns }, Pace::Open { profile, .. }) = (self.extent, &self.pace) {
+            let rate = profile.mean(ns);
+            let requests = rate * (ns as f64 / 1e9);
             if requests < 1.0 {
-                return Err(PlanError::FewerThanOne { rate: self.rate, ns, requests });
+                return Err(PlanError::FewerThanOne { rate, ns, requests });
             }
+        }
+        if let Some(Precision { relative, per_mille }) = &self.until
+            && !(*relative > 0.0
+                && *relative < 1.0
+                && !per_mille.is_empty()
+                && per_mille.iter().all(|per_mille| (1..1_000).contains(per_mille)))
+        {
+            return Err(PlanError::Precision);
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return Err(PlanError::Connections(self.connections));

@@ -5,6 +5,7 @@ use std::fmt;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::blocks::Blocks;
 use crate::fault::Fault;
 use crate::outcome::Outcome;
 use crate::plan::TIMEOUT_NS_MAX;
@@ -106,6 +107,12 @@ pub(crate) struct Record {
     pub(crate) uncorrected: Histogram<u64>,
     /// All requests but dropped ones.
     pub(crate) lag: Histogram<u64>,
+    /// The same as `latency`, in blocks of time.
+    pub(crate) blocks: Blocks,
+    /// When requests were taken up, in nanoseconds since the start of the measured time, as long as
+    /// they are kept; and from when on some may be missing.
+    pub(crate) sends_ns: Vec<u64>,
+    pub(crate) sends_until_ns: Option<u64>,
     /// When good answers ended, those of the warm-up included, in microseconds from the start of
     /// the schedule. Four digits, for it serves to count what fell into a window.
     pub(crate) ends_us: Histogram<u64>,
@@ -115,6 +122,12 @@ pub(crate) struct Record {
     /// Measured requests that came to an end, or were dropped.
     pub(crate) requests: u64,
     pub(crate) first_error: Option<FirstError>,
+    /// When the last good answer came, and the last failure, in nanoseconds from the start of the
+    /// schedule.
+    pub(crate) last_good_ns: Option<u64>,
+    pub(crate) last_error_ns: Option<u64>,
+    /// Failures since the last good answer.
+    pub(crate) failed_since: u64,
     /// Requests taken up by a connection, or given up while they waited for one; warm-up included.
     pub(crate) sent: u64,
     /// Of those, with a good answer, and without one.
@@ -143,11 +156,17 @@ impl Record {
             latency: histogram(),
             uncorrected: histogram(),
             lag: histogram(),
+            blocks: Blocks::new(),
+            sends_ns: Vec::new(),
+            sends_until_ns: None,
             ends_us,
             split: Split::new(),
             errors: Errors::default(),
             requests: 0,
             first_error: None,
+            last_good_ns: None,
+            last_error_ns: None,
+            failed_since: 0,
             sent: 0,
             answered: 0,
             failed: 0,
@@ -157,9 +176,12 @@ impl Record {
         }
     }
 
-    /// Takes note of an outcome.
-    pub(crate) fn add(&mut self, outcome: &Outcome) {
+    /// Takes note of an outcome; the measured time starts at `start_ns` of the schedule.
+    pub(crate) fn add(&mut self, outcome: &Outcome, start_ns: u64) {
         let good = outcome.good();
+        let last = if good { &mut self.last_good_ns } else { &mut self.last_error_ns };
+        *last = (*last).max(Some(outcome.done_ns));
+        self.failed_since = if good { 0 } else { self.failed_since + 1 };
         *if good { &mut self.answered } else { &mut self.failed } += 1;
         if good {
             // Fails only where the range would have to grow beyond what memory addresses.
@@ -174,6 +196,7 @@ impl Record {
             self.latency.saturating_record(outcome.latency_ns());
             self.uncorrected.saturating_record(outcome.uncorrected_ns());
             self.split.add(outcome.latency_ns(), &Parts::of(outcome));
+            self.blocks.add(outcome.slot.at_ns - start_ns, outcome.latency_ns());
             return;
         }
         match &outcome.result {
@@ -198,6 +221,18 @@ impl Record {
         }
     }
 
+    /// An empty record for the time after this one: its blocks are as long, and its memory is there, so
+    /// that the thread that fills it does not wait for it.
+    pub(crate) fn successor(&self) -> Record {
+        let mut next = Record::new();
+        next.blocks = self.blocks.successor();
+        for counts in [&mut next.latency, &mut next.uncorrected, &mut next.lag] {
+            // Writes to all of it.
+            counts.reset();
+        }
+        next
+    }
+
     /// Takes over what another thread has measured. Exact: histograms of one kind are added up count
     /// by count.
     pub(crate) fn merge(&mut self, other: &Record) {
@@ -212,6 +247,16 @@ impl Record {
         self.split.merge(&other.split);
         self.errors.merge(&other.errors);
         self.requests += other.requests;
+        self.blocks.merge(&other.blocks);
+        self.sends_ns.extend(&other.sends_ns);
+        let both = self.sends_until_ns.into_iter().chain(other.sends_until_ns);
+        self.sends_until_ns = both.min();
+        let answered_later =
+            other.last_good_ns.is_some() && other.last_good_ns >= self.last_good_ns;
+        let before = if answered_later { 0 } else { self.failed_since };
+        self.failed_since = before + other.failed_since;
+        self.last_good_ns = self.last_good_ns.max(other.last_good_ns);
+        self.last_error_ns = self.last_error_ns.max(other.last_error_ns);
         // None comes before all others, so the minimum is not it.
         let both = self.first_error.take().into_iter().chain(other.first_error.clone());
         self.first_error = both.min();

@@ -6,44 +6,27 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use curtail_dist::arrivals::Arrivals;
 use curtail_http1::ResponseHead;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
+use crate::conclude::{Facts, conclude};
 use crate::error::LoadError;
 use crate::outcome::Outcome;
-use crate::plan::{Extent, Plan};
+use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
-use crate::report::{Facts, Report, conclude};
+use crate::report::Report;
 use crate::requests;
 use crate::session::{Requests, Sessions, Status};
 use crate::target::Target;
 use crate::threads::Threads;
+use crate::watch::{Snapshot, Watch};
 
 /// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
 /// Most batches of answers that wait for the observer. Beyond it they wait in the threads.
 const BATCHES_MAX: usize = 64;
-
-/// What is known while a run goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Since the start, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// The measurement has not begun.
-    pub warming_up: bool,
-    /// Requests sent so far, warm-up included.
-    pub sent: u64,
-    /// Good answers so far, warm-up included.
-    pub answered: u64,
-    /// Requests that have failed so far, warm-up included, and measured ones that were dropped.
-    pub errors: u64,
-    /// The 99th percentile of the measured latencies so far, in nanoseconds, if there are enough:
-    /// that of the thread where it is highest.
-    pub p99_ns: Option<u64>,
-    /// The same of the schedule lag.
-    pub lag_p99_ns: Option<u64>,
-}
 
 /// A whole answer to a measured request, whatever its status.
 #[derive(Debug, Clone)]
@@ -151,8 +134,9 @@ async fn drive(
     let mut threads = Threads::start(plan, &addresses, &sessions, sender.as_ref())?;
     // The channel ends with the threads.
     drop(sender);
-    let mut ticks = ticks();
-    let mut cut_ns = None;
+    let (mut watch, mut ticks) = (Watch::new(), ticks());
+    // When it was cut short, and when it had measured enough.
+    let (mut cut_ns, mut enough_ns) = (None, None);
     loop {
         tokio::select! {
             biased;
@@ -160,7 +144,14 @@ async fn drive(
                 cut_ns = Some(threads.clock.elapsed_ns());
                 threads.stop();
             }
-            _ = ticks.tick() => progress(&threads.snapshot(plan)),
+            _ = ticks.tick() => {
+                let snapshot = watch.look(&threads, plan);
+                progress(&snapshot);
+                if enough_ns.is_none() && watch.sure_enough(plan) {
+                    enough_ns = Some(threads.clock.elapsed_ns());
+                    threads.drain();
+                }
+            }
             batch = answers.recv(), if on_answer.is_some() => match batch {
                 Some(batch) => batch.iter().for_each(|answer| {
                     if let Some(on_answer) = &mut on_answer {
@@ -172,8 +163,9 @@ async fn drive(
             () = threads.finished(), if on_answer.is_none() => break,
         }
     }
-    let (record, last_ns) = threads.join()?;
-    Ok(report(plan, record, last_ns, cut_ns))
+    let (rest, last_ns) = threads.join()?;
+    watch.total.merge(&rest);
+    Ok(report(plan, watch.total, last_ns, cut_ns, enough_ns))
 }
 
 async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
@@ -182,20 +174,35 @@ async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
     Ok(found.collect())
 }
 
-fn report(plan: &Plan, record: Record, last_ns: u64, cut_ns: Option<u64>) -> Report {
+fn report(
+    plan: &Plan,
+    record: Record,
+    last_ns: u64,
+    cut_ns: Option<u64>,
+    enough_ns: Option<u64>,
+) -> Report {
     let start_ns = plan.warmup_ns;
-    let gap_ns = (1e9 / plan.rate) as u64;
+    let (profile, poisson) = match &plan.pace {
+        Pace::Open { profile, arrivals } => {
+            (Some(profile.clone()), matches!(arrivals, Arrivals::Poisson))
+        }
+        Pace::Closed => (None, false),
+    };
+    // To where the next request would have been.
+    let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
     let planned_ns = match plan.extent {
         Extent::Duration { ns } => start_ns.saturating_add(ns),
         Extent::Requests(_) => last_ns.saturating_add(gap_ns),
     };
     let facts = Facts {
-        rate: plan.rate,
+        profile,
+        poisson,
         connections: plan.connections,
         backlog: plan.backlog,
         start_ns,
-        end_ns: cut_ns.unwrap_or(planned_ns),
+        end_ns: cut_ns.or(enough_ns).unwrap_or(planned_ns),
         cut_ns,
+        until: plan.until.clone(),
     };
     conclude(record, &facts)
 }

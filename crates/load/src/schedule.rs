@@ -4,11 +4,13 @@
 //! their own, so that two runs with one seed ask the same queries, whatever their rates; and the
 //! gaps of a Poisson schedule are the same at any rate but for their scale.
 
+use curtail_dist::arrivals::{self, Arrivals};
 use curtail_dist::seed;
-use rand_distr::{Distribution as _, Exp1, Uniform};
+use rand_distr::{Distribution as _, Uniform};
 use rand_pcg::Pcg64Mcg;
 
-use crate::plan::{Arrivals, Extent};
+use crate::plan::Extent;
+use crate::profile::Profile;
 use crate::queries::QueryOrder;
 
 /// One request that is to be sent.
@@ -31,7 +33,8 @@ pub struct Slot {
 /// Cost: one draw per slot, two with random queries; constant memory.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    clock: Clock,
+    /// None if it has no times.
+    clock: Option<Clock>,
     picker: Picker,
     /// The index of the next slot.
     index: u64,
@@ -43,17 +46,21 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// An endless schedule of one query, at `rate` requests per second, which is above zero.
+    /// An endless schedule of one query at these rates.
     #[must_use]
-    pub fn new(rate: f64, arrivals: Arrivals, seed: u64) -> Schedule {
-        let gap_ns = 1e9 / rate;
-        let rng = |name: &[u8]| seed::rng(seed::stream(seed, &[b"load", name]));
-        let clock = match arrivals {
-            Arrivals::Constant => Clock::Constant { gap_ns },
-            Arrivals::Poisson => Clock::Poisson { gap_ns, at_ns: 0.0, rng: rng(b"arrivals") },
+    pub fn new(profile: Profile, arrivals: &Arrivals, seed: u64) -> Schedule {
+        let gap_ns = 1e9 / profile.first();
+        let process = match arrivals {
+            Arrivals::Deterministic => None,
+            _ => Some(arrivals::Clock::new(arrivals, gap_ns, stream(seed, b"arrivals"))),
         };
-        let picker = Picker { count: 1, draw: None, rng: rng(b"queries") };
-        Schedule { clock, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
+        Schedule { clock: Some(Clock { profile, gap_ns, process }), ..Schedule::untimed(seed) }
+    }
+
+    /// One without times, for a closed loop: all are zero.
+    pub(crate) fn untimed(seed: u64) -> Schedule {
+        let picker = Picker { count: 1, draw: None, rng: seed::rng(stream(seed, b"queries")) };
+        Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
     /// Goes through `count` queries (none counts as one) in this order.
@@ -78,11 +85,9 @@ impl Schedule {
     }
 }
 
-impl Iterator for Schedule {
-    type Item = Slot;
-
-    fn next(&mut self) -> Option<Slot> {
-        let at_ns = self.clock.next(self.index);
+impl Schedule {
+    /// The next request, meant to be sent at `at_ns`; none if that is beyond the end.
+    pub(crate) fn slot(&mut self, at_ns: u64) -> Option<Slot> {
         let warmup = at_ns < self.warmup_ns;
         let over = match self.extent {
             None => false,
@@ -97,6 +102,29 @@ impl Iterator for Schedule {
         self.measured += u64::from(!warmup);
         Some(slot)
     }
+
+    /// How long the measured time is, in nanoseconds; zero if requests are counted.
+    fn measured_ns(&self) -> u64 {
+        match self.extent {
+            Some(Extent::Duration { ns }) => ns,
+            _ => 0,
+        }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        let (index, warmup_ns, measured_ns) = (self.index, self.warmup_ns, self.measured_ns());
+        let next = |clock: &mut Clock| clock.next(index, warmup_ns, measured_ns);
+        let at_ns = self.clock.as_mut().map_or(0, next);
+        self.slot(at_ns)
+    }
+}
+
+fn stream(seed: u64, name: &[u8]) -> u64 {
+    seed::stream(seed, &[b"load", name])
 }
 
 /// One thread's share of a schedule: of so many threads, each takes every so manieth request.
@@ -123,30 +151,31 @@ impl Iterator for Share {
     }
 }
 
-/// Draws intended times.
+/// Tells intended times.
 #[derive(Debug, Clone)]
-enum Clock {
-    Constant {
-        gap_ns: f64,
-    },
-    Poisson {
-        gap_ns: f64,
-        /// The time of the last slot. A double counts single nanoseconds for 104 days.
-        at_ns: f64,
-        rng: Pcg64Mcg,
-    },
+struct Clock {
+    profile: Profile,
+    /// The mean gap at the first rate.
+    gap_ns: f64,
+    /// At the first rate; none for equal gaps, the first request at once.
+    process: Option<arrivals::Clock>,
 }
 
 impl Clock {
     /// The time of slot `index`, in nanoseconds; called once for each, in order.
-    fn next(&mut self, index: u64) -> u64 {
-        let exact = match self {
+    fn next(&mut self, index: u64, warmup_ns: u64, measured_ns: u64) -> u64 {
+        let at_ns = match &mut self.process {
             // Not a sum: rounding errors would add up to a drift.
-            Clock::Constant { gap_ns } => index as f64 * *gap_ns,
-            Clock::Poisson { gap_ns, at_ns, rng } => {
-                let gap: f64 = Exp1.sample(rng);
-                *at_ns += gap * *gap_ns;
-                *at_ns
+            None => index as f64 * self.gap_ns,
+            Some(process) => process.next_ns(),
+        };
+        let exact = match self.profile {
+            Profile::Steady(_) => at_ns,
+            // The rate of the warm-up is the first one.
+            _ if at_ns <= warmup_ns as f64 => at_ns,
+            _ => {
+                let requests = (at_ns - warmup_ns as f64) / self.gap_ns;
+                warmup_ns as f64 + self.profile.due_ns(requests, measured_ns)
             }
         };
         exact.round() as u64

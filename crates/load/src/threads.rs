@@ -3,21 +3,21 @@
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, panic};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::board::Board;
-use crate::engine::{self, Clock, Measured, Task};
+use crate::engine::{self, Clock, Measured, Orders, Source, Task};
 use crate::error::LoadError;
+use crate::exchange::Exchange;
 use crate::observe::Observer;
-use crate::plan::Plan;
+use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
-use crate::run::{Answer, Snapshot};
-use crate::schedule::Share;
+use crate::run::Answer;
+use crate::schedule::{Schedule, Share};
 use crate::session::Sessions;
 
 /// From the start of the threads to that of the schedule: they come up meanwhile.
@@ -27,7 +27,7 @@ const LEAD: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct Threads {
     pub(crate) clock: Clock,
-    stop: Arc<AtomicBool>,
+    orders: Arc<Orders>,
     threads: Vec<Thread>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Threads {
 struct Thread {
     /// A byte wakes it.
     wake: UnixStream,
-    board: Arc<Board>,
+    exchange: Arc<Exchange>,
     /// Dropped when it ends, however it does.
     end: oneshot::Receiver<()>,
     ended: bool,
@@ -52,15 +52,15 @@ impl Threads {
         answers: Option<&mpsc::Sender<Vec<Answer>>>,
     ) -> Result<Threads, LoadError> {
         let schedule = plan.schedule()?;
-        let (clock, stop) = (Clock::new(Instant::now() + LEAD), Arc::default());
-        let mut threads = Threads { clock, stop, threads: Vec::new() };
+        let (clock, orders) = (Clock::new(Instant::now() + LEAD), Arc::default());
+        let mut threads = Threads { clock, orders, threads: Vec::new() };
         let addresses: Arc<[SocketAddr]> = addresses.into();
         for number in 0..plan.threads {
             let (wake, woken) = UnixStream::pair().map_err(LoadError::Thread)?;
             woken.set_nonblocking(true).map_err(LoadError::Thread)?;
-            let board = Arc::new(Board::default());
+            let exchange = Arc::new(Exchange::default());
             let (alive, end) = oneshot::channel();
-            let share = Share::new(schedule.clone(), plan.threads as u64, number as u64);
+            let source = source(plan, &schedule, number);
             let task = Task {
                 clock,
                 addresses: Arc::clone(&addresses),
@@ -69,25 +69,36 @@ impl Threads {
                 backlog_max: share_of(plan.backlog, plan.threads, number),
                 timeout_ns: plan.timeout_ns,
                 spin: plan.spin,
-                stop: Arc::clone(&threads.stop),
+                orders: Arc::clone(&threads.orders),
                 wake: woken,
-                board: Arc::clone(&board),
+                exchange: Arc::clone(&exchange),
+                warmup_ns: plan.warmup_ns,
                 observer: Observer::new(answers.cloned()),
             };
             let body = move || {
                 let _alive: oneshot::Sender<()> = alive;
-                engine::run(share, task)
+                engine::run(source, task)
             };
             let named = thread::Builder::new().name(format!("load-{number}"));
             let handle = Some(named.spawn(body).map_err(LoadError::Thread)?);
-            threads.threads.push(Thread { wake, board, end, ended: false, handle });
+            threads.threads.push(Thread { wake, exchange, end, ended: false, handle });
         }
         Ok(threads)
     }
 
     /// Tells all of them to stop at once.
     pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.orders.stop.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Tells all of them to send nothing more, and to end when all is answered.
+    pub(crate) fn drain(&self) {
+        self.orders.drain.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
         for thread in &self.threads {
             // A thread that has ended needs none.
             let _ = io::Write::write(&mut &thread.wake, &[0]);
@@ -104,8 +115,8 @@ impl Threads {
         }
     }
 
-    /// What they have measured together, and the intended time of the last request; after
-    /// [`finished`](Threads::finished).
+    /// What they have measured and not handed over before, together, and the intended time of the last
+    /// request; after [`finished`](Threads::finished).
     pub(crate) fn join(mut self) -> Result<(Record, u64), LoadError> {
         let (mut all, mut last_ns) = (Record::new(), 0);
         for thread in &mut self.threads {
@@ -113,26 +124,38 @@ impl Threads {
             let joined = handle.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
             let measured = joined.map_err(LoadError::Thread)?;
             all.merge(&measured.record);
+            if let Some(record) = thread.exchange.collect() {
+                all.merge(&record);
+            }
             last_ns = last_ns.max(measured.last_ns);
         }
         Ok((all, last_ns))
     }
 
-    pub(crate) fn snapshot(&self, plan: &Plan) -> Snapshot {
-        let boards = || self.threads.iter().map(|thread| &thread.board);
-        let sum = |of: fn(&Board) -> u64| boards().map(|board| of(board)).sum();
-        let most = |of: fn(&Board) -> u64| {
-            boards().map(|board| of(board)).max().filter(|known| *known > 0)
-        };
-        let elapsed_ns = self.clock.elapsed_ns();
-        Snapshot {
-            elapsed_ns,
-            warming_up: elapsed_ns < plan.warmup_ns,
-            sent: sum(|board| board.sent.load(Ordering::Relaxed)),
-            answered: sum(|board| board.answered.load(Ordering::Relaxed)),
-            errors: sum(|board| board.errors.load(Ordering::Relaxed)),
-            p99_ns: most(|board| board.p99_ns.load(Ordering::Relaxed)),
-            lag_p99_ns: most(|board| board.lag_p99_ns.load(Ordering::Relaxed)),
+    /// What they have handed over since the last call, together; and asks for more.
+    pub(crate) fn collect(&self, so_far: &Record) -> Record {
+        let mut together = so_far.successor();
+        for thread in &self.threads {
+            if let Some(record) = thread.exchange.collect() {
+                together.merge(&record);
+            }
+            thread.exchange.offer(|| Box::new(so_far.successor()));
+        }
+        together
+    }
+}
+
+/// Where a thread's requests come from.
+fn source(plan: &Plan, schedule: &Schedule, number: usize) -> Source {
+    let (threads, thread) = (plan.threads as u64, number as u64);
+    let schedule = schedule.clone();
+    match (&plan.pace, plan.extent) {
+        (Pace::Open { .. }, _) => Source::open(Share::new(schedule, threads, thread)),
+        (Pace::Closed, Extent::Duration { .. }) => Source::closed(schedule, threads, thread),
+        (Pace::Closed, Extent::Requests(count)) => {
+            let own = count / threads + u64::from(thread < count % threads);
+            let schedule = schedule.with_extent(plan.warmup_ns, Extent::Requests(own));
+            Source::closed(schedule, threads, thread)
         }
     }
 }

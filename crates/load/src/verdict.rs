@@ -2,14 +2,13 @@
 //!
 //! A verdict must not hang on chance, so no rule about time speaks up for [`FEW`] requests or less.
 
-use std::fmt;
+mod text;
 
-use curtail_kernel::duration::format;
 use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
 use crate::record::Errors;
-use crate::report::percentile;
+use crate::summary::percentile;
 
 /// A percentile at which the lag is judged, in thousandths, and the lag that is always fine at it,
 /// in nanoseconds.
@@ -84,91 +83,38 @@ pub enum Invalid {
         /// Requests of the run.
         requests: u64,
     },
+    /// A percentile is less sure than the plan asks for.
+    NotSure {
+        /// Which, in thousandths.
+        per_mille: u32,
+        /// Half of its 95 % confidence interval over its value, if it can be told.
+        found: Option<f64>,
+        /// What was asked for.
+        asked: f64,
+    },
+    /// The requests were not sent as Poisson arrivals are. See [`ArrivalTest`](crate::ArrivalTest).
+    NotPoisson {
+        /// The largest difference between the distribution functions of the gaps, 0 to 1.
+        d: f64,
+        /// Gaps that were compared.
+        gaps: usize,
+    },
+    /// The latencies went up or down all along: the percentiles are of no moment of the run. The trend
+    /// of the medians, or 90th percentiles, of its parts is surely there (at 0.001), and changes them by
+    /// more than 25 %.
+    NotStationary {
+        /// 50 or 90.
+        percentile: u32,
+        /// Its mean in the first third of the run, in nanoseconds.
+        first_ns: u64,
+        /// And in the last.
+        last_ns: u64,
+    },
     /// The run was cut short: the figures are of a part of what the plan asks for.
     Interrupted {
         /// Requests that had come to an end by then.
         requests: u64,
     },
-}
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Invalid::FellBehind { late, requests, limit_ns, waited, connections } => {
-                let limit = format(three_digits(*limit_ns));
-                write!(
-                    f,
-                    "fell behind: {late} of {requests} requests were sent more than {limit} "
-                )?;
-                write!(f, "after their intended times; ")?;
-                if waited * 2 >= *late {
-                    write!(f, "{waited} found all {connections} connections busy: use more")
-                } else {
-                    write!(f, "use a less busy machine, or a lower rate")
-                }
-            }
-            Invalid::FellShort { answered, requests, errors } => {
-                fell_short(f, *answered, *requests, errors)
-            }
-            Invalid::LeftOut { requests, errors } => {
-                let count = errors.total();
-                write!(
-                    f,
-                    "left out: {count} of {requests} requests have no good answer, {errors}"
-                )?;
-                write!(f, "; the percentiles are of the others")
-            }
-            Invalid::Dropped { count, backlog } => {
-                write!(
-                    f,
-                    "dropped: {count} requests were never sent, for all connections were busy "
-                )?;
-                write!(f, "and {backlog} requests waiting; use more connections or a lower rate")
-            }
-            Invalid::NothingMeasured { requests: 0 } => {
-                write!(
-                    f,
-                    "nothing measured: no request was due in the measured time; use a higher "
-                )?;
-                write!(f, "rate or a longer duration")
-            }
-            Invalid::NothingMeasured { .. } => {
-                write!(f, "nothing measured: there is no good answer")
-            }
-            Invalid::Interrupted { requests: 0 } => {
-                write!(f, "interrupted before anything was measured")
-            }
-            Invalid::Interrupted { .. } => write!(f, "interrupted: partial results"),
-        }
-    }
-}
-
-/// Only time is a matter of the rate: a bad status would be as bad at a lower one.
-fn fell_short(
-    f: &mut fmt::Formatter<'_>,
-    answered: u64,
-    requests: u64,
-    errors: &Errors,
-) -> fmt::Result {
-    let good = requests.saturating_sub(errors.total());
-    let late = good.saturating_sub(answered);
-    write!(f, "fell short: {answered} of {requests} requests were answered well and in time")?;
-    if errors.total() > 0 {
-        write!(f, ", {errors}")?;
-    }
-    if late > 0 {
-        write!(f, ", {late} well but late")?;
-    }
-    match too_few(answered, good) || errors.timeout > FEW {
-        true => write!(f, "; the server does not sustain this rate"),
-        false => Ok(()),
-    }
-}
-
-/// Rounds to what people read: 35.205939 ms are 35.2 ms.
-fn three_digits(ns: u64) -> u64 {
-    let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
-    ns.saturating_add(step / 2) / step * step
 }
 
 impl Serialize for Invalid {
@@ -190,15 +136,6 @@ pub struct Withheld {
     pub requests: u64,
     /// What is fine, in nanoseconds.
     pub limit_ns: u64,
-}
-
-impl fmt::Display for Withheld {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Withheld { late, requests, limit_ns } = *self;
-        let limit = format(three_digits(limit_ns));
-        write!(f, "p99.9 is withheld: {late} of {requests} requests were sent more than {limit} ")?;
-        write!(f, "after their intended times, which is too much of it")
-    }
 }
 
 impl Serialize for Withheld {

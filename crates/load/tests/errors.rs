@@ -71,7 +71,7 @@ async fn each_failure_is_counted_as_what_it_is() {
     // The time-outs took a second, the good answers did not.
     assert!(report.latency_ns.max.unwrap() < 1_000 * MS);
     assert!(!report.valid);
-    assert!(report.first_error.is_some());
+    assert!(report.failures.is_some());
     statuses.sort_unstable();
     assert_eq!(statuses, [[200; 4], [201; 4], [302; 4], [404; 4], [503; 4]].concat());
 }
@@ -82,5 +82,5 @@ async fn a_server_that_is_not_there_is_counted() {
     let report = run(&plan_for(unused, 500.0, 10), pending(), |_| {}).await.unwrap();
     assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
     assert_eq!((report.latency_ns.max, report.valid), (None, false));
-    assert!(report.first_error.unwrap().contains("cannot connect"));
+    assert!(report.failures.unwrap().first.contains("cannot connect"));
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{MS, Server, answer, echo, next_head};
-use curtail_load::{Arrivals, Extent, Invalid, QueryOrder, run, run_observed};
+use curtail_load::{Extent, Invalid, Pace, QueryOrder, run, run_observed};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::oneshot;
 
@@ -72,7 +72,7 @@ async fn requests_are_sent_whatever_the_earlier_ones_do() {
 async fn the_same_plan_asks_the_same() {
     let server = Server::start(echo).await;
     let mut plan = server.plan(2_000.0, 200);
-    plan.arrivals = Arrivals::Poisson;
+    plan.pace = Pace::poisson(2_000.0);
     plan.queries = (0..20).map(|i| format!("/{}", "x".repeat(i))).collect();
     plan.order = QueryOrder::Random;
     plan.warmup_ns = 20 * MS;

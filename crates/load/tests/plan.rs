@@ -3,8 +3,8 @@
 use std::fs;
 
 use curtail_load::{
-    Arrivals, Extent, LoadError, Plan, PlanError, QueriesError, Target, TargetError, parse_header,
-    read_queries, run,
+    Arrivals, Extent, LoadError, Pace, Plan, PlanError, Precision, Profile, QueriesError, Target,
+    TargetError, parse_header, read_queries, run,
 };
 
 fn plan() -> Plan {
@@ -59,16 +59,37 @@ fn other_targets_are_refused() {
     }
 }
 
+/// Without the check of the parser.
+fn profile(text: &str) -> Pace {
+    let rate = |text: &str| text.parse::<f64>().unwrap();
+    let profile = match text.split_once("..") {
+        Some((from, to)) => Profile::Ramp { from: rate(from), to: rate(to) },
+        None => text.parse().unwrap(),
+    };
+    Pace::Open { profile, arrivals: Arrivals::Poisson }
+}
+
+fn precision(relative: f64, per_mille: u32) -> Option<Precision> {
+    Some(Precision { relative, per_mille: vec![per_mille] })
+}
+
 #[test]
 fn values_out_of_range_are_refused() {
     type Change = fn(&mut Plan);
-    let cases: [(Change, &str); 13] = [
-        (|plan| plan.rate = 0.0, "rate 0.0 "),
-        (|plan| plan.rate = 1e300, "rate 1e300 "),
-        (|plan| plan.rate = 0.04, "rate 0.04 × duration 10s is 0.4 requests"),
-        (|plan| plan.rate = f64::NAN, "rate NaN "),
-        (|plan| plan.rate = f64::INFINITY, "rate inf "),
+    let cases: [(Change, &str); 20] = [
+        (|plan| plan.pace = Pace::poisson(0.0), "rate 0.0 "),
+        (|plan| plan.pace = Pace::poisson(1e300), "rate 1e300 "),
+        (|plan| plan.pace = Pace::poisson(0.04), "rate 0.04 × duration 10s is 0.4 requests"),
+        (|plan| plan.pace = Pace::poisson(f64::NAN), "rate NaN "),
+        (|plan| plan.pace = Pace::poisson(f64::INFINITY), "rate inf "),
         (|plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
+        (|plan| plan.pace = profile("1..0"), "rate 0.0 "),
+        (|plan| plan.pace = profile("1:5s,1:6s"), "take 11s in all"),
+        (|plan| (plan.pace, plan.extent) = (profile("1..9"), Extent::Requests(9)), "duration"),
+        (|plan| plan.until = precision(1.0, 990), "below 100 %"),
+        (|plan| plan.until = precision(0.1, 1_000), "below 100"),
+        (|plan| plan.threads = 0, "0 threads; use 1 to 64"),
+        (|plan| plan.threads = 65, "65 threads; use 1 to 64"),
         (|plan| plan.connections = 0, "0 connections"),
         (|plan| plan.timeout_ns = 0, "a time-out of 0ns"),
         (|plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60.000000001s"),
@@ -95,7 +116,7 @@ async fn a_run_refuses_what_it_cannot_do() {
 }
 
 #[test]
-fn headers_and_arrivals_are_read() {
+fn headers_are_read() {
     let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
     assert_eq!(parse_header("k: v"), pair("k", "v"));
     assert_eq!(parse_header("k:v:w"), pair("k", "v:w"));
@@ -103,9 +124,6 @@ fn headers_and_arrivals_are_read() {
     for text in ["", "k", ": v"] {
         assert_eq!(parse_header(text), Err(PlanError::HeaderSyntax(text.to_owned())));
     }
-    assert_eq!("poisson".parse(), Ok(Arrivals::Poisson));
-    assert_eq!("constant".parse(), Ok(Arrivals::Constant));
-    assert_eq!("bursty".parse::<Arrivals>(), Err(PlanError::Arrivals("bursty".to_owned())));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Schedules: their statistics, and that a seed decides them.
 
-use curtail_load::{Arrivals, Extent, Plan, QueryOrder, Schedule, Slot};
+use curtail_load::{Arrivals, Extent, Pace, Plan, Profile, QueryOrder, Schedule, Slot};
 
 fn gaps_ns(schedule: Schedule, count: usize) -> Vec<f64> {
     let times: Vec<u64> = schedule.take(count + 1).map(|slot| slot.at_ns).collect();
@@ -17,7 +17,7 @@ fn plan() -> Plan {
 
 #[test]
 fn gaps_of_a_poisson_schedule_are_exponential() {
-    let gaps = gaps_ns(Schedule::new(1_000.0, Arrivals::Poisson, 42), 100_000);
+    let gaps = gaps_ns(Schedule::new(Profile::Steady(1_000.0), &Arrivals::Poisson, 42), 100_000);
     let mean_ns = mean(&gaps);
     let variance = mean(&gaps.iter().map(|gap| (gap - mean_ns).powi(2)).collect::<Vec<_>>());
     // The standard error of the mean is 0.3 %, that of the variance 0.9 %.
@@ -37,7 +37,7 @@ fn gaps_of_a_poisson_schedule_are_exponential() {
 
 #[test]
 fn a_constant_schedule_does_not_drift() {
-    let schedule = Schedule::new(3.0, Arrivals::Constant, 42);
+    let schedule = Schedule::new(Profile::Steady(3.0), &Arrivals::Deterministic, 42);
     for (i, slot) in schedule.take(100_000).enumerate() {
         let exact = (i as u128 * 1_000_000_000 + 1) / 3;
         assert!(u128::from(slot.at_ns).abs_diff(exact) <= 1, "slot {i} at {} ns", slot.at_ns);
@@ -47,7 +47,7 @@ fn a_constant_schedule_does_not_drift() {
 #[test]
 fn a_seed_decides_times_and_queries() {
     let slots = |seed| -> Vec<Slot> {
-        Schedule::new(500.0, Arrivals::Poisson, seed)
+        Schedule::new(Profile::Steady(500.0), &Arrivals::Poisson, seed)
             .with_queries(1_000, QueryOrder::Random)
             .take(10_000)
             .collect()
@@ -59,7 +59,8 @@ fn a_seed_decides_times_and_queries() {
 #[test]
 fn a_schedule_is_the_same_in_every_release() {
     // Recorded experiments depend on it.
-    let slots = Schedule::new(1_000.0, Arrivals::Poisson, 1).with_queries(100, QueryOrder::Random);
+    let slots = Schedule::new(Profile::Steady(1_000.0), &Arrivals::Poisson, 1)
+        .with_queries(100, QueryOrder::Random);
     let found: Vec<_> = slots.take(4).map(|slot| (slot.at_ns, slot.query)).collect();
     assert_eq!(found, [(2_155_721, 38), (2_385_183, 46), (2_839_942, 43), (4_813_558, 71)]);
 }
@@ -67,7 +68,7 @@ fn a_schedule_is_the_same_in_every_release() {
 #[test]
 fn the_rate_changes_neither_the_queries_nor_the_shape() {
     let slots = |rate| {
-        Schedule::new(rate, Arrivals::Poisson, 3)
+        Schedule::new(Profile::Steady(rate), &Arrivals::Poisson, 3)
             .with_queries(50, QueryOrder::Random)
             .take(1_000)
             .collect::<Vec<_>>()
@@ -80,14 +81,16 @@ fn the_rate_changes_neither_the_queries_nor_the_shape() {
 
 #[test]
 fn queries_in_order_are_cycled() {
-    let schedule = Schedule::new(1.0, Arrivals::Constant, 0).with_queries(3, QueryOrder::InOrder);
+    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Deterministic, 0)
+        .with_queries(3, QueryOrder::InOrder);
     let queries: Vec<usize> = schedule.take(7).map(|slot| slot.query).collect();
     assert_eq!(queries, [0, 1, 2, 0, 1, 2, 0]);
 }
 
 #[test]
 fn drawn_queries_are_uniform() {
-    let schedule = Schedule::new(1.0, Arrivals::Constant, 5).with_queries(10, QueryOrder::Random);
+    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Deterministic, 5)
+        .with_queries(10, QueryOrder::Random);
     let mut counts = [0_u32; 10];
     for slot in schedule.take(100_000) {
         counts[slot.query] += 1;
@@ -99,7 +102,7 @@ fn drawn_queries_are_uniform() {
 #[test]
 fn what_the_warm_up_sends_is_marked_and_not_part_of_the_extent() {
     let mut plan = plan();
-    plan.arrivals = Arrivals::Constant;
+    plan.pace = Pace::constant(1_000.0);
     plan.warmup_ns = 10_000_000;
     for extent in [Extent::Requests(20), Extent::Duration { ns: 20_000_000 }] {
         plan.extent = extent;

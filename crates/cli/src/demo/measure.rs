@@ -157,7 +157,8 @@ fn cell(load: f64, report: &Report, copies_per_query: f64) -> Cell {
         p99_ms: ms(report.latency_ns.p99),
         p999_ms: ms(report.latency_ns.p999),
         copies_per_query,
-        offered_rate: report.offered_rate,
+        // It is none for a closed loop only.
+        offered_rate: report.offered_rate.unwrap_or_default(),
         achieved_rate: report.achieved_rate,
         requests: report.requests,
         errors: report.errors.total(),

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use curtail_load::{Arrivals, Extent, Plan, QueryOrder, Target};
+use curtail_load::{
+    Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, Target,
+};
 
 use crate::exit::Stop;
 
@@ -19,21 +21,35 @@ Examples:
 pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH
     target: Target,
-    /// Requests per second
-    #[arg(long, value_name = "N", value_parser = number)]
-    rate: f64,
-    /// Gaps between requests: poisson or constant
-    #[arg(long, default_value = "poisson")]
-    arrivals: Arrivals,
-    /// For how long
-    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, conflicts_with = "requests", allow_hyphen_values = true)]
-    duration: u64,
+    /// Requests per second: 500, a ramp 100..2000, or steps 100:10s,200:10s
+    #[arg(long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals"], conflicts_with = "closed")]
+    rate: Option<Profile>,
+    /// Gaps between requests: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, or
+    /// trace:FILE, whose own rate is kept without --rate
+    #[arg(long, value_name = "PROCESS", conflicts_with = "closed")]
+    arrivals: Option<String>,
+    /// Replay a trace so many times as fast
+    #[arg(long, value_name = "X", value_parser = number, requires = "arrivals", conflicts_with = "rate")]
+    speed: Option<f64>,
+    /// Closed loop: each connection asks again once it is answered. Finds the most that a server can
+    /// do; the latencies leave out what others would wait
+    #[arg(long)]
+    closed: bool,
+    /// For how long [default: 10s, or what the steps take]
+    #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "requests", allow_hyphen_values = true)]
+    duration: Option<u64>,
     /// So many requests, rather than a duration
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Requests sent before the measured ones
     #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
     warmup: u64,
+    /// End before, as soon as the percentiles are known so well: 2%
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    until_ci: Option<f64>,
+    /// The percentiles that --until-ci is about
+    #[arg(long, value_name = "P", value_parser = per_mille, value_delimiter = ',', default_value = "50,99", requires = "until_ci")]
+    percentiles: Vec<u32>,
     /// Connections at most
     #[arg(long, default_value_t = 64, value_name = "N")]
     connections: usize,
@@ -68,14 +84,75 @@ pub(crate) fn span(text: &str) -> Result<u64, String> {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| "write a number such as 500".to_owned())
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "write a number above 0, such as 2".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let inside = number.filter(|percent| *percent > 0.0 && *percent < 100.0);
+    inside.map(|percent| percent / 100.0).ok_or_else(|| "write a share such as 2%".to_owned())
+}
+
+fn per_mille(text: &str) -> Result<u32, String> {
+    let percent = text.trim().trim_start_matches('p').parse::<f64>().ok();
+    let per_mille = percent.map(|percent| (percent * 10.0).round());
+    let inside = per_mille.filter(|per_mille| (1.0..1_000.0).contains(per_mille));
+    inside
+        .map(|per_mille| per_mille as u32)
+        .ok_or_else(|| "write one such as 99 or 99.9".to_owned())
+}
+
+/// When requests are sent.
+fn pace(args: &Args) -> Result<Pace, Stop> {
+    if args.closed {
+        return Ok(Pace::Closed);
+    }
+    let text = args.arrivals.as_deref().unwrap_or("poisson");
+    // Times without units are nobody's here.
+    let arrivals = Arrivals::parse(text, 1e6).map_err(|error| Stop::BadInput(error.to_string()))?;
+    if arrivals.has_units() == Some(false) {
+        return Err(Stop::BadInput(format!("--arrivals {text}: give LENGTH a unit, such as 50ms")));
+    }
+    let recorded = match &arrivals {
+        Arrivals::Trace { mean_ns, .. } => *mean_ns,
+        _ => None,
+    };
+    let profile = match (&args.rate, recorded) {
+        (Some(profile), _) => profile.clone(),
+        (None, Some(mean_ns)) => {
+            let rate = 1e9 / mean_ns * args.speed.unwrap_or(1.0);
+            if !(rate > 0.0 && rate <= RATE_MAX) {
+                let why = format!(
+                    "{text}: its rate is {rate:.3e} per second, and at most {RATE_MAX:e} can be sent; give --rate or --speed"
+                );
+                return Err(Stop::BadInput(why));
+            }
+            Profile::Steady(rate)
+        }
+        (None, None) => {
+            let why = "give --rate: only a trace whose times have units has a rate of its own";
+            return Err(Stop::BadInput(why.to_owned()));
+        }
+    };
+    if args.speed.is_some() && recorded.is_none() {
+        return Err(Stop::BadInput("--speed is for a trace whose times have units".to_owned()));
+    }
+    Ok(Pace::Open { profile, arrivals })
 }
 
 pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
-    let extent = match args.requests {
-        Some(requests) => Extent::Requests(requests),
-        None => Extent::Duration { ns: args.duration },
+    let pace = pace(args)?;
+    let own_ns = match &pace {
+        Pace::Open { profile, .. } => profile.own_ns(),
+        Pace::Closed => None,
     };
+    let extent = match (args.requests, args.duration.or(own_ns)) {
+        (Some(requests), _) => Extent::Requests(requests),
+        (None, ns) => Extent::Duration { ns: ns.unwrap_or(10_000_000_000) },
+    };
+    let until =
+        args.until_ci.map(|relative| Precision { relative, per_mille: args.percentiles.clone() });
     let queries = match &args.queries {
         Some(file) => {
             curtail_load::read_queries(file).map_err(|error| Stop::BadInput(error.to_string()))?
@@ -84,8 +161,9 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     };
     let order = if args.shuffle { QueryOrder::Random } else { QueryOrder::InOrder };
     let plan = Plan {
-        arrivals: args.arrivals,
+        pace,
         extent,
+        until,
         connections: args.connections,
         headers: args.header.clone(),
         queries,
@@ -95,7 +173,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         threads: args.threads,
         spin: args.spin,
         seed: args.seed,
-        ..Plan::new(args.target.clone(), args.rate)
+        ..Plan::new(args.target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
     Ok(plan)

@@ -1,49 +1,121 @@
 //! The result for people.
 
-use curtail_load::{Invalid, Report, SAMPLES_ABOVE_MIN, Summary};
+use std::fmt::Write as _;
+
+use curtail_load::{
+    Failures, Intervals, Invalid, Parts, Report, SAMPLES_ABOVE_MIN, Splits, Summary,
+};
 
 pub(super) fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
 pub(super) fn table(report: &Report) -> String {
-    use std::fmt::Write as _;
-    let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
-    let Report { offered_rate, achieved_rate, requests, errors, .. } = report;
-    let mut text = format!(
-        "offered {offered_rate:.1}/s, achieved {achieved_rate:.1}/s, {requests} requests, {} \
-         without a good answer",
-        errors.total()
-    );
-    if errors.total() > 0 {
-        let _ = write!(text, ": {errors}");
-    }
-    let rows = [
-        ("latency", &report.latency_ns),
-        ("uncorrected", &report.uncorrected_ns),
-        ("schedule lag", &report.schedule_lag_ns),
-    ];
-    let head = ["", "p50", "p99", "p99.9", "max"];
-    let [name, p50, p99, p999, max] = head;
-    let _ = writeln!(text, "\n\n{name:<14}{p50:>14}{p99:>14}{p999:>14}{max:>14}");
-    for (name, of) in rows {
-        let [p50, p99, p999, max] = [of.p50, of.p99, of.p999, of.max].map(shown);
-        let _ = writeln!(text, "{name:<14}{p50:>14}{p99:>14}{p999:>14}{max:>14}");
-    }
+    let mut text = what_was_asked(report);
+    let _ = writeln!(text, "\n");
+    latencies(&mut text, report);
+    parts(&mut text, report);
     if let Some(why) = missing(report) {
         let _ = writeln!(text, "\n–: {why}");
     }
     if let Some(withheld) = &report.withheld {
         let _ = writeln!(text, "\n{withheld}");
     }
-    if let Some(error) = &report.first_error {
-        let _ = writeln!(text, "\nfirst failure: {error}");
+    if let Some(failures) = &report.failures {
+        let _ = writeln!(text, "\n{}", when(failures));
+    }
+    if report.closed_loop {
+        let _ = writeln!(text, "\nclosed loop: the latencies leave out what others would wait");
     }
     for reason in &report.invalid_because {
         let verdict = if matches!(reason, Invalid::Interrupted { .. }) { "" } else { "invalid: " };
         let _ = writeln!(text, "\n{verdict}{reason}");
     }
     text.truncate(text.trim_end().len());
+    text
+}
+
+/// The first line.
+fn what_was_asked(report: &Report) -> String {
+    let Report { achieved_rate, requests, errors, .. } = report;
+    let offered = match report.offered_rate {
+        Some(rate) => format!("offered {rate:.1}/s, "),
+        None => String::new(),
+    };
+    let failed = errors.total();
+    let mut text = format!(
+        "{offered}achieved {achieved_rate:.1}/s, {requests} requests, {failed} without a good answer"
+    );
+    if failed > 0 {
+        let _ = write!(text, ": {errors}");
+    }
+    text
+}
+
+fn latencies(text: &mut String, report: &Report) {
+    let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
+    let [name, p50, p90, p99, p999, max] = ["", "p50", "p90", "p99", "p99.9", "max"];
+    let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}{max:>13}");
+    let rows = [
+        ("latency", &report.latency_ns),
+        ("uncorrected", &report.uncorrected_ns),
+        ("schedule lag", &report.schedule_lag_ns),
+    ];
+    for (at, (name, of)) in rows.into_iter().enumerate() {
+        let [p50, p90, p99, p999, max] = [of.p50, of.p90, of.p99, of.p999, of.max].map(shown);
+        let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}{max:>13}");
+        let Intervals { p50, p90, p99, p999, .. } = report.latency_ci95_ns;
+        if at == 0 && [p50, p90, p99, p999].iter().any(Option::is_some) {
+            let [p50, p90, p99, p999] = [p50, p90, p99, p999].map(either_way);
+            let _ = writeln!(text, "{:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}", "  95 % sure");
+        }
+    }
+}
+
+/// Half of an interval, as people write it.
+fn either_way(interval: Option<[u64; 2]>) -> String {
+    interval.map_or_else(
+        || "unsure".to_owned(),
+        |[low, high]| format!("±{:.3} ms", high.abs_diff(low) as f64 / 2e6),
+    )
+}
+
+/// What the percentiles are made of.
+fn parts(text: &mut String, report: &Report) {
+    let Splits { p50, p90, p99, p999, .. } = report.split_ns;
+    let of = [p50, p90, p99, p999];
+    if of.iter().all(Option::is_none) {
+        return;
+    }
+    let _ = writeln!(text, "\nof which");
+    let names = ["  schedule lag", "  client send", "  wire to wire", "  client wake-up"];
+    // Without stamps of the kernel the last is part of the one before.
+    let separate = of.iter().flatten().any(|parts| parts.client_wake_up > 0);
+    let shown = if separate { &names[..] } else { &names[..3] };
+    for (at, name) in shown.iter().enumerate() {
+        let part =
+            |of: Parts| [of.schedule_lag, of.client_send, of.wire_to_wire, of.client_wake_up][at];
+        let shown = |parts: Option<Parts>| parts.map_or_else(|| "–".into(), |of| ms(part(of)));
+        let [p50, p90, p99, p999] = of.map(shown);
+        let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}");
+    }
+}
+
+/// When requests failed, and whether the server came back.
+fn when(failures: &Failures) -> String {
+    let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
+    let Failures { first, first_at_ns, last_at_ns, last_good_at_ns, since_last_good } = failures;
+    let mut text = format!("first failure after {}: {first}", seconds(*first_at_ns));
+    match last_good_at_ns {
+        Some(good) if *since_last_good > 3 && good < last_at_ns => {
+            let _ = write!(text, "; the last good answer came after {}", seconds(*good));
+            let _ = write!(text, ", and {since_last_good} requests have failed since");
+        }
+        _ if last_at_ns > first_at_ns => {
+            let _ = write!(text, "; last one after {}", seconds(*last_at_ns));
+        }
+        _ => {}
+    }
     text
 }
 

@@ -13,12 +13,12 @@ mod clock;
 mod connection;
 mod poller;
 mod pool;
+mod source;
 mod wait;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::iter::Peekable;
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -28,13 +28,15 @@ pub(crate) use clock::Clock;
 use connection::Connection;
 use poller::Poller;
 use pool::{Placed, Pool};
+pub(crate) use source::Source;
 use wait::Waiting;
 
-use crate::board::Board;
+use crate::arrival_test::SENDS_KEPT;
+use crate::exchange::Exchange;
 use crate::observe::Observer;
 use crate::outcome::Outcome;
 use crate::record::Record;
-use crate::schedule::{Share, Slot};
+use crate::schedule::Slot;
 use crate::session::{Sessions, Token};
 
 /// What a thread is to do.
@@ -49,18 +51,30 @@ pub(crate) struct Task {
     pub(crate) timeout_ns: u64,
     /// Never sleep.
     pub(crate) spin: bool,
-    /// Set to end the run at once; a byte on the other end of the wake-up says so to a thread that
-    /// sleeps.
-    pub(crate) stop: Arc<AtomicBool>,
+    /// How it is to go on; a byte on the other end of the wake-up says to a thread that sleeps that it
+    /// has changed.
+    pub(crate) orders: Arc<Orders>,
     pub(crate) wake: UnixStream,
-    pub(crate) board: Arc<Board>,
+    pub(crate) exchange: Arc<Exchange>,
+    /// The warm-up, in nanoseconds from the start of the schedule.
+    pub(crate) warmup_ns: u64,
     pub(crate) observer: Observer,
+}
+
+/// Orders to all threads of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// End at once.
+    pub(crate) stop: AtomicBool,
+    /// Send nothing more, and end when all is answered.
+    pub(crate) drain: AtomicBool,
 }
 
 /// What a thread has measured.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    pub(crate) record: Record,
+    /// What it has not handed over before.
+    pub(crate) record: Box<Record>,
     /// The intended time of its last request, in nanoseconds.
     pub(crate) last_ns: u64,
 }
@@ -102,7 +116,7 @@ const QUIET_NS: i64 = 100_000;
 #[derive(Debug)]
 struct Engine {
     task: Task,
-    schedule: Peekable<Share>,
+    source: Source,
     poller: Poller,
     pool: Pool,
     connections: Vec<Connection>,
@@ -110,7 +124,9 @@ struct Engine {
     /// time, the connection and the token there.
     flying: BTreeMap<u64, (u64, usize, Token)>,
     outcomes: Vec<Outcome>,
-    record: Record,
+    record: Box<Record>,
+    /// Requests whose times were kept.
+    kept: usize,
     last_ns: u64,
 }
 
@@ -119,30 +135,34 @@ struct Engine {
 /// # Errors
 ///
 /// If the system gives no poller.
-pub(crate) fn run(schedule: Share, task: Task) -> io::Result<Measured> {
+pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
     let poller = Poller::new()?;
     poller.add(&task.wake, WAKE, false)?;
     let mut waiting = Waiting::new(task.spin);
     let mut engine = Engine {
-        schedule: schedule.peekable(),
+        source,
         poller,
         pool: Pool::new(task.connections, task.backlog_max),
         connections: (0..task.connections).map(Connection::new).collect(),
         flying: BTreeMap::new(),
         outcomes: Vec::new(),
-        record: Record::new(),
+        record: Box::new(Record::new()),
+        kept: 0,
         last_ns: 0,
         task,
     };
-    while !engine.task.stop.load(Ordering::Relaxed) {
+    while !engine.task.orders.stop.load(Ordering::Relaxed) {
+        if engine.task.orders.drain.load(Ordering::Relaxed) {
+            engine.source = Source::Over;
+        }
         engine.send_due();
         engine.expire();
         let Some(wake_ns) = engine.wake_ns() else { break };
         let now_ns = engine.task.clock.now_ns();
         if engine.due_ns().is_none_or(|due_ns| due_ns - now_ns > QUIET_NS) {
-            engine.task.board.publish(now_ns, &engine.record);
             engine.task.observer.flush();
         }
+        engine.task.exchange.come_by(&mut engine.record);
         let events = waiting.wait(engine.task.clock, wake_ns, &mut engine.poller)?;
         engine.take_events(events);
     }
@@ -153,7 +173,7 @@ pub(crate) fn run(schedule: Share, task: Task) -> io::Result<Measured> {
 impl Engine {
     /// When the next request is to be sent.
     fn due_ns(&mut self) -> Option<i64> {
-        self.schedule.peek().map(|slot| at(slot.at_ns))
+        self.source.due_ns(self.pool.has_free())
     }
 
     /// When there is something to do next; none when all is done.
@@ -165,9 +185,9 @@ impl Engine {
     }
 
     fn send_due(&mut self) {
-        let now_ns = self.task.clock.now_ns();
         for _ in 0..SENDS_MAX {
-            let Some(slot) = self.schedule.next_if(|slot| at(slot.at_ns) <= now_ns) else { return };
+            let now_ns = self.task.clock.now_ns();
+            let Some(slot) = self.source.next(now_ns, self.pool.has_free()) else { return };
             self.last_ns = slot.at_ns;
             match self.pool.place(slot) {
                 Placed::On(id) => self.send(id, slot),
@@ -179,11 +199,24 @@ impl Engine {
 
     fn send(&mut self, id: usize, slot: Slot) {
         self.record.sent += 1;
+        if !slot.warmup && self.kept < SENDS_KEPT {
+            self.keep_time();
+        }
         let token = self.connections[id].send(slot, context!(self));
         if let Some(token) = token {
             self.flying.insert(slot.index, (slot.at_ns, id, token));
         }
         self.note(id);
+    }
+
+    /// Keeps the time of a request that is sent now, for the test of the arrival process.
+    fn keep_time(&mut self) {
+        let now_ns = self.task.clock.elapsed_ns().saturating_sub(self.task.warmup_ns);
+        self.record.sends_ns.push(now_ns);
+        self.kept += 1;
+        if self.kept == SENDS_KEPT {
+            self.record.sends_until_ns = Some(now_ns);
+        }
     }
 
     /// Gives up what has taken too long.
@@ -208,11 +241,20 @@ impl Engine {
     fn take_events(&mut self, events: usize) {
         for at in 0..events {
             let ready = self.poller.ready(at);
-            // The wake-up says only that there is something to look at: the flag.
-            let Some(connection) = self.connections.get_mut(ready.id as usize) else { continue };
+            let Some(connection) = self.connections.get_mut(ready.id as usize) else {
+                self.woken();
+                continue;
+            };
             connection.ready(ready.readable || ready.error, context!(self));
             self.settle(ready.id as usize);
         }
+    }
+
+    /// The orders are looked at in every turn: the byte only ended the sleep.
+    fn woken(&mut self) {
+        let mut byte = [0; 8];
+        // Without a byte there is nothing to take.
+        let _ = (&self.task.wake).read(&mut byte);
     }
 
     /// After something happened on a connection: takes note of it, and sends what waits.
@@ -237,7 +279,7 @@ impl Engine {
     }
 
     fn take(&mut self, outcome: Outcome) {
-        self.record.add(&outcome);
+        self.record.add(&outcome, self.task.warmup_ns);
         self.task.observer.see(outcome);
     }
 }

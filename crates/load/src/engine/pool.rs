@@ -51,6 +51,11 @@ impl Pool {
         }
     }
 
+    /// A request could be sent now.
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
     /// A connection has so many requests on it, and room for more or not.
     pub(super) fn put(&mut self, id: usize, outstanding: usize, room: bool) {
         if let Some(before) = self.load[id].take() {

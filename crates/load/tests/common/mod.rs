@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use curtail_load::{Arrivals, Extent, Plan};
+use curtail_load::{Extent, Pace, Plan};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -58,7 +58,7 @@ impl Drop for Server {
 
 pub(crate) fn plan_for(address: SocketAddr, rate: f64, requests: u64) -> Plan {
     let mut plan = Plan::new(format!("http://{address}/").parse().unwrap(), rate);
-    plan.arrivals = Arrivals::Constant;
+    plan.pace = Pace::constant(rate);
     plan.extent = Extent::Requests(requests);
     plan
 }

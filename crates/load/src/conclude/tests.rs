@@ -1,8 +1,10 @@
 use super::*;
 use crate::fault::Fault;
 use crate::outcome::Outcome;
+use crate::record::Errors;
 use crate::schedule::Slot;
 use crate::session::{Status, Whole};
+use crate::verdict::Withheld;
 
 use serde_json::{Value, json, to_value};
 
@@ -33,19 +35,21 @@ fn ended_after(
 fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
     let mut record = Record::new();
     for i in 0..requests {
-        record.add(&ended(i * 2 * MS, lag_ns(i), Ok(200)));
+        record.add(&ended(i * 2 * MS, lag_ns(i), Ok(200)), 0);
     }
     record
 }
 
 fn facts(requests: u64) -> Facts {
     Facts {
-        rate: 500.0,
+        profile: Some(Profile::Steady(500.0)),
+        poisson: false,
         connections: 64,
         backlog: 100,
         start_ns: 0,
         end_ns: requests * 2 * MS,
         cut_ns: None,
+        until: None,
     }
 }
 
@@ -66,7 +70,9 @@ fn a_steady_run_is_valid_and_has_the_documented_shape() {
         keys(&json),
         [
             "achieved_rate",
+            "connections_opened",
             "errors",
+            "latency_ci95_ns",
             "latency_ns",
             "offered_rate",
             "requests",
@@ -159,7 +165,7 @@ fn the_lag_is_judged_by_the_latency_at_the_same_percentile() {
         for i in 0..1_000 {
             let lag_ns = if i < late { lag_ns } else { 0 };
             let uncorrected_ns = if i % 50 == 0 { 100 * MS } else { 10 * MS };
-            record.add(&ended_after(uncorrected_ns, i * 2 * MS, lag_ns, Ok(200)));
+            record.add(&ended_after(uncorrected_ns, i * 2 * MS, lag_ns, Ok(200)), 0);
         }
         conclude(record, &facts(1_000)).invalid_because
     };
@@ -203,11 +209,12 @@ fn answers_that_come_after_the_time_do_not_count_as_achieved() {
     // The server answers 400 requests per second of the 500: it lags behind more and more.
     let mut record = Record::new();
     for i in 0..1_000 {
-        record.add(&ended_after(i * MS / 2 + MS, i * 2 * MS, 0, Ok(200)));
+        record.add(&ended_after(i * MS / 2 + MS, i * 2 * MS, 0, Ok(200)), 0);
     }
     let report = conclude(record, &facts(1_000));
     assert!((report.achieved_rate - 400.0).abs() < 4.0, "{}", report.achieved_rate);
-    assert!(matches!(report.invalid_because[..], [Invalid::FellShort { .. }]));
+    use Invalid::{FellShort, NotStationary};
+    assert!(matches!(report.invalid_because[..], [FellShort { .. }, NotStationary { .. }]));
     let said = report.invalid_because[0].to_string();
     assert!(said.contains(" well but late; the server does not sustain this rate"), "{said}");
     assert!(!said.contains(", 0 "), "{said}");
@@ -216,7 +223,7 @@ fn answers_that_come_after_the_time_do_not_count_as_achieved() {
 #[test]
 fn one_slow_last_answer_does_not_spoil_the_rate() {
     let mut record = steady(999, |_| 0);
-    record.add(&ended_after(5_000 * MS, 1_998 * MS, 0, Ok(200)));
+    record.add(&ended_after(5_000 * MS, 1_998 * MS, 0, Ok(200)), 0);
     assert!(conclude(record, &facts(1_000)).valid);
 }
 
@@ -224,21 +231,21 @@ fn one_slow_last_answer_does_not_spoil_the_rate() {
 fn errors_are_kept_out_of_the_latencies() {
     let mut record = steady(1_000, |_| 0);
     for result in [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout)] {
-        record.add(&ended_after(900 * MS, 0, 0, result));
+        record.add(&ended_after(900 * MS, 0, 0, result), 0);
     }
     let report = conclude(record, &facts(1_000));
     let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
     assert_eq!((report.errors, report.errors.total()), (errors, 4));
     assert_eq!((report.requests, report.histogram.len()), (1_004, 1_000));
     near(report.latency_ns.max, 4 * MS);
-    assert_eq!(report.first_error.as_deref(), Some("status 503"));
+    assert_eq!(report.failures.map(|failures| failures.first).as_deref(), Some("status 503"));
 }
 
 #[test]
 fn too_many_failures_make_a_run_invalid() {
     let mut record = steady(1_000, |_| 0);
     for _ in 0..40 {
-        record.add(&ended(0, 0, Ok(500)));
+        record.add(&ended(0, 0, Ok(500)), 0);
     }
     let report = conclude(record, &facts(1_000));
     let [Invalid::FellShort { answered, requests: 1_040, errors }, Invalid::LeftOut { .. }] =
@@ -258,7 +265,7 @@ fn latencies_that_leave_out_more_than_one_in_a_thousand_make_a_run_invalid() {
     let failing = |good: u64, failed: u64| {
         let mut record = steady(good, |_| 0);
         for _ in 0..failed {
-            record.add(&ended(0, 0, Ok(503)));
+            record.add(&ended(0, 0, Ok(503)), 0);
         }
         conclude(record, &facts(good))
     };
@@ -283,7 +290,7 @@ fn what_fails_in_time_and_what_does_not_are_told_apart() {
     let of = |result: fn() -> Result<u16, Fault>| {
         let mut record = Record::new();
         for i in 0..1_000 {
-            record.add(&ended(i * 2 * MS, 0, result()));
+            record.add(&ended(i * 2 * MS, 0, result()), 0);
         }
         conclude(record, &facts(1_000)).invalid_because
     };

@@ -1,0 +1,158 @@
+//! Draws the conclusions of a run: from its record to its report.
+
+use crate::arrival_test::{self, ArrivalTest};
+use crate::plan::Precision;
+use crate::profile::Profile;
+use crate::record::Record;
+use crate::report::{Failures, Report};
+use crate::stationary::{self, Trend};
+use crate::summary::{Intervals, Splits, Summary, relative_error};
+use crate::verdict::{Invalid, leaves_out_too_many, too_few, too_late, withheld};
+
+/// What a report says about a run beside its record.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    /// None for a closed loop.
+    pub(crate) profile: Option<Profile>,
+    /// The arrivals were to be Poisson.
+    pub(crate) poisson: bool,
+    pub(crate) connections: usize,
+    pub(crate) backlog: usize,
+    /// The measured time, in nanoseconds from the start of the schedule.
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    /// Cut short then.
+    pub(crate) cut_ns: Option<u64>,
+    /// How sure the percentiles were to be.
+    pub(crate) until: Option<Precision>,
+}
+
+/// Draws the conclusions.
+pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
+    let (answered, achieved_rate) = achieved(&record, facts);
+    let arrival_test = arrival_test(&record, facts);
+    let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
+    let reasons = reasons(&record, facts, answered, arrival_test.as_ref());
+    let mut latency_ns = Summary::of(&record.latency);
+    if withheld.is_some() {
+        latency_ns.p999 = None;
+    }
+    let measured_ns = facts.end_ns.saturating_sub(facts.start_ns);
+    Report {
+        valid: reasons.is_empty(),
+        invalid_because: reasons,
+        partial: facts.cut_ns.is_some(),
+        closed_loop: facts.profile.is_none(),
+        offered_rate: facts.profile.as_ref().map(|profile| profile.mean(measured_ns)),
+        achieved_rate,
+        requests: record.requests,
+        errors: record.errors,
+        latency_ci95_ns: Intervals::of(&record.latency, &record.blocks, &latency_ns),
+        split_ns: Splits::of(&record.split, &latency_ns),
+        latency_ns,
+        withheld,
+        uncorrected_ns: Summary::of(&record.uncorrected),
+        schedule_lag_ns: Summary::of(&record.lag),
+        arrival_test,
+        connections_opened: record.connects,
+        failures: failures(&record),
+        unobserved: record.unobserved,
+        histogram: record.latency,
+    }
+}
+
+/// Good answers in time, and their rate.
+fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
+    let shift_ns = record.latency.value_at_quantile(0.5);
+    let start = facts.start_ns.saturating_add(shift_ns);
+    let end = facts.end_ns.saturating_add(shift_ns);
+    let end = end.min(facts.cut_ns.unwrap_or(u64::MAX)).max(start);
+    let answered = record.ends_us.count_between(start / 1_000, (end / 1_000).saturating_sub(1));
+    let seconds = (end - start) as f64 / 1e9;
+    let achieved_rate = if seconds > 0.0 { answered as f64 / seconds } else { 0.0 };
+    (answered, achieved_rate)
+}
+
+/// Of Poisson arrivals only: others have gaps of other kinds.
+fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
+    let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
+    let until_ns = record.sends_until_ns.unwrap_or(u64::MAX);
+    let sends = record.sends_ns.iter().copied().filter(|at_ns| *at_ns <= until_ns).collect();
+    arrival_test::test(sends, profile, facts.end_ns.saturating_sub(facts.start_ns))
+}
+
+/// The first percentile that is less sure than asked for: which, and half of its interval over its
+/// value, if there is one.
+fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
+    per_mille.iter().find_map(|per_mille| {
+        let found = relative_error(&record.latency, &record.blocks, *per_mille);
+        found.is_none_or(|found| found > asked).then_some((*per_mille, found))
+    })
+}
+
+fn failures(record: &Record) -> Option<Failures> {
+    let first = record.first_error.as_ref()?;
+    Some(Failures {
+        first: first.text.clone(),
+        first_at_ns: first.at_ns,
+        last_at_ns: record.last_error_ns.unwrap_or(first.at_ns),
+        last_good_at_ns: record.last_good_ns,
+        since_last_good: record.failed_since,
+    })
+}
+
+/// What speaks against the run.
+fn reasons(
+    record: &Record,
+    facts: &Facts,
+    answered: u64,
+    arrivals: Option<&ArrivalTest>,
+) -> Vec<Invalid> {
+    let mut reasons = Vec::new();
+    if facts.cut_ns.is_some() {
+        reasons.push(Invalid::Interrupted { requests: record.requests });
+    }
+    if let Some((late, limit_ns)) = too_late(&record.lag, &record.uncorrected) {
+        reasons.push(Invalid::FellBehind {
+            late,
+            requests: record.requests,
+            limit_ns,
+            waited: record.waited,
+            connections: facts.connections,
+        });
+    }
+    let (requests, errors) = (record.requests, record.errors);
+    if too_few(answered, requests) {
+        reasons.push(Invalid::FellShort { answered, requests, errors });
+    }
+    // Without any good answer there are no percentiles to be wrong about.
+    if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
+        reasons.push(Invalid::LeftOut { requests, errors });
+    }
+    if errors.dropped > 0 {
+        reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });
+    }
+    // Who interrupts a run before it measures anything knows why there is nothing.
+    if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
+        reasons.push(Invalid::NothingMeasured { requests });
+    }
+    if let Some(ArrivalTest { failed: true, d, gaps, .. }) = arrivals {
+        reasons.push(Invalid::NotPoisson { d: *d, gaps: *gaps });
+    }
+    if let Some(Precision { relative, per_mille }) = &facts.until
+        && let Some((per_mille, found)) = unsure(record, *relative, per_mille)
+    {
+        reasons.push(Invalid::NotSure { per_mille, found, asked: *relative });
+    }
+    // A rate that goes up and down has latencies that do.
+    if matches!(facts.profile, None | Some(Profile::Steady(_)))
+        && let Some(trend) = stationary::trend(&record.blocks)
+    {
+        let Trend { percentile, first_ns, last_ns } = trend;
+        reasons.push(Invalid::NotStationary { percentile, first_ns, last_ns });
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests;
