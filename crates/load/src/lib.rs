@@ -85,6 +85,7 @@ mod run;
 mod schedule;
 mod session;
 mod split;
+mod stamp;
 mod stationary;
 mod summary;
 mod target;
