@@ -65,6 +65,7 @@
 
 mod dispatch;
 mod error;
+pub mod jitter;
 mod pacer;
 mod plan;
 mod queries;
