@@ -73,6 +73,7 @@ mod engine;
 mod error;
 mod exchange;
 mod fault;
+pub mod jitter;
 mod observe;
 mod outcome;
 mod plan;
