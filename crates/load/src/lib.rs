@@ -74,6 +74,7 @@ mod error;
 mod exchange;
 mod fault;
 pub mod jitter;
+pub mod machine;
 mod observe;
 mod outcome;
 mod plan;
