@@ -1,4 +1,4 @@
-//! An honest load generator for HTTP/1.1.
+//! An honest load generator.
 //!
 //! # One invariant
 //!
@@ -69,9 +69,11 @@ mod board;
 mod engine;
 mod error;
 mod fault;
+mod keys;
 mod observe;
 mod outcome;
 mod plan;
+mod protocol;
 mod queries;
 mod record;
 mod report;
@@ -86,12 +88,15 @@ mod verdict;
 
 pub use error::{LoadError, PlanError, QueriesError, TargetError};
 pub use hdrhistogram::Histogram;
+pub use keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::{Arrivals, Extent, Plan, RATE_MAX, TIMEOUT_NS_MAX, parse_header};
-pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries};
+pub use protocol::{AnswerEnd, Protocol, Trust};
+pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries, read_queries_for};
 pub use record::Errors;
 pub use report::{Report, SAMPLES_ABOVE_MIN, Splits, Summary};
+pub use requests::unescape;
 pub use run::{Answer, Snapshot, run, run_observed};
 pub use schedule::{Schedule, Slot};
 pub use split::Parts;
-pub use target::Target;
+pub use target::{Scheme, Target};
 pub use verdict::{Invalid, Withheld};

@@ -8,6 +8,7 @@ use curtail_dist::seed;
 use rand_distr::{Distribution as _, Exp1, Uniform};
 use rand_pcg::Pcg64Mcg;
 
+use crate::keys::{KeyPicker, Keys};
 use crate::plan::{Arrivals, Extent};
 use crate::queries::QueryOrder;
 
@@ -18,7 +19,8 @@ pub struct Slot {
     pub index: u64,
     /// The intended time, in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// Which query, counted from 0.
+    /// Which query, counted from 0. With keys, it is the number of the key times that of the queries
+    /// higher.
     pub query: usize,
     /// Sent, but not measured.
     pub warmup: bool,
@@ -52,7 +54,7 @@ impl Schedule {
             Arrivals::Constant => Clock::Constant { gap_ns },
             Arrivals::Poisson => Clock::Poisson { gap_ns, at_ns: 0.0, rng: rng(b"arrivals") },
         };
-        let picker = Picker { count: 1, draw: None, rng: rng(b"queries") };
+        let picker = Picker { count: 1, draw: None, rng: rng(b"queries"), keys: None };
         Schedule { clock, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
@@ -66,6 +68,14 @@ impl Schedule {
             // Fails for an empty range only.
             QueryOrder::Random => Uniform::new(0, count).ok(),
         };
+        self
+    }
+
+    /// Fills these keys into the queries, drawn from a stream of their own of the same seed.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
+        let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
+        self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
         self
     }
 
@@ -160,6 +170,7 @@ struct Picker {
     /// Over 64 bits on every machine, so that a seed draws the same everywhere.
     draw: Option<Uniform<u64>>,
     rng: Pcg64Mcg,
+    keys: Option<KeyPicker>,
 }
 
 impl Picker {
@@ -168,7 +179,8 @@ impl Picker {
             Some(draw) => draw.sample(&mut self.rng),
             None => index % self.count,
         };
+        let key = self.keys.as_mut().map_or(0, KeyPicker::next);
         // Below `count`, which was a usize.
-        query as usize
+        query as usize + key * self.count as usize
     }
 }
