@@ -17,8 +17,7 @@ use crate::outcome::Outcome;
 use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
 use crate::report::Report;
-use crate::requests;
-use crate::session::{Requests, Sessions, Status};
+use crate::session::{Sessions, Status};
 use crate::target::Target;
 use crate::threads::Threads;
 use crate::watch::{Snapshot, Watch};
@@ -34,13 +33,15 @@ pub struct Answer {
     /// The request's place in the schedule, warm-up included. Runs of one plan ask the same at the
     /// same place.
     pub index: u64,
-    /// Which of the plan's queries, counted from 0.
+    /// Which of the plan's queries, counted from 0. With keys as in [`Slot`](crate::Slot).
     pub query: usize,
-    /// The status code, 200 to 599.
+    /// It says that all is well: a status of 2xx, or what the protocol has instead.
+    pub good: bool,
+    /// The status code of HTTP, 200 to 599. 0 of other protocols.
     pub status: u16,
-    /// The head, with its headers.
-    pub head: ResponseHead,
-    /// The length of the body, in bytes.
+    /// The head, with its headers. Of HTTP/1.1 only.
+    pub head: Option<ResponseHead>,
+    /// The length of the body, in bytes; of protocols without one that of what was asked for.
     pub body_bytes: u64,
     /// From the request's intended time to the end of the answer, in nanoseconds.
     pub latency_ns: u64,
@@ -56,12 +57,12 @@ impl Answer {
         let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
         let Outcome { slot, result, .. } = outcome;
         let whole = result.ok()?;
-        let Status::Http(status) = whole.status;
         Some(Answer {
             index: slot.index,
             query: slot.query,
-            status,
-            head: whole.head?,
+            good: whole.status.good(),
+            status: if let Status::Http(status) = whole.status { status } else { 0 },
+            head: whole.head,
             body_bytes: whole.body_bytes,
             latency_ns,
             uncorrected_ns,
@@ -128,8 +129,7 @@ async fn drive(
     let heads = on_answer.is_some();
     let (sender, mut answers) = mpsc::channel(BATCHES_MAX);
     let sender = heads.then_some(sender);
-    let requests = Requests::Http1(requests::render(plan)?);
-    let sessions = Arc::new(Sessions { requests, heads, body_bytes_max: plan.body_bytes_max });
+    let sessions = Arc::new(Sessions::prepare(plan, heads)?);
     // The set-up takes its time, which must be no part of the schedule's.
     let mut threads = Threads::start(plan, &addresses, &sessions, sender.as_ref())?;
     // The channel ends with the threads.
@@ -229,7 +229,7 @@ mod tests {
         plan.headers = vec![("x-filler".to_owned(), "x".repeat(200))];
         plan.queries = (0..200_000).map(|i| format!("/{i}")).collect();
         let start = Instant::now();
-        requests::render(&plan).unwrap();
+        crate::requests::prepare(&plan).unwrap();
         let rendering = u64::try_from(start.elapsed().as_nanos()).unwrap();
         let report = run(&plan, std::future::pending(), |_| {}).await.unwrap();
         let lag = report.schedule_lag_ns.p50.expect("there are 20 requests");

@@ -9,6 +9,7 @@ use curtail_dist::seed;
 use rand_distr::{Distribution as _, Uniform};
 use rand_pcg::Pcg64Mcg;
 
+use crate::keys::{KeyPicker, Keys};
 use crate::plan::Extent;
 use crate::profile::Profile;
 use crate::queries::QueryOrder;
@@ -20,7 +21,8 @@ pub struct Slot {
     pub index: u64,
     /// The intended time, in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// Which query, counted from 0.
+    /// Which query, counted from 0. With keys, it is the number of the key times that of the queries
+    /// higher.
     pub query: usize,
     /// Sent, but not measured.
     pub warmup: bool,
@@ -59,7 +61,8 @@ impl Schedule {
 
     /// One without times, for a closed loop: all are zero.
     pub(crate) fn untimed(seed: u64) -> Schedule {
-        let picker = Picker { count: 1, draw: None, rng: seed::rng(stream(seed, b"queries")) };
+        let picker =
+            Picker { count: 1, draw: None, rng: seed::rng(stream(seed, b"queries")), keys: None };
         Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
@@ -73,6 +76,14 @@ impl Schedule {
             // Fails for an empty range only.
             QueryOrder::Random => Uniform::new(0, count).ok(),
         };
+        self
+    }
+
+    /// Fills these keys into the queries, drawn from a stream of their own of the same seed.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
+        let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
+        self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
         self
     }
 
@@ -189,6 +200,7 @@ struct Picker {
     /// Over 64 bits on every machine, so that a seed draws the same everywhere.
     draw: Option<Uniform<u64>>,
     rng: Pcg64Mcg,
+    keys: Option<KeyPicker>,
 }
 
 impl Picker {
@@ -197,7 +209,8 @@ impl Picker {
             Some(draw) => draw.sample(&mut self.rng),
             None => index % self.count,
         };
+        let key = self.keys.as_mut().map_or(0, KeyPicker::next);
         // Below `count`, which was a usize.
-        query as usize
+        query as usize + key * self.count as usize
     }
 }

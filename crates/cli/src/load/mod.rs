@@ -1,6 +1,7 @@
 //! `curtail load`.
 
 mod args;
+mod protocol;
 mod table;
 
 use std::process::ExitCode;

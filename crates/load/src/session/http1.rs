@@ -32,6 +32,8 @@ enum State {
         token: Token,
         begun: bool,
         interim: usize,
+        /// The request was a HEAD, whose answer has no body.
+        to_head: bool,
     },
     Body {
         token: Token,
@@ -77,9 +79,9 @@ impl Http1 {
 
     /// Reads the head, if it is there.
     fn head(&mut self, input: &mut BytesMut) -> Result<(), Fault> {
-        while let State::Head { token, begun, interim } = &mut self.state {
+        while let State::Head { token, begun, interim, to_head } = &mut self.state {
             *begun |= !input.is_empty();
-            let Some(head) = parse_response(input, &self.limits, false)? else { return Ok(()) };
+            let Some(head) = parse_response(input, &self.limits, *to_head)? else { return Ok(()) };
             if head.is_interim() {
                 *interim += 1;
                 if *interim > INTERIM_MAX {
@@ -101,8 +103,10 @@ impl Session for Http1 {
 
     fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
         assert!(self.capacity() > 0, "one request at a time");
-        out.extend_from_slice(self.sessions.rendered(query));
-        self.state = State::Head { token, begun: false, interim: 0 };
+        let request = self.sessions.rendered(query);
+        out.extend_from_slice(request);
+        let to_head = request.starts_with(b"HEAD ");
+        self.state = State::Head { token, begun: false, interim: 0, to_head };
     }
 
     fn receive(

@@ -26,7 +26,10 @@ use curtail_http1::ResponseHead;
 
 pub(crate) use http1::Http1;
 
+use crate::error::PlanError;
 use crate::fault::Fault;
+use crate::plan::Plan;
+use crate::requests;
 
 /// Names a request within its connection: the engine's number, given back with the reply.
 pub(crate) type Token = u32;
@@ -41,17 +44,33 @@ pub(crate) struct Whole {
 }
 
 /// Whether a whole answer is a good one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Of HTTP.
     Http(u16),
+    /// Another protocol says that all is well.
+    Fine,
+    /// Another protocol says that it is not, and why.
+    Refused(String),
 }
 
+/// So much of what a server says about an error is kept.
+const REASON_CHARS: usize = 200;
+
 impl Status {
-    pub(crate) fn good(self) -> bool {
+    pub(crate) fn good(&self) -> bool {
         match self {
-            Status::Http(status) => (200..300).contains(&status),
+            Status::Http(status) => (200..300).contains(status),
+            Status::Fine => true,
+            Status::Refused(_) => false,
         }
+    }
+
+    /// What the server said, without what a terminal would obey.
+    fn refused(said: &[u8]) -> Status {
+        let text = String::from_utf8_lossy(said);
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        Status::Refused(text.chars().take(REASON_CHARS).map(plain).collect())
     }
 }
 
@@ -59,6 +78,8 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Status::Http(status) => write!(f, "status {status}"),
+            Status::Fine => f.write_str("no error"),
+            Status::Refused(why) => write!(f, "the server said: {why}"),
         }
     }
 }
@@ -106,6 +127,12 @@ pub(crate) trait Session: Debug + Send {
 
     /// False if the connection is to be closed once nothing is outstanding.
     fn reusable(&self) -> bool;
+
+    /// True while requests are kept back, so that what was written is none of them: TLS is not agreed
+    /// on yet.
+    fn holds(&self) -> bool {
+        false
+    }
 }
 
 /// Makes the sessions of a run.
@@ -127,6 +154,12 @@ pub(crate) enum Requests {
 }
 
 impl Sessions {
+    /// Makes all ready that a plan asks for; `heads` if someone wants to see those of answers.
+    pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
+        let body_bytes_max = plan.body_bytes_max;
+        Ok(Sessions { requests: requests::prepare(plan)?, heads, body_bytes_max })
+    }
+
     /// A session for a connection that was just opened.
     pub(crate) fn open(self: &Arc<Sessions>) -> Box<dyn Session> {
         match &self.requests {
