@@ -19,6 +19,9 @@ pub enum QueryOrder {
     InOrder,
     /// Each drawn uniformly, by the plan's seed.
     Random,
+    /// In rounds: each query once, in a random order, and so again. However long a run is, no query is
+    /// asked more than once more often than another.
+    Rounds,
 }
 
 /// Reads requests of HTTP from a file: [`read_queries_for`] of a target of `http://`.
@@ -34,7 +37,8 @@ pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError>
 /// `{key}` stands for the number of a key ([`Protocol::keys`](crate::Protocol::keys)). A line is
 ///
 /// - of HTTP a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
-///   {"k": "v"}, "body": "text"}`; all fields may be left out, and `body_base64` is for what is no text;
+///   {"k": "v"}, "body": "text"}`; all fields may be left out, `body_base64` is for what is no text, and
+///   `class` names a group for `curtail jitter`;
 /// - of gRPC a message as JSON, or without a schema its bytes as `{"base64": "..."}`;
 /// - of memcached and Redis a command as one types it, such as `get key`, quotes allowed;
 /// - of `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.

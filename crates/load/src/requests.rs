@@ -21,6 +21,7 @@ use crate::session::Requests;
 use crate::target::Scheme;
 
 pub use escapes::unescape;
+pub use http::query_class;
 
 /// Most bytes of text before requests are made of it, keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,7 +90,7 @@ pub async fn run(
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
 ) -> Result<Report, LoadError> {
-    drive(plan, cancel, progress, None::<fn(&Answer)>).await
+    drive(plan, cancel, progress, None::<fn(&Answer) -> ControlFlow<()>>).await
 }
 
 /// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
@@ -107,7 +108,30 @@ pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
-    on_answer: impl FnMut(&Answer),
+    mut on_answer: impl FnMut(&Answer),
+) -> Result<Report, LoadError> {
+    let go_on = move |answer: &Answer| {
+        on_answer(answer);
+        ControlFlow::Continue(())
+    };
+    drive(plan, cancel, progress, Some(go_on)).await
+}
+
+/// As [`run_observed`]; and once `on_answer` says [`ControlFlow::Break`] nothing more is sent, and the
+/// run ends when all is answered. Answers that come until then are told.
+///
+/// # Errors
+///
+/// As [`run`].
+///
+/// # Panics
+///
+/// As [`run`].
+pub async fn run_until(
+    plan: &Plan,
+    cancel: impl Future<Output = ()>,
+    progress: impl FnMut(&Snapshot),
+    on_answer: impl FnMut(&Answer) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
     drive(plan, cancel, progress, Some(on_answer)).await
 }
@@ -116,7 +140,7 @@ async fn drive(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     mut progress: impl FnMut(&Snapshot),
-    mut on_answer: Option<impl FnMut(&Answer)>,
+    mut on_answer: Option<impl FnMut(&Answer) -> ControlFlow<()>>,
 ) -> Result<Report, LoadError> {
     plan.check()?;
     let mut cancel = pin!(cancel);
@@ -153,11 +177,17 @@ async fn drive(
                 }
             }
             batch = answers.recv(), if on_answer.is_some() => match batch {
-                Some(batch) => batch.iter().for_each(|answer| {
-                    if let Some(on_answer) = &mut on_answer {
-                        on_answer(answer);
+                Some(batch) => {
+                    let told = batch.iter().filter_map(|answer| {
+                        on_answer.as_mut().map(|on_answer| on_answer(answer))
+                    });
+                    // All of them are told, whatever it says.
+                    let enough = told.filter(ControlFlow::is_break).count() > 0;
+                    if enough && enough_ns.is_none() {
+                        enough_ns = Some(threads.clock.elapsed_ns());
+                        threads.drain();
                     }
-                }),
+                }
                 None => on_answer = None,
             },
             () = threads.finished(), if on_answer.is_none() => break,

@@ -61,8 +61,12 @@ impl Schedule {
 
     /// One without times, for a closed loop: all are zero.
     pub(crate) fn untimed(seed: u64) -> Schedule {
-        let picker =
-            Picker { count: 1, draw: None, rng: seed::rng(stream(seed, b"queries")), keys: None };
+        let picker = Picker {
+            count: 1,
+            order: Order::InOrder,
+            rng: seed::rng(stream(seed, b"queries")),
+            keys: None,
+        };
         Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
@@ -71,10 +75,11 @@ impl Schedule {
     pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
-        self.picker.draw = match order {
-            QueryOrder::InOrder => None,
+        self.picker.order = match order {
+            QueryOrder::InOrder => Order::InOrder,
             // Fails for an empty range only.
-            QueryOrder::Random => Uniform::new(0, count).ok(),
+            QueryOrder::Random => Uniform::new(0, count).map_or(Order::InOrder, Order::Random),
+            QueryOrder::Rounds => Order::Rounds(Vec::new()),
         };
         self
     }
@@ -197,20 +202,43 @@ impl Clock {
 #[derive(Debug, Clone)]
 struct Picker {
     count: u64,
-    /// Over 64 bits on every machine, so that a seed draws the same everywhere.
-    draw: Option<Uniform<u64>>,
+    order: Order,
     rng: Pcg64Mcg,
     keys: Option<KeyPicker>,
 }
 
+#[derive(Debug, Clone)]
+enum Order {
+    InOrder,
+    /// Over 64 bits on every machine, so that a seed draws the same everywhere.
+    Random(Uniform<u64>),
+    /// Those of this round.
+    Rounds(Vec<u64>),
+}
+
 impl Picker {
     fn next(&mut self, index: u64) -> usize {
-        let query = match &self.draw {
-            Some(draw) => draw.sample(&mut self.rng),
-            None => index % self.count,
+        let query = match &mut self.order {
+            Order::InOrder => index % self.count,
+            Order::Random(draw) => draw.sample(&mut self.rng),
+            Order::Rounds(round) => {
+                if index.is_multiple_of(self.count) {
+                    *round = (0..self.count).collect();
+                    shuffle(round, &mut self.rng);
+                }
+                round[(index % self.count) as usize]
+            }
         };
         let key = self.keys.as_mut().map_or(0, KeyPicker::next);
         // Below `count`, which was a usize.
         query as usize + key * self.count as usize
+    }
+}
+
+/// Any order is as likely as any other (Fisher and Yates).
+fn shuffle(values: &mut [u64], rng: &mut Pcg64Mcg) {
+    for last in (1..values.len()).rev() {
+        let other = Uniform::new_inclusive(0, last as u64).map_or(0, |draw| draw.sample(rng));
+        values.swap(last, other as usize);
     }
 }

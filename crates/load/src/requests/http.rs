@@ -37,6 +37,14 @@ struct Line {
     headers: BTreeMap<String, String>,
     body: Option<String>,
     body_base64: Option<String>,
+    /// For those who group requests; not sent.
+    class: Option<String>,
+}
+
+/// The class that a request is in, if it says so: the field `class` of a JSON object.
+#[must_use]
+pub fn query_class(text: &str) -> Option<String> {
+    serde_json::from_str::<Line>(text).ok()?.class
 }
 
 impl Call {
@@ -44,7 +52,7 @@ impl Call {
         if !text.starts_with('{') {
             return Ok(Call { path: Some(text.to_owned()), ..Call::default() });
         }
-        let Line { method, path, headers, body, body_base64 } =
+        let Line { method, path, headers, body, body_base64, class: _ } =
             serde_json::from_str(text).map_err(|error| format!("{error}; {MEND}"))?;
         let body = match (body, body_base64) {
             (Some(_), Some(_)) => {
