@@ -10,6 +10,7 @@ mod demo;
 mod digits;
 mod exit;
 mod files;
+mod jitter;
 mod leaf;
 mod load;
 mod model;
@@ -59,6 +60,7 @@ enum Verb {
     Model(model::Args),
     Proxy(proxy::Args),
     Load(load::Args),
+    Jitter(jitter::Args),
     #[command(hide = true)]
     Leaf(leaf::Args),
     #[command(hide = true)]
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
     let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
+        Verb::Jitter(args) => jitter::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Advise(args) => advise::run(&args),
         Verb::Sim(args) => sim::run(&args),

@@ -5,6 +5,7 @@
 
 use tokio::sync::mpsc;
 
+use crate::engine::Clock;
 use crate::outcome::Outcome;
 use crate::run::Answer;
 
@@ -27,11 +28,11 @@ impl Observer {
     }
 
     /// Takes a whole answer to a measured request.
-    pub(crate) fn see(&mut self, outcome: Outcome) {
+    pub(crate) fn see(&mut self, outcome: Outcome, clock: Clock) {
         if self.to.is_none() || outcome.slot.warmup {
             return;
         }
-        let Some(answer) = Answer::of(outcome) else { return };
+        let Some(answer) = Answer::of(outcome, clock) else { return };
         if self.batch.len() >= WAITING_MAX {
             self.lost += 1;
             return;

@@ -84,7 +84,8 @@ impl Errors {
         } += 1;
     }
 
-    fn merge(&mut self, other: &Errors) {
+    /// Adds others.
+    pub fn merge(&mut self, other: &Errors) {
         let Errors { connect, tls, timeout, reset, malformed, .. } = *other;
         let Errors { status_5xx, status_other, refused, dropped, .. } = *other;
         self.connect += connect;

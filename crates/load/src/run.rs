@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 use crate::conclude::{Facts, conclude};
+use crate::engine::Clock;
 use crate::error::LoadError;
 use crate::outcome::Outcome;
 use crate::plan::{Extent, Pace, Plan};
@@ -50,13 +51,17 @@ pub struct Answer {
     pub uncorrected_ns: u64,
     /// The intended time, in nanoseconds since the start.
     pub intended_ns: u64,
+    /// When it was there.
+    pub ended: Instant,
+    /// Its request waited for a connection to be opened: that is part of both latencies.
+    pub opened: bool,
 }
 
 impl Answer {
     /// What an outcome tells, if it is a whole answer.
-    pub(crate) fn of(outcome: Outcome) -> Option<Answer> {
+    pub(crate) fn of(outcome: Outcome, clock: Clock) -> Option<Answer> {
         let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
-        let Outcome { slot, result, .. } = outcome;
+        let Outcome { slot, opened, done_ns, result, .. } = outcome;
         let whole = result.ok()?;
         Some(Answer {
             index: slot.index,
@@ -68,6 +73,8 @@ impl Answer {
             latency_ns,
             uncorrected_ns,
             intended_ns: slot.at_ns,
+            ended: clock.moment(done_ns),
+            opened,
         })
     }
 }

@@ -9,8 +9,10 @@ use std::process::ExitCode;
 use curtail_load::{LoadError, Report, Snapshot};
 
 use args::plan;
-pub(crate) use args::{Args, span};
-use table::{ms, table};
+pub(crate) use args::{Args, percent, span};
+pub(crate) use protocol::ProtocolArgs;
+pub(crate) use table::ms;
+use table::table;
 
 use crate::exit::Stop;
 use crate::progress;

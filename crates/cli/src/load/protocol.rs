@@ -52,7 +52,7 @@ pub(crate) struct ProtocolArgs {
 type Bytes = std::vec::Vec<u8>;
 
 impl ProtocolArgs {
-    pub(super) fn protocol(&self) -> Result<Protocol, Stop> {
+    pub(crate) fn protocol(&self) -> Result<Protocol, Stop> {
         let trust = match &self.cacert {
             Some(file) => Trust::File(file.clone()),
             None if self.insecure => {

@@ -28,7 +28,7 @@ fn ended_after(
     let whole = |status| Whole { status: Status::Http(status), head: None, body_bytes: 0 };
     let (taken_ns, result) = (at_ns + lag_ns, result.map(whole));
     let done_ns = taken_ns + uncorrected_ns;
-    Outcome { slot: slot(at_ns), taken_ns, sent_ns: Some(taken_ns), done_ns, result }
+    Outcome { slot: slot(at_ns), opened: false, taken_ns, sent_ns: Some(taken_ns), done_ns, result }
 }
 
 /// Requests every 2 ms, each answered after 4 ms.

@@ -22,6 +22,8 @@ const READS_MAX: usize = 4;
 #[derive(Debug, Clone, Copy)]
 struct Flight {
     slot: Slot,
+    /// It waits, or waited, for the connection to be opened.
+    opened: bool,
     taken_ns: u64,
     sent_ns: Option<u64>,
 }
@@ -90,7 +92,8 @@ impl Connection {
     /// Sends a request; there is room. Its token, unless it has failed at once.
     pub(super) fn send(&mut self, slot: Slot, context: &mut Context<'_>) -> Option<Token> {
         let taken_ns = context.clock.elapsed_ns();
-        let flight = Flight { slot, taken_ns, sent_ns: None };
+        let opened = !matches!(self.link, Link::Open { .. });
+        let flight = Flight { slot, opened, taken_ns, sent_ns: None };
         let token = self.flights.insert(flight);
         if matches!(self.link, Link::Closed) {
             self.open(0, context);
@@ -276,7 +279,7 @@ impl Connection {
 
 impl Flight {
     fn ends(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, taken_ns, sent_ns } = self;
-        Outcome { slot, taken_ns, sent_ns, done_ns, result }
+        let Flight { slot, opened, taken_ns, sent_ns } = self;
+        Outcome { slot, opened, taken_ns, sent_ns, done_ns, result }
     }
 }

@@ -14,7 +14,7 @@ use procfs::process::FDTarget;
 
 use super::Counters;
 
-/// Most threads of a leaf that are looked at.
+/// Most threads of a leaf that are looked at, over all its processes.
 const THREADS_MAX: usize = 128;
 /// Looks that are kept: ten minutes of every two milliseconds. Older ones are forgotten.
 const LOOKS_MAX: usize = 300_000;
@@ -35,12 +35,12 @@ pub enum LeafError {
     System(String),
 }
 
-/// A process that listens.
+/// The processes that listen on one address: one, or a parent and its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLeaf {
-    /// Its number.
-    pub process: i32,
-    /// Its name.
+    /// Their numbers, ascending; at least one.
+    pub processes: Vec<i32>,
+    /// The name of the first.
     pub name: String,
 }
 
@@ -65,6 +65,7 @@ impl LocalLeaf {
         entries.extend(procfs::net::tcp6().unwrap_or_default());
         let sockets: Vec<u64> =
             entries.into_iter().filter(listens).map(|entry| entry.inode).collect();
+        let mut leaf = LocalLeaf { processes: Vec::new(), name: String::new() };
         for process in procfs::process::all_processes().map_err(system)? {
             // One that ended meanwhile, or is another user's.
             let Ok(process) = process else { continue };
@@ -74,16 +75,20 @@ impl LocalLeaf {
                 _ => false,
             };
             if open.any(|file| file.is_ok_and(listening)) {
-                let name = process.stat().map(|stat| stat.comm).unwrap_or_default();
-                return Ok(LocalLeaf { process: process.pid, name });
+                if leaf.processes.is_empty() {
+                    leaf.name = process.stat().map(|stat| stat.comm).unwrap_or_default();
+                }
+                leaf.processes.push(process.pid);
             }
         }
-        Err(LeafError::Nobody(address))
+        leaf.processes.sort_unstable();
+        if leaf.processes.is_empty() { Err(LeafError::Nobody(address)) } else { Ok(leaf) }
     }
 
     /// Where its control group counts throttling, if it does: version 2, or 1.
     fn throttling(&self) -> Option<PathBuf> {
-        let text = fs::read_to_string(format!("/proc/{}/cgroup", self.process)).ok()?;
+        let process = self.processes.first()?;
+        let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
         text.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
             let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -205,14 +210,14 @@ struct Files {
 
 impl Files {
     fn open(leaf: &LocalLeaf) -> Files {
-        let folder = format!("/proc/{}/task", leaf.process);
-        let threads = fs::read_dir(folder).into_iter().flatten().flatten().take(THREADS_MAX);
+        let folders = leaf.processes.iter().map(|process| format!("/proc/{process}/task"));
+        let threads = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
         let open = |thread: fs::DirEntry| {
             let file = |name| File::open(thread.path().join(name)).ok();
             Some((file("schedstat")?, file("status")?))
         };
         let throttling = leaf.throttling().and_then(|path| File::open(path).ok());
-        let threads = threads.filter_map(open).collect();
+        let threads = threads.take(THREADS_MAX).filter_map(open).collect();
         Files { threads, throttling, text: String::new(), stopped: false }
     }
 
@@ -253,7 +258,7 @@ mod tests {
     fn the_process_that_listens_is_found() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let leaf = LocalLeaf::find(listener.local_addr().unwrap()).unwrap();
-        assert_eq!(leaf.process, std::process::id() as i32);
+        assert_eq!(leaf.processes, [std::process::id() as i32]);
         let unused = listener.local_addr().unwrap();
         drop(listener);
         assert!(matches!(LocalLeaf::find(unused), Err(LeafError::Nobody(_))));
@@ -263,7 +268,7 @@ mod tests {
 
     #[test]
     fn what_a_process_does_is_counted_between_two_looks() {
-        let leaf = LocalLeaf { process: std::process::id() as i32, name: String::new() };
+        let leaf = LocalLeaf { processes: vec![std::process::id() as i32], name: String::new() };
         let mut report = SamplerReport::default();
         let mut files = Files::open(&leaf);
         report.look(&mut files);
