@@ -102,6 +102,8 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         connections: if args.rate.is_some() { args.connections } else { 1 },
         headers: args.header.clone(),
         order: QueryOrder::Rounds,
+        // Who sleeps while a slow query runs sees its answer later than that of a fast one.
+        spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
         timeout_ns: args.timeout,
         seed: args.seed,
         protocol: args.protocol.protocol()?,

@@ -74,7 +74,11 @@ impl Side {
         // have seen any.
         let hiccups = self.hiccups.variance().max(others);
         let squares = hiccups / freedom(&self.hiccups) + others / freedom(&self.others);
-        interval::mean(value, squares.sqrt(), self.hiccups.count / dispersion)
+        let chance = interval::mean(value, squares.sqrt(), self.hiccups.count / dispersion);
+        // What an execution's measurement adds (the network, a wake-up) is in the jitter of the others.
+        // After a hiccup it may be another: who has slept for long wakes up slowly. Up to nothing, or
+        // to twice as much.
+        chance.widened(self.others.mean())
     }
 }
 

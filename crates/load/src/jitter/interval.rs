@@ -38,6 +38,11 @@ impl Estimate {
         Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
     }
 
+    /// The same value, which may be off by `by` either way beside chance. None of it is below 0.
+    pub(super) fn widened(self, by: f64) -> Estimate {
+        Estimate { value: self.value, low: (self.low - by).max(0.0), high: self.high + by }
+    }
+
     /// The same value, with what either interval holds.
     pub(super) fn hull(self, other: Estimate) -> Estimate {
         Estimate {

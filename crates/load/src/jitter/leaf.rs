@@ -75,7 +75,8 @@ pub(super) fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floo
     let seen_probability = interval::probability(seen.count / dispersion, all / dispersion);
     LeafHiccups {
         probability: difference(seen_probability, poisson(gaps.count).scaled(scale / all)),
-        duration_ns: duration(seen, gaps, scale, dispersion),
+        // As for all hiccups: what the measurement adds may be another after one.
+        duration_ns: duration(seen, gaps, scale, dispersion).map(|of| of.widened(usual)),
     }
 }
 
