@@ -37,8 +37,12 @@ pub(crate) enum Fault {
 impl Fault {
     /// The meaning of a failed read or write: a reset is an end.
     pub(crate) fn of(error: io::Error) -> Fault {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
+        };
         match error.kind() {
+            // Of datagrams: nobody listens at the port.
+            ConnectionRefused => Fault::Connect(error),
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
             _ => Fault::Io(error),
         }

@@ -3,10 +3,13 @@
 //! | protocol | file | a request is |
 //! |---|---|---|
 //! | HTTP | `http.rs` | a request target, or a JSON object |
+//! | memcached, Redis | `commands.rs` | a command as one types it |
+//! | TCP | `escapes.rs` | text with escapes |
 //!
 //! Where there are keys, every request is made ready with every key: that of request *r* with key *k*
 //! is number *k* × requests + *r*.
 
+mod commands;
 mod escapes;
 mod http;
 
@@ -24,6 +27,8 @@ pub use escapes::unescape;
 
 /// Most bytes of text before requests are made of it, keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;
+/// The sequence number of a datagram.
+const NUMBER_BYTES: usize = 8;
 /// So much of a request is shown in a message about it.
 const SHOWN_CHARS: usize = 120;
 
@@ -71,7 +76,10 @@ pub(crate) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
     let line = with_key(line, 0);
     match scheme {
         Scheme::Http | Scheme::Https => http::line_fault(&line),
-        _ => None,
+        Scheme::Memcached | Scheme::Redis => commands::line_fault(scheme, &line),
+        Scheme::Tcp => raw(&line).err(),
+        Scheme::Udp => Some("datagrams have no requests; say how long they are instead".to_owned()),
+        Scheme::Grpc | Scheme::Grpcs => None,
     }
 }
 
@@ -80,8 +88,28 @@ fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
     let texts = Texts { texts: &texts, keys };
     match plan.target.scheme() {
         Scheme::Http => http::render(plan, &texts).map(Requests::Http1),
+        Scheme::Memcached => commands::render(Scheme::Memcached, &texts).map(Requests::Memcached),
+        Scheme::Redis => commands::render(Scheme::Redis, &texts).map(Requests::Redis),
+        Scheme::Tcp => {
+            let mut rendered = Rendered::with_capacity(texts.len());
+            for (text, _) in texts.iter() {
+                rendered.buffer.extend(raw(&text).map_err(|why| refused(&text, why))?);
+                rendered.finish();
+            }
+            Ok(Requests::Tcp(rendered.into_bytes()))
+        }
+        Scheme::Udp => {
+            let filler = plan.protocol.datagram_bytes.saturating_sub(NUMBER_BYTES);
+            Ok(Requests::Udp(vec![Bytes::from(vec![0; filler])]))
+        }
         scheme => Err(PlanError::Protocol(format!("{scheme}:// is not spoken yet"))),
     }
+}
+
+/// The bytes of a request of raw TCP.
+fn raw(text: &str) -> Result<Vec<u8>, String> {
+    let bytes = unescape(text)?;
+    if bytes.is_empty() { Err("is empty; nobody would answer it".to_owned()) } else { Ok(bytes) }
 }
 
 /// The requests as they were given.

@@ -3,6 +3,8 @@
 //! | protocol | file | requests at once on a connection |
 //! |---|---|---|
 //! | HTTP/1.1 | `http1.rs` | 1 |
+//! | memcached, Redis, TCP | `memcached.rs`, `redis.rs`, `tcp.rs`; what they share in `turns.rs` | 1 |
+//! | UDP | `udp.rs` | 65,536 |
 //!
 //! # One invariant
 //!
@@ -17,6 +19,13 @@
 //! - [`Session::abandon`] when nobody waits any longer.
 
 mod http1;
+mod memcached;
+mod redis;
+mod tcp;
+#[cfg(test)]
+mod tests;
+mod turns;
+mod udp;
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -24,11 +33,19 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use curtail_http1::ResponseHead;
 
-pub(crate) use http1::Http1;
+use http1::Http1;
+use memcached::Memcached;
+use redis::Redis;
+use tcp::Tcp;
+use turns::Turns;
+use udp::Udp;
+
+pub(crate) use udp::LENGTH_BYTES;
 
 use crate::error::PlanError;
 use crate::fault::Fault;
 use crate::plan::Plan;
+use crate::protocol::AnswerEnd;
 use crate::requests;
 
 /// Names a request within its connection: the engine's number, given back with the reply.
@@ -144,6 +161,8 @@ pub(crate) struct Sessions {
     pub(crate) heads: bool,
     /// The longest body of an answer, in bytes. A longer one fails its request.
     pub(crate) body_bytes_max: u64,
+    /// Where an answer on a raw connection ends.
+    pub(crate) answer_end: AnswerEnd,
 }
 
 /// The requests of a run, ready to be sent.
@@ -151,25 +170,49 @@ pub(crate) struct Sessions {
 pub(crate) enum Requests {
     /// Their bytes.
     Http1(Vec<Bytes>),
+    Memcached(Vec<Bytes>),
+    Redis(Vec<Bytes>),
+    Tcp(Vec<Bytes>),
+    /// What follows the sequence number in each datagram.
+    Udp(Vec<Bytes>),
 }
 
 impl Sessions {
     /// Makes all ready that a plan asks for; `heads` if someone wants to see those of answers.
     pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
         let body_bytes_max = plan.body_bytes_max;
-        Ok(Sessions { requests: requests::prepare(plan)?, heads, body_bytes_max })
+        let answer_end = plan.protocol.answer_end.clone();
+        Ok(Sessions { requests: requests::prepare(plan)?, heads, body_bytes_max, answer_end })
     }
 
     /// A session for a connection that was just opened.
     pub(crate) fn open(self: &Arc<Sessions>) -> Box<dyn Session> {
+        let (own, most) = (Arc::clone(self), self.body_bytes_max);
         match &self.requests {
-            Requests::Http1(_) => Box::new(Http1::new(Arc::clone(self))),
+            Requests::Http1(_) => Box::new(Http1::new(own)),
+            Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(most))),
+            Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(most))),
+            Requests::Tcp(_) => {
+                let end = self.answer_end.clone();
+                Box::new(Turns::new(own, Tcp::new(end, most)))
+            }
+            Requests::Udp(_) => Box::new(Udp::new(own)),
         }
     }
 
+    /// True for datagrams rather than a stream of bytes.
+    pub(crate) fn datagrams(&self) -> bool {
+        matches!(self.requests, Requests::Udp(_))
+    }
+
     /// The bytes of a request.
-    fn rendered(&self, query: usize) -> &Bytes {
-        let Requests::Http1(requests) = &self.requests;
-        &requests[query]
+    fn rendered(&self, query: usize) -> &[u8] {
+        match &self.requests {
+            Requests::Http1(requests)
+            | Requests::Memcached(requests)
+            | Requests::Redis(requests)
+            | Requests::Tcp(requests)
+            | Requests::Udp(requests) => &requests[query],
+        }
     }
 }
