@@ -12,6 +12,7 @@ pub(crate) enum Fault {
     #[error("no answer in time")]
     Timeout,
     #[error("TLS: {0}")]
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nothing speaks it"))]
     Tls(String),
     #[error("the server closed before it answered")]
     Closed,

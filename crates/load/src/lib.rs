@@ -84,6 +84,11 @@ mod session;
 mod split;
 mod target;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "tls_none.rs"]
+mod tls;
 mod verdict;
 
 pub use error::{LoadError, PlanError, QueriesError, TargetError};

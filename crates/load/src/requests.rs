@@ -22,6 +22,7 @@ use crate::keys::PLACE;
 use crate::plan::Plan;
 use crate::session::Requests;
 use crate::target::Scheme;
+use crate::tls::TlsClient;
 
 pub use escapes::unescape;
 
@@ -68,6 +69,9 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
         }
         (None, None) => {}
     }
+    if plan.target.scheme().is_tls() {
+        TlsClient::prepare(plan)?;
+    }
     render(plan, 1).map(drop)
 }
 
@@ -87,7 +91,7 @@ fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
     let texts = own(plan)?;
     let texts = Texts { texts: &texts, keys };
     match plan.target.scheme() {
-        Scheme::Http => http::render(plan, &texts).map(Requests::Http1),
+        Scheme::Http | Scheme::Https => http::render(plan, &texts).map(Requests::Http1),
         Scheme::Memcached => commands::render(Scheme::Memcached, &texts).map(Requests::Memcached),
         Scheme::Redis => commands::render(Scheme::Redis, &texts).map(Requests::Redis),
         Scheme::Tcp => {

@@ -6,6 +6,8 @@
 //! | memcached, Redis, TCP | `memcached.rs`, `redis.rs`, `tcp.rs`; what they share in `turns.rs` | 1 |
 //! | UDP | `udp.rs` | 65,536 |
 //!
+//! `tls.rs` stands between any of them and the wire.
+//!
 //! # One invariant
 //!
 //! **Every request that was taken ends in exactly one [`Reply`]**, unless the connection ends before
@@ -24,6 +26,8 @@ mod redis;
 mod tcp;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
 mod turns;
 mod udp;
 
@@ -40,6 +44,8 @@ use tcp::Tcp;
 use turns::Turns;
 use udp::Udp;
 
+#[cfg(feature = "tls")]
+pub(crate) use tls::Tls;
 pub(crate) use udp::LENGTH_BYTES;
 
 use crate::error::PlanError;
@@ -47,6 +53,7 @@ use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::protocol::AnswerEnd;
 use crate::requests;
+use crate::tls::TlsClient;
 
 /// Names a request within its connection: the engine's number, given back with the reply.
 pub(crate) type Token = u32;
@@ -163,6 +170,8 @@ pub(crate) struct Sessions {
     pub(crate) body_bytes_max: u64,
     /// Where an answer on a raw connection ends.
     pub(crate) answer_end: AnswerEnd,
+    /// Where there is TLS.
+    pub(crate) tls: Option<TlsClient>,
 }
 
 /// The requests of a run, ready to be sent.
@@ -182,11 +191,22 @@ impl Sessions {
     pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
         let body_bytes_max = plan.body_bytes_max;
         let answer_end = plan.protocol.answer_end.clone();
-        Ok(Sessions { requests: requests::prepare(plan)?, heads, body_bytes_max, answer_end })
+        let is_tls = plan.target.scheme().is_tls();
+        let tls = is_tls.then(|| TlsClient::prepare(plan)).transpose()?;
+        let requests = requests::prepare(plan)?;
+        Ok(Sessions { requests, heads, body_bytes_max, answer_end, tls })
     }
 
     /// A session for a connection that was just opened.
     pub(crate) fn open(self: &Arc<Sessions>) -> Box<dyn Session> {
+        let inner = self.open_plain();
+        match &self.tls {
+            Some(client) => client.wrap(inner),
+            None => inner,
+        }
+    }
+
+    fn open_plain(self: &Arc<Sessions>) -> Box<dyn Session> {
         let (own, most) = (Arc::clone(self), self.body_bytes_max);
         match &self.requests {
             Requests::Http1(_) => Box::new(Http1::new(own)),
