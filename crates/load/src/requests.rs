@@ -2,7 +2,8 @@
 //!
 //! | protocol | file | a request is |
 //! |---|---|---|
-//! | HTTP | `http.rs` | a request target, or a JSON object |
+//! | HTTP | `http.rs`, `http2.rs` | a request target, or a JSON object |
+//! | gRPC | `grpc.rs` | a message as JSON |
 //! | memcached, Redis | `commands.rs` | a command as one types it |
 //! | TCP | `escapes.rs` | text with escapes |
 //!
@@ -11,7 +12,14 @@
 
 mod commands;
 mod escapes;
+mod grpc;
 mod http;
+mod http2;
+#[cfg(feature = "schema")]
+mod schema;
+#[cfg(not(feature = "schema"))]
+#[path = "requests/schema_none.rs"]
+mod schema;
 
 use std::borrow::Cow;
 
@@ -25,6 +33,7 @@ use crate::target::Scheme;
 use crate::tls::TlsClient;
 
 pub use escapes::unescape;
+pub(crate) use http2::Call;
 
 /// Most bytes of text before requests are made of it, keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;
@@ -83,7 +92,7 @@ pub(crate) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
         Scheme::Memcached | Scheme::Redis => commands::line_fault(scheme, &line),
         Scheme::Tcp => raw(&line).err(),
         Scheme::Udp => Some("datagrams have no requests; say how long they are instead".to_owned()),
-        Scheme::Grpc | Scheme::Grpcs => None,
+        Scheme::Grpc | Scheme::Grpcs => grpc::line_fault(&line),
     }
 }
 
@@ -91,6 +100,10 @@ fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
     let texts = own(plan)?;
     let texts = Texts { texts: &texts, keys };
     match plan.target.scheme() {
+        Scheme::Grpc | Scheme::Grpcs => grpc::render(plan, &texts).map(Requests::Http2),
+        Scheme::Http | Scheme::Https if plan.protocol.http2 => {
+            http2::render(plan, &texts).map(Requests::Http2)
+        }
         Scheme::Http | Scheme::Https => http::render(plan, &texts).map(Requests::Http1),
         Scheme::Memcached => commands::render(Scheme::Memcached, &texts).map(Requests::Memcached),
         Scheme::Redis => commands::render(Scheme::Redis, &texts).map(Requests::Redis),
@@ -106,7 +119,6 @@ fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
             let filler = plan.protocol.datagram_bytes.saturating_sub(NUMBER_BYTES);
             Ok(Requests::Udp(vec![Bytes::from(vec![0; filler])]))
         }
-        scheme => Err(PlanError::Protocol(format!("{scheme}:// is not spoken yet"))),
     }
 }
 

@@ -116,6 +116,18 @@ async fn a_server_without_tls_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_tls_is_told_to_who_speaks_none() {
+    let secure = Secure::new("127.0.0.1", &[]);
+    let server = server(&secure).await;
+    let mut plan = plan(&server, "http", &secure.authority, 3);
+    plan.protocol.trust = Trust::System;
+    let report = run_it(&plan).await;
+    let first = report.first_error.unwrap();
+    assert_eq!(report.errors.malformed, 3, "{first}");
+    assert!(first.contains("write https:// instead of http://"), "{first}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_dies_after_the_handshake_is_a_reset() {
     let secure = Secure::new("127.0.0.1", &["http/1.1"]);
     let server = server(&secure).await;

@@ -3,6 +3,7 @@
 //! | protocol | file | requests at once on a connection |
 //! |---|---|---|
 //! | HTTP/1.1 | `http1.rs` | 1 |
+//! | HTTP/2, gRPC | `http2.rs` | as many as the plan and the server allow |
 //! | memcached, Redis, TCP | `memcached.rs`, `redis.rs`, `tcp.rs`; what they share in `turns.rs` | 1 |
 //! | UDP | `udp.rs` | 65,536 |
 //!
@@ -21,6 +22,7 @@
 //! - [`Session::abandon`] when nobody waits any longer.
 
 mod http1;
+mod http2;
 mod memcached;
 mod redis;
 mod tcp;
@@ -38,6 +40,7 @@ use bytes::{Bytes, BytesMut};
 use curtail_http1::ResponseHead;
 
 use http1::Http1;
+use http2::Http2;
 use memcached::Memcached;
 use redis::Redis;
 use tcp::Tcp;
@@ -52,7 +55,7 @@ use crate::error::PlanError;
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::protocol::AnswerEnd;
-use crate::requests;
+use crate::requests::{self, Call};
 use crate::tls::TlsClient;
 
 /// Names a request within its connection: the engine's number, given back with the reply.
@@ -168,6 +171,8 @@ pub(crate) struct Sessions {
     pub(crate) heads: bool,
     /// The longest body of an answer, in bytes. A longer one fails its request.
     pub(crate) body_bytes_max: u64,
+    /// Most requests at once on a connection of HTTP/2.
+    pub(crate) streams: usize,
     /// Where an answer on a raw connection ends.
     pub(crate) answer_end: AnswerEnd,
     /// Where there is TLS.
@@ -179,6 +184,7 @@ pub(crate) struct Sessions {
 pub(crate) enum Requests {
     /// Their bytes.
     Http1(Vec<Bytes>),
+    Http2(Vec<Call>),
     Memcached(Vec<Bytes>),
     Redis(Vec<Bytes>),
     Tcp(Vec<Bytes>),
@@ -193,8 +199,8 @@ impl Sessions {
         let answer_end = plan.protocol.answer_end.clone();
         let is_tls = plan.target.scheme().is_tls();
         let tls = is_tls.then(|| TlsClient::prepare(plan)).transpose()?;
-        let requests = requests::prepare(plan)?;
-        Ok(Sessions { requests, heads, body_bytes_max, answer_end, tls })
+        let (requests, streams) = (requests::prepare(plan)?, plan.protocol.streams);
+        Ok(Sessions { requests, heads, body_bytes_max, streams, answer_end, tls })
     }
 
     /// A session for a connection that was just opened.
@@ -210,6 +216,7 @@ impl Sessions {
         let (own, most) = (Arc::clone(self), self.body_bytes_max);
         match &self.requests {
             Requests::Http1(_) => Box::new(Http1::new(own)),
+            Requests::Http2(_) => Box::new(Http2::new(own)),
             Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(most))),
             Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(most))),
             Requests::Tcp(_) => {
@@ -225,7 +232,12 @@ impl Sessions {
         matches!(self.requests, Requests::Udp(_))
     }
 
-    /// The bytes of a request.
+    /// True for gRPC.
+    fn is_grpc(&self) -> bool {
+        matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))
+    }
+
+    /// The bytes of a request; of HTTP/2, which has other ones on every connection, nothing.
     fn rendered(&self, query: usize) -> &[u8] {
         match &self.requests {
             Requests::Http1(requests)
@@ -233,6 +245,15 @@ impl Sessions {
             | Requests::Redis(requests)
             | Requests::Tcp(requests)
             | Requests::Udp(requests) => &requests[query],
+            Requests::Http2(_) => &[],
+        }
+    }
+
+    /// A request of HTTP/2.
+    fn call(&self, query: usize) -> Option<&Call> {
+        match &self.requests {
+            Requests::Http2(calls) => calls.get(query),
+            _ => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sessions given what servers send, in pieces of any size, and what no server should send.
 
+mod http;
 #[cfg(feature = "tls")]
 mod tls;
 mod turns;
@@ -17,7 +18,14 @@ pub(super) const LIMIT: u64 = 1_000;
 
 pub(super) fn sessions(requests: Requests) -> Arc<Sessions> {
     let answer_end = AnswerEnd::default();
-    Arc::new(Sessions { requests, heads: false, body_bytes_max: LIMIT, answer_end, tls: None })
+    Arc::new(Sessions {
+        requests,
+        heads: false,
+        body_bytes_max: LIMIT,
+        streams: 100,
+        answer_end,
+        tls: None,
+    })
 }
 
 pub(super) fn one(request: &'static str) -> Vec<Bytes> {
