@@ -12,6 +12,7 @@ pub(crate) enum Fault {
     #[error("no answer in time")]
     Timeout,
     #[error("TLS: {0}")]
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nothing speaks it"))]
     Tls(String),
     #[error("the server closed before it answered")]
     Closed,
@@ -37,8 +38,12 @@ pub(crate) enum Fault {
 impl Fault {
     /// The meaning of a failed read or write: a reset is an end.
     pub(crate) fn of(error: io::Error) -> Fault {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
+        };
         match error.kind() {
+            // Of datagrams: nobody listens at the port.
+            ConnectionRefused => Fault::Connect(error),
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
             _ => Fault::Io(error),
         }

@@ -94,6 +94,11 @@ mod stationary;
 mod summary;
 mod target;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "tls_none.rs"]
+mod tls;
 mod verdict;
 mod watch;
 

@@ -2,13 +2,24 @@
 //!
 //! | protocol | file | a request is |
 //! |---|---|---|
-//! | HTTP | `http.rs` | a request target, or a JSON object |
+//! | HTTP | `http.rs`, `http2.rs` | a request target, or a JSON object |
+//! | gRPC | `grpc.rs` | a message as JSON |
+//! | memcached, Redis | `commands.rs` | a command as one types it |
+//! | TCP | `escapes.rs` | text with escapes |
 //!
 //! Where there are keys, every request is made ready with every key: that of request *r* with key *k*
 //! is number *k* × requests + *r*.
 
+mod commands;
 mod escapes;
+mod grpc;
 mod http;
+mod http2;
+#[cfg(feature = "schema")]
+mod schema;
+#[cfg(not(feature = "schema"))]
+#[path = "requests/schema_none.rs"]
+mod schema;
 
 use std::borrow::Cow;
 
@@ -19,12 +30,16 @@ use crate::keys::PLACE;
 use crate::plan::Plan;
 use crate::session::Requests;
 use crate::target::Scheme;
+use crate::tls::TlsClient;
 
 pub use escapes::unescape;
 pub use http::query_class;
+pub(crate) use http2::Call;
 
 /// Most bytes of text before requests are made of it, keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;
+/// The sequence number of a datagram.
+const NUMBER_BYTES: usize = 8;
 /// So much of a request is shown in a message about it.
 const SHOWN_CHARS: usize = 120;
 
@@ -64,6 +79,9 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
         }
         (None, None) => {}
     }
+    if plan.target.scheme().is_tls() {
+        TlsClient::prepare(plan)?;
+    }
     render(plan, 1).map(drop)
 }
 
@@ -72,7 +90,10 @@ pub(crate) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
     let line = with_key(line, 0);
     match scheme {
         Scheme::Http | Scheme::Https => http::line_fault(&line),
-        _ => None,
+        Scheme::Memcached | Scheme::Redis => commands::line_fault(scheme, &line),
+        Scheme::Tcp => raw(&line).err(),
+        Scheme::Udp => Some("datagrams have no requests; say how long they are instead".to_owned()),
+        Scheme::Grpc | Scheme::Grpcs => grpc::line_fault(&line),
     }
 }
 
@@ -80,9 +101,32 @@ fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
     let texts = own(plan)?;
     let texts = Texts { texts: &texts, keys };
     match plan.target.scheme() {
-        Scheme::Http => http::render(plan, &texts).map(Requests::Http1),
-        scheme => Err(PlanError::Protocol(format!("{scheme}:// is not spoken yet"))),
+        Scheme::Grpc | Scheme::Grpcs => grpc::render(plan, &texts).map(Requests::Http2),
+        Scheme::Http | Scheme::Https if plan.protocol.http2 => {
+            http2::render(plan, &texts).map(Requests::Http2)
+        }
+        Scheme::Http | Scheme::Https => http::render(plan, &texts).map(Requests::Http1),
+        Scheme::Memcached => commands::render(Scheme::Memcached, &texts).map(Requests::Memcached),
+        Scheme::Redis => commands::render(Scheme::Redis, &texts).map(Requests::Redis),
+        Scheme::Tcp => {
+            let mut rendered = Rendered::with_capacity(texts.len());
+            for (text, _) in texts.iter() {
+                rendered.buffer.extend(raw(&text).map_err(|why| refused(&text, why))?);
+                rendered.finish();
+            }
+            Ok(Requests::Tcp(rendered.into_bytes()))
+        }
+        Scheme::Udp => {
+            let filler = plan.protocol.datagram_bytes.saturating_sub(NUMBER_BYTES);
+            Ok(Requests::Udp(vec![Bytes::from(vec![0; filler])]))
+        }
     }
+}
+
+/// The bytes of a request of raw TCP.
+fn raw(text: &str) -> Result<Vec<u8>, String> {
+    let bytes = unescape(text)?;
+    if bytes.is_empty() { Err("is empty; nobody would answer it".to_owned()) } else { Ok(bytes) }
 }
 
 /// The requests as they were given.

@@ -112,7 +112,9 @@ impl Connection {
     fn open(&mut self, first: usize, context: &mut Context<'_>) {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in first..context.addresses.len() {
-            let connecting = Wire::connect(context.addresses[address]).and_then(|wire| {
+            let datagrams = context.sessions.datagrams();
+            let wire = Wire::connect(context.addresses[address], datagrams);
+            let connecting = wire.and_then(|wire| {
                 context.poller.add(&wire, self.id as u64, true)?;
                 Ok(wire)
             });
