@@ -4,7 +4,8 @@ use crate::arrival_test::{self, ArrivalTest};
 use crate::plan::Precision;
 use crate::profile::Profile;
 use crate::record::Record;
-use crate::report::{Failures, Report};
+use crate::report::{Failures, Report, Stamps};
+use crate::stamp::clocks;
 use crate::stationary::{self, Trend};
 use crate::summary::{Intervals, Splits, Summary, relative_error};
 use crate::verdict::{Invalid, leaves_out_too_many, too_few, too_late, withheld};
@@ -25,7 +26,13 @@ pub(crate) struct Facts {
     pub(crate) cut_ns: Option<u64>,
     /// How sure the percentiles were to be.
     pub(crate) until: Option<Precision>,
+    /// Of the kernel's stamps, where they were asked for: unstamped packets of the warm-up, and the
+    /// cost of one in nanoseconds.
+    pub(crate) stamps: Option<(u32, u64)>,
 }
+
+/// With fewer stamps, the parts of the latencies are of some requests only.
+const STAMPED_SHARE_FINE: f64 = 0.99;
 
 /// Draws the conclusions.
 pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
@@ -54,6 +61,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         uncorrected_ns: Summary::of(&record.uncorrected),
         schedule_lag_ns: Summary::of(&record.lag),
         arrival_test,
+        stamps: stamps(&record, facts),
         connections_opened: record.connects,
         failures: failures(&record),
         unobserved: record.unobserved,
@@ -87,6 +95,19 @@ fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option
     per_mille.iter().find_map(|per_mille| {
         let found = relative_error(&record.latency, &record.blocks, *per_mille);
         found.is_none_or(|found| found > asked).then_some((*per_mille, found))
+    })
+}
+
+fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
+    let (unstamped_warmup, cost_ns) = facts.stamps?;
+    let of = |count: u64| count as f64 / record.latency.len().max(1) as f64;
+    Some(Stamps {
+        sent_coverage: of(record.left_stamps),
+        received_coverage: of(record.came_stamps),
+        unstamped_warmup,
+        cost_ns,
+        clock_steps: record.clock_steps,
+        hardware_clocks: clocks(),
     })
 }
 
@@ -138,6 +159,13 @@ fn reasons(
     }
     if let Some(ArrivalTest { failed: true, d, gaps, .. }) = arrivals {
         reasons.push(Invalid::NotPoisson { d: *d, gaps: *gaps });
+    }
+    if let Some(Stamps { sent_coverage, received_coverage, .. }) = stamps(record, facts)
+        && sent_coverage.min(received_coverage) < STAMPED_SHARE_FINE
+        && !record.latency.is_empty()
+    {
+        let missing = 1.0 - sent_coverage.min(received_coverage);
+        reasons.push(Invalid::StampsMissing { missing });
     }
     if let Some(Precision { relative, per_mille }) = &facts.until
         && let Some((per_mille, found)) = unsure(record, *relative, per_mille)

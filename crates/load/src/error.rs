@@ -210,6 +210,9 @@ pub enum LoadError {
     /// The run was given up before it began.
     #[error("interrupted while the host was being resolved")]
     Interrupted,
+    /// The kernel gives no time stamps.
+    #[error("no stamps of the kernel: {0}")]
+    Stamps(io::Error),
     /// A thread could not be started, or the system did not let it wait for sockets.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

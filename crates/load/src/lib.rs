@@ -112,7 +112,7 @@ pub use profile::{Profile, RATE_MAX, STEPS_MAX, Step};
 pub use protocol::{AnswerEnd, Protocol, Trust};
 pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries, read_queries_for};
 pub use record::Errors;
-pub use report::{Failures, Report};
+pub use report::{Failures, Report, Stamps};
 pub use requests::{query_class, unescape};
 pub use run::{Answer, run, run_observed, run_until};
 pub use schedule::{Schedule, Slot};

@@ -14,6 +14,10 @@ pub(crate) struct Outcome {
     pub(crate) taken_ns: u64,
     /// The system took its last byte; none if that never happened.
     pub(crate) sent_ns: Option<u64>,
+    /// The kernel says that its last byte left.
+    pub(crate) left_ns: Option<u64>,
+    /// The kernel says that the last byte of its answer came.
+    pub(crate) came_ns: Option<u64>,
     /// Its answer was whole, or it failed.
     pub(crate) done_ns: u64,
     pub(crate) result: Result<Whole, Fault>,
@@ -23,7 +27,16 @@ impl Outcome {
     /// Of a request that waited for a connection until nobody would wait for its answer any more.
     pub(crate) fn never_sent(slot: Slot, now_ns: u64) -> Outcome {
         let result = Err(Fault::Timeout);
-        Outcome { slot, opened: false, taken_ns: now_ns, sent_ns: None, done_ns: now_ns, result }
+        Outcome {
+            slot,
+            opened: false,
+            taken_ns: now_ns,
+            sent_ns: None,
+            left_ns: None,
+            came_ns: None,
+            done_ns: now_ns,
+            result,
+        }
     }
 
     /// From the intended time until it was taken up.

@@ -106,6 +106,8 @@ pub struct Plan {
     /// Never sleep: answers are seen some tens of microseconds sooner, and each thread takes a
     /// processor to itself.
     pub spin: bool,
+    /// Ask the kernel when requests left and answers came ([`Report::stamps`](crate::Report::stamps)).
+    pub kernel_stamps: bool,
     /// Decides the schedule and the drawn queries; nothing else is random.
     pub seed: u64,
     /// What the protocol needs to know.
@@ -132,6 +134,7 @@ impl Plan {
             warmup_ns: 0,
             threads: 1,
             spin: false,
+            kernel_stamps: false,
             seed: 0,
             protocol: Protocol::default(),
         }

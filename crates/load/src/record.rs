@@ -153,6 +153,11 @@ pub(crate) struct Record {
     pub(crate) waited: u64,
     /// Connections opened.
     pub(crate) connects: u64,
+    /// Good answers whose request has a stamp of its leaving, and that have one of their coming.
+    pub(crate) left_stamps: u64,
+    pub(crate) came_stamps: u64,
+    /// How often the clock of the system was set.
+    pub(crate) clock_steps: u32,
     /// Answers that an observer was not told.
     pub(crate) unobserved: u64,
 }
@@ -188,6 +193,9 @@ impl Record {
             failed: 0,
             waited: 0,
             connects: 0,
+            left_stamps: 0,
+            came_stamps: 0,
+            clock_steps: 0,
             unobserved: 0,
         }
     }
@@ -211,6 +219,8 @@ impl Record {
         if good {
             self.latency.saturating_record(outcome.latency_ns());
             self.uncorrected.saturating_record(outcome.uncorrected_ns());
+            self.left_stamps += u64::from(outcome.left_ns.is_some());
+            self.came_stamps += u64::from(outcome.came_ns.is_some());
             self.split.add(outcome.latency_ns(), &Parts::of(outcome));
             self.blocks.add(outcome.slot.at_ns - start_ns, outcome.latency_ns());
             return;
@@ -281,6 +291,10 @@ impl Record {
         self.failed += other.failed;
         self.waited += other.waited;
         self.connects += other.connects;
+        self.left_stamps += other.left_stamps;
+        self.came_stamps += other.came_stamps;
+        // All threads see the same clock.
+        self.clock_steps = self.clock_steps.max(other.clock_steps);
         self.unobserved += other.unobserved;
     }
 }

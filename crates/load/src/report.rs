@@ -49,6 +49,9 @@ pub struct Report {
     /// Whether the requests were sent as Poisson arrivals are, where they were to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_test: Option<ArrivalTest>,
+    /// What is behind the kernel's stamps, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<Stamps>,
     /// Connections opened, those of the warm-up included. The first request on each waited for it.
     pub connections_opened: u64,
     /// When requests failed, if any did.
@@ -91,4 +94,24 @@ pub struct Failures {
     pub last_good_at_ns: Option<u64>,
     /// Failures since then: many, if the server died.
     pub since_last_good: u64,
+}
+
+/// How far the kernel's stamps can be relied on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stamps {
+    /// The share of good answers whose request has a stamp of its leaving, 0 to 1.
+    pub sent_coverage: f64,
+    /// The share of good answers that have a stamp of their coming.
+    pub received_coverage: f64,
+    /// Packets of the warm-up that came before stamping was on.
+    pub unstamped_warmup: u32,
+    /// What a stamped packet takes longer to send and receive than a plain one, in nanoseconds: the
+    /// median on the loopback device, measured before the run.
+    pub cost_ns: u64,
+    /// How often the clock of the system, by which the kernel stamps, was set during the run. Stamps of
+    /// before are dropped.
+    pub clock_steps: u32,
+    /// Network devices of this machine that have a clock, and could stamp packets themselves. They are
+    /// not asked to.
+    pub hardware_clocks: Vec<String>,
 }

@@ -20,6 +20,7 @@ use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
 use crate::report::Report;
 use crate::session::{Sessions, Status};
+use crate::stamp::Keeper;
 use crate::target::Target;
 use crate::threads::Threads;
 use crate::watch::{Snapshot, Watch};
@@ -161,6 +162,11 @@ async fn drive(
     let (sender, mut answers) = mpsc::channel(BATCHES_MAX);
     let sender = heads.then_some(sender);
     let sessions = Arc::new(Sessions::prepare(plan, heads)?);
+    // Stamping stays on as long as this one is there.
+    let keeper = match plan.kernel_stamps {
+        true => Some(Keeper::new().map_err(LoadError::Stamps)?),
+        false => None,
+    };
     // The set-up takes its time, which must be no part of the schedule's.
     let mut threads = Threads::start(plan, &addresses, &sessions, sender.as_ref())?;
     // The channel ends with the threads.
@@ -202,7 +208,8 @@ async fn drive(
     }
     let (rest, last_ns) = threads.join()?;
     watch.total.merge(&rest);
-    Ok(report(plan, watch.total, last_ns, cut_ns, enough_ns))
+    let end = End { last_ns, cut_ns, enough_ns };
+    Ok(report(plan, watch.total, end, keeper.as_ref()))
 }
 
 async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
@@ -211,13 +218,19 @@ async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
     Ok(found.collect())
 }
 
-fn report(
-    plan: &Plan,
-    record: Record,
+/// When a run ended, in nanoseconds since the start of the schedule.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// The intended time of its last request.
     last_ns: u64,
+    /// It was cut short then.
     cut_ns: Option<u64>,
+    /// It had measured enough then.
     enough_ns: Option<u64>,
-) -> Report {
+}
+
+fn report(plan: &Plan, record: Record, end: End, keeper: Option<&Keeper>) -> Report {
+    let End { last_ns, cut_ns, enough_ns } = end;
     let start_ns = plan.warmup_ns;
     let (profile, poisson) = match &plan.pace {
         Pace::Open { profile, arrivals } => {
@@ -240,6 +253,7 @@ fn report(
         end_ns: cut_ns.or(enough_ns).unwrap_or(planned_ns),
         cut_ns,
         until: plan.until.clone(),
+        stamps: keeper.map(|keeper| (keeper.unstamped, keeper.cost_ns)),
     };
     conclude(record, &facts)
 }

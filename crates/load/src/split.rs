@@ -34,14 +34,17 @@ pub struct Parts {
 impl Parts {
     /// Of a whole answer. They add up to its latency.
     pub(crate) fn of(outcome: &Outcome) -> Parts {
-        let done = outcome.done_ns;
-        // An answer may be there before the whole request is sent.
-        let sent = outcome.sent_ns.unwrap_or(done).clamp(outcome.taken_ns, done);
+        let (taken, done) = (outcome.taken_ns, outcome.done_ns);
+        // An answer may be there before the whole request is sent, and the clocks of stamps and of this
+        // program may differ by some microseconds.
+        let sent = outcome.left_ns.or(outcome.sent_ns).unwrap_or(done).clamp(taken, done);
+        let came = outcome.came_ns.filter(|_| outcome.left_ns.is_some()).unwrap_or(done);
+        let came = came.clamp(sent, done);
         Parts {
             schedule_lag: outcome.lag_ns(),
-            client_send: sent - outcome.taken_ns,
-            wire_to_wire: done - sent,
-            client_wake_up: 0,
+            client_send: sent - taken,
+            wire_to_wire: came - sent,
+            client_wake_up: done - came,
         }
     }
 

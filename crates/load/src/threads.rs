@@ -69,6 +69,7 @@ impl Threads {
                 backlog_max: share_of(plan.backlog, plan.threads, number),
                 timeout_ns: plan.timeout_ns,
                 spin: plan.spin,
+                stamps: plan.kernel_stamps,
                 orders: Arc::clone(&threads.orders),
                 wake: woken,
                 exchange: Arc::clone(&exchange),

@@ -83,6 +83,12 @@ pub enum Invalid {
         /// Requests of the run.
         requests: u64,
     },
+    /// More than 1 % of the good answers lack a stamp of the kernel that was asked for: that of their
+    /// request's leaving, or that of their coming.
+    StampsMissing {
+        /// The share, 0 to 1.
+        missing: f64,
+    },
     /// A percentile is less sure than the plan asks for.
     NotSure {
         /// Which, in thousandths.

@@ -44,11 +44,11 @@ async fn calls_are_answered_and_bad_statuses_counted() {
     let errors = Errors { refused: 20, malformed: 10, ..Errors::default() };
     assert_eq!(report.errors, errors, "{report:?}");
     assert_eq!((report.histogram.len(), server.accepted()), (10, 1));
-    let first = report.first_error.unwrap();
+    let first = report.failures.unwrap().first;
     assert_eq!(first, "the server said: 9 FAILED_PRECONDITION: not now");
     let mut mute = plan(&server, 2, &messages[3..]);
     mute.queries.truncate(1);
-    let first = run(&mute, pending(), |_| {}).await.unwrap().first_error.unwrap();
+    let first = run(&mute, pending(), |_| {}).await.unwrap().failures.unwrap().first;
     assert!(first.contains("no grpc-status"), "{first}");
 }
 
@@ -109,6 +109,6 @@ async fn what_is_no_message_or_no_server_of_grpc_is_told() {
     // One of HTTP/1.
     let old = Server::start(echo).await;
     let report = run(&plan(&old, 3, &[]), pending(), |_| {}).await.unwrap();
-    let first = report.first_error.unwrap();
+    let first = report.failures.unwrap().first;
     assert!(first.contains("HTTP/2, which gRPC needs"), "{first}");
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{MS, Server, echo};
-use curtail_load::{Errors, Plan, Report, Trust, run, run_observed};
+use curtail_load::{Errors, Pace, Plan, Report, Trust, run, run_observed};
 use secure::Secure;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -80,7 +80,7 @@ async fn a_server_that_never_says_anything_is_connected_to_anew() {
     })
     .await;
     let mut plan = plan(&server, 3, &[]);
-    (plan.rate, plan.timeout_ns) = (10.0, 50 * MS);
+    (plan.pace, plan.timeout_ns) = (Pace::constant(10.0), 50 * MS);
     let report = run_it(&plan).await;
     assert_eq!((report.errors.timeout, server.accepted()), (3, 3), "{report:?}");
 }
@@ -121,7 +121,7 @@ async fn no_more_requests_are_under_way_than_the_server_or_the_plan_allows() {
 async fn a_server_that_goes_away_finishes_what_it_has_and_is_connected_to_again() {
     let server = server(100).await;
     let mut plan = plan(&server, 40, &["/a", "/a", "/a", "/away"]);
-    plan.rate = 100.0;
+    plan.pace = Pace::constant(100.0);
     let report = run_it(&plan).await;
     assert_eq!(report.errors.total(), report.errors.reset, "{report:?}");
     assert!(report.errors.reset <= 10, "{report:?}");
@@ -132,7 +132,7 @@ async fn a_server_that_goes_away_finishes_what_it_has_and_is_connected_to_again(
 async fn a_server_that_dies_is_a_reset() {
     let server = server(100).await;
     let mut plan = plan(&server, 40, &["/a", "/dies", "/a", "/abrupt"]);
-    plan.rate = 100.0;
+    plan.pace = Pace::constant(100.0);
     let report = run_it(&plan).await;
     assert_eq!(report.errors.total(), report.errors.reset, "{report:?}");
     assert!((20..=30).contains(&report.errors.reset), "{report:?}");
@@ -175,7 +175,7 @@ async fn a_server_that_does_not_agree_to_http2_is_told() {
         plan.target = format!("https://{}/", server.address).parse().unwrap();
         plan.protocol.trust = Trust::File(secure.authority.clone());
         let report = run_it(&plan).await;
-        let first = report.first_error.unwrap();
+        let first = report.failures.unwrap().first;
         assert_eq!(report.errors.tls, 3, "{first}");
         assert!(first.contains("leave out --http2"), "{first}");
     }
@@ -188,7 +188,7 @@ async fn a_server_of_the_other_version_is_told() {
         plan.protocol.http2 = http2;
         let report = run_it(&plan).await;
         assert_eq!(report.errors.malformed, 3, "{report:?}");
-        report.first_error.unwrap()
+        report.failures.unwrap().first
     };
     let old = Server::start(echo).await;
     let said = first_error(&old, true).await;

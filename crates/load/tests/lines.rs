@@ -68,7 +68,7 @@ async fn memcached_answers_and_each_failure_is_counted_as_what_it_is() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen, [(0, true, 5), (1, true, 0), (2, true, 0), (3, false, 0)]);
-    let first = report.first_error.unwrap();
+    let first = report.failures.unwrap().first;
     assert_eq!(first, "the server said: SERVER_ERROR out of memory storing object");
 }
 
@@ -100,7 +100,7 @@ async fn redis_answers_and_its_errors_are_counted() {
     let errors = Errors { refused: 3, reset: 3, ..Errors::default() };
     assert_eq!(report.errors, errors, "{report:?}");
     assert_eq!(report.histogram.len(), 9);
-    assert!(report.first_error.unwrap().contains("WRONGTYPE"));
+    assert!(report.failures.unwrap().first.contains("WRONGTYPE"));
     assert!(report.errors.to_string().contains("3 answered with an error"));
 }
 

@@ -76,7 +76,7 @@ async fn a_server_that_is_not_trusted_is_told_and_counted() {
     let server = server(&secure).await;
     let report = run_it(&plan(&server, "https", &other.authority, 5)).await;
     assert_eq!(report.errors, Errors { tls: 5, ..Errors::default() }, "{report:?}");
-    let first = report.first_error.unwrap();
+    let first = report.failures.unwrap().first;
     assert!(first.contains("is not trusted") && first.contains("--cacert"), "{first}");
     assert!(report.errors.to_string().contains("5 without TLS"));
     // The system knows nothing of it either.
@@ -92,7 +92,7 @@ async fn a_certificate_of_another_name_is_told() {
     let secure = Secure::new("elsewhere.example", &[]);
     let server = server(&secure).await;
     let report = run_it(&plan(&server, "https", &secure.authority, 3)).await;
-    let first = report.first_error.unwrap();
+    let first = report.failures.unwrap().first;
     assert_eq!(report.errors.tls, 3);
     assert!(first.contains("for another name"), "{first}");
 }
@@ -109,7 +109,7 @@ async fn a_server_without_tls_is_told() {
     let closes = Server::start(async |stream: TcpStream| drop(stream)).await;
     for (server, text) in [(talks, "speaks no TLS"), (closes, "closed before TLS was agreed on")] {
         let report = run_it(&plan(&server, "https", &secure.authority, 3)).await;
-        let first = report.first_error.unwrap();
+        let first = report.failures.unwrap().first;
         assert_eq!(report.errors.tls, 3, "{first}");
         assert!(first.contains(text) && first.contains("leave out the s"), "{first}");
     }
@@ -122,7 +122,7 @@ async fn a_server_with_tls_is_told_to_who_speaks_none() {
     let mut plan = plan(&server, "http", &secure.authority, 3);
     plan.protocol.trust = Trust::System;
     let report = run_it(&plan).await;
-    let first = report.first_error.unwrap();
+    let first = report.failures.unwrap().first;
     assert_eq!(report.errors.malformed, 3, "{first}");
     assert!(first.contains("write https:// instead of http://"), "{first}");
 }

@@ -3,14 +3,15 @@
 use std::future::pending;
 use std::net::SocketAddr;
 
-use curtail_load::{Arrivals, Errors, Extent, Plan, run};
+use curtail_load::{Errors, Extent, Pace, Plan, run};
 use tokio::net::UdpSocket;
 
 const MS: u64 = 1_000_000;
 
 fn plan(address: SocketAddr, rate: f64, requests: u64) -> Plan {
     let mut plan = Plan::new(format!("udp://{address}").parse().unwrap(), rate);
-    (plan.arrivals, plan.extent) = (Arrivals::Constant, Extent::Requests(requests));
+    plan.extent = Extent::Requests(requests);
+    plan.pace = Pace::constant(rate);
     plan.timeout_ns = 500 * MS;
     plan
 }

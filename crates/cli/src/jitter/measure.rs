@@ -134,7 +134,7 @@ impl Turns<'_> {
         let report =
             curtail_load::run_until(&plan, signals.next(), |_| {}, |answer| self.take(answer));
         let report = report.await.map_err(|error| match error {
-            LoadError::Thread(_) => Stop::Lacking(error.to_string()),
+            LoadError::Thread(_) | LoadError::Stamps(_) => Stop::Lacking(error.to_string()),
             LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
             LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
         })?;

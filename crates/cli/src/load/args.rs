@@ -64,6 +64,9 @@ pub(crate) struct Args {
     /// Never sleep while waiting: more exact, and takes a processor per thread
     #[arg(long)]
     spin: bool,
+    /// Who says when requests leave and answers come: user (this program) or kernel
+    #[arg(long, value_name = "WHO", default_value = "user")]
+    stamps: Stamps,
     /// A request without an answer for so long has failed
     #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
     timeout: u64,
@@ -84,6 +87,15 @@ pub(crate) struct Args {
     /// Print one JSON document on stdout
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Who says when requests leave and answers come.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Stamps {
+    /// This program: its own waking up is part of the way
+    User,
+    /// The kernel, by SO_TIMESTAMPING
+    Kernel,
 }
 
 pub(crate) fn span(text: &str) -> Result<u64, String> {
@@ -180,6 +192,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         warmup_ns: args.warmup,
         threads: args.threads,
         spin: args.spin,
+        kernel_stamps: args.stamps == Stamps::Kernel,
         seed: args.seed,
         protocol: args.protocol.protocol()?,
         ..Plan::new(args.target.clone(), 1.0)

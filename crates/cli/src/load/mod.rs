@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         let report = curtail_load::run(&plan, signals.next(), told).await;
         bar.finish_and_clear();
         report.map_err(|error| match error {
-            LoadError::Thread(_) => Stop::Lacking(error.to_string()),
+            LoadError::Thread(_) | LoadError::Stamps(_) => Stop::Lacking(error.to_string()),
             LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
             LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
         })

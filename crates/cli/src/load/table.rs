@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use curtail_load::{
-    Failures, Intervals, Invalid, Parts, Report, SAMPLES_ABOVE_MIN, Splits, Summary,
+    Failures, Intervals, Invalid, Parts, Report, SAMPLES_ABOVE_MIN, Splits, Stamps, Summary,
 };
 
 pub(crate) fn ms(ns: u64) -> String {
@@ -15,6 +15,9 @@ pub(super) fn table(report: &Report) -> String {
     let _ = writeln!(text, "\n");
     latencies(&mut text, report);
     parts(&mut text, report);
+    if let Some(stamps) = &report.stamps {
+        let _ = writeln!(text, "\n{}", stamped(stamps));
+    }
     if let Some(why) = missing(report) {
         let _ = writeln!(text, "\n–: {why}");
     }
@@ -98,6 +101,25 @@ fn parts(text: &mut String, report: &Report) {
         let shown = |parts: Option<Parts>| parts.map_or_else(|| "–".into(), |of| ms(part(of)));
         let [p50, p90, p99, p999] = of.map(shown);
         let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}");
+    }
+}
+
+/// How far the kernel's stamps can be relied on.
+fn stamped(stamps: &Stamps) -> String {
+    let Stamps { sent_coverage, received_coverage, cost_ns, clock_steps, .. } = stamps;
+    let [sent, received] = [sent_coverage, received_coverage].map(|share| share * 100.0);
+    let mut text = format!(
+        "stamps of the kernel: {sent:.1} % of the requests, {received:.1} % of the answers; they cost \
+         {:.1} µs per packet",
+        *cost_ns as f64 / 1e3
+    );
+    if *clock_steps > 0 {
+        let _ =
+            write!(text, "; the clock was set {clock_steps} times, and stamps of before dropped");
+    }
+    match &stamps.hardware_clocks[..] {
+        [] => text + "; no network device here stamps packets itself",
+        devices => text + &format!("; {} could, and is not asked to", devices.join(", ")),
     }
 }
 

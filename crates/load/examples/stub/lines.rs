@@ -11,7 +11,12 @@ use crate::truth::Truth;
 
 type Lines = BufReader<TcpStream>;
 
-async fn answer(lines: &mut Lines, read: Instant, text: &[u8], truth: &Truth) -> Result<(), Failure> {
+async fn answer(
+    lines: &mut Lines,
+    read: Instant,
+    text: &[u8],
+    truth: &Truth,
+) -> Result<(), Failure> {
     truth.delay(read).await;
     lines.get_mut().write_all(text).await?;
     truth.answered(read);

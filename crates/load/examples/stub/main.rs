@@ -28,7 +28,8 @@ fn main() -> Result<(), Failure> {
     let delay = arguments.next().unwrap_or_else(|| "det:0s".to_owned());
     let stall = arguments.next();
     let truth = Arc::new(Truth::new(&delay, stall.as_deref())?);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let told = Arc::clone(&truth);
     runtime.block_on(async move {
         let serving = tokio::spawn(serve(protocol, truth));

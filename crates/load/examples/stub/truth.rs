@@ -21,7 +21,9 @@ pub(crate) struct Truth {
 impl Truth {
     pub(crate) fn new(delay: &str, stall: Option<&str>) -> Result<Truth, Failure> {
         let delay = delay.parse::<Spec>()?.resolve(1e6)?;
-        let span = |text: &str| Ok::<_, Failure>(Duration::from_nanos(curtail_kernel::duration::parse(text)?));
+        let span = |text: &str| {
+            Ok::<_, Failure>(Duration::from_nanos(curtail_kernel::duration::parse(text)?))
+        };
         let stall = match stall {
             Some(text) => {
                 let (every, lasts) = text.split_once('/').ok_or("write a stall as EVERY/LASTS")?;

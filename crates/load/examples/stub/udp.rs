@@ -14,7 +14,8 @@ pub(crate) async fn serve(socket: UdpSocket, truth: Arc<Truth>) -> Result<(), Fa
     loop {
         let (length, from) = socket.recv_from(&mut datagram).await?;
         let read = Instant::now();
-        let (socket, truth, bytes) = (Arc::clone(&socket), Arc::clone(&truth), datagram[..length].to_vec());
+        let (socket, truth, bytes) =
+            (Arc::clone(&socket), Arc::clone(&truth), datagram[..length].to_vec());
         tokio::spawn(async move {
             truth.delay(read).await;
             // Whoever asked may be gone.

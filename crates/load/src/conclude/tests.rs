@@ -28,7 +28,16 @@ fn ended_after(
     let whole = |status| Whole { status: Status::Http(status), head: None, body_bytes: 0 };
     let (taken_ns, result) = (at_ns + lag_ns, result.map(whole));
     let done_ns = taken_ns + uncorrected_ns;
-    Outcome { slot: slot(at_ns), opened: false, taken_ns, sent_ns: Some(taken_ns), done_ns, result }
+    Outcome {
+        slot: slot(at_ns),
+        opened: false,
+        taken_ns,
+        sent_ns: Some(taken_ns),
+        left_ns: None,
+        came_ns: None,
+        done_ns,
+        result,
+    }
 }
 
 /// Requests every 2 ms, each answered after 4 ms.
@@ -50,6 +59,7 @@ fn facts(requests: u64) -> Facts {
         end_ns: requests * 2 * MS,
         cut_ns: None,
         until: None,
+        stamps: None,
     }
 }
 

@@ -26,6 +26,7 @@ struct Flight {
     opened: bool,
     taken_ns: u64,
     sent_ns: Option<u64>,
+    left_ns: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -40,6 +41,10 @@ pub(super) struct Connection {
     written: u64,
     /// Requests not yet written as a whole, with where they end.
     unsent: VecDeque<(Token, u64)>,
+    /// Requests that were written, by the number that the kernel's stamp of their leaving will have.
+    leaving: VecDeque<(u32, Token)>,
+    /// Datagrams written since the connection was opened.
+    datagrams: u32,
     /// The poller tells when the socket is writable.
     watched: bool,
     replies: Vec<Reply>,
@@ -70,6 +75,8 @@ impl Connection {
             flights: Slab::new(),
             written: 0,
             unsent: VecDeque::new(),
+            leaving: VecDeque::new(),
+            datagrams: 0,
             watched: false,
             replies: Vec::new(),
         }
@@ -93,7 +100,7 @@ impl Connection {
     pub(super) fn send(&mut self, slot: Slot, context: &mut Context<'_>) -> Option<Token> {
         let taken_ns = context.clock.elapsed_ns();
         let opened = !matches!(self.link, Link::Open { .. });
-        let flight = Flight { slot, opened, taken_ns, sent_ns: None };
+        let flight = Flight { slot, opened, taken_ns, sent_ns: None, left_ns: None };
         let token = self.flights.insert(flight);
         if matches!(self.link, Link::Closed) {
             self.open(0, context);
@@ -114,7 +121,11 @@ impl Connection {
         for address in first..context.addresses.len() {
             let datagrams = context.sessions.datagrams();
             let wire = Wire::connect(context.addresses[address], datagrams);
-            let connecting = wire.and_then(|wire| {
+            let connecting = wire.and_then(|mut wire| {
+                // Of a datagram now; a stream must be connected first.
+                if context.stamps.is_some() && datagrams {
+                    wire.stamp()?;
+                }
                 context.poller.add(&wire, self.id as u64, true)?;
                 Ok(wire)
             });
@@ -155,9 +166,13 @@ impl Connection {
     }
 
     fn connected(&mut self, context: &mut Context<'_>) {
-        if let Link::Connecting { wire, session, .. } =
+        if let Link::Connecting { mut wire, session, .. } =
             std::mem::replace(&mut self.link, Link::Closed)
         {
+            if context.stamps.is_some() && !context.sessions.datagrams() {
+                // Without stamps the coverage says so.
+                let _ = wire.stamp();
+            }
             self.link = Link::Open { wire, session };
             self.flush(context);
         }
@@ -190,16 +205,48 @@ impl Connection {
             && end <= self.written
         {
             self.unsent.pop_front();
+            if context.stamps.is_some() {
+                let number = if context.sessions.datagrams() {
+                    self.datagrams = self.datagrams.wrapping_add(1);
+                    self.datagrams.wrapping_sub(1)
+                } else {
+                    // Kernels count bytes in 32 bits.
+                    end.wrapping_sub(1) as u32
+                };
+                self.leaving.push_back((number, token));
+            }
             if let Some(flight) = self.flights.get_mut(token as usize) {
                 flight.sent_ns = Some(now_ns);
             }
         }
     }
 
+    /// Takes note of the requests that have left.
+    fn note_left(&mut self, context: &mut Context<'_>) {
+        let (Link::Open { wire, .. }, Some(realtime)) = (&self.link, context.stamps.as_mut())
+        else {
+            return;
+        };
+        realtime.keep_up();
+        let (leaving, flights) = (&mut self.leaving, &mut self.flights);
+        // An empty queue is no error, and any other shows in the coverage.
+        let _ = wire.left(context.scratch, |number, realtime_ns| {
+            let Some(at) = leaving.iter().position(|(leaving, _)| *leaving == number) else {
+                return;
+            };
+            // Those before it have left without a stamp.
+            let token = leaving.drain(..=at).next_back().map(|(_, token)| token);
+            if let Some(flight) = token.and_then(|token| flights.get_mut(token as usize)) {
+                flight.left_ns = realtime.since_epoch_ns(realtime_ns);
+            }
+        });
+    }
+
     fn receive(&mut self, context: &mut Context<'_>) {
+        self.note_left(context);
         for _ in 0..READS_MAX {
             let Link::Open { wire, session } = &mut self.link else { return };
-            let found = wire.read(&mut self.input);
+            let found = wire.read(&mut self.input, context.scratch);
             // Before it is parsed: that is our own work, not the server's.
             let now_ns = context.clock.elapsed_ns();
             let fault = match found {
@@ -234,10 +281,13 @@ impl Connection {
 
     /// Tells the outcomes of the replies that have come.
     fn settle(&mut self, done_ns: u64, context: &mut Context<'_>) {
+        let came = context.scratch.received_ns.zip(context.stamps.as_ref());
+        let came_ns = came.and_then(|(stamp, realtime)| realtime.since_epoch_ns(stamp));
         for reply in self.replies.drain(..) {
             // A reply to a request that was given up has no flight.
             if let Some(flight) = self.flights.try_remove(reply.token as usize) {
-                context.outcomes.push(flight.ends(done_ns, reply.result));
+                let outcome = flight.ends(done_ns, reply.result);
+                context.outcomes.push(Outcome { came_ns, ..outcome });
             }
         }
     }
@@ -258,6 +308,7 @@ impl Connection {
         if usable {
             // Its token may be the next request's.
             self.unsent.retain(|(unsent, _)| *unsent != token);
+            self.leaving.retain(|(_, leaving)| *leaving != token);
             self.flush(context);
         } else {
             // What else is on it has failed with it.
@@ -271,7 +322,8 @@ impl Connection {
         self.input.clear();
         self.output.clear();
         self.unsent.clear();
-        (self.written, self.watched) = (0, false);
+        self.leaving.clear();
+        (self.written, self.datagrams, self.watched) = (0, 0, false);
         let now_ns = context.clock.elapsed_ns();
         for flight in self.flights.drain() {
             context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
@@ -281,7 +333,7 @@ impl Connection {
 
 impl Flight {
     fn ends(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, opened, taken_ns, sent_ns } = self;
-        Outcome { slot, opened, taken_ns, sent_ns, done_ns, result }
+        let Flight { slot, opened, taken_ns, sent_ns, left_ns } = self;
+        Outcome { slot, opened, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
     }
 }

@@ -30,6 +30,7 @@ use poller::Poller;
 use pool::{Placed, Pool};
 pub(crate) use source::Source;
 use wait::Waiting;
+use wire::Scratch;
 
 use crate::arrival_test::SENDS_KEPT;
 use crate::exchange::Exchange;
@@ -38,6 +39,7 @@ use crate::outcome::Outcome;
 use crate::record::Record;
 use crate::schedule::Slot;
 use crate::session::{Sessions, Token};
+use crate::stamp::Realtime;
 
 /// What a thread is to do.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ pub(crate) struct Task {
     pub(crate) timeout_ns: u64,
     /// Never sleep.
     pub(crate) spin: bool,
+    /// Ask the kernel for stamps.
+    pub(crate) stamps: bool,
     /// How it is to go on; a byte on the other end of the wake-up says to a thread that sleeps that it
     /// has changed.
     pub(crate) orders: Arc<Orders>,
@@ -86,6 +90,9 @@ struct Context<'a> {
     addresses: &'a [SocketAddr],
     sessions: &'a Arc<Sessions>,
     poller: &'a Poller,
+    scratch: &'a mut Scratch,
+    /// To understand the kernel's stamps, where they are wanted.
+    stamps: &'a mut Option<Realtime>,
     /// What requests came to, for the engine to take note of.
     outcomes: &'a mut Vec<Outcome>,
     /// Connections opened so far.
@@ -100,6 +107,8 @@ macro_rules! context {
             addresses: &$engine.task.addresses,
             sessions: &$engine.task.sessions,
             poller: &$engine.poller,
+            scratch: &mut $engine.scratch,
+            stamps: &mut $engine.stamps,
             outcomes: &mut $engine.outcomes,
             connects: &mut $engine.record.connects,
         }
@@ -118,6 +127,8 @@ struct Engine {
     task: Task,
     source: Source,
     poller: Poller,
+    scratch: Scratch,
+    stamps: Option<Realtime>,
     pool: Pool,
     connections: Vec<Connection>,
     /// Requests under way by their index, which is the order in which they are given up: the intended
@@ -142,6 +153,8 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
     let mut engine = Engine {
         source,
         poller,
+        scratch: Scratch::new(),
+        stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
         pool: Pool::new(task.connections, task.backlog_max),
         connections: (0..task.connections).map(Connection::new).collect(),
         flying: BTreeMap::new(),
@@ -167,6 +180,7 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         engine.take_events(events);
     }
     engine.record.unobserved = engine.task.observer.finish();
+    engine.record.clock_steps = engine.stamps.as_ref().map_or(0, Realtime::steps);
     Ok(Measured { record: engine.record, last_ns: engine.last_ns })
 }
 

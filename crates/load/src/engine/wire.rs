@@ -11,6 +11,7 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
 use crate::session::LENGTH_BYTES;
+use crate::stamp::{self, Room, Sent, Stage};
 
 /// Read at once. An answer that is longer takes several turns, between which due requests are sent.
 const READ_BYTES: usize = 64 << 10;
@@ -19,7 +20,23 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Socket,
-    scratch: Box<[u8]>,
+    /// The kernel stamps what is sent and received.
+    stamped: bool,
+}
+
+/// Where reads go at first; one for all sockets of a thread.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    bytes: Box<[u8]>,
+    room: Room,
+    /// When the kernel received what was read last, by the clock of the system; if it says so.
+    pub(super) received_ns: Option<u64>,
+}
+
+impl Scratch {
+    pub(super) fn new() -> Scratch {
+        Scratch { bytes: vec![0; READ_BYTES].into(), room: Room::new(), received_ns: None }
+    }
 }
 
 #[derive(Debug)]
@@ -63,7 +80,34 @@ impl Wire {
         } else {
             Socket::Stream(TcpStream::from(socket))
         };
-        Ok(Wire { socket, scratch: vec![0; READ_BYTES].into() })
+        Ok(Wire { socket, stamped: false })
+    }
+
+    /// Asks for stamps of the kernel; before anything is sent.
+    pub(super) fn stamp(&mut self) -> io::Result<()> {
+        match &self.socket {
+            Socket::Stream(stream) => stamp::enable(stream, true),
+            Socket::Datagram(socket) => stamp::enable(socket, false),
+        }?;
+        self.stamped = true;
+        Ok(())
+    }
+
+    /// Calls `each` with the number of each request that has left since, and when it did, by the clock
+    /// of the system: of a datagram how many left before it, in a stream the place of its last byte.
+    pub(super) fn left(
+        &self,
+        scratch: &mut Scratch,
+        mut each: impl FnMut(u32, u64),
+    ) -> io::Result<()> {
+        if !self.stamped {
+            return Ok(());
+        }
+        stamp::drain(self, &mut scratch.room, |sent| {
+            if let Sent { stage: Stage::Sent, number, realtime_ns } = sent {
+                each(number, realtime_ns);
+            }
+        })
     }
 
     /// Why connecting failed, if it did.
@@ -97,21 +141,46 @@ impl Wire {
     }
 
     /// Appends what has come to `input`: of datagrams, one with its length.
-    pub(super) fn read(&mut self, input: &mut BytesMut) -> io::Result<Found> {
+    pub(super) fn read(
+        &mut self,
+        input: &mut BytesMut,
+        scratch: &mut Scratch,
+    ) -> io::Result<Found> {
         loop {
-            let result = match &mut self.socket {
-                Socket::Stream(stream) => stream.read(&mut self.scratch),
-                Socket::Datagram(socket) => receive(socket, &mut self.scratch),
-            };
-            match result {
+            match self.read_once(scratch) {
                 Ok(0) => return Ok(Found::End),
                 Ok(count) => {
-                    input.extend_from_slice(&self.scratch[..count]);
+                    input.extend_from_slice(&scratch.bytes[..count]);
                     return Ok(Found::Bytes(count));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Found::Nothing),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn read_once(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
+        let Scratch { bytes, room, received_ns } = scratch;
+        match (&mut self.socket, self.stamped) {
+            (Socket::Stream(stream), false) => stream.read(bytes),
+            (Socket::Stream(stream), true) => {
+                let (count, stamp) = stamp::read(stream, bytes, room)?;
+                *received_ns = stamp;
+                Ok(count)
+            }
+            (Socket::Datagram(socket), stamped) => {
+                let (mut length, rest) = bytes.split_at_mut(LENGTH_BYTES);
+                // The longest datagram fits.
+                let count = if stamped {
+                    let (count, stamp) = stamp::read(socket, rest, room)?;
+                    *received_ns = stamp;
+                    count
+                } else {
+                    socket.recv(rest)?
+                };
+                length.put_u32_le(count as u32);
+                Ok(LENGTH_BYTES + count)
             }
         }
     }
@@ -123,15 +192,6 @@ fn send(socket: &UdpSocket, output: &[u8]) -> io::Result<usize> {
     let length = length.get_u32_le() as usize;
     socket.send(&rest[..length])?;
     Ok(LENGTH_BYTES + length)
-}
-
-/// The next datagram, behind its length.
-fn receive(socket: &UdpSocket, into: &mut [u8]) -> io::Result<usize> {
-    let (mut length, rest) = into.split_at_mut(LENGTH_BYTES);
-    // The longest datagram fits.
-    let count = socket.recv(rest)?;
-    length.put_u32_le(count as u32);
-    Ok(LENGTH_BYTES + count)
 }
 
 impl AsFd for Wire {

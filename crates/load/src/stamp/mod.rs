@@ -17,6 +17,7 @@
 //!
 //! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
 
+mod hardware;
 mod keeper;
 mod realtime;
 
@@ -29,6 +30,7 @@ use nix::sys::socket::{
     setsockopt, sockopt,
 };
 
+pub(crate) use hardware::clocks;
 pub(crate) use keeper::Keeper;
 pub(crate) use realtime::Realtime;
 

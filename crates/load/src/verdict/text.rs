@@ -51,6 +51,14 @@ impl fmt::Display for Invalid {
             Invalid::NothingMeasured { .. } => {
                 write!(f, "nothing measured: there is no good answer")
             }
+            Invalid::StampsMissing { missing } => {
+                write!(
+                    f,
+                    "stamps missing: {:.1} % of the answers lack one of the kernel's; ",
+                    missing * 100.0
+                )?;
+                write!(f, "use a lower rate, or leave out --stamps kernel")
+            }
             Invalid::NotSure { per_mille, found, asked } => not_sure(f, *per_mille, *found, *asked),
             Invalid::NotPoisson { d, gaps } => {
                 write!(

@@ -67,7 +67,8 @@ fn index(curtail: &Path, folder: &Path) -> Result<PathBuf> {
 /// Words that are in many descriptions of packages.
 fn queries(folder: &Path) -> Result<PathBuf> {
     let words = [
-        "system", "data", "network", "kernel", "server", "library", "image", "sound", "game", "tool",
+        "system", "data", "network", "kernel", "server", "library", "image", "sound", "game",
+        "tool",
     ];
     let targets = (0..QUERIES).map(|at| {
         let (one, other) = (words[at % 10], words[at / 10]);
@@ -88,16 +89,41 @@ fn measure(
 ) -> Result<Value> {
     let (index, queries) = (index.display().to_string(), queries.display().to_string());
     let (service, seed) = (format!("exp:{MEAN_P_MS}ms"), seed.to_string());
-    let leaf = Server::start(curtail, &[
-        "leaf", "--index", &index, "--shard", "0", "--service-time", &service, "--hiccup", hiccup,
-        "--seed", &seed, "--tied-to-stdin",
-    ])?;
+    let leaf = Server::start(
+        curtail,
+        &[
+            "leaf",
+            "--index",
+            &index,
+            "--shard",
+            "0",
+            "--service-time",
+            &service,
+            "--hiccup",
+            hiccup,
+            "--seed",
+            &seed,
+            "--tied-to-stdin",
+        ],
+    )?;
     let target = format!("http://{}", leaf.address);
     let out = folder.join("out").display().to_string();
-    json(curtail, &[
-        "jitter", &target, "--queries", &queries, "--repeat", "150", "--seed", &seed, "--out", &out,
-        "--json",
-    ])
+    json(
+        curtail,
+        &[
+            "jitter",
+            &target,
+            "--queries",
+            &queries,
+            "--repeat",
+            "150",
+            "--seed",
+            &seed,
+            "--out",
+            &out,
+            "--json",
+        ],
+    )
 }
 
 /// What the runs found.
@@ -127,7 +153,8 @@ impl Seen {
         let seen = number(found, &["seen", "probability"]) * number(found, &["executions"]);
         if seen >= 200.0 {
             self.with_many += 1;
-            self.worst_probability = self.worst_probability.max((estimate / probability - 1.0).abs());
+            self.worst_probability =
+                self.worst_probability.max((estimate / probability - 1.0).abs());
             self.worst_duration = self.worst_duration.max((duration / length_ms - 1.0).abs());
         }
         let mark = |covered| if covered { "" } else { "!" };

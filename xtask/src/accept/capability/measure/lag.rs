@@ -35,7 +35,8 @@ pub(in super::super) fn judge(root: &Path) -> Result<Vec<Finding>> {
 fn lags(root: &Path) -> Result<Vec<Finding>> {
     let (stub, lateness) = (example(root, "stub")?, example(root, "lateness")?);
     let curtail = cargo::curtail(root, Profile::Release)?;
-    let server = Server::start(Path::new("taskset"), &["-c", "1", &stub.display().to_string(), "http1"])?;
+    let server =
+        Server::start(Path::new("taskset"), &["-c", "1", &stub.display().to_string(), "http1"])?;
     let target = format!("http://{}/x", server.address);
     let [lateness, curtail] = [lateness, curtail].map(|path| path.display().to_string());
     let (mut bare, mut ours, mut p50, mut failed) = (vec![], vec![], vec![], 0);
@@ -44,8 +45,19 @@ fn lags(root: &Path) -> Result<Vec<Finding>> {
         let alone = json("taskset", &["-c", "0", &lateness, RATE, "5", &seed])?;
         bare.push(number(&alone, &["p99"]) / 1e3);
         let arguments = [
-            "-c", "0", &curtail, "load", &target, "--rate", RATE, "--duration", "5s", "--spin",
-            "--seed", &seed, "--json",
+            "-c",
+            "0",
+            &curtail,
+            "load",
+            &target,
+            "--rate",
+            RATE,
+            "--duration",
+            "5s",
+            "--spin",
+            "--seed",
+            &seed,
+            "--json",
         ];
         let load = json("taskset", &arguments)?;
         p50.push(number(&load, &["schedule_lag_ns", "p50"]) / 1e3);
@@ -63,7 +75,11 @@ fn lags(root: &Path) -> Result<Vec<Finding>> {
             format!("{failed} of {SEEDS} runs failed it"),
             failed == 0,
         ),
-        Finding::new("p50 of the lag under 10 µs with spinning", format!("{worst:.1} µs at most"), worst < 10.0),
+        Finding::new(
+            "p50 of the lag under 10 µs with spinning",
+            format!("{worst:.1} µs at most"),
+            worst < 10.0,
+        ),
         Finding::new(
             "p99 of the lag at most 1.5 × that of a bare loop on the same core",
             format!("median {ours:.1} µs ({told_ours}); the loop {bare:.1} µs ({told_bare})"),

@@ -50,8 +50,18 @@ fn throughput(curtail: &str) -> Result<Finding> {
         let rate = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
         wrk.push(rate.and_then(|rate| rate.trim().parse().ok()).unwrap_or(f64::NAN));
         let arguments = [
-            "-c", "0", curtail, "load", &url, "--closed", "--duration", "4s", "--connections",
-            "16", "--spin", "--json",
+            "-c",
+            "0",
+            curtail,
+            "load",
+            &url,
+            "--closed",
+            "--duration",
+            "4s",
+            "--connections",
+            "16",
+            "--spin",
+            "--json",
         ];
         ours.push(number(&json("taskset", &arguments)?, &["achieved_rate"]));
     }
@@ -66,28 +76,59 @@ fn throughput(curtail: &str) -> Result<Finding> {
 /// At fixed rates.
 fn latency(curtail: &str, oha: &Path) -> Result<Vec<Finding>> {
     let (url, oha) = (format!("http://{ADDRESS}/"), oha.display().to_string());
-    RATES.iter().map(|rate| {
-        let rate = rate.to_string();
-        let (mut theirs, mut ours) = (vec![], vec![]);
-        for _ in 0..ROUNDS {
-            let arguments = [
-                "-c", "0", &oha, "--no-tui", "--output-format", "json", "--latency-correction",
-                "-q", &rate, "-z", "4s", "-c", "16", &url,
-            ];
-            theirs.push(number(&json("taskset", &arguments)?, &["latencyPercentiles", "p50"]) * 1e6);
-            let arguments = [
-                "-c", "0", curtail, "load", &url, "--rate", &rate, "--arrivals", "constant",
-                "--duration", "4s", "--connections", "16", "--json",
-            ];
-            ours.push(number(&json("taskset", &arguments)?, &["latency_ns", "p50"]) / 1e3);
-        }
-        let (theirs, ours) = (median(theirs), median(ours));
-        Ok(Finding::new(
-            format!("p50 at {rate}/s at most oha's + 50 µs"),
-            format!("{ours:.0} µs, oha --latency-correction {theirs:.0} µs (medians of {ROUNDS})"),
-            ours <= theirs + 50.0,
-        ))
-    }).collect()
+    RATES
+        .iter()
+        .map(|rate| {
+            let rate = rate.to_string();
+            let (mut theirs, mut ours) = (vec![], vec![]);
+            for _ in 0..ROUNDS {
+                let arguments = [
+                    "-c",
+                    "0",
+                    &oha,
+                    "--no-tui",
+                    "--output-format",
+                    "json",
+                    "--latency-correction",
+                    "-q",
+                    &rate,
+                    "-z",
+                    "4s",
+                    "-c",
+                    "16",
+                    &url,
+                ];
+                theirs.push(
+                    number(&json("taskset", &arguments)?, &["latencyPercentiles", "p50"]) * 1e6,
+                );
+                let arguments = [
+                    "-c",
+                    "0",
+                    curtail,
+                    "load",
+                    &url,
+                    "--rate",
+                    &rate,
+                    "--arrivals",
+                    "constant",
+                    "--duration",
+                    "4s",
+                    "--connections",
+                    "16",
+                    "--json",
+                ];
+                ours.push(number(&json("taskset", &arguments)?, &["latency_ns", "p50"]) / 1e3);
+            }
+            let (theirs, ours) = (median(theirs), median(ours));
+            Ok(Finding::new(
+                format!("p50 at {rate}/s at most oha's + 50 µs"),
+                format!(
+                    "{ours:.0} µs, oha --latency-correction {theirs:.0} µs (medians of {ROUNDS})"
+                ),
+                ours <= theirs + 50.0,
+            ))
+        })
+        .collect()
 }
 
 /// Where oha is, after it was compiled if need be: minutes, once.
@@ -96,7 +137,8 @@ fn oha(root: &Path) -> Result<PathBuf> {
     let program = folder.join("bin/oha");
     if !program.is_file() {
         let folder = folder.display().to_string();
-        let mut install = cargo::command(root, &["install", "oha", "--locked", "--quiet", "--root", &folder]);
+        let mut install =
+            cargo::command(root, &["install", "oha", "--locked", "--quiet", "--root", &folder]);
         anyhow::ensure!(cargo::succeeds(&mut install)?, "oha does not compile here");
     }
     Ok(program)

@@ -53,9 +53,10 @@ fn run(
 
 /// At each percentile within 2 %, or what the path takes there.
 fn agreement(protocol: &str, plain: &Value, measured: &Value, truth: &Value) -> Finding {
-    let mut holds = measured["errors"].as_object().is_some_and(|errors| {
-        errors.values().all(|count| count.as_u64() == Some(0))
-    }) && measured["requests"] == truth["requests"];
+    let mut holds = measured["errors"]
+        .as_object()
+        .is_some_and(|errors| errors.values().all(|count| count.as_u64() == Some(0)))
+        && measured["requests"] == truth["requests"];
     let mut told = Vec::new();
     for percentile in PERCENTILES {
         let path = number(plain, &["latency_ns", percentile]);
@@ -102,7 +103,9 @@ fn stall(stub: &Path, curtail: &Path) -> Result<Finding> {
     let uncorrected = number(&measured, &["uncorrected_ns", "p99"]) / 1e6;
     Ok(Finding::new(
         "a stall of a second every ten shows in the corrected p99 and not in the uncorrected one",
-        format!("8 connections, 500/s: corrected {corrected:.0} ms, uncorrected {uncorrected:.1} ms"),
+        format!(
+            "8 connections, 500/s: corrected {corrected:.0} ms, uncorrected {uncorrected:.1} ms"
+        ),
         corrected > 500.0 && uncorrected < 100.0,
     ))
 }
