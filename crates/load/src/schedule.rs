@@ -63,7 +63,7 @@ impl Schedule {
     pub(crate) fn untimed(seed: u64) -> Schedule {
         let picker = Picker {
             count: 1,
-            order: Order::InOrder,
+            order: Order::Cycled,
             rng: seed::rng(stream(seed, b"queries")),
             keys: None,
         };
@@ -76,9 +76,9 @@ impl Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
         self.picker.order = match order {
-            QueryOrder::InOrder => Order::InOrder,
+            QueryOrder::InOrder => Order::Cycled,
             // Fails for an empty range only.
-            QueryOrder::Random => Uniform::new(0, count).map_or(Order::InOrder, Order::Random),
+            QueryOrder::Random => Uniform::new(0, count).map_or(Order::Cycled, Order::Random),
             QueryOrder::Rounds => Order::Rounds(Vec::new()),
         };
         self
@@ -209,7 +209,7 @@ struct Picker {
 
 #[derive(Debug, Clone)]
 enum Order {
-    InOrder,
+    Cycled,
     /// Over 64 bits on every machine, so that a seed draws the same everywhere.
     Random(Uniform<u64>),
     /// Those of this round.
@@ -219,7 +219,7 @@ enum Order {
 impl Picker {
     fn next(&mut self, index: u64) -> usize {
         let query = match &mut self.order {
-            Order::InOrder => index % self.count,
+            Order::Cycled => index % self.count,
             Order::Random(draw) => draw.sample(&mut self.rng),
             Order::Rounds(round) => {
                 if index.is_multiple_of(self.count) {
