@@ -13,11 +13,13 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 use crate::conclude::{Facts, conclude};
 use crate::error::LoadError;
+use crate::observe::Listener;
 use crate::outcome::Outcome;
 use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
 use crate::report::Report;
 use crate::requests;
+use crate::sample::Sample;
 use crate::session::{Requests, Sessions, Status};
 use crate::target::Target;
 use crate::threads::Threads;
@@ -25,7 +27,7 @@ use crate::watch::{Snapshot, Watch};
 
 /// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Most batches of answers that wait for the observer. Beyond it they wait in the threads.
+/// Most batches that wait for the observer. Beyond it they wait in the threads.
 const BATCHES_MAX: usize = 64;
 
 /// A whole answer to a measured request, whatever its status.
@@ -73,7 +75,8 @@ impl Answer {
 /// Sends requests as the plan says and measures. Ends once each has its answer or its time-out, or
 /// when `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
 ///
-/// `progress` is called twice per second. [`run_observed`] tells every answer, too.
+/// `progress` is called twice per second, and once more at the end. [`run_observed`] tells every answer,
+/// too, and [`run_sampled`] every request.
 ///
 /// # Errors
 ///
@@ -88,7 +91,7 @@ pub async fn run(
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
 ) -> Result<Report, LoadError> {
-    drive(plan, cancel, progress, None::<fn(&Answer)>).await
+    drive(plan, cancel, progress, Tell::Nothing, |_| {}).await
 }
 
 /// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
@@ -106,16 +109,53 @@ pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
-    on_answer: impl FnMut(&Answer),
+    mut on_answer: impl FnMut(&Answer),
 ) -> Result<Report, LoadError> {
-    drive(plan, cancel, progress, Some(on_answer)).await
+    let on_outcome = |outcome| {
+        if let Some(answer) = Answer::of(outcome) {
+            on_answer(&answer);
+        }
+    };
+    drive(plan, cancel, progress, Tell::Answers, on_outcome).await
+}
+
+/// As [`run`], and calls `on_sample` for what became of each measured request that was not dropped, in
+/// batches and in no order. As with [`run_observed`], who is too slow is not told all, and the run goes
+/// on regardless.
+///
+/// # Errors
+///
+/// As [`run`].
+///
+/// # Panics
+///
+/// As [`run`].
+pub async fn run_sampled(
+    plan: &Plan,
+    cancel: impl Future<Output = ()>,
+    progress: impl FnMut(&Snapshot),
+    mut on_sample: impl FnMut(&Sample),
+) -> Result<Report, LoadError> {
+    let on_outcome = |outcome| on_sample(&Sample::of(outcome));
+    drive(plan, cancel, progress, Tell::All, on_outcome).await
+}
+
+/// What an observer is told.
+#[derive(Clone, Copy, PartialEq)]
+enum Tell {
+    Nothing,
+    /// Whole answers, with their heads.
+    Answers,
+    /// What became of each request, without heads.
+    All,
 }
 
 async fn drive(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     mut progress: impl FnMut(&Snapshot),
-    mut on_answer: Option<impl FnMut(&Answer)>,
+    tell: Tell,
+    mut on_outcome: impl FnMut(Outcome),
 ) -> Result<Report, LoadError> {
     plan.check()?;
     let mut cancel = pin!(cancel);
@@ -125,15 +165,17 @@ async fn drive(
         // Resolving may take half a minute, and nothing has been measured.
         () = &mut cancel => return Err(LoadError::Interrupted),
     };
-    let heads = on_answer.is_some();
-    let (sender, mut answers) = mpsc::channel(BATCHES_MAX);
-    let sender = heads.then_some(sender);
+    let heads = tell == Tell::Answers;
+    let (to, mut outcomes) = mpsc::channel(BATCHES_MAX);
+    let listener = Listener { to, failures: tell == Tell::All };
+    let listener = Some(listener).filter(|_| tell != Tell::Nothing);
+    let mut telling = listener.is_some();
     let requests = Requests::Http1(requests::render(plan)?);
     let sessions = Arc::new(Sessions { requests, heads, body_bytes_max: plan.body_bytes_max });
     // The set-up takes its time, which must be no part of the schedule's.
-    let mut threads = Threads::start(plan, &addresses, &sessions, sender.as_ref())?;
+    let mut threads = Threads::start(plan, &addresses, &sessions, listener.as_ref())?;
     // The channel ends with the threads.
-    drop(sender);
+    drop(listener);
     let (mut watch, mut ticks) = (Watch::new(), ticks());
     // When it was cut short, and when it had measured enough.
     let (mut cut_ns, mut enough_ns) = (None, None);
@@ -152,19 +194,16 @@ async fn drive(
                     threads.drain();
                 }
             }
-            batch = answers.recv(), if on_answer.is_some() => match batch {
-                Some(batch) => batch.iter().for_each(|answer| {
-                    if let Some(on_answer) = &mut on_answer {
-                        on_answer(answer);
-                    }
-                }),
-                None => on_answer = None,
+            batch = outcomes.recv(), if telling => match batch {
+                Some(batch) => batch.into_iter().for_each(&mut on_outcome),
+                None => telling = false,
             },
-            () = threads.finished(), if on_answer.is_none() => break,
+            () = threads.finished(), if !telling => break,
         }
     }
+    let clock = threads.clock;
     let (rest, last_ns) = threads.join()?;
-    watch.total.merge(&rest);
+    progress(&watch.last_look(rest, clock.elapsed_ns(), plan));
     Ok(report(plan, watch.total, last_ns, cut_ns, enough_ns))
 }
 

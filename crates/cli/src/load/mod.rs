@@ -55,11 +55,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 /// What goes on, in a line.
 fn line(at: &Snapshot) -> String {
-    let Snapshot { elapsed_ns, warming_up, answered, errors, rate_now, .. } = *at;
-    let phase = if warming_up { "warming up" } else { "measuring" };
+    let Snapshot { elapsed_ns, warming_up, answered, errors, rate_now, .. } = at;
+    let phase = if *warming_up { "warming up" } else { "measuring" };
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
     let (p50, p99, lag) = (shown(at.p50_ns), shown(at.p99_ns), shown(at.lag_p99_ns));
-    let seconds = elapsed_ns as f64 / 1e9;
+    let seconds = *elapsed_ns as f64 / 1e9;
     format!(
         "{phase} {seconds:5.1} s   {rate_now:.0}/s   answered {answered}   errors {errors}   \
          p50 {p50}   p99 {p99}   lag p99 {lag}"
