@@ -6,6 +6,7 @@ use curtail_load::{
     Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, Target,
 };
 
+use super::out::Outputs;
 use crate::exit::Stop;
 
 /// Send requests at a fixed rate, whatever the answers do, and report honest latencies.
@@ -77,6 +78,8 @@ pub(crate) struct Args {
     /// Print one JSON document on stdout
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
 }
 
 pub(crate) fn span(text: &str) -> Result<u64, String> {

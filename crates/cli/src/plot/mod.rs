@@ -2,9 +2,12 @@
 //! titles, and what depends on the width is there twice and chosen by the style sheet.
 
 pub(crate) mod axes;
+pub(crate) mod curves;
+pub(crate) mod distribution;
 pub(crate) mod format;
 pub(crate) mod lines;
 pub(crate) mod palette;
+pub(crate) mod stack;
 
 /// Colors, and what plots need of the style; so much is in a picture of its own, too.
 pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
