@@ -16,6 +16,7 @@ mod model;
 mod plot;
 mod progress;
 mod proxy;
+mod report;
 mod root;
 mod say;
 mod signals;
@@ -59,6 +60,7 @@ enum Verb {
     Model(model::Args),
     Proxy(proxy::Args),
     Load(load::Args),
+    Report(report::Args),
     #[command(hide = true)]
     Leaf(leaf::Args),
     #[command(hide = true)]
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
     let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
+        Verb::Report(args) => report::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Advise(args) => advise::run(&args),
         Verb::Sim(args) => sim::run(&args),

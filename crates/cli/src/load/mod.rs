@@ -2,7 +2,7 @@
 
 mod args;
 pub(crate) mod out;
-mod table;
+pub(crate) mod table;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use curtail_load::{
     Failures, Intervals, Invalid, Parts, Report, SAMPLES_ABOVE_MIN, Splits, Summary,
 };
 
-pub(super) fn ms(ns: u64) -> String {
+pub(crate) fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 

@@ -10,13 +10,18 @@ use super::palette::Look;
 /// Beyond so few samples a tail is chance. As with percentiles.
 const SAMPLES_ABOVE: u64 = 10;
 
+/// Below this share, where the 99.9th percentile is withheld, the lag of the load generator is a part of
+/// the tail.
+pub(crate) const WITHHELD: f64 = 0.001_001;
+
 /// Latencies in nanoseconds, with what they are called.
 pub(crate) struct Latencies<'a> {
     pub(crate) name: &'a str,
     pub(crate) look: Look,
     pub(crate) counted: &'a Histogram<u64>,
-    /// The tail is not drawn below this share; 0 where it is all of the same worth.
-    pub(crate) least_share: f64,
+    /// The 99.9th percentile is not told, for the load generator was late too often: neither is what is
+    /// above it.
+    pub(crate) withheld: bool,
 }
 
 /// Which share is drawn.
@@ -40,7 +45,8 @@ fn cumulated(counted: &Histogram<u64>) -> impl Iterator<Item = (f64, u64)> + '_ 
 /// (ms, share) of a distribution, without what is chance.
 fn points(of: &Latencies<'_>, which: Share) -> Vec<(f64, f64)> {
     let all = of.counted.len();
-    let least = (SAMPLES_ABOVE as f64).max(of.least_share * all as f64);
+    let least_share = if of.withheld { WITHHELD } else { 0.0 };
+    let least = (SAMPLES_ABOVE as f64).max(least_share * all as f64);
     let start = of.counted.min_nz().min(of.counted.max()).max(1) as f64 / 1e6;
     let first = (start, if which == Share::Above { 1.0 } else { 0.0 });
     let told = cumulated(of.counted).filter_map(|(ms, below)| {
@@ -110,20 +116,22 @@ mod tests {
     use super::*;
     use crate::plot::palette::look;
 
-    fn of(counted: &Histogram<u64>, least_share: f64) -> Latencies<'_> {
-        Latencies { name: "latency", look: look(1), counted, least_share }
+    fn of(counted: &Histogram<u64>, withheld: bool) -> Latencies<'_> {
+        Latencies { name: "latency", look: look(1), counted, withheld }
     }
 
     #[test]
     fn a_tail_ends_where_ten_samples_are_left() {
         let mut counted = Histogram::new(3).expect("three digits");
         (1..=1_000_u64).for_each(|ms| counted.record(ms * 1_000_000).expect("in range"));
-        let tail = points(&of(&counted, 0.0), Share::Above);
+        let tail = points(&of(&counted, false), Share::Above);
         assert_eq!(tail.first(), Some(&(0.999_936, 1.0)));
         assert_eq!(tail.last().map(|point| point.1), Some(0.01));
-        let withheld = points(&of(&counted, 0.05), Share::Above);
-        assert_eq!(withheld.last().map(|point| point.1), Some(0.05));
-        let whole = points(&of(&counted, 0.05), Share::Below);
+        counted.record_n(1_000_000, 999_000).expect("in range");
+        let last =
+            |withheld| points(&of(&counted, withheld), Share::Above).last().map(|last| last.1);
+        assert_eq!((last(false), last(true)), (Some(0.000_01), Some(1.0)));
+        let whole = points(&of(&counted, true), Share::Below);
         assert_eq!(whole.last().map(|point| point.1), Some(1.0));
     }
 
@@ -131,7 +139,7 @@ mod tests {
     fn too_few_samples_make_no_chart() {
         let mut counted = Histogram::new(3).expect("three digits");
         let draw = |counted: &Histogram<u64>| {
-            chart("x", &[of(counted, 0.0)], Share::Above, ((300.0, 200.0), "wide"))
+            chart("x", &[of(counted, false)], Share::Above, ((300.0, 200.0), "wide"))
         };
         assert_eq!(draw(&counted), None);
         counted.record_n(5_000_000, 20).expect("in range");

@@ -12,6 +12,11 @@ pub(crate) mod stack;
 /// Colors, and what plots need of the style; so much is in a picture of its own, too.
 pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
 
+/// How large a figure of a page is, for wide screens and for narrow ones: width, height, its class, and
+/// the end of its id.
+pub(crate) const FIGURE_SIZES: [(f64, f64, &str, &str); 2] =
+    [(960.0, 400.0, "wide", ""), (344.0, 320.0, "narrow", "-narrow")];
+
 /// A plot as a file of its own, for pages of others.
 pub(crate) fn picture(svg: &str) -> Option<String> {
     let (open, rest) = svg.split_once('>')?;

@@ -4,14 +4,12 @@ use crate::demo::findings::{View, is_withheld};
 use crate::demo::results::Cell;
 use crate::plot::axes::Caption;
 use crate::plot::curves::{self, Axis, Curve, Curves};
+use crate::plot::distribution::WITHHELD;
 use crate::plot::format::{policy, share, three, utilization};
 use crate::plot::palette::Look;
 
 /// Below this share the tail is a few requests: chance. As with percentiles.
 const SAMPLES_ABOVE: f64 = 10.0;
-
-/// Below this share, where p99.9 is withheld, the lag of the load generator is a part of the tail.
-const WITHHELD: f64 = 0.001_001;
 
 /// A tail that ends beyond so many times the baseline's end leaves the chart.
 const OFF_CHART: f64 = 2.5;

@@ -3,6 +3,7 @@
 use curtail_load::{Pace, Parts, Plan, Profile, Report};
 
 use super::series::{Piece, Series};
+use crate::plot::FIGURE_SIZES;
 use crate::plot::axes::Caption;
 use crate::plot::curves::{Axis, Curve, Curves, draw};
 use crate::plot::distribution::{Latencies, Share, chart};
@@ -10,14 +11,8 @@ use crate::plot::format::three;
 use crate::plot::palette::{Look, look};
 use crate::plot::stack::{self, Bar};
 
-/// Where the 99.9th percentile is withheld, the lag of the generator is a part of the tail from here on.
-const WITHHELD: f64 = 0.001_001;
-
 /// How large a figure is, and the class and the end of an id that belong to it.
 type Size = (f64, f64, &'static str, &'static str);
-
-pub(super) const SIZES: [Size; 2] =
-    [(960.0, 400.0, "wide", ""), (344.0, 320.0, "narrow", "-narrow")];
 
 /// What is drawn.
 pub(super) struct Figures<'a> {
@@ -53,22 +48,22 @@ pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
 impl Figures<'_> {
     /// The share of requests that are slower, alone.
     pub(super) fn ccdf(&self) -> Option<String> {
-        self.distribution(Share::Above, SIZES[0])
+        self.distribution(Share::Above, FIGURE_SIZES[0])
     }
 
     /// The share of requests that are at most as slow, alone.
     pub(super) fn cdf(&self) -> Option<String> {
-        self.distribution(Share::Below, SIZES[0])
+        self.distribution(Share::Below, FIGURE_SIZES[0])
     }
 
     pub(super) fn distribution(&self, which: Share, size: Size) -> Option<String> {
         let (width, height, class, end) = size;
         let counted = [&self.report.histogram, &self.report.uncorrected_histogram];
-        let least_share = if self.report.withheld.is_some() { WITHHELD } else { 0.0 };
+        let withheld = self.report.withheld.is_some();
         let named = latencies();
         let both = named.iter().zip(counted).map(|((name, look), counted)| {
             let look = *look;
-            Latencies { name, look, counted, least_share }
+            Latencies { name, look, counted, withheld }
         });
         let id = format!("{}{end}", if which == Share::Above { "ccdf" } else { "cdf" });
         chart(&id, &both.collect::<Vec<_>>(), which, ((width, height), class))

@@ -25,7 +25,8 @@ use files::{File, Folder};
 use samples::Table;
 use series::Series;
 
-use files::{LOG, RESULT};
+pub(crate) use document::FORMAT;
+pub(crate) use files::{LOG, RESULT};
 
 /// Where results go, and which.
 #[derive(clap::Args)]

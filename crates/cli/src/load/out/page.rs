@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use curtail_load::{Errors, Report};
 
 use super::document::{Asked, Document};
-use super::figures::{Figures, SIZES, latencies, over_time, parts, rates};
+use super::figures::{Figures, latencies, over_time, parts, rates};
 use crate::load::table::when;
 use crate::plot::distribution::Share;
 use crate::plot::format::{count, escape, three};
 use crate::plot::palette::{Look, key_of};
-use crate::plot::{PAGE_STYLE, PLOT_STYLE};
+use crate::plot::{FIGURE_SIZES, PAGE_STYLE, PLOT_STYLE};
 
 mod tables;
 
@@ -52,8 +52,18 @@ const READING: [(&str, &str); 7] = [
 pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
     let report = document.report;
     let (headline, but) = headline(report);
-    let but: String =
-        but.iter().map(|text| format!(r#"<p class="but">{}</p>"#, escape(text))).collect();
+    let lost = match document.samples_lost {
+        0 => None,
+        lost => Some(format!(
+            "{} requests are missing in the table of samples, which was not written fast enough.",
+            count(lost)
+        )),
+    };
+    let but: String = but
+        .iter()
+        .chain(&lost)
+        .map(|text| format!(r#"<p class="but">{}</p>"#, escape(text)))
+        .collect();
     format!(
         include_str!("page.html"),
         style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
@@ -112,7 +122,7 @@ fn figure(key: &[(String, Look)], charts: [Option<String>; 2], caption: &str) ->
 }
 
 fn distributions(figures: &Figures<'_>) -> String {
-    let both = |which| SIZES.map(|size| figures.distribution(which, size));
+    let both = |which| FIGURE_SIZES.map(|size| figures.distribution(which, size));
     let html = figure(
         &latencies(),
         both(Share::Above),
@@ -133,7 +143,7 @@ fn of_parts(figures: &Figures<'_>) -> String {
     let named = parts(figures.report).into_iter().map(|(name, look)| (name.to_owned(), look));
     figure(
         &named.collect::<Vec<_>>(),
-        SIZES.map(|size| figures.parts(size)),
+        FIGURE_SIZES.map(|size| figures.parts(size)),
         "<b>Figure 3.</b> What the latency is made of, at its percentiles: the mean parts of the \
          requests around each.",
     )
@@ -142,12 +152,12 @@ fn of_parts(figures: &Figures<'_>) -> String {
 fn times(figures: &Figures<'_>) -> String {
     let html = figure(
         &over_time(),
-        SIZES.map(|size| figures.percentiles(size)),
+        FIGURE_SIZES.map(|size| figures.percentiles(size)),
         "<b>Figure 4.</b> Latency over time, on a logarithmic scale. Intervals are as long as their \
          percentile takes, so those of the 99th are the longest.",
     ) + &figure(
         &rates(),
-        SIZES.map(|size| figures.rate(size)),
+        FIGURE_SIZES.map(|size| figures.rate(size)),
         "<b>Figure 5.</b> Good answers per second, and the rate that was asked for.",
     );
     match &html[..] {
@@ -180,7 +190,7 @@ fn failures(report: &Report) -> String {
         .as_ref()
         .map_or(String::new(), |failures| format!("<p>{}.</p>", escape(&when(failures))));
     format!(
-        r#"{said}<div class="scroll"><table aria-label="Failures by kind"><thead><tr><th scope="col">Kind</th><th scope="col">Requests</th></tr></thead><tbody>{rows}</tbody></table></div>"#
+        r#"{said}<div class="scroll"><table class="one" aria-label="Failures by kind"><thead><tr><th scope="col">Kind</th><th scope="col">Requests</th></tr></thead><tbody>{rows}</tbody></table></div>"#
     )
 }
 
@@ -239,16 +249,6 @@ fn asked(document: &Document<'_>) -> Vec<(&'static str, String)> {
                 "{} {}, {}, {processors} processors",
                 host.system, host.kernel, host.architecture
             ),
-        ),
-        (
-            "Samples",
-            match document.samples_lost {
-                0 => "all of them were taken down".to_owned(),
-                lost => format!(
-                    "{} are missing in the table, which was not written fast enough",
-                    count(lost)
-                ),
-            },
         ),
     ]
 }

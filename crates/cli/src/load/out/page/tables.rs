@@ -37,7 +37,7 @@ pub(super) fn figures(report: &Report) -> String {
     }
     body += "</tbody>";
     format!(
-        r#"<p class="caption" id="figures-caption"><b>Table 1.</b> Latencies in milliseconds, to three digits.<span class="hint"> Scroll the table sideways for more.</span></p><div class="scroll" role="region" aria-labelledby="figures-caption" tabindex="0"><table aria-labelledby="figures-caption"><thead><tr><th scope="col">Of good answers</th>{head}</tr></thead>{body}</table></div>"#
+        r#"<p class="caption" id="figures-caption"><b>Table 1.</b> Latencies in milliseconds, to three digits.<span class="hint"> Scroll the table sideways for more.</span></p><div class="scroll" role="region" aria-labelledby="figures-caption" tabindex="0"><table class="one" aria-labelledby="figures-caption"><thead><tr><th scope="col">Of good answers</th>{head}</tr></thead>{body}</table></div>"#
     )
 }
 
