@@ -9,7 +9,7 @@ use super::table::times;
 use crate::plot::distribution::{Latencies, Share, chart};
 use crate::plot::format::{NONE, count, counted, escape, three, three_or_none};
 use crate::plot::palette::{Look, key_of, look};
-use crate::plot::{FIGURE_SIZES, PAGE_STYLE, PLOT_STYLE};
+use crate::plot::{FIGURE_SIZES, Page};
 
 /// Colors in the order in which curves get them: those that are the farthest apart come first.
 const COLORS: [usize; 8] = [1, 3, 4, 2, 5, 7, 6, 0];
@@ -33,15 +33,19 @@ pub(super) fn render(merged: Option<&Run>, runs: &[Run]) -> String {
             )
         })
         .collect();
-    format!(
+    let main = format!(
         include_str!("page.html"),
-        style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
-        title = escape(&names),
-        headline = escape(&headline(merged.is_some(), &figures)),
-        but = invalid,
         distributions = distributions(&all),
         table = table(&figures),
-    )
+    );
+    Page {
+        verb: "report",
+        title: &escape(&names),
+        headline: &escape(&headline(merged.is_some(), &figures)),
+        more: &invalid,
+        main: main.trim_end(),
+    }
+    .render()
 }
 
 /// The finding in a sentence.

@@ -10,7 +10,7 @@ use crate::load::table::when;
 use crate::plot::distribution::Share;
 use crate::plot::format::{count, escape, three};
 use crate::plot::palette::{Look, key_of};
-use crate::plot::{FIGURE_SIZES, PAGE_STYLE, PLOT_STYLE};
+use crate::plot::{FIGURE_SIZES, Page};
 
 mod tables;
 
@@ -64,13 +64,8 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
         .chain(&lost)
         .map(|text| format!(r#"<p class="but">{}</p>"#, escape(text)))
         .collect();
-    format!(
+    let main = format!(
         include_str!("page.html"),
-        style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
-        target = escape(&document.plan.target),
-        headline = escape(&headline),
-        but = but,
-        summary = escape(&summary(document)),
         distributions = distributions(figures),
         parts = of_parts(figures),
         over_time = times(figures),
@@ -78,7 +73,16 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
         failures = failures(report),
         asked = list(asked(document)),
         reading = list(READING.map(|(term, text)| (term, text.to_owned()))),
-    )
+    );
+    let summary = escape(&summary(document));
+    Page {
+        verb: "load",
+        title: &escape(&document.plan.target),
+        headline: &escape(&headline),
+        more: &format!(r#"{but}<p class="summary">{summary}</p>"#),
+        main: main.trim_end(),
+    }
+    .render()
 }
 
 /// The verdict in a sentence, and what else there is to say.
