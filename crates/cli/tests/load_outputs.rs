@@ -327,3 +327,13 @@ fn a_directory_without_permission_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("locked/latency.hlog: Permission denied"), "{said}");
 }
+
+#[cfg(feature = "parquet")]
+#[test]
+fn samples_can_be_parquet() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    load(&Server::start(200), folder.path(), 60, &["--samples", "parquet"]);
+    let bytes = fs::read(folder.path().join("samples.parquet")).expect("a file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
+    assert!(!names(folder.path()).contains(&"samples.csv".to_owned()));
+}

@@ -12,8 +12,8 @@ use super::palette::Look;
 /// Points nearer to the last one than this are left out, in pixels.
 const RESOLUTION: f64 = 0.7;
 
-/// So many ticks are enough.
-const TICKS_MAX: usize = 9;
+/// A chart that is narrower than this, in pixels, is for phones.
+const NARROW: f64 = 500.0;
 
 /// A curve.
 pub(crate) struct Curve {
@@ -42,8 +42,10 @@ impl Axis {
         Self { name: name.to_owned(), ends: (low, top), ticks }
     }
 
-    /// The decimal logarithm of values from `low` to `high`, which are above zero.
-    pub(crate) fn log(name: &str, low: f64, high: f64) -> Self {
+    /// The decimal logarithm of values from `low` to `high`, which are above zero; on a chart of so many
+    /// pixels.
+    pub(crate) fn log(name: &str, low: f64, high: f64, pixels: f64) -> Self {
+        let most = if pixels < NARROW { 5 } else { 9 };
         let (low, high) = (low.log10(), high.log10());
         let ends = if high - low < 0.2 { (low - 0.1, high + 0.1) } else { (low, high) };
         let decades = (ends.0.floor() as i32)..=(ends.1.ceil() as i32);
@@ -56,8 +58,12 @@ impl Axis {
         };
         let fine = of(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
         let coarser = [of(&[1.0, 2.0, 5.0]), of(&[1.0, 3.0]), of(&[1.0])];
-        let fit = [fine].into_iter().chain(coarser).find(|ticks| ticks.len() <= TICKS_MAX);
-        let ticks = fit.unwrap_or_else(|| of(&[1.0]).into_iter().step_by(3).collect());
+        let fit = [fine].into_iter().chain(coarser).find(|ticks| ticks.len() <= most);
+        let ticks = fit.unwrap_or_else(|| {
+            let decades = of(&[1.0]);
+            let every = decades.len().div_ceil(most);
+            decades.into_iter().step_by(every).collect()
+        });
         Self { name: name.to_owned(), ends, ticks }
     }
 
@@ -159,18 +165,16 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_has_round_ticks_that_fit() {
         let texts = |low, high| {
-            let axis = Axis::log("", low, high);
+            let axis = Axis::log("", low, high, 960.0);
             axis.ticks.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
         };
         assert_eq!(texts(1.0, 10.0), ["1", "2", "5", "10"]);
         assert_eq!(texts(0.04, 3.0), ["0.05", "0.1", "0.2", "0.5", "1", "2"]);
         assert_eq!(texts(0.01, 100.0), ["0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30", "100"]);
+        assert_eq!(Axis::log("", 0.04, 3.0, 344.0).ticks.len(), 4, "0.1, 0.3, 1, and 3");
         for (low, high) in [(1e-3, 1e9), (2.0, 2.0), (2.1, 2.4), (1e-9, 1e30)] {
             let ticks = texts(low, high);
-            assert!(
-                !ticks.is_empty() && ticks.len() <= 2 * TICKS_MAX,
-                "{low} to {high}: {ticks:?}"
-            );
+            assert!(!ticks.is_empty() && ticks.len() <= 9, "{low} to {high}: {ticks:?}");
         }
     }
 

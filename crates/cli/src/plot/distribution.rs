@@ -73,7 +73,7 @@ pub(crate) fn chart(
     let all = || drawn.iter().flat_map(|(_, points)| points);
     let low = all().map(|point| point.0).min_by(f64::total_cmp)?;
     let high = all().map(|point| point.0).max_by(f64::total_cmp)?;
-    let x = Axis::log("Latency, ms", low, high);
+    let x = Axis::log("Latency, ms", low, high, size.0);
     let ((y, right), title) = match which {
         Share::Above => {
             let smallest = all().map(|point| point.1).fold(1.0, f64::min);

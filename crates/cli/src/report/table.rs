@@ -18,8 +18,8 @@ pub(super) fn text(merged: Option<&Run>, runs: &[Run]) -> String {
     let all: Vec<Figures> =
         merged.iter().map(|merged| merged.figures(None)).chain(figures).collect();
     let mut text = String::new();
-    for figures in &all {
-        let _ = writeln!(text, "{}", about(figures));
+    for (place, figures) in all.iter().enumerate() {
+        let _ = writeln!(text, "{}", about(figures, place == 0 && merged.is_some()));
     }
     let wide = all.iter().map(|figures| figures.name.chars().count()).max().unwrap_or(0).max(8);
     let _ = write!(text, "\n{:<wide$}", "latency");
@@ -51,8 +51,8 @@ pub(super) fn times(ratio: f64) -> String {
     format!("×{ratio:.2}")
 }
 
-/// A run in a line, and why it is not valid below.
-fn about(figures: &Figures) -> String {
+/// A run in a line, and why it is not valid below; that of a sum stands with its runs.
+fn about(figures: &Figures, sum: bool) -> String {
     let mut parts = Vec::new();
     parts.extend(figures.target.clone());
     parts.extend(figures.offered_rate.map(|rate| format!("offered {rate:.1}/s")));
@@ -61,6 +61,13 @@ fn about(figures: &Figures) -> String {
     parts.extend(figures.errors.map(|errors| format!("{errors} without a good answer")));
     if figures.target.is_none() {
         parts.push("of latencies only, so nobody knows whether it is valid".to_owned());
+    }
+    if sum {
+        parts.extend(
+            (figures.valid == Some(false))
+                .then(|| "not valid, for not all of its runs are".to_owned()),
+        );
+        return format!("{}: {}", figures.name, parts.join(", "));
     }
     let mut text = format!("{}: {}", figures.name, parts.join(", "));
     for why in &figures.invalid_because {

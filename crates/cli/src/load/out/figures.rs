@@ -89,7 +89,7 @@ impl Figures<'_> {
                 format!("{} ms", three(10f64.powf(at)))
             }),
             x: self.seconds(),
-            y: Axis::log("Latency, ms", low, high),
+            y: Axis::log("Latency, ms", low, high, FIGURE_SIZES[0].0),
             right: &[],
             curves: &curves,
             size: (size.0, size.1),
