@@ -21,6 +21,7 @@ use curtail_load::{Plan, Report, Snapshot};
 
 use crate::exit::Stop;
 use crate::plot::picture;
+use crate::say;
 use files::{File, Folder};
 use samples::Table;
 use series::Series;
@@ -154,6 +155,8 @@ impl Results {
             errors.extend(written.and_then(Result::err).map(|why| cannot(name, &why.to_string())));
         }
         if errors.is_empty() {
+            let page = self.folder.path(files::PAGE);
+            say::aside(format_args!("the report is {}", page.display()));
             return Ok(());
         }
         let errors = errors.join("\n  ");
