@@ -10,6 +10,7 @@ mod demo;
 mod digits;
 mod exit;
 mod files;
+mod jitter;
 mod leaf;
 mod load;
 mod model;
@@ -61,6 +62,7 @@ enum Verb {
     Proxy(proxy::Args),
     Load(load::Args),
     Report(report::Args),
+    Jitter(jitter::Args),
     #[command(hide = true)]
     Leaf(leaf::Args),
     #[command(hide = true)]
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
         Verb::Report(args) => report::run(&args),
+        Verb::Jitter(args) => jitter::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Advise(args) => advise::run(&args),
         Verb::Sim(args) => sim::run(&args),

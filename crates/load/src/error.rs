@@ -12,15 +12,31 @@ use crate::profile::STEPS_MAX;
 /// instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// It does not begin with `http://`.
-    #[error("`{0}` does not begin with http://; write http://HOST:PORT/path")]
+    /// It does not begin with a scheme that is known.
+    #[error(
+        "`{0}` does not begin with http://; write http://HOST:PORT/path, or one of https://, grpc://, \
+         grpcs://, memcached://, redis://, tcp:// and udp://"
+    )]
     Scheme(String),
-    /// TLS is not spoken.
-    #[error("`{0}`: https is not supported; use http://, for instance behind a TLS terminator")]
-    Https(String),
     /// No host.
-    #[error("`{0}` has no host; write http://HOST:PORT/path")]
+    #[error("`{0}` has no host; write it after the ://, such as http://HOST:PORT/path")]
     NoHost(String),
+    /// No port, and the protocol has no customary one.
+    #[error("`{0}` has no port; write it behind the host, such as HOST:9000")]
+    NoPort(String),
+    /// The path is not that of a method of gRPC.
+    #[error("`{0}` names no method; write grpc://HOST:PORT/package.Service/Method")]
+    NoMethod(String),
+    /// A path where the protocol has none.
+    #[error(
+        "`{text}`: {scheme} has no paths; write {scheme}://HOST:PORT, and what to ask with --data"
+    )]
+    Path {
+        /// As given.
+        text: String,
+        /// The protocol.
+        scheme: &'static str,
+    },
     /// The host has characters that no host has.
     #[error(
         "`{0}`: the host may have letters, digits, `.`, `-` and `_`, or be an IPv6 address in []"
@@ -121,6 +137,18 @@ pub enum PlanError {
         /// Together, in nanoseconds.
         ns: u64,
     },
+    /// A request that cannot be sent.
+    #[error("request `{request}`: {why}")]
+    Request {
+        /// Its text, or the start of it.
+        request: String,
+        /// What is wrong with it, and what to write instead.
+        why: String,
+    },
+    /// A value of [`Plan::protocol`](crate::Plan::protocol) that is out of range, or does not go with
+    /// the target.
+    #[error("{0}")]
+    Protocol(String),
 }
 
 /// To three digits.
@@ -147,18 +175,18 @@ pub enum QueriesError {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// A line is not a request target.
-    #[error("{path}:{line}: {what}; write one request target per line, such as /search?q=a%20b")]
+    /// A line is not a request.
+    #[error("{path}:{line}: {what}")]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong.
-        what: &'static str,
+        /// What is wrong, and what to write instead.
+        what: String,
     },
     /// There is no query in the file.
-    #[error("{path}: no query; write one request target per line")]
+    #[error("{path}: no query; write one request per line")]
     Empty {
         /// The file.
         path: PathBuf,

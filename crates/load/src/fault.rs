@@ -11,14 +11,24 @@ pub(crate) enum Fault {
     Connect(io::Error),
     #[error("no answer in time")]
     Timeout,
+    #[error("TLS: {0}")]
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nothing speaks it"))]
+    Tls(String),
     #[error("the server closed before it answered")]
     Closed,
     #[error("the server closed inside of its answer")]
     HalfAnswer,
     #[error("the server sent more than one answer to a request")]
     Surplus,
+    #[error("the server reset the request: {0}")]
+    Reset(String),
     #[error(transparent)]
     Garbage(#[from] BadAnswer),
+    #[error("{0}")]
+    Malformed(String),
+    /// The server speaks something else.
+    #[error("{0}")]
+    Mismatch(&'static str),
     #[error("the answer is longer than {limit} bytes; raise --max-response")]
     TooLarge { limit: u64 },
     #[error("transport: {0}")]
@@ -28,8 +38,12 @@ pub(crate) enum Fault {
 impl Fault {
     /// The meaning of a failed read or write: a reset is an end.
     pub(crate) fn of(error: io::Error) -> Fault {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
+        };
         match error.kind() {
+            // Of datagrams: nobody listens at the port.
+            ConnectionRefused => Fault::Connect(error),
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
             _ => Fault::Io(error),
         }
@@ -41,10 +55,14 @@ impl Fault {
         match self {
             Fault::Connect(error) => Fault::Connect(copy(error)),
             Fault::Timeout => Fault::Timeout,
+            Fault::Tls(why) => Fault::Tls(why.clone()),
             Fault::Closed => Fault::Closed,
             Fault::HalfAnswer => Fault::HalfAnswer,
             Fault::Surplus => Fault::Surplus,
+            Fault::Reset(why) => Fault::Reset(why.clone()),
             Fault::Garbage(bad) => Fault::Garbage(*bad),
+            Fault::Malformed(why) => Fault::Malformed(why.clone()),
+            Fault::Mismatch(why) => Fault::Mismatch(why),
             Fault::TooLarge { limit } => Fault::TooLarge { limit: *limit },
             Fault::Io(error) => Fault::Io(copy(error)),
         }

@@ -1,4 +1,4 @@
-//! An honest load generator for HTTP/1.1.
+//! An honest load generator.
 //!
 //! # One invariant
 //!
@@ -75,10 +75,14 @@ mod engine;
 mod error;
 mod exchange;
 mod fault;
+pub mod jitter;
+mod keys;
+pub mod machine;
 mod observe;
 mod outcome;
 mod plan;
 mod profile;
+mod protocol;
 mod queries;
 mod record;
 mod report;
@@ -88,10 +92,16 @@ mod sample;
 mod schedule;
 mod session;
 mod split;
+mod stamp;
 mod stationary;
 mod summary;
 mod target;
 mod threads;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "tls_none.rs"]
+mod tls;
 mod verdict;
 mod watch;
 
@@ -99,16 +109,19 @@ pub use arrival_test::ArrivalTest;
 pub use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 pub use error::{LoadError, PlanError, QueriesError, TargetError};
 pub use hdrhistogram::Histogram;
+pub use keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
 pub use profile::{Profile, RATE_MAX, STEPS_MAX, Step};
-pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries};
+pub use protocol::{AnswerEnd, Protocol, Trust};
+pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries, read_queries_for};
 pub use record::Errors;
 pub use report::{Failures, Report};
-pub use run::{Answer, run, run_observed, run_sampled};
+pub use requests::{query_class, unescape};
+pub use run::{Answer, run, run_observed, run_sampled, run_until};
 pub use sample::Sample;
 pub use schedule::{Schedule, Slot};
 pub use split::Parts;
 pub use summary::{Intervals, SAMPLES_ABOVE_MIN, Splits, Summary};
-pub use target::Target;
+pub use target::{Scheme, Target};
 pub use verdict::{Invalid, Withheld};
 pub use watch::Snapshot;

@@ -76,7 +76,7 @@ mod tests {
 
     fn failed(index: u64) -> Outcome {
         let slot = Slot { index, at_ns: 0, query: 0, warmup: false };
-        Outcome { slot, taken_ns: 0, sent_ns: None, done_ns: 0, result: Err(Fault::Closed) }
+        Outcome { result: Err(Fault::Closed), ..Outcome::never_sent(slot, 0) }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::session::Whole;
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) slot: Slot,
+    /// It waited for its connection to be opened.
+    pub(crate) opened: bool,
     /// A connection took it up.
     pub(crate) taken_ns: u64,
     /// The system took its last byte; none if that never happened.
@@ -21,7 +23,7 @@ impl Outcome {
     /// Of a request that waited for a connection until nobody would wait for its answer any more.
     pub(crate) fn never_sent(slot: Slot, now_ns: u64) -> Outcome {
         let result = Err(Fault::Timeout);
-        Outcome { slot, taken_ns: now_ns, sent_ns: None, done_ns: now_ns, result }
+        Outcome { slot, opened: false, taken_ns: now_ns, sent_ns: None, done_ns: now_ns, result }
     }
 
     /// From the intended time until it was taken up.

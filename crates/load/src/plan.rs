@@ -4,6 +4,7 @@ use curtail_dist::arrivals::Arrivals;
 
 use crate::error::PlanError;
 use crate::profile::Profile;
+use crate::protocol::Protocol;
 use crate::queries::QueryOrder;
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -67,7 +68,7 @@ pub enum Extent {
     Requests(u64),
 }
 
-/// What a run does. All requests are GET.
+/// What a run does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The server, and what to ask for if there are no [`queries`](Plan::queries).
@@ -84,9 +85,11 @@ pub struct Plan {
     /// Most requests that wait for a connection when all are busy. The wait counts in the latency.
     /// Beyond it requests are dropped, which makes the run invalid.
     pub backlog: usize,
-    /// Headers of every request, name and value. `Host` is added unless it is among them.
+    /// Headers of every request of HTTP and gRPC, name and value. `Host` is added unless it is among
+    /// them.
     pub headers: Vec<(String, String)>,
-    /// Request targets, such as `/search?q=tail`. If empty, the target's own path.
+    /// Requests as [`read_queries_for`](crate::read_queries_for) reads them; of HTTP request targets,
+    /// such as `/search?q=tail`. If empty, the target's own path, or [`Protocol::data`].
     pub queries: Vec<String>,
     /// How the queries are gone through.
     pub order: QueryOrder,
@@ -105,6 +108,8 @@ pub struct Plan {
     pub spin: bool,
     /// Decides the schedule and the drawn queries; nothing else is random.
     pub seed: u64,
+    /// What the protocol needs to know.
+    pub protocol: Protocol,
 }
 
 impl Plan {
@@ -128,6 +133,7 @@ impl Plan {
             threads: 1,
             spin: false,
             seed: 0,
+            protocol: Protocol::default(),
         }
     }
 
@@ -147,6 +153,7 @@ impl Plan {
         };
         Ok(schedule
             .with_queries(self.queries.len().max(1), self.order)
+            .with_keys(self.protocol.keys, self.seed)
             .with_extent(self.warmup_ns, self.extent))
     }
 
@@ -200,12 +207,17 @@ impl Plan {
             return Err(PlanError::Timeout { ns: self.timeout_ns });
         }
         for (name, _) in &self.headers {
-            if OWNED.iter().any(|owned| owned.eq_ignore_ascii_case(name)) {
+            if is_owned(name) {
                 return Err(PlanError::HeaderOwned(name.clone()));
             }
         }
-        crate::requests::render(self).map(drop)
+        crate::requests::check(self)
     }
+}
+
+/// True for the name of a header that the codec writes or leaves out by itself.
+pub(crate) fn is_owned(name: &str) -> bool {
+    OWNED.iter().any(|owned| owned.eq_ignore_ascii_case(name))
 }
 
 /// Reads a header of the form `name: value`, without white space around either.

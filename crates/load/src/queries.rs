@@ -1,10 +1,12 @@
-//! Which request targets are asked for.
+//! Which requests are sent.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use crate::error::QueriesError;
+use crate::requests::line_fault;
+use crate::target::Scheme;
 
 /// The longest file of queries, in bytes.
 pub const QUERIES_BYTES_MAX: u64 = 64 << 20;
@@ -17,16 +19,38 @@ pub enum QueryOrder {
     InOrder,
     /// Each drawn uniformly, by the plan's seed.
     Random,
+    /// In rounds: each query once, in a random order, and so again. However long a run is, no query is
+    /// asked more than once more often than another.
+    Rounds,
 }
 
-/// Reads request targets from a file: one per line, each beginning with `/`. Blank lines are
-/// skipped.
+/// Reads requests of HTTP from a file: [`read_queries_for`] of a target of `http://`.
 ///
 /// # Errors
 ///
-/// [`QueriesError`] if the file cannot be read, is longer than [`QUERIES_BYTES_MAX`], has no query,
-/// or has a line (which is named) that is not a request target.
+/// As [`read_queries_for`].
 pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError> {
+    read_queries_for(path, Scheme::Http)
+}
+
+/// Reads requests from a file, one per line. Blank lines are skipped, and white space around a line.
+/// `{key}` stands for the number of a key ([`Protocol::keys`](crate::Protocol::keys)). A line is
+///
+/// - of HTTP a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
+///   {"k": "v"}, "body": "text"}`; all fields may be left out, `body_base64` is for what is no text, and
+///   `class` names a group for `curtail jitter`;
+/// - of gRPC a message as JSON, or without a schema its bytes as `{"base64": "..."}`;
+/// - of memcached and Redis a command as one types it, such as `get key`, quotes allowed;
+/// - of `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
+///
+/// # Errors
+///
+/// [`QueriesError`] if the file cannot be read, is longer than [`QUERIES_BYTES_MAX`], has no request,
+/// or has a line (which is named) that is none.
+pub fn read_queries_for(
+    path: impl AsRef<Path>,
+    scheme: Scheme,
+) -> Result<Vec<String>, QueriesError> {
     let path = path.as_ref();
     let read = |source| QueriesError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read)?;
@@ -41,7 +65,7 @@ pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError>
         if line.is_empty() {
             continue;
         }
-        if let Some(what) = fault(line) {
+        if let Some(what) = line_fault(scheme, line) {
             return Err(QueriesError::Line { path: path.to_owned(), line: i + 1, what });
         }
         queries.push(line.to_owned());
@@ -50,15 +74,4 @@ pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError>
         return Err(QueriesError::Empty { path: path.to_owned() });
     }
     Ok(queries)
-}
-
-/// What is wrong with a request target.
-fn fault(target: &str) -> Option<&'static str> {
-    if !target.starts_with('/') {
-        return Some("does not begin with `/`");
-    }
-    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Some("has a character that must be percent-encoded, such as a space");
-    }
-    target.contains('#').then_some("has a fragment (#), which is never sent to a server")
 }

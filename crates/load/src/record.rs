@@ -18,16 +18,21 @@ use crate::split::{Parts, Split};
 pub struct Errors {
     /// No connection could be opened.
     pub connect: u64,
+    /// A connection was opened, but TLS was not agreed on, or not kept to.
+    pub tls: u64,
     /// No whole answer in time, opening a connection and waiting for one included.
     pub timeout: u64,
     /// The server closed or reset the connection before the end of its answer.
     pub reset: u64,
-    /// What the server sent is not an answer of HTTP/1.1.
+    /// What the server sent is not an answer of the protocol, or is too long.
     pub malformed: u64,
     /// A whole answer with a status of 500 to 599.
     pub status_5xx: u64,
     /// A whole answer with any other status but 200 to 299.
     pub status_other: u64,
+    /// An error reply of another protocol than HTTP: a status of gRPC other than OK, `ERROR` of
+    /// memcached, `-ERR` of Redis.
+    pub refused: u64,
     /// Never sent: all connections were busy and the backlog was full.
     pub dropped: u64,
 }
@@ -36,9 +41,9 @@ impl Errors {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let Errors { connect, timeout, reset, malformed, status_5xx, status_other, dropped } =
-            *self;
-        connect + timeout + reset + malformed + status_5xx + status_other + dropped
+        let Errors { connect, tls, timeout, reset, malformed, .. } = *self;
+        let Errors { status_5xx, status_other, refused, dropped, .. } = *self;
+        connect + tls + timeout + reset + malformed + status_5xx + status_other + refused + dropped
     }
 
     /// What there is, most telling first: `3 with a bad status (5xx)`.
@@ -46,10 +51,12 @@ impl Errors {
         let named = [
             (self.status_5xx, "with a bad status (5xx)"),
             (self.status_other, "with a bad status (3xx or 4xx)"),
+            (self.refused, "answered with an error"),
             (self.timeout, "without an answer in time"),
             (self.connect, "without a connection"),
+            (self.tls, "without TLS"),
             (self.reset, "cut off by the server"),
-            (self.malformed, "answered by what is not HTTP/1.1"),
+            (self.malformed, "answered by what is no answer of the protocol"),
             (self.dropped, "never sent"),
         ];
         named.into_iter().filter(|(count, _)| *count > 0).map(|(n, what)| format!("{n} {what}"))
@@ -59,27 +66,36 @@ impl Errors {
         *match fault {
             Fault::Connect(_) => &mut self.connect,
             Fault::Timeout => &mut self.timeout,
-            Fault::Garbage(_) | Fault::TooLarge { .. } | Fault::Surplus => &mut self.malformed,
-            Fault::Closed | Fault::HalfAnswer | Fault::Io(_) => &mut self.reset,
+            Fault::Tls(_) => &mut self.tls,
+            Fault::Garbage(_)
+            | Fault::Malformed(_)
+            | Fault::Mismatch(_)
+            | Fault::TooLarge { .. }
+            | Fault::Surplus => &mut self.malformed,
+            Fault::Closed | Fault::HalfAnswer | Fault::Reset(_) | Fault::Io(_) => &mut self.reset,
         } += 1;
     }
 
-    fn count_status(&mut self, status: Status) {
+    fn count_status(&mut self, status: &Status) {
         *match status {
             Status::Http(500..) => &mut self.status_5xx,
             Status::Http(_) => &mut self.status_other,
+            Status::Fine | Status::Refused(_) => &mut self.refused,
         } += 1;
     }
 
-    fn merge(&mut self, other: &Errors) {
-        let Errors { connect, timeout, reset, malformed, status_5xx, status_other, dropped } =
-            *other;
+    /// Adds others.
+    pub fn merge(&mut self, other: &Errors) {
+        let Errors { connect, tls, timeout, reset, malformed, .. } = *other;
+        let Errors { status_5xx, status_other, refused, dropped, .. } = *other;
         self.connect += connect;
+        self.tls += tls;
         self.timeout += timeout;
         self.reset += reset;
         self.malformed += malformed;
         self.status_5xx += status_5xx;
         self.status_other += status_other;
+        self.refused += refused;
         self.dropped += dropped;
     }
 }
@@ -200,7 +216,7 @@ impl Record {
             return;
         }
         match &outcome.result {
-            Ok(whole) => self.errors.count_status(whole.status),
+            Ok(whole) => self.errors.count_status(&whole.status),
             Err(fault) => self.errors.count(fault),
         }
         if self.first_error.is_none() {

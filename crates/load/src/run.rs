@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,15 +13,15 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 use crate::conclude::{Facts, conclude};
+use crate::engine::Clock;
 use crate::error::LoadError;
 use crate::observe::Listener;
 use crate::outcome::Outcome;
 use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
 use crate::report::Report;
-use crate::requests;
 use crate::sample::Sample;
-use crate::session::{Requests, Sessions, Status};
+use crate::session::{Sessions, Status};
 use crate::target::Target;
 use crate::threads::Threads;
 use crate::watch::{Snapshot, Watch};
@@ -36,13 +37,15 @@ pub struct Answer {
     /// The request's place in the schedule, warm-up included. Runs of one plan ask the same at the
     /// same place.
     pub index: u64,
-    /// Which of the plan's queries, counted from 0.
+    /// Which of the plan's queries, counted from 0. With keys as in [`Slot`](crate::Slot).
     pub query: usize,
-    /// The status code, 200 to 599.
+    /// It says that all is well: a status of 2xx, or what the protocol has instead.
+    pub good: bool,
+    /// The status code of HTTP, 200 to 599. 0 of other protocols.
     pub status: u16,
-    /// The head, with its headers.
-    pub head: ResponseHead,
-    /// The length of the body, in bytes.
+    /// The head, with its headers. Of HTTP/1.1 only.
+    pub head: Option<ResponseHead>,
+    /// The length of the body, in bytes; of protocols without one that of what was asked for.
     pub body_bytes: u64,
     /// From the request's intended time to the end of the answer, in nanoseconds.
     pub latency_ns: u64,
@@ -50,24 +53,30 @@ pub struct Answer {
     pub uncorrected_ns: u64,
     /// The intended time, in nanoseconds since the start.
     pub intended_ns: u64,
+    /// When it was there.
+    pub ended: Instant,
+    /// Its request waited for a connection to be opened: that is part of both latencies.
+    pub opened: bool,
 }
 
 impl Answer {
     /// What an outcome tells, if it is a whole answer.
-    pub(crate) fn of(outcome: Outcome) -> Option<Answer> {
+    pub(crate) fn of(outcome: Outcome, clock: Clock) -> Option<Answer> {
         let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
-        let Outcome { slot, result, .. } = outcome;
+        let Outcome { slot, opened, done_ns, result, .. } = outcome;
         let whole = result.ok()?;
-        let Status::Http(status) = whole.status;
         Some(Answer {
             index: slot.index,
             query: slot.query,
-            status,
-            head: whole.head?,
+            good: whole.status.good(),
+            status: if let Status::Http(status) = whole.status { status } else { 0 },
+            head: whole.head,
             body_bytes: whole.body_bytes,
             latency_ns,
             uncorrected_ns,
             intended_ns: slot.at_ns,
+            ended: clock.moment(done_ns),
+            opened,
         })
     }
 }
@@ -91,7 +100,7 @@ pub async fn run(
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
 ) -> Result<Report, LoadError> {
-    drive(plan, cancel, progress, Tell::Nothing, |_| {}).await
+    drive(plan, cancel, progress, Tell::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
 /// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
@@ -111,10 +120,32 @@ pub async fn run_observed(
     progress: impl FnMut(&Snapshot),
     mut on_answer: impl FnMut(&Answer),
 ) -> Result<Report, LoadError> {
-    let on_outcome = |outcome| {
-        if let Some(answer) = Answer::of(outcome) {
-            on_answer(&answer);
-        }
+    let go_on = move |answer: &Answer| {
+        on_answer(answer);
+        ControlFlow::Continue(())
+    };
+    run_until(plan, cancel, progress, go_on).await
+}
+
+/// As [`run_observed`]; and once `on_answer` says [`ControlFlow::Break`] nothing more is sent, and the
+/// run ends when all is answered. Answers that come until then are told.
+///
+/// # Errors
+///
+/// As [`run`].
+///
+/// # Panics
+///
+/// As [`run`].
+pub async fn run_until(
+    plan: &Plan,
+    cancel: impl Future<Output = ()>,
+    progress: impl FnMut(&Snapshot),
+    mut on_answer: impl FnMut(&Answer) -> ControlFlow<()>,
+) -> Result<Report, LoadError> {
+    let on_outcome = |outcome, clock| match Answer::of(outcome, clock) {
+        Some(answer) => on_answer(&answer),
+        None => ControlFlow::Continue(()),
     };
     drive(plan, cancel, progress, Tell::Answers, on_outcome).await
 }
@@ -136,7 +167,10 @@ pub async fn run_sampled(
     progress: impl FnMut(&Snapshot),
     mut on_sample: impl FnMut(&Sample),
 ) -> Result<Report, LoadError> {
-    let on_outcome = |outcome| on_sample(&Sample::of(outcome));
+    let on_outcome = |outcome, _| {
+        on_sample(&Sample::of(outcome));
+        ControlFlow::Continue(())
+    };
     drive(plan, cancel, progress, Tell::All, on_outcome).await
 }
 
@@ -155,7 +189,7 @@ async fn drive(
     cancel: impl Future<Output = ()>,
     mut progress: impl FnMut(&Snapshot),
     tell: Tell,
-    mut on_outcome: impl FnMut(Outcome),
+    mut on_outcome: impl FnMut(Outcome, Clock) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
     plan.check()?;
     let mut cancel = pin!(cancel);
@@ -170,8 +204,7 @@ async fn drive(
     let listener = Listener { to, failures: tell == Tell::All };
     let listener = Some(listener).filter(|_| tell != Tell::Nothing);
     let mut telling = listener.is_some();
-    let requests = Requests::Http1(requests::render(plan)?);
-    let sessions = Arc::new(Sessions { requests, heads, body_bytes_max: plan.body_bytes_max });
+    let sessions = Arc::new(Sessions::prepare(plan, heads)?);
     // The set-up takes its time, which must be no part of the schedule's.
     let mut threads = Threads::start(plan, &addresses, &sessions, listener.as_ref())?;
     // The channel ends with the threads.
@@ -195,7 +228,15 @@ async fn drive(
                 }
             }
             batch = outcomes.recv(), if telling => match batch {
-                Some(batch) => batch.into_iter().for_each(&mut on_outcome),
+                Some(batch) => {
+                    let told = batch.into_iter().map(|outcome| on_outcome(outcome, threads.clock));
+                    // All of them are told, whatever it says.
+                    let enough = told.filter(ControlFlow::is_break).count() > 0;
+                    if enough && enough_ns.is_none() {
+                        enough_ns = Some(threads.clock.elapsed_ns());
+                        threads.drain();
+                    }
+                }
                 None => telling = false,
             },
             () = threads.finished(), if !telling => break,
@@ -268,7 +309,7 @@ mod tests {
         plan.headers = vec![("x-filler".to_owned(), "x".repeat(200))];
         plan.queries = (0..200_000).map(|i| format!("/{i}")).collect();
         let start = Instant::now();
-        requests::render(&plan).unwrap();
+        crate::requests::prepare(&plan).unwrap();
         let rendering = u64::try_from(start.elapsed().as_nanos()).unwrap();
         let report = run(&plan, std::future::pending(), |_| {}).await.unwrap();
         let lag = report.schedule_lag_ns.p50.expect("there are 20 requests");

@@ -44,7 +44,7 @@ enum Ending {
 impl Sample {
     pub(crate) fn of(outcome: Outcome) -> Sample {
         let good = outcome.good();
-        let Outcome { slot, taken_ns, sent_ns, done_ns, result } = outcome;
+        let Outcome { slot, taken_ns, sent_ns, done_ns, result, .. } = outcome;
         let (ending, body_bytes) = match result {
             Ok(whole) => (Ending::Answered(whole.status), whole.body_bytes),
             Err(fault) => (Ending::Failed(kind(&fault)), 0),
@@ -64,8 +64,10 @@ impl Sample {
         }
     }
 
-    /// How it ended: the status of a whole answer, such as `200`, or the kind of its failure as
-    /// [`Errors`](crate::Errors) has them: `connect`, `timeout`, `reset` or `malformed`.
+    /// How it ended: the status of a whole answer, such as `200`, or what another protocol than HTTP says
+    /// instead; or the kind of its failure as
+    /// [`Errors`](crate::Errors) has them: `connect`, `tls`, `timeout`, `reset` or
+    /// `malformed`.
     #[must_use]
     pub fn ending(&self) -> String {
         match &self.ending {
@@ -84,7 +86,12 @@ fn kind(fault: &Fault) -> &'static str {
     match fault {
         Fault::Connect(_) => "connect",
         Fault::Timeout => "timeout",
-        Fault::Garbage(_) | Fault::TooLarge { .. } | Fault::Surplus => "malformed",
-        Fault::Closed | Fault::HalfAnswer | Fault::Io(_) => "reset",
+        Fault::Tls(_) => "tls",
+        Fault::Garbage(_)
+        | Fault::Malformed(_)
+        | Fault::Mismatch(_)
+        | Fault::TooLarge { .. }
+        | Fault::Surplus => "malformed",
+        Fault::Closed | Fault::HalfAnswer | Fault::Reset(_) | Fault::Io(_) => "reset",
     }
 }

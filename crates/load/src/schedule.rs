@@ -9,6 +9,7 @@ use curtail_dist::seed;
 use rand_distr::{Distribution as _, Uniform};
 use rand_pcg::Pcg64Mcg;
 
+use crate::keys::{KeyPicker, Keys};
 use crate::plan::Extent;
 use crate::profile::Profile;
 use crate::queries::QueryOrder;
@@ -20,7 +21,8 @@ pub struct Slot {
     pub index: u64,
     /// The intended time, in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// Which query, counted from 0.
+    /// Which query, counted from 0. With keys, it is the number of the key times that of the queries
+    /// higher.
     pub query: usize,
     /// Sent, but not measured.
     pub warmup: bool,
@@ -59,7 +61,12 @@ impl Schedule {
 
     /// One without times, for a closed loop: all are zero.
     pub(crate) fn untimed(seed: u64) -> Schedule {
-        let picker = Picker { count: 1, draw: None, rng: seed::rng(stream(seed, b"queries")) };
+        let picker = Picker {
+            count: 1,
+            order: Order::InOrder,
+            rng: seed::rng(stream(seed, b"queries")),
+            keys: None,
+        };
         Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
@@ -68,11 +75,20 @@ impl Schedule {
     pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
-        self.picker.draw = match order {
-            QueryOrder::InOrder => None,
+        self.picker.order = match order {
+            QueryOrder::InOrder => Order::InOrder,
             // Fails for an empty range only.
-            QueryOrder::Random => Uniform::new(0, count).ok(),
+            QueryOrder::Random => Uniform::new(0, count).map_or(Order::InOrder, Order::Random),
+            QueryOrder::Rounds => Order::Rounds(Vec::new()),
         };
+        self
+    }
+
+    /// Fills these keys into the queries, drawn from a stream of their own of the same seed.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
+        let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
+        self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
         self
     }
 
@@ -186,18 +202,43 @@ impl Clock {
 #[derive(Debug, Clone)]
 struct Picker {
     count: u64,
-    /// Over 64 bits on every machine, so that a seed draws the same everywhere.
-    draw: Option<Uniform<u64>>,
+    order: Order,
     rng: Pcg64Mcg,
+    keys: Option<KeyPicker>,
+}
+
+#[derive(Debug, Clone)]
+enum Order {
+    InOrder,
+    /// Over 64 bits on every machine, so that a seed draws the same everywhere.
+    Random(Uniform<u64>),
+    /// Those of this round.
+    Rounds(Vec<u64>),
 }
 
 impl Picker {
     fn next(&mut self, index: u64) -> usize {
-        let query = match &self.draw {
-            Some(draw) => draw.sample(&mut self.rng),
-            None => index % self.count,
+        let query = match &mut self.order {
+            Order::InOrder => index % self.count,
+            Order::Random(draw) => draw.sample(&mut self.rng),
+            Order::Rounds(round) => {
+                if index.is_multiple_of(self.count) {
+                    *round = (0..self.count).collect();
+                    shuffle(round, &mut self.rng);
+                }
+                round[(index % self.count) as usize]
+            }
         };
+        let key = self.keys.as_mut().map_or(0, KeyPicker::next);
         // Below `count`, which was a usize.
-        query as usize
+        query as usize + key * self.count as usize
+    }
+}
+
+/// Any order is as likely as any other (Fisher and Yates).
+fn shuffle(values: &mut [u64], rng: &mut Pcg64Mcg) {
+    for last in (1..values.len()).rev() {
+        let other = Uniform::new_inclusive(0, last as u64).map_or(0, |draw| draw.sample(rng));
+        values.swap(last, other as usize);
     }
 }

@@ -64,7 +64,7 @@ async fn each_failure_is_counted_as_what_it_is() {
         malformed: 8,
         status_5xx: 4,
         status_other: 8,
-        dropped: 0,
+        ..Errors::default()
     };
     assert_eq!(report.errors, errors, "{report:?}");
     assert_eq!((report.requests, report.histogram.len()), (44, 8));

@@ -86,7 +86,7 @@ async fn the_same_plan_asks_the_same() {
             |answer| {
                 // The server echoes the target, so this is what was really asked.
                 assert_eq!(answer.body_bytes, answer.query as u64 + 1);
-                assert!(answer.head.header("content-length").is_some());
+                assert!(answer.head.as_ref().unwrap().header("content-length").is_some());
                 assert!(answer.latency_ns >= answer.uncorrected_ns);
                 asked.push((answer.index, answer.intended_ns, answer.query));
             },

@@ -20,6 +20,12 @@ fn targets_are_host_port_and_path() {
         ("http://h:65535?q=1", "h", 65535, "/?q=1"),
         ("http://h/path", "h", 80, "/path"),
         ("http://[::1]:9000/a:b", "::1", 9000, "/a:b"),
+        ("https://h", "h", 443, "/"),
+        ("grpc://h:1/a.b.C/D", "h", 1, "/a.b.C/D"),
+        ("memcached://h", "h", 11211, ""),
+        ("redis://h/", "h", 6379, ""),
+        ("tcp://h:1", "h", 1, ""),
+        ("udp://[::1]:7", "::1", 7, ""),
     ] {
         let target: Target = text.parse().unwrap();
         assert_eq!((target.host(), target.port(), target.path()), (host, port, path), "{text}");
@@ -30,11 +36,17 @@ fn targets_are_host_port_and_path() {
 #[test]
 fn other_targets_are_refused() {
     type Kind = fn(String) -> TargetError;
-    let cases: [(&str, Kind); 20] = [
+    let cases: [(&str, Kind); 26] = [
         ("", TargetError::Scheme),
         ("127.0.0.1:8080/path", TargetError::Scheme),
         ("ftp://h:1/", TargetError::Scheme),
-        ("https://h:443/", TargetError::Https),
+        ("grpc://h/a.B/C", TargetError::NoPort),
+        ("tcp://h", TargetError::NoPort),
+        ("grpc://h:1", TargetError::NoMethod),
+        ("grpcs://h:1/a.B", TargetError::NoMethod),
+        ("grpc://h:1/a.B/C/D", TargetError::NoMethod),
+        ("grpc://h:1//C", TargetError::NoMethod),
+        ("grpc://h:1/a.B/C?d", TargetError::NoMethod),
         ("http://", TargetError::NoHost),
         ("http://:80/", TargetError::NoHost),
         ("http:///path", TargetError::NoHost),
@@ -71,6 +83,18 @@ fn profile(text: &str) -> Pace {
 
 fn precision(relative: f64, per_mille: u32) -> Option<Precision> {
     Some(Precision { relative, per_mille: vec![per_mille] })
+}
+
+#[test]
+fn a_path_is_refused_where_the_protocol_has_none() {
+    for (text, mend) in [
+        ("redis://h:1/0", "redis://HOST:PORT"),
+        ("udp://h:1/x", "udp://HOST:PORT"),
+        ("tcp://h:1/?q", "tcp://HOST:PORT"),
+    ] {
+        let error = text.parse::<Target>().unwrap_err().to_string();
+        assert!(error.contains(mend), "{error}");
+    }
 }
 
 #[test]

@@ -88,6 +88,25 @@ fn queries_in_order_are_cycled() {
 }
 
 #[test]
+fn in_rounds_each_query_is_asked_once_before_any_is_asked_again() {
+    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Deterministic, 5);
+    let slots = schedule.with_queries(20, QueryOrder::Rounds).take(20 * 50);
+    let queries: Vec<usize> = slots.map(|slot| slot.query).collect();
+    let rounds: Vec<&[usize]> = queries.chunks(20).collect();
+    for round in &rounds {
+        let mut sorted = round.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+    }
+    assert!(rounds.windows(2).all(|pair| pair[0] != pair[1]), "and not in one order");
+    // The first of a round is any: 50 draws of 20 leave out a certain one with 8 %.
+    let mut first: Vec<usize> = rounds.iter().map(|round| round[0]).collect();
+    first.sort_unstable();
+    first.dedup();
+    assert!(first.len() > 12, "{first:?}");
+}
+
+#[test]
 fn drawn_queries_are_uniform() {
     let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Deterministic, 5)
         .with_queries(10, QueryOrder::Random);

@@ -48,7 +48,7 @@ mod fork_join;
 mod law;
 pub mod models;
 mod solve;
-mod special;
+pub mod special;
 mod split;
 mod tail;
 pub mod unloaded;

@@ -5,6 +5,7 @@ mod decide;
 mod demo;
 mod faults;
 mod kernel;
+mod measure;
 mod peers;
 mod rescue;
 mod soak;
@@ -35,4 +36,12 @@ pub(super) const RESCUE: &[Check] = &[
     Check { line: 3, run: rescue::steps },
     Check { line: 4, run: rescue::live },
     Check { line: 5, run: rescue::properties },
+];
+
+pub(super) const MEASURE: &[Check] = &[
+    Check { line: 1, run: measure::truth },
+    Check { line: 2, run: measure::lag },
+    Check { line: 3, run: measure::peers },
+    Check { line: 4, run: measure::omission },
+    Check { line: 5, run: measure::jitter },
 ];

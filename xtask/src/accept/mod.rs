@@ -22,6 +22,8 @@ pub(crate) enum Capability {
     Decide,
     /// Our own policy: second copies for stuck queries
     Rescue,
+    /// The load generator and IQ-jitter
+    Measure,
 }
 
 /// One line of what a capability is done by.
@@ -36,6 +38,7 @@ pub(crate) fn run(root: &Path, capability: Capability, only: &[u32]) -> Result<b
         Capability::Main => capability::MAIN,
         Capability::Decide => capability::DECIDE,
         Capability::Rescue => capability::RESCUE,
+        Capability::Measure => capability::MEASURE,
     };
     let known: Vec<u32> = checks.iter().map(|check| check.line).collect();
     if let Some(line) = only.iter().find(|line| !known.contains(line)) {

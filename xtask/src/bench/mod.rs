@@ -1,7 +1,7 @@
 //! `cargo xtask bench …`: what things cost. Nothing here is a test.
 
 pub(crate) mod kernel;
-mod proxy;
+pub(crate) mod proxy;
 pub(crate) mod sim;
 
 use std::path::Path;

@@ -125,7 +125,7 @@ async fn one(
     let (mut copies, mut answers) = (0, 0);
     let mut timed = Vec::new();
     let on_answer = |answer: &Answer| {
-        let said = answer.head.header("x-curtail-copies");
+        let said = answer.head.as_ref().and_then(|head| head.header("x-curtail-copies"));
         let said = said.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
         if let Some(said) = said {
             copies += said;

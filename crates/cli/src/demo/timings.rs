@@ -26,7 +26,8 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn of(answer: &curtail_load::Answer) -> Option<Self> {
-        let said = answer.head.header("server-timing").filter(|_| answer.status == 200)?;
+        let head = answer.head.as_ref().filter(|_| answer.status == 200)?;
+        let said = head.header("server-timing")?;
         Some(Self { request: answer.index, latency_ns: answer.latency_ns, said: said.to_owned() })
     }
 }

@@ -7,6 +7,7 @@ use curtail_load::{
 };
 
 use super::out::Outputs;
+use super::protocol::ProtocolArgs;
 use crate::exit::Stop;
 
 /// Send requests at a fixed rate, whatever the answers do, and report honest latencies.
@@ -18,9 +19,13 @@ use crate::exit::Stop;
 #[command(after_help = "\
 Examples:
   curtail load http://127.0.0.1:8080/search?q=rust --rate 500 --duration 10s
-  curtail load http://127.0.0.1:8080 --rate 200 --queries targets.txt --json")]
+  curtail load http://127.0.0.1:8080 --rate 200 --queries targets.txt --json
+  curtail load https://127.0.0.1:8443/a --http2 --cacert ca.pem --rate 2000
+  curtail load grpc://127.0.0.1:50051/shop.Cart/Get --proto cart.proto --data '{\"id\": 7}' --rate 500
+  curtail load redis://127.0.0.1:6379 --data 'GET user:{key}' --keys 10000 --rate 5000
+  curtail load udp://127.0.0.1:7000 --size 128 --rate 10000")]
 pub(crate) struct Args {
-    /// Where to: http://HOST:PORT/PATH
+    /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
     target: Target,
     /// Requests per second: 500, a ramp 100..2000, or steps 100:10s,200:10s
     #[arg(long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals"], conflicts_with = "closed")]
@@ -66,7 +71,7 @@ pub(crate) struct Args {
     /// A header to send, like 'x-shard: 0'; may be repeated
     #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
     header: Vec<(String, String)>,
-    /// Request targets, one per line, sent in turn
+    /// Requests, one per line, sent in turn: targets or JSON objects (HTTP), messages, commands or text
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
     /// Draw from the queries at random rather than in turn
@@ -75,6 +80,8 @@ pub(crate) struct Args {
     /// Same seed, same schedule and queries
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
+    #[command(flatten)]
+    protocol: ProtocolArgs,
     /// Print one JSON document on stdout
     #[arg(long)]
     pub(super) json: bool,
@@ -91,7 +98,7 @@ fn number(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "write a number above 0, such as 2".to_owned())
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let inside = number.filter(|percent| *percent > 0.0 && *percent < 100.0);
     inside.map(|percent| percent / 100.0).ok_or_else(|| "write a share such as 2%".to_owned())
@@ -158,7 +165,8 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         args.until_ci.map(|relative| Precision { relative, per_mille: args.percentiles.clone() });
     let queries = match &args.queries {
         Some(file) => {
-            curtail_load::read_queries(file).map_err(|error| Stop::BadInput(error.to_string()))?
+            let read = curtail_load::read_queries_for(file, args.target.scheme());
+            read.map_err(|error| Stop::BadInput(error.to_string()))?
         }
         None => Vec::new(),
     };
@@ -176,6 +184,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         threads: args.threads,
         spin: args.spin,
         seed: args.seed,
+        protocol: args.protocol.protocol()?,
         ..Plan::new(args.target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;

@@ -2,6 +2,7 @@
 
 mod args;
 pub(crate) mod out;
+mod protocol;
 pub(crate) mod table;
 
 use std::process::ExitCode;
@@ -9,9 +10,11 @@ use std::process::ExitCode;
 use curtail_load::{LoadError, Plan, Report, Sample, Snapshot};
 
 use args::plan;
-pub(crate) use args::{Args, span};
+pub(crate) use args::{Args, percent, span};
 use out::Results;
-use table::{ms, table};
+pub(crate) use protocol::ProtocolArgs;
+pub(crate) use table::ms;
+use table::table;
 
 use crate::exit::Stop;
 use crate::progress;

@@ -28,7 +28,7 @@ fn ended_after(
     let whole = |status| Whole { status: Status::Http(status), head: None, body_bytes: 0 };
     let (taken_ns, result) = (at_ns + lag_ns, result.map(whole));
     let done_ns = taken_ns + uncorrected_ns;
-    Outcome { slot: slot(at_ns), taken_ns, sent_ns: Some(taken_ns), done_ns, result }
+    Outcome { slot: slot(at_ns), opened: false, taken_ns, sent_ns: Some(taken_ns), done_ns, result }
 }
 
 /// Requests every 2 ms, each answered after 4 ms.
@@ -89,8 +89,8 @@ fn a_steady_run_is_valid_and_has_the_documented_shape() {
     assert_eq!(json["offered_rate"], json!(500.0));
     assert_eq!(json["requests"], json!(1_000));
     assert!(json["latency_ns"]["p99"].is_u64());
-    let none = json!({"connect": 0, "timeout": 0, "reset": 0, "malformed": 0,
-        "status_5xx": 0, "status_other": 0, "dropped": 0});
+    let none = json!({"connect": 0, "tls": 0, "timeout": 0, "reset": 0, "malformed": 0,
+        "status_5xx": 0, "status_other": 0, "refused": 0, "dropped": 0});
     assert_eq!(json["errors"], none);
 }
 

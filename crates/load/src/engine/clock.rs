@@ -25,6 +25,11 @@ impl Clock {
     pub(crate) fn elapsed_ns(&self) -> u64 {
         u64::try_from(self.now_ns()).unwrap_or(0)
     }
+
+    /// The moment so long after the start.
+    pub(crate) fn moment(&self, ns: u64) -> Instant {
+        self.epoch + Duration::from_nanos(ns)
+    }
 }
 
 fn nanoseconds(span: Duration) -> i64 {

@@ -13,6 +13,8 @@ use crate::outcome::Outcome;
 use crate::schedule::Slot;
 use crate::session::{Reply, Session, Token, Whole};
 
+/// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Reads of one connection in one turn. Others get theirs, and due requests are sent.
 const READS_MAX: usize = 4;
 
@@ -20,6 +22,8 @@ const READS_MAX: usize = 4;
 #[derive(Debug, Clone, Copy)]
 struct Flight {
     slot: Slot,
+    /// It waits, or waited, for the connection to be opened.
+    opened: bool,
     taken_ns: u64,
     sent_ns: Option<u64>,
 }
@@ -32,8 +36,7 @@ pub(super) struct Connection {
     output: BytesMut,
     /// By token.
     flights: Slab<Flight>,
-    /// Bytes appended to `output` and written of it since the connection was opened.
-    appended: u64,
+    /// Bytes written of `output` since the connection was opened.
     written: u64,
     /// Requests not yet written as a whole, with where they end.
     unsent: VecDeque<(Token, u64)>,
@@ -65,7 +68,6 @@ impl Connection {
             input: BytesMut::new(),
             output: BytesMut::new(),
             flights: Slab::new(),
-            appended: 0,
             written: 0,
             unsent: VecDeque::new(),
             watched: false,
@@ -81,14 +83,17 @@ impl Connection {
     pub(super) fn has_room(&self) -> bool {
         match &self.link {
             Link::Closed => true,
-            Link::Connecting { session, .. } | Link::Open { session, .. } => session.capacity() > 0,
+            Link::Connecting { session, .. } | Link::Open { session, .. } => {
+                session.capacity() > 0 && self.output.len() < OUTPUT_BYTES_MAX
+            }
         }
     }
 
     /// Sends a request; there is room. Its token, unless it has failed at once.
     pub(super) fn send(&mut self, slot: Slot, context: &mut Context<'_>) -> Option<Token> {
         let taken_ns = context.clock.elapsed_ns();
-        let flight = Flight { slot, taken_ns, sent_ns: None };
+        let opened = !matches!(self.link, Link::Open { .. });
+        let flight = Flight { slot, opened, taken_ns, sent_ns: None };
         let token = self.flights.insert(flight);
         if matches!(self.link, Link::Closed) {
             self.open(0, context);
@@ -96,10 +101,8 @@ impl Connection {
         let (Link::Connecting { session, .. } | Link::Open { session, .. }) = &mut self.link else {
             return None;
         };
-        let before = self.output.len();
         session.send(slot.query, token as Token, &mut self.output);
-        self.appended += (self.output.len() - before) as u64;
-        self.unsent.push_back((token as Token, self.appended));
+        self.unsent.push_back((token as Token, self.written + self.output.len() as u64));
         self.flush(context);
         Some(token as Token)
     }
@@ -109,7 +112,9 @@ impl Connection {
     fn open(&mut self, first: usize, context: &mut Context<'_>) {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in first..context.addresses.len() {
-            let connecting = Wire::connect(context.addresses[address]).and_then(|wire| {
+            let datagrams = context.sessions.datagrams();
+            let wire = Wire::connect(context.addresses[address], datagrams);
+            let connecting = wire.and_then(|wire| {
                 context.poller.add(&wire, self.id as u64, true)?;
                 Ok(wire)
             });
@@ -172,6 +177,14 @@ impl Connection {
             return self.close(&Fault::Io(error), context);
         }
         self.watched = blocked;
+        self.note_sent(context);
+    }
+
+    /// Takes note of the requests that were written.
+    fn note_sent(&mut self, context: &mut Context<'_>) {
+        if matches!(&self.link, Link::Open { session, .. } if session.holds()) {
+            return;
+        }
         let now_ns = context.clock.elapsed_ns();
         while let Some(&(token, end)) = self.unsent.front()
             && end <= self.written
@@ -192,7 +205,15 @@ impl Connection {
             let fault = match found {
                 Ok(Found::Nothing) => return,
                 Ok(Found::Bytes(_)) => {
-                    session.receive(&mut self.input, &mut self.output, &mut self.replies).err()
+                    let held = session.holds();
+                    let done =
+                        session.receive(&mut self.input, &mut self.output, &mut self.replies);
+                    if held && !session.holds() {
+                        // What was kept back is in the output now.
+                        let end = self.written + self.output.len() as u64;
+                        self.unsent.iter_mut().for_each(|unsent| unsent.1 = end);
+                    }
+                    done.err()
                 }
                 Ok(Found::End) => Some(session.end(&mut self.replies)),
                 Err(error) => Some(session.cut(Fault::of(error))),
@@ -228,9 +249,15 @@ impl Connection {
         context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout)));
         let usable = match &mut self.link {
             Link::Open { session, .. } => session.abandon(token, &mut self.output),
-            _ => false,
+            // An address that keeps silent is given up with its last request.
+            Link::Connecting { session, .. } if !self.flights.is_empty() => {
+                session.abandon(token, &mut self.output)
+            }
+            Link::Connecting { .. } | Link::Closed => false,
         };
         if usable {
+            // Its token may be the next request's.
+            self.unsent.retain(|(unsent, _)| *unsent != token);
             self.flush(context);
         } else {
             // What else is on it has failed with it.
@@ -244,7 +271,7 @@ impl Connection {
         self.input.clear();
         self.output.clear();
         self.unsent.clear();
-        (self.appended, self.written, self.watched) = (0, 0, false);
+        (self.written, self.watched) = (0, false);
         let now_ns = context.clock.elapsed_ns();
         for flight in self.flights.drain() {
             context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
@@ -254,7 +281,7 @@ impl Connection {
 
 impl Flight {
     fn ends(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, taken_ns, sent_ns } = self;
-        Outcome { slot, taken_ns, sent_ns, done_ns, result }
+        let Flight { slot, opened, taken_ns, sent_ns } = self;
+        Outcome { slot, opened, taken_ns, sent_ns, done_ns, result }
     }
 }

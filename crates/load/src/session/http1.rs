@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use curtail_http1::{BadAnswer, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
 
 use crate::fault::Fault;
+use crate::session::http2::greeting::Greeting;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
 /// Most interim answers (1xx) before one answer.
@@ -22,6 +23,8 @@ pub(crate) struct Http1 {
     body_bytes_max: u64,
     state: State,
     keep_alive: bool,
+    /// The server is known not to speak something else.
+    greeted: bool,
 }
 
 #[derive(Debug)]
@@ -32,6 +35,8 @@ enum State {
         token: Token,
         begun: bool,
         interim: usize,
+        /// The request was a HEAD, whose answer has no body.
+        to_head: bool,
     },
     Body {
         token: Token,
@@ -45,7 +50,8 @@ impl Http1 {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Http1 {
         let (heads, body_bytes_max) = (sessions.heads, sessions.body_bytes_max);
         let limits = Limits::default();
-        Http1 { sessions, limits, heads, body_bytes_max, state: State::Idle, keep_alive: true }
+        let (state, keep_alive) = (State::Idle, true);
+        Http1 { sessions, limits, heads, body_bytes_max, state, keep_alive, greeted: false }
     }
 
     /// Reads the body on; the reply once it is whole.
@@ -77,9 +83,25 @@ impl Http1 {
 
     /// Reads the head, if it is there.
     fn head(&mut self, input: &mut BytesMut) -> Result<(), Fault> {
-        while let State::Head { token, begun, interim } = &mut self.state {
+        while let State::Head { token, begun, interim, to_head } = &mut self.state {
             *begun |= !input.is_empty();
-            let Some(head) = parse_response(input, &self.limits, false)? else { return Ok(()) };
+            if !self.greeted {
+                match Greeting::of(input) {
+                    Greeting::Http1 | Greeting::Other => self.greeted = true,
+                    Greeting::Unknown => return Ok(()),
+                    Greeting::Http2 => {
+                        return Err(Fault::Mismatch(
+                            "the server answered HTTP/2 to HTTP/1; add --http2",
+                        ));
+                    }
+                    Greeting::Tls => {
+                        return Err(Fault::Mismatch(
+                            "the server speaks TLS; write https:// instead of http://",
+                        ));
+                    }
+                }
+            }
+            let Some(head) = parse_response(input, &self.limits, *to_head)? else { return Ok(()) };
             if head.is_interim() {
                 *interim += 1;
                 if *interim > INTERIM_MAX {
@@ -101,8 +123,10 @@ impl Session for Http1 {
 
     fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
         assert!(self.capacity() > 0, "one request at a time");
-        out.extend_from_slice(self.sessions.rendered(query));
-        self.state = State::Head { token, begun: false, interim: 0 };
+        let request = self.sessions.rendered(query);
+        out.extend_from_slice(request);
+        let to_head = request.starts_with(b"HEAD ");
+        self.state = State::Head { token, begun: false, interim: 0, to_head };
     }
 
     fn receive(

@@ -3,6 +3,11 @@
 //! | protocol | file | requests at once on a connection |
 //! |---|---|---|
 //! | HTTP/1.1 | `http1.rs` | 1 |
+//! | HTTP/2, gRPC | `http2.rs` | as many as the plan and the server allow |
+//! | memcached, Redis, TCP | `memcached.rs`, `redis.rs`, `tcp.rs`; what they share in `turns.rs` | 1 |
+//! | UDP | `udp.rs` | 65,536 |
+//!
+//! `tls.rs` stands between any of them and the wire.
 //!
 //! # One invariant
 //!
@@ -17,6 +22,16 @@
 //! - [`Session::abandon`] when nobody waits any longer.
 
 mod http1;
+mod http2;
+mod memcached;
+mod redis;
+mod tcp;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "tls")]
+mod tls;
+mod turns;
+mod udp;
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -24,9 +39,24 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use curtail_http1::ResponseHead;
 
-pub(crate) use http1::Http1;
+use http1::Http1;
+use http2::Http2;
+use memcached::Memcached;
+use redis::Redis;
+use tcp::Tcp;
+use turns::Turns;
+use udp::Udp;
 
+#[cfg(feature = "tls")]
+pub(crate) use tls::Tls;
+pub(crate) use udp::LENGTH_BYTES;
+
+use crate::error::PlanError;
 use crate::fault::Fault;
+use crate::plan::Plan;
+use crate::protocol::AnswerEnd;
+use crate::requests::{self, Call};
+use crate::tls::TlsClient;
 
 /// Names a request within its connection: the engine's number, given back with the reply.
 pub(crate) type Token = u32;
@@ -41,17 +71,33 @@ pub(crate) struct Whole {
 }
 
 /// Whether a whole answer is a good one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Of HTTP.
     Http(u16),
+    /// Another protocol says that all is well.
+    Fine,
+    /// Another protocol says that it is not, and why.
+    Refused(String),
 }
 
+/// So much of what a server says about an error is kept.
+const REASON_CHARS: usize = 200;
+
 impl Status {
-    pub(crate) fn good(self) -> bool {
+    pub(crate) fn good(&self) -> bool {
         match self {
-            Status::Http(status) => (200..300).contains(&status),
+            Status::Http(status) => (200..300).contains(status),
+            Status::Fine => true,
+            Status::Refused(_) => false,
         }
+    }
+
+    /// What the server said, without what a terminal would obey.
+    fn refused(said: &[u8]) -> Status {
+        let text = String::from_utf8_lossy(said);
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        Status::Refused(text.chars().take(REASON_CHARS).map(plain).collect())
     }
 }
 
@@ -59,6 +105,8 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Status::Http(status) => write!(f, "status {status}"),
+            Status::Fine => f.write_str("no error"),
+            Status::Refused(why) => write!(f, "the server said: {why}"),
         }
     }
 }
@@ -106,6 +154,12 @@ pub(crate) trait Session: Debug + Send {
 
     /// False if the connection is to be closed once nothing is outstanding.
     fn reusable(&self) -> bool;
+
+    /// True while requests are kept back, so that what was written is none of them: TLS is not agreed
+    /// on yet.
+    fn holds(&self) -> bool {
+        false
+    }
 }
 
 /// Makes the sessions of a run.
@@ -117,6 +171,12 @@ pub(crate) struct Sessions {
     pub(crate) heads: bool,
     /// The longest body of an answer, in bytes. A longer one fails its request.
     pub(crate) body_bytes_max: u64,
+    /// Most requests at once on a connection of HTTP/2.
+    pub(crate) streams: usize,
+    /// Where an answer on a raw connection ends.
+    pub(crate) answer_end: AnswerEnd,
+    /// Where there is TLS.
+    pub(crate) tls: Option<TlsClient>,
 }
 
 /// The requests of a run, ready to be sent.
@@ -124,19 +184,76 @@ pub(crate) struct Sessions {
 pub(crate) enum Requests {
     /// Their bytes.
     Http1(Vec<Bytes>),
+    Http2(Vec<Call>),
+    Memcached(Vec<Bytes>),
+    Redis(Vec<Bytes>),
+    Tcp(Vec<Bytes>),
+    /// What follows the sequence number in each datagram.
+    Udp(Vec<Bytes>),
 }
 
 impl Sessions {
+    /// Makes all ready that a plan asks for; `heads` if someone wants to see those of answers.
+    pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
+        let body_bytes_max = plan.body_bytes_max;
+        let answer_end = plan.protocol.answer_end.clone();
+        let is_tls = plan.target.scheme().is_tls();
+        let tls = is_tls.then(|| TlsClient::prepare(plan)).transpose()?;
+        let (requests, streams) = (requests::prepare(plan)?, plan.protocol.streams);
+        Ok(Sessions { requests, heads, body_bytes_max, streams, answer_end, tls })
+    }
+
     /// A session for a connection that was just opened.
     pub(crate) fn open(self: &Arc<Sessions>) -> Box<dyn Session> {
-        match &self.requests {
-            Requests::Http1(_) => Box::new(Http1::new(Arc::clone(self))),
+        let inner = self.open_plain();
+        match &self.tls {
+            Some(client) => client.wrap(inner),
+            None => inner,
         }
     }
 
-    /// The bytes of a request.
-    fn rendered(&self, query: usize) -> &Bytes {
-        let Requests::Http1(requests) = &self.requests;
-        &requests[query]
+    fn open_plain(self: &Arc<Sessions>) -> Box<dyn Session> {
+        let (own, most) = (Arc::clone(self), self.body_bytes_max);
+        match &self.requests {
+            Requests::Http1(_) => Box::new(Http1::new(own)),
+            Requests::Http2(_) => Box::new(Http2::new(own)),
+            Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(most))),
+            Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(most))),
+            Requests::Tcp(_) => {
+                let end = self.answer_end.clone();
+                Box::new(Turns::new(own, Tcp::new(end, most)))
+            }
+            Requests::Udp(_) => Box::new(Udp::new(own)),
+        }
+    }
+
+    /// True for datagrams rather than a stream of bytes.
+    pub(crate) fn datagrams(&self) -> bool {
+        matches!(self.requests, Requests::Udp(_))
+    }
+
+    /// True for gRPC.
+    fn is_grpc(&self) -> bool {
+        matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))
+    }
+
+    /// The bytes of a request; of HTTP/2, which has other ones on every connection, nothing.
+    fn rendered(&self, query: usize) -> &[u8] {
+        match &self.requests {
+            Requests::Http1(requests)
+            | Requests::Memcached(requests)
+            | Requests::Redis(requests)
+            | Requests::Tcp(requests)
+            | Requests::Udp(requests) => &requests[query],
+            Requests::Http2(_) => &[],
+        }
+    }
+
+    /// A request of HTTP/2.
+    fn call(&self, query: usize) -> Option<&Call> {
+        match &self.requests {
+            Requests::Http2(calls) => calls.get(query),
+            _ => None,
+        }
     }
 }

@@ -1,8 +1,12 @@
 //! What is drawn for a query: its own service time and its hiccup.
 //!
 //! Both come from streams named by what they may depend on ([`curtail_dist::seed`]), not from one
-//! generator: the order of arrivals and the policy then have no say in them.
+//! generator: the order of arrivals and the policy then have no say in them. A hiccup is no property of
+//! a query, so the stream of `J` is of the execution, too: the first of a query on this replica, the
+//! second, and so on.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use curtail_dist::{Distribution, seed};
@@ -10,9 +14,14 @@ use rand_core::Rng as _;
 
 use super::config::{Hiccup, LeafConfig};
 
+/// Most queries whose executions are counted. All executions of further ones draw as the first.
+const COUNTED_MAX: usize = 1 << 20;
+
 /// Where the draws come from.
 #[derive(Debug)]
 pub(super) struct Draws {
+    /// How often each query was executed so far, by a hash of its key.
+    executions: Mutex<HashMap<u64, u32>>,
     service_time: Option<Distribution>,
     hiccup: Option<Hiccup>,
     seed: u64,
@@ -32,14 +41,15 @@ pub(super) struct Drawn {
 impl Draws {
     pub(super) fn new(config: &LeafConfig) -> Self {
         let LeafConfig { hiccup, seed, shard, replica, .. } = *config;
-        Self { service_time: config.service_time.clone(), hiccup, seed, shard, replica }
+        let (executions, service_time) = (Mutex::default(), config.service_time.clone());
+        Self { executions, service_time, hiccup, seed, shard, replica }
     }
 
     pub(super) fn stretches(&self) -> bool {
         self.service_time.is_some() || self.hiccup.is_some()
     }
 
-    /// The draws for the query with this key.
+    /// The draws for an execution of the query with this key.
     pub(super) fn draw(&self, key: &[u8]) -> Drawn {
         let shard = self.shard.to_le_bytes();
         let own = self.service_time.as_ref().map(|time| {
@@ -49,10 +59,30 @@ impl Draws {
         let hit = |hiccup: &Hiccup| {
             let replica = self.replica.to_le_bytes();
             let stream = seed::stream(self.seed, &[b"J", &shard, key, &replica]);
+            let stream = match self.execution(key) {
+                0 => stream,
+                nth => seed::stream(stream, &[&nth.to_le_bytes()]),
+            };
             unit(seed::rng(stream).next_u64()) < hiccup.probability
         };
         let hiccup = self.hiccup.filter(hit).map(|hiccup| Duration::from_nanos(hiccup.duration_ns));
         Drawn { own, hiccup: hiccup.unwrap_or_default() }
+    }
+}
+
+impl Draws {
+    /// How often this query was executed before.
+    fn execution(&self, key: &[u8]) -> u32 {
+        let hash = seed::stream(0, &[key]);
+        // Nothing panics under the lock, so what it guards is whole.
+        let mut executions = self.executions.lock().unwrap_or_else(PoisonError::into_inner);
+        if executions.len() >= COUNTED_MAX && !executions.contains_key(&hash) {
+            return 0;
+        }
+        let count = executions.entry(hash).or_insert(0);
+        let before = *count;
+        *count = before.saturating_add(1);
+        before
     }
 }
 
@@ -70,7 +100,7 @@ mod tests {
         let spec = "exp:5ms".parse::<curtail_dist::Spec>().expect("a distribution");
         let hiccup = Some(Hiccup { probability, duration_ns: 75_000_000 });
         let service_time = Some(spec.resolve(1e6).expect("a distribution"));
-        Draws { service_time, hiccup, seed: 42, shard, replica }
+        Draws { executions: Mutex::default(), service_time, hiccup, seed: 42, shard, replica }
     }
 
     #[test]
@@ -86,12 +116,25 @@ mod tests {
     fn hiccups_hit_as_often_as_they_should_and_replicas_apart() {
         let (one, twin) = (draws(0, 0, 0.1), draws(0, 1, 0.1));
         let hit = |draws: &Draws, key: u32| !draws.draw(&key.to_le_bytes()).hiccup.is_zero();
-        let keys = 0..20_000_u32;
-        let hits = keys.clone().filter(|&key| hit(&one, key)).count();
-        let both = keys.filter(|&key| hit(&one, key) && hit(&twin, key)).count();
+        let pairs: Vec<_> = (0..20_000_u32).map(|key| (hit(&one, key), hit(&twin, key))).collect();
+        let hits = pairs.iter().filter(|(one, _)| *one).count();
+        let both = pairs.iter().filter(|(one, twin)| *one && *twin).count();
         // Five standard deviations: 2000 ± 212 and 200 ± 70.
         assert!((1788..=2212).contains(&hits), "{hits}");
         assert!((130..=270).contains(&both), "{both}");
+    }
+
+    #[test]
+    fn executions_of_one_query_are_hit_apart_and_the_same_in_every_run() {
+        let run = || {
+            let leaf = draws(0, 0, 0.1);
+            (0..20_000).map(|_| leaf.draw(b"x")).collect::<Vec<_>>()
+        };
+        let (one, again) = (run(), run());
+        assert_eq!(one, again);
+        assert!(one.iter().all(|drawn| drawn.own == one[0].own));
+        let hits = one.iter().filter(|drawn| !drawn.hiccup.is_zero()).count();
+        assert!((1788..=2212).contains(&hits), "{hits}");
     }
 
     #[test]

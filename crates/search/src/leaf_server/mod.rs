@@ -19,7 +19,8 @@
 //! - `P`, the query's own part, is drawn from [`LeafConfig::service_time`] by seed, shard and query
 //!   key alone, so it is the same on every replica, for every repetition, under every policy.
 //!   Without a distribution, `P` is the real time.
-//! - `J`, the hiccup, is drawn from [`LeafConfig::hiccup`] by the replica as well.
+//! - `J`, the hiccup, is drawn from [`LeafConfig::hiccup`] by the replica as well, and anew for every
+//!   execution of a query there.
 //!
 //! The query key is the header `x-curtail-query`, else path and query of the request target. (Not a
 //! host in it: that would tell replicas apart.)

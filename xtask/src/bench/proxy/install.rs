@@ -38,7 +38,7 @@ pub(super) fn find(kind: Kind, folder: &Path, install: bool) -> Result<Option<Fo
 }
 
 /// Finds a tool, or gets it by apt if that is wanted.
-pub(super) fn tool(name: &str, install: bool) -> Result<Option<PathBuf>> {
+pub(crate) fn tool(name: &str, install: bool) -> Result<Option<PathBuf>> {
     if which(name).is_none() && install {
         apt(name)?;
     }

@@ -9,7 +9,7 @@
 mod child;
 mod configs;
 mod envoy;
-mod install;
+pub(crate) mod install;
 mod leaves;
 mod peer;
 mod round;

@@ -171,15 +171,17 @@ fn times(figures: &Figures<'_>) -> String {
 }
 
 fn failures(report: &Report) -> String {
-    let Errors { connect, timeout, reset, malformed, status_5xx, status_other, dropped } =
-        report.errors;
+    let Errors { connect, tls, timeout, reset, malformed, .. } = report.errors;
+    let Errors { status_5xx, status_other, refused, dropped, .. } = report.errors;
     let kinds = [
         ("No connection could be opened", connect),
+        ("TLS was not agreed on, or not kept to", tls),
         ("No whole answer in time", timeout),
         ("The server closed before the end of its answer", reset),
         ("The answer is not one of the protocol", malformed),
         ("A bad status of the server (5xx)", status_5xx),
         ("Another bad status", status_other),
+        ("An error reply of the protocol", refused),
         ("Never sent: all connections busy, backlog full", dropped),
     ];
     let mut rows = String::new();

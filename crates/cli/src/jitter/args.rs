@@ -1,0 +1,121 @@
+//! What `curtail jitter` is told.
+
+use std::path::PathBuf;
+
+use curtail_load::jitter::Repetitions;
+use curtail_load::{Extent, Pace, Plan, QueryOrder, Target, query_class};
+
+use crate::exit::Stop;
+use crate::load::{ProtocolArgs, percent, span};
+
+/// Queries are repeated at least so often before P can be said to have converged.
+const LEAST: u32 = 20;
+
+/// Tell how much of a service's variability belongs to the query, and how much to the machine.
+///
+/// Executes every query many times in random order. P is the least time that a query takes; J, the
+/// IQ-jitter, is what an execution takes beyond it. Hiccups are told from noise by a mixture that is
+/// fitted to J, with intervals, and only where a test finds two modes. In between, a loop that does
+/// nothing runs on every processor: what stops it would stop a leaf as well.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail jitter http://127.0.0.1:9001/search --queries targets.txt
+  curtail jitter memcached://127.0.0.1:11211 --queries keys.txt --repeat 500 --rate 2000 --json
+  curtail advise --samples out/jitter/service.txt --shards 5 --replicas 2 --utilization 0.35")]
+pub(crate) struct Args {
+    /// Where to: http://HOST:PORT, or another protocol of `curtail load`
+    target: Target,
+    /// One query per line: a request target, or JSON such as {\"path\": \"/a\", \"class\": \"term\"}
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Execute each query so many times [default: until P is known, from 20 times on]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+    /// P is known when it is off by less than this share of its mean
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%", conflicts_with = "repeat")]
+    tolerance: f64,
+    /// Execute no query more often than this
+    #[arg(long, value_name = "K", default_value_t = 1000, conflicts_with = "repeat", value_parser = clap::value_parser!(u32).range(20..))]
+    repeat_at_most: u32,
+    /// Queries per second, with Poisson arrivals [default: one at a time, so that none waits]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+    /// The time for the loops that do nothing, as a share of the time for executions
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50%")]
+    floor: f64,
+    /// Connections at most, with --rate
+    #[arg(long, default_value_t = 64, value_name = "N", requires = "rate")]
+    connections: usize,
+    /// An execution without an answer for so long has failed
+    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span)]
+    timeout: u64,
+    /// A header to send, like 'x-shard: 0'; may be repeated
+    #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
+    header: Vec<(String, String)>,
+    /// Where the samples and the report go
+    #[arg(long, value_name = "DIR", default_value = "out/jitter")]
+    pub(super) out: PathBuf,
+    /// Same seed, same order of queries
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    pub(super) seed: u64,
+    /// Print one JSON document on stdout
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    protocol: ProtocolArgs,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate =
+        text.parse().ok().filter(|rate: &f64| *rate > 0.0 && *rate <= curtail_load::RATE_MAX);
+    rate.ok_or_else(|| "write a number of queries per second above 0, such as 50".to_owned())
+}
+
+/// What is to be done.
+pub(super) struct Work {
+    /// One segment of it.
+    pub(super) plan: Plan,
+    /// Of each query.
+    pub(super) classes: Vec<String>,
+    pub(super) repetitions: Repetitions,
+    /// Executions at most.
+    pub(super) most: u64,
+    /// Of the executing time.
+    pub(super) floor: f64,
+}
+
+pub(super) fn work(args: &Args) -> Result<Work, Stop> {
+    let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
+    let queries = curtail_load::read_queries_for(&args.queries, args.target.scheme())
+        .map_err(|error| bad(&error))?;
+    let class = |query: &String| query_class(query).unwrap_or_default();
+    let classes: Vec<String> = queries.iter().map(class).collect();
+    let repetitions = match args.repeat {
+        Some(times) => Repetitions::new(times, times, f64::MAX),
+        None => Repetitions::new(LEAST, args.repeat_at_most, args.tolerance),
+    };
+    let times = args.repeat.unwrap_or(args.repeat_at_most);
+    let plan = Plan {
+        pace: args.rate.map_or(Pace::Closed, Pace::poisson),
+        extent: Extent::Requests(1),
+        connections: if args.rate.is_some() { args.connections } else { 1 },
+        headers: args.header.clone(),
+        order: QueryOrder::Rounds,
+        // Who sleeps while a slow query runs sees its answer later than that of a fast one.
+        spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
+        timeout_ns: args.timeout,
+        seed: args.seed,
+        protocol: args.protocol.protocol()?,
+        queries,
+        ..Plan::new(args.target.clone(), 1.0)
+    };
+    plan.check().map_err(|error| bad(&error))?;
+    Ok(Work {
+        most: u64::from(times) * plan.queries.len() as u64,
+        plan,
+        classes,
+        repetitions: repetitions.map_err(|error| bad(&error))?,
+        floor: args.floor,
+    })
+}

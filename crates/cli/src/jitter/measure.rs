@@ -1,0 +1,204 @@
+//! Executes queries, and in between looks at what the machine does to a loop that does nothing.
+//!
+//! Both take turns: executions for some seconds, then the loops. A loop beside the executions would
+//! take the processors that they are to run on.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use curtail_load::jitter::{Executions, Repetitions, Stop as Enough};
+use curtail_load::machine::{Gaps, LocalLeaf, Sampler, SamplerReport, observe};
+use curtail_load::{Answer, Errors, Extent, LoadError, Plan};
+use indicatif::ProgressBar;
+
+use super::args::Work;
+use crate::exit::Stop;
+use crate::signals::Termination;
+
+/// One turn of executions, in nanoseconds.
+const TURN_NS: u64 = 10_000_000_000;
+/// Executed before each turn and not measured: connections are opened, caches filled.
+const WARMUP_NS: u64 = 200_000_000;
+/// How often the counters of a local leaf are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Whether P has converged is asked again when there are so many times as many executions.
+const ASK_AGAIN: f64 = 1.2;
+
+/// One execution.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Execution {
+    pub(super) query: usize,
+    pub(super) service_ns: u64,
+    pub(super) ended: Instant,
+}
+
+/// What was measured.
+pub(super) struct Measured {
+    pub(super) executions: Executions,
+    /// The same, one by one, in their order.
+    pub(super) each: Vec<Execution>,
+    pub(super) floor: Gaps,
+    /// What the kernel counted for the leaf, or why it was not looked at.
+    pub(super) leaf: Result<(LocalLeaf, SamplerReport), String>,
+    pub(super) errors: Errors,
+    pub(super) enough: Enough,
+    /// A signal ended it.
+    pub(super) interrupted: bool,
+}
+
+pub(super) async fn measure(
+    work: &Work,
+    bar: &ProgressBar,
+    signals: &mut Termination,
+) -> Result<Measured, Stop> {
+    let leaf = local_leaf(&work.plan).await;
+    let watched = leaf.and_then(|leaf| {
+        let sampler = Sampler::start(&leaf, LOOK_EVERY).map_err(|error| error.to_string())?;
+        Ok((leaf, sampler))
+    });
+    let executions = Executions::new(&work.classes);
+    let mut turns = Turns {
+        work,
+        bar,
+        executions: executions.map_err(|error| Stop::BadInput(error.to_string()))?,
+        each: Vec::new(),
+        errors: Errors::default(),
+        enough: Enough::NotYet,
+        ask_at: 0,
+    };
+    bar.set_length(work.most);
+    let mut floor = Gaps::none();
+    let mut interrupted = false;
+    let mut seed = work.plan.seed;
+    while turns.enough == Enough::NotYet && !interrupted {
+        let start = Instant::now();
+        interrupted = turns.turn(seed, signals).await?;
+        seed = seed.wrapping_add(1);
+        if !interrupted {
+            bar.set_message("a loop that does nothing");
+            let span = start.elapsed().mul_f64(work.floor);
+            interrupted = idle(span, &mut floor, signals).await?;
+        }
+    }
+    Ok(Measured {
+        executions: turns.executions,
+        each: turns.each,
+        floor,
+        leaf: watched.map(|(leaf, sampler)| (leaf, sampler.finish())),
+        errors: turns.errors,
+        enough: turns.enough,
+        interrupted,
+    })
+}
+
+/// The process behind the target, if it is on this machine.
+async fn local_leaf(plan: &Plan) -> Result<LocalLeaf, String> {
+    let (host, port) = (plan.target.host(), plan.target.port());
+    let found = tokio::net::lookup_host((host, port)).await;
+    let addresses: Vec<SocketAddr> = found.map_err(|error| error.to_string())?.collect();
+    let mut why = format!("{host} has no address");
+    for address in addresses {
+        match LocalLeaf::find(address) {
+            Ok(leaf) => return Ok(leaf),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(why)
+}
+
+struct Turns<'a> {
+    work: &'a Work,
+    bar: &'a ProgressBar,
+    executions: Executions,
+    each: Vec<Execution>,
+    errors: Errors,
+    enough: Enough,
+    /// How many executions there are when it is asked whether they are enough.
+    ask_at: usize,
+}
+
+impl Turns<'_> {
+    /// Executes for a while. True if a signal ended it.
+    async fn turn(&mut self, seed: u64, signals: &mut Termination) -> Result<bool, Stop> {
+        let plan = Plan {
+            extent: Extent::Duration { ns: TURN_NS },
+            warmup_ns: WARMUP_NS,
+            seed,
+            ..self.work.plan.clone()
+        };
+        self.bar.set_message("executing");
+        let before = self.executions.len();
+        let report =
+            curtail_load::run_until(&plan, signals.next(), |_| {}, |answer| self.take(answer));
+        let report = report.await.map_err(|error| match error {
+            LoadError::Thread(_) => Stop::Lacking(error.to_string()),
+            LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
+            LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
+        })?;
+        self.errors.merge(&report.errors);
+        if report.partial {
+            return Ok(true);
+        }
+        if self.executions.len() == before {
+            let why =
+                report.failures.map_or("no answer came".to_owned(), |failures| failures.first);
+            return Err(Stop::Lacking(format!("no query was answered well: {why}")));
+        }
+        Ok(false)
+    }
+
+    fn take(&mut self, answer: &Answer) -> ControlFlow<()> {
+        // To open a connection is no part of a service time.
+        if !answer.good || answer.opened || self.enough != Enough::NotYet {
+            return self.go_on();
+        }
+        let (query, service_ns) = (answer.query % self.work.classes.len(), answer.uncorrected_ns);
+        if self.executions.push(query, service_ns).is_err() {
+            // There is no room for more.
+            self.enough = Enough::AtMost;
+            return ControlFlow::Break(());
+        }
+        self.each.push(Execution { query, service_ns, ended: answer.ended });
+        self.bar.set_position(self.executions.len() as u64);
+        if self.executions.len() >= self.ask_at {
+            self.ask();
+        }
+        self.go_on()
+    }
+
+    fn go_on(&self) -> ControlFlow<()> {
+        match self.enough {
+            Enough::NotYet => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    }
+
+    fn ask(&mut self) {
+        let repetitions: &Repetitions = &self.work.repetitions;
+        self.enough = repetitions.stop(&self.executions);
+        let (done, queries) = (self.executions.len(), self.work.classes.len());
+        let later = (done as f64 * ASK_AGAIN) as usize;
+        self.ask_at = later.min(self.work.most as usize).max(done + queries.min(1_000));
+    }
+}
+
+/// Loops that do nothing. True if a signal ended them.
+async fn idle(span: Duration, floor: &mut Gaps, signals: &mut Termination) -> Result<bool, Stop> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let mut loops = tokio::task::spawn_blocking(move || observe(span, &stopped));
+    let (seen, interrupted) = tokio::select! {
+        seen = &mut loops => (seen, false),
+        () = signals.next() => {
+            stop.store(true, Ordering::Relaxed);
+            (loops.await, true)
+        }
+    };
+    let lacking = |why: String| Stop::Lacking(format!("no loop on every processor: {why}"));
+    let seen = seen.map_err(|error| lacking(error.to_string()))?;
+    floor.add(&seen.map_err(|error| lacking(error.to_string()))?);
+    Ok(interrupted)
+}

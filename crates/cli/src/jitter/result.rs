@@ -1,0 +1,200 @@
+//! What was found, as programs read it.
+
+use std::path::Path;
+
+use curtail_load::Errors;
+use curtail_load::jitter::{Attribution, Bias, Blame, Estimate, Floor, Modality, Stop, Summary};
+use curtail_load::machine::{Causes, Counters, likely};
+use serde::Serialize;
+
+use super::measure::{Execution, Measured};
+
+/// The document of `curtail jitter`.
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    /// A signal ended it before it was done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) partial: bool,
+    pub(super) queries: usize,
+    pub(super) executions: usize,
+    /// How often each query was executed at least, and whether that is enough.
+    pub(super) repetitions: u32,
+    pub(super) enough: &'static str,
+    /// One query at a time: none waited. Else the rate, per second.
+    pub(super) unloaded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate: Option<f64>,
+    pub(super) errors: Errors,
+    pub(super) service_ns: Mean,
+    #[serde(rename = "P_ns")]
+    pub(super) p_ns: MeanOfLeast,
+    #[serde(rename = "J_ns")]
+    pub(super) j_ns: Mean,
+    /// The leaf's own: less what the floor explains.
+    pub(super) hiccup: Hiccup,
+    /// All of them, whoever's they are.
+    pub(super) seen: Hiccup,
+    pub(super) floor: FloorFound,
+    pub(super) blame: Blame,
+    pub(super) fit: Modality,
+    /// The likely causes of the hiccups, where the leaf is on this machine.
+    pub(super) causes: Option<Causes>,
+    /// The leaf that was watched, or why none was.
+    pub(super) leaf: String,
+    pub(super) classes: Vec<Class>,
+    pub(super) samples: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Mean {
+    pub(super) mean: f64,
+}
+
+/// P is the least of several, and so too high by something.
+#[derive(Debug, Serialize)]
+pub(super) struct MeanOfLeast {
+    pub(super) mean: f64,
+    pub(super) bias: Option<Bias>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Hiccup {
+    pub(super) probability: f64,
+    pub(super) probability_ci95: [f64; 2],
+    pub(super) duration_ns: Option<f64>,
+    pub(super) duration_ci95: Option<[f64; 2]>,
+    pub(super) bimodal: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FloorFound {
+    /// Of an execution being hit by a gap as long as hiccups; without hiccups by any.
+    pub(super) probability: f64,
+    pub(super) duration_ns: Option<f64>,
+    /// The shortest gap that counts, in nanoseconds.
+    pub(super) gaps_from_ns: u64,
+    /// How long the loops ran, in nanoseconds: the sum over processors.
+    pub(super) observed_ns: u64,
+    pub(super) processors: usize,
+    pub(super) longest_gap_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Class {
+    pub(super) class: String,
+    pub(super) queries: usize,
+    pub(super) executions: usize,
+    pub(super) service_ns: Mean,
+    #[serde(rename = "P_ns")]
+    pub(super) p_ns: MeanOfLeast,
+    #[serde(rename = "J_ns")]
+    pub(super) j_ns: Mean,
+    pub(super) seen: Hiccup,
+}
+
+impl Hiccup {
+    fn new(probability: Estimate, duration: Option<Estimate>, bimodal: bool) -> Hiccup {
+        Hiccup {
+            probability: probability.value,
+            probability_ci95: [probability.low, probability.high],
+            duration_ns: duration.map(|of| of.value),
+            duration_ci95: duration.map(|of| [of.low, of.high]),
+            bimodal,
+        }
+    }
+
+    fn seen(summary: &Summary) -> Hiccup {
+        let hiccups = &summary.hiccups;
+        Hiccup::new(hiccups.probability, hiccups.duration_ns, summary.modality.bimodal)
+    }
+
+    fn of_leaf(summary: &Summary, attribution: Option<&Attribution>) -> Hiccup {
+        match attribution.and_then(|attribution| attribution.leaf) {
+            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, summary.modality.bimodal),
+            None => Hiccup::seen(summary),
+        }
+    }
+}
+
+/// Draws the conclusions.
+pub(super) fn conclude(measured: &Measured, rate: Option<f64>, samples: &Path) -> Found {
+    let all = measured.executions.all();
+    let summary = all.summarize();
+    let floor: Option<Floor> = measured.floor.floor().ok();
+    let attribution = floor.as_ref().map(|floor| all.attribute(&summary, floor));
+    let classes = (0..measured.executions.classes().len())
+        .filter_map(|index| Some(class(&measured.executions.class(index)?.summarize())));
+    let found_floor = attribution.as_ref().map(|of| (of.floor, of.gaps_from_ns));
+    Found {
+        partial: measured.interrupted,
+        queries: summary.queries,
+        executions: summary.executions,
+        repetitions: measured.executions.repetitions(),
+        enough: match measured.enough {
+            Stop::Converged => "converged",
+            Stop::AtMost => "at-most",
+            Stop::NotYet => "not-yet",
+        },
+        unloaded: rate.is_none(),
+        rate,
+        errors: measured.errors,
+        service_ns: Mean { mean: summary.mean_service_ns },
+        p_ns: MeanOfLeast { mean: summary.mean_p_ns, bias: summary.bias },
+        j_ns: Mean { mean: summary.mean_j_ns },
+        hiccup: Hiccup::of_leaf(&summary, attribution.as_ref()),
+        seen: Hiccup::seen(&summary),
+        floor: FloorFound {
+            probability: found_floor.map_or(0.0, |(hits, _)| hits.probability),
+            duration_ns: found_floor.and_then(|(hits, _)| hits.duration_ns),
+            gaps_from_ns: found_floor.map_or(0, |(_, from)| from),
+            observed_ns: measured.floor.observed_ns,
+            processors: measured.floor.processors,
+            longest_gap_ns: measured.floor.gaps.max(),
+        },
+        blame: attribution.as_ref().map_or(Blame::Undecided, |of| of.blame),
+        causes: causes(measured, &summary),
+        leaf: match &measured.leaf {
+            Ok((leaf, _)) => format!("{} ({})", leaf.name, leaf.processes.len()),
+            Err(why) => why.clone(),
+        },
+        fit: summary.modality,
+        classes: classes.collect(),
+        samples: samples.display().to_string(),
+    }
+}
+
+fn class(summary: &Summary) -> Class {
+    Class {
+        class: summary.class.clone().unwrap_or_default(),
+        queries: summary.queries,
+        executions: summary.executions,
+        service_ns: Mean { mean: summary.mean_service_ns },
+        p_ns: MeanOfLeast { mean: summary.mean_p_ns, bias: summary.bias },
+        j_ns: Mean { mean: summary.mean_j_ns },
+        seen: Hiccup::seen(summary),
+    }
+}
+
+/// The likely causes of all hiccups; none where there is nothing to tell them by.
+fn causes(measured: &Measured, summary: &Summary) -> Option<Causes> {
+    let (Ok(_), Some(from_ns)) = (&measured.leaf, summary.hiccups.from_ns) else { return None };
+    let slow = measured.each.iter().filter_map(|execution| {
+        let jitter_ns = jitter_ns(measured, execution)?;
+        (jitter_ns as f64 >= from_ns)
+            .then(|| likely(jitter_ns, counted(measured, execution).as_ref()))
+    });
+    Some(Causes::count(slow))
+}
+
+/// By how much an execution took longer than its query's P.
+pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> Option<u64> {
+    let p_ns = measured.executions.p_ns(execution.query)?;
+    Some(execution.service_ns.saturating_sub(p_ns))
+}
+
+/// What was counted for the leaf meanwhile.
+pub(super) fn counted(measured: &Measured, execution: &Execution) -> Option<Counters> {
+    let (_, report) = measured.leaf.as_ref().ok()?;
+    let span = std::time::Duration::from_nanos(execution.service_ns);
+    report.between(execution.ended.checked_sub(span)?, execution.ended)
+}

@@ -1,0 +1,126 @@
+//! What was found, as people read it.
+
+use std::fmt::Write as _;
+
+use curtail_load::jitter::{Bias, Blame};
+
+use super::result::{Found, Hiccup};
+use crate::load::ms;
+
+pub(super) fn table(found: &Found) -> String {
+    let mut text = what_was_done(found);
+    let _ = writeln!(text, "\n");
+    components(&mut text, found);
+    let _ = writeln!(text);
+    hiccups(&mut text, found);
+    if let Some(causes) = found.causes.as_ref().filter(|causes| !causes.0.is_empty()) {
+        let _ = writeln!(text, "\nlikely causes of what was seen, in {}:", found.leaf);
+        for likely in &causes.0 {
+            let _ = writeln!(text, "  {:>6}  {}", likely.hiccups, likely.cause.text());
+        }
+    }
+    let _ = write!(text, "\n{}", verdict(found));
+    if found.partial {
+        let _ = write!(text, "\n\ninterrupted: partial results");
+    }
+    text
+}
+
+fn what_was_done(found: &Found) -> String {
+    let Found { queries, executions, repetitions, .. } = found;
+    let load = match found.rate {
+        Some(rate) => format!("at {rate}/s"),
+        None => "one at a time".to_owned(),
+    };
+    let mut text = format!(
+        "{queries} queries, {executions} executions {load}, each query {repetitions} times or more"
+    );
+    let failed = found.errors.total();
+    if failed > 0 {
+        let _ = write!(text, "; {failed} executions failed and are left out: {}", found.errors);
+    }
+    text
+}
+
+/// Means, as in Table 6.1 of document 000.
+fn components(text: &mut String, found: &Found) {
+    let [name, service, p, j] = ["", "mean P + J", "mean P", "mean J"];
+    let _ = writeln!(text, "{name:<16}{service:>14}{p:>14}{j:>14}{:>12}", "hiccups");
+    let mut row = |name: &str, service: f64, p: f64, j: f64, hiccup: &Hiccup| {
+        let [service, p, j] = [service, p, j].map(|ns| ms(ns.round() as u64));
+        let share = format!("{:.4}", hiccup.probability);
+        let _ = writeln!(text, "{name:<16}{service:>14}{p:>14}{j:>14}{share:>12}");
+    };
+    let Found { service_ns, p_ns, j_ns, .. } = found;
+    row("all", service_ns.mean, p_ns.mean, j_ns.mean, &found.seen);
+    for class in found.classes.iter().filter(|_| found.classes.len() > 1) {
+        let name = if class.class.is_empty() { "(none)" } else { &class.class };
+        row(name, class.service_ns.mean, class.p_ns.mean, class.j_ns.mean, &class.seen);
+    }
+    if let Some(Bias { ns, share, .. }) = found.p_ns.bias {
+        let enough = match found.enough {
+            "converged" => "",
+            _ => "; more repetitions would lower it",
+        };
+        let _ = writeln!(
+            text,
+            "\nP is the least of {} times or more, and so too high by about {} ({:.1} %){enough}",
+            found.repetitions,
+            ms(ns.max(0.0).round() as u64),
+            share.max(0.0) * 100.0
+        );
+    }
+}
+
+fn hiccups(text: &mut String, found: &Found) {
+    let [name, probability, duration] = ["", "probability", "duration"];
+    let _ = writeln!(text, "{name:<16}{probability:>30}{duration:>34}");
+    for (name, hiccup) in [("hiccups seen", &found.seen), ("the leaf's own", &found.hiccup)] {
+        let [low, high] = hiccup.probability_ci95;
+        let probability = format!("{:.5} [{low:.5}, {high:.5}]", hiccup.probability);
+        let duration = match (hiccup.duration_ns, hiccup.duration_ci95) {
+            (Some(value), Some([low, high])) => {
+                format!("{} [{:.3}, {:.3}]", ms(value.round() as u64), low / 1e6, high / 1e6)
+            }
+            _ => "–".to_owned(),
+        };
+        let _ = writeln!(text, "{name:<16}{probability:>30}{duration:>34}");
+    }
+    let floor = &found.floor;
+    let duration = floor.duration_ns.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
+    let _ = writeln!(
+        text,
+        "{:<16}{:>30}{duration:>34}",
+        "the machine's",
+        format!("{:.5}", floor.probability)
+    );
+    let _ = writeln!(
+        text,
+        "(intervals of 95 %; the machine's are gaps of {} or more in a loop that did nothing, for {:.0} s \
+         on {} processors; the longest gap was {})",
+        ms(floor.gaps_from_ns),
+        floor.observed_ns as f64 / 1e9 / floor.processors.max(1) as f64,
+        floor.processors,
+        ms(floor.longest_gap_ns)
+    );
+}
+
+/// In a sentence.
+fn verdict(found: &Found) -> &'static str {
+    match (found.seen.bimodal, found.blame) {
+        (false, _) => {
+            "No hiccups: J has one mode. What varies varies smoothly, and a second copy of a query would \
+             gain little."
+        }
+        (true, Blame::Leaf) => "The hiccups are the leaf's own: the machine does not explain them.",
+        (true, Blame::Both) => "Some of the hiccups are the leaf's own, some are the machine's.",
+        (true, Blame::Machine) => {
+            "The hiccups are the machine's: the leaf has no more of them than a \
+             loop that does nothing."
+        }
+        (true, _) => {
+            "There are hiccups, and it cannot be told whether they are the leaf's or the machine's: \
+             measure for longer, or with a larger --floor."
+        }
+    }
+}

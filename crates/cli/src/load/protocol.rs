@@ -1,0 +1,86 @@
+//! What `curtail load` is told of its protocol.
+
+use std::path::PathBuf;
+
+use curtail_load::{AnswerEnd, KeyDistribution, Keys, Protocol, Trust};
+
+use crate::exit::Stop;
+use crate::say;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Requests and protocols")]
+pub(crate) struct ProtocolArgs {
+    /// The method of HTTP requests that name none [default: GET, or POST with --data]
+    #[arg(long, value_name = "NAME")]
+    method: Option<String>,
+    /// The body of HTTP requests; else the message, the command or the text to send
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    data: Option<String>,
+    /// Put a number below N where a request has {key}
+    #[arg(long, value_name = "N")]
+    keys: Option<usize>,
+    /// How often each key is asked for: uniform or zipf:S
+    #[arg(long, value_name = "D", default_value = "uniform", requires = "keys")]
+    key_distribution: KeyDistribution,
+    /// Speak HTTP/2
+    #[arg(long)]
+    http2: bool,
+    /// Requests at once on a connection of HTTP/2 or gRPC [default: 100]
+    #[arg(long, value_name = "N")]
+    streams: Option<usize>,
+    /// Trust the authorities in this file (PEM) rather than the system's
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// Trust any certificate at all
+    #[arg(long, conflicts_with = "cacert")]
+    insecure: bool,
+    /// Describes the messages of gRPC: a .proto file, or what protoc --descriptor_set_out writes
+    #[arg(long, value_name = "FILE")]
+    proto: Option<PathBuf>,
+    /// An answer on a tcp:// connection is so many bytes
+    #[arg(long, value_name = "N", conflicts_with = "answer_until")]
+    answer_bytes: Option<u64>,
+    /// An answer on a tcp:// connection ends with this text [default: \n]
+    #[arg(long, value_name = "TEXT", value_parser = curtail_load::unescape)]
+    answer_until: Option<Bytes>,
+    /// The length of a udp:// datagram, in bytes [default: 64]
+    #[arg(long, value_name = "BYTES")]
+    size: Option<usize>,
+}
+
+/// Not a list of arguments, for which clap would take a `Vec`.
+type Bytes = std::vec::Vec<u8>;
+
+impl ProtocolArgs {
+    pub(crate) fn protocol(&self) -> Result<Protocol, Stop> {
+        let trust = match &self.cacert {
+            Some(file) => Trust::File(file.clone()),
+            None if self.insecure => {
+                say::aside(format_args!(
+                    "warning: --insecure: any certificate is accepted, so whoever answers could be \
+                     anybody"
+                ));
+                Trust::Anyone
+            }
+            None => Trust::System,
+        };
+        let default = Protocol::default();
+        let answer_end = match (&self.answer_bytes, &self.answer_until) {
+            (Some(bytes), _) => AnswerEnd::Bytes(*bytes),
+            (None, Some(text)) => AnswerEnd::Until(text.clone()),
+            (None, None) => default.answer_end,
+        };
+        let distribution = self.key_distribution;
+        Ok(Protocol {
+            http2: self.http2,
+            streams: self.streams.unwrap_or(default.streams),
+            trust,
+            schema: self.proto.clone(),
+            answer_end,
+            datagram_bytes: self.size.unwrap_or(default.datagram_bytes),
+            method: self.method.clone(),
+            data: self.data.clone(),
+            keys: self.keys.map(|count| Keys { count, distribution }),
+        })
+    }
+}

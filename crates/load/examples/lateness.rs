@@ -1,0 +1,28 @@
+//! How late a loop that does nothing but wait for a schedule is: what no load generator can better.
+//! `cargo run --release -p curtail-load --example lateness -- RATE SECONDS SEED` prints percentiles as JSON.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use curtail_load::{Arrivals, Extent, Histogram, Profile, Schedule, Summary};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mut next = || arguments.next().ok_or("usage: lateness RATE SECONDS SEED");
+    let (rate, seconds, seed) = (next()?.parse()?, next()?.parse::<u64>()?, next()?.parse()?);
+    let extent = Extent::Duration { ns: seconds * 1_000_000_000 };
+    let schedule = Schedule::new(Profile::Steady(rate), &Arrivals::Poisson, seed);
+    let mut late = Histogram::<u64>::new_with_bounds(1_000, 60_000_000_000, 3)?;
+    let start = Instant::now();
+    for slot in schedule.with_extent(0, extent) {
+        let due = start + Duration::from_nanos(slot.at_ns);
+        let mut now = Instant::now();
+        while now < due {
+            std::hint::spin_loop();
+            now = Instant::now();
+        }
+        late.saturating_record(now.duration_since(due).as_nanos() as u64);
+    }
+    println!("{}", serde_json::to_string(&Summary::of(&late))?);
+    Ok(())
+}

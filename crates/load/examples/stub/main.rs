@@ -1,0 +1,74 @@
+//! A server that delays its answers by known times and logs the truth: what `curtail load` says can be
+//! held against it.
+//!
+//! `cargo run --release -p curtail-load --example stub -- PROTOCOL [DELAY [EVERY/LASTS]]` listens, prints
+//! `listening on ADDRESS`, serves until its standard input ends, and then prints one JSON document: the
+//! percentiles of the times from a whole request read to its answer written. PROTOCOL is http1, http2,
+//! grpc, memcached, redis, tcp or udp; DELAY a distribution such as `uniform:1ms:20ms`; and EVERY/LASTS, as
+//! in `10s/1s`, stops everything for that long that often.
+
+mod http2;
+mod lines;
+mod truth;
+mod udp;
+
+use std::error::Error;
+use std::io::Read as _;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+
+use truth::Truth;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let protocol = arguments.next().ok_or("usage: stub PROTOCOL [DELAY [EVERY/LASTS]]")?;
+    let delay = arguments.next().unwrap_or_else(|| "det:0s".to_owned());
+    let stall = arguments.next();
+    let truth = Arc::new(Truth::new(&delay, stall.as_deref())?);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let told = Arc::clone(&truth);
+    runtime.block_on(async move {
+        let serving = tokio::spawn(serve(protocol, truth));
+        let ended = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+        tokio::select! {
+            served = serving => served?,
+            ended = ended => ended?.map(drop).map_err(Failure::from),
+        }
+    })?;
+    runtime.shutdown_background();
+    println!("{}", told.document());
+    Ok(())
+}
+
+async fn serve(protocol: String, truth: Arc<Truth>) -> Result<(), Failure> {
+    if protocol == "udp" {
+        let socket = UdpSocket::bind("127.0.0.1:0").await?;
+        println!("listening on {}", socket.local_addr()?);
+        return udp::serve(socket, truth).await;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("listening on {}", listener.local_addr()?);
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let (protocol, truth) = (protocol.clone(), Arc::clone(&truth));
+        // A client that goes away ends its connection only.
+        tokio::spawn(async move { connection(&protocol, stream, truth).await });
+    }
+}
+
+async fn connection(protocol: &str, stream: TcpStream, truth: Arc<Truth>) -> Result<(), Failure> {
+    match protocol {
+        "http1" => lines::http1(stream, truth).await,
+        "memcached" => lines::memcached(stream, truth).await,
+        "redis" => lines::redis(stream, truth).await,
+        "tcp" => lines::tcp(stream, truth).await,
+        "http2" => http2::serve(stream, truth, false).await,
+        "grpc" => http2::serve(stream, truth, true).await,
+        other => Err(format!("`{other}` is not served").into()),
+    }
+}

@@ -1,0 +1,197 @@
+//! Executions of queries, in the order in which they ran.
+//!
+//! Cost: 16 bytes and O(1) per execution.
+
+use std::collections::BTreeMap;
+
+use super::JitterError;
+
+/// The most queries of a set.
+pub const QUERIES_MAX: usize = 10_000_000;
+/// The most executions of a set.
+pub const EXECUTIONS_MAX: usize = 100_000_000;
+
+/// Executions of a set of queries, and P of each query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executions {
+    classes: Vec<String>,
+    queries: Vec<Query>,
+    order: Vec<Execution>,
+}
+
+/// One query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    /// An index of the classes.
+    pub(super) class: u32,
+    /// How often it was executed.
+    pub(super) executions: u32,
+    /// P, its least service time so far, in nanoseconds.
+    pub(super) p_ns: u64,
+    /// The first execution that took so long: that one has no jitter by definition.
+    least_at: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Execution {
+    query: u32,
+    service_ns: u64,
+}
+
+impl Executions {
+    /// No executions yet, of queries whose classes (types) these are, in order: query 0 is of the
+    /// first. Give all the same class where there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`JitterError::Queries`] for no query or more than [`QUERIES_MAX`].
+    pub fn new<C: AsRef<str>>(
+        classes: impl IntoIterator<Item = C>,
+    ) -> Result<Executions, JitterError> {
+        let mut known: BTreeMap<String, u32> = BTreeMap::new();
+        let mut made = Executions { classes: Vec::new(), queries: Vec::new(), order: Vec::new() };
+        for class in classes {
+            let class = match known.get(class.as_ref()) {
+                Some(&class) => class,
+                None => {
+                    let index = made.classes.len() as u32;
+                    made.classes.push(class.as_ref().to_owned());
+                    known.insert(class.as_ref().to_owned(), index);
+                    index
+                }
+            };
+            made.queries.push(Query { class, executions: 0, p_ns: u64::MAX, least_at: 0 });
+            if made.queries.len() > QUERIES_MAX {
+                return Err(JitterError::Queries(made.queries.len()));
+            }
+        }
+        if made.queries.is_empty() { Err(JitterError::Queries(0)) } else { Ok(made) }
+    }
+
+    /// Adds an execution of `query`, counted from 0, that took `service_ns` nanoseconds. They are
+    /// added in the order in which they ran, so that hiccups that come in clusters show.
+    ///
+    /// # Errors
+    ///
+    /// [`JitterError::UnknownQuery`], or [`JitterError::TooManyExecutions`] beyond
+    /// [`EXECUTIONS_MAX`]; nothing is added then.
+    pub fn push(&mut self, query: usize, service_ns: u64) -> Result<(), JitterError> {
+        let queries = self.queries.len();
+        let Some(of) = self.queries.get_mut(query) else {
+            return Err(JitterError::UnknownQuery { query, queries });
+        };
+        if self.order.len() >= EXECUTIONS_MAX {
+            return Err(JitterError::TooManyExecutions);
+        }
+        if of.executions == 0 || service_ns < of.p_ns {
+            of.p_ns = service_ns;
+            of.least_at = self.order.len() as u32;
+        }
+        of.executions += 1;
+        self.order.push(Execution { query: query as u32, service_ns });
+        Ok(())
+    }
+
+    /// The classes, in order of their first query.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// How many executions there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// True without any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// P of `query`, in nanoseconds; none if it was never executed.
+    #[must_use]
+    pub fn p_ns(&self, query: usize) -> Option<u64> {
+        self.queries.get(query).filter(|query| query.executions > 0).map(|query| query.p_ns)
+    }
+
+    /// How often the query was executed that was executed least.
+    #[must_use]
+    pub fn repetitions(&self) -> u32 {
+        self.queries.iter().map(|query| query.executions).min().unwrap_or(0)
+    }
+
+    /// All queries.
+    #[must_use]
+    pub fn all(&self) -> View<'_> {
+        View { executions: self, class: None }
+    }
+
+    /// The queries of the class with this index of [`classes`](Self::classes); none beyond them.
+    #[must_use]
+    pub fn class(&self, index: usize) -> Option<View<'_>> {
+        (index < self.classes.len()).then_some(View { executions: self, class: Some(index as u32) })
+    }
+}
+
+/// The executions of one class, or all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    executions: &'a Executions,
+    class: Option<u32>,
+}
+
+/// One execution, with P of its query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) query: usize,
+    pub(super) service_ns: u64,
+    pub(super) p_ns: u64,
+    /// It is the one that P is from, so that its jitter is no sample.
+    pub(super) is_least: bool,
+}
+
+impl Measured {
+    pub(super) fn jitter_ns(&self) -> u64 {
+        self.service_ns.saturating_sub(self.p_ns)
+    }
+}
+
+impl<'a> View<'a> {
+    /// The class; none for all queries.
+    #[must_use]
+    pub fn class(&self) -> Option<&'a str> {
+        self.class.and_then(|class| self.executions.classes.get(class as usize)).map(String::as_str)
+    }
+
+    /// The executions, in the order in which they ran.
+    pub(super) fn iter(self) -> impl Iterator<Item = Measured> + 'a {
+        let queries = &self.executions.queries;
+        let all = self.executions.order.iter().enumerate();
+        all.filter_map(move |(at, execution)| {
+            let query = queries.get(execution.query as usize)?;
+            self.has(query).then_some(Measured {
+                query: execution.query as usize,
+                service_ns: execution.service_ns,
+                p_ns: query.p_ns,
+                is_least: query.least_at as usize == at,
+            })
+        })
+    }
+
+    /// The queries that were executed, by their numbers.
+    pub(super) fn queries(self) -> impl Iterator<Item = (usize, &'a Query)> {
+        let all = self.executions.queries.iter().enumerate();
+        all.filter(move |(_, query)| query.executions > 0 && self.has(query))
+    }
+
+    fn has(self, query: &Query) -> bool {
+        self.class.is_none_or(|class| class == query.class)
+    }
+
+    /// The number of queries of the whole set, for tables by number.
+    pub(super) fn numbers(self) -> usize {
+        self.executions.queries.len()
+    }
+}

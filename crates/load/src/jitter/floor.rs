@@ -1,0 +1,170 @@
+//! Whether hiccups are the machine's or the leaf's.
+//!
+//! The *floor* is what a loop that only reads the clock saw on the same processors, while the leaf
+//! was idle: gaps, in which it did not run. Gaps come to whoever runs, so an execution of length P
+//! is hit with probability 1 - e^(-rate·P).
+//!
+//! Only gaps count that would have been taken for hiccups: half as long as those at least, or as
+//! long as the shortest. Two tests then decide. *Is it the leaf?* If leaf and loop were hit at one
+//! rate, hits would fall to the leaf as a share of the time that it ran: the conditional test of
+//! two Poisson rates. *Is it the machine?* If none were its doing, its share would be lost in the
+//! interval of the probability.
+//!
+//! Source: Przyborowski and Wilenski, "Homogeneity of results in testing samples from Poisson
+//! series", 1940 (the conditional test); Garwood 1936 (the interval of a rate). Cost: O(gaps +
+//! queries).
+
+use serde::Serialize;
+
+use super::executions::View;
+use super::interval::{at_least, poisson};
+use super::leaf::{LeafHiccups, leaf};
+use super::{JitterError, Summary};
+
+/// Below this probability of being chance, hiccups beyond the floor are the leaf's.
+const SIGNIFICANT: f64 = 0.001;
+
+/// What a loop that does nothing saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// How long it ran, without the gaps.
+    pub(super) ran_ns: u64,
+    /// Lengths and counts.
+    pub(super) gaps: Vec<(u64, u64)>,
+}
+
+impl Floor {
+    /// A loop was observed for `observed_ns` (of several processors, the sum), and had these gaps:
+    /// the length of each in nanoseconds, and how many were so long.
+    ///
+    /// # Errors
+    ///
+    /// [`JitterError::NothingObserved`] if the gaps are all the time, or more.
+    pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Result<Floor, JitterError> {
+        let gaps_ns = gaps.iter().fold(0_u128, |sum, &(length, count)| {
+            sum.saturating_add(u128::from(length) * u128::from(count))
+        });
+        match u64::try_from(gaps_ns).ok().and_then(|gaps_ns| observed_ns.checked_sub(gaps_ns)) {
+            Some(ran_ns) if ran_ns > 0 => Ok(Floor { ran_ns, gaps: gaps.to_vec() }),
+            _ => Err(JitterError::NothingObserved { observed_ns, gaps_ns }),
+        }
+    }
+
+    /// The probability that an execution that runs for `service_ns` is hit by a gap of `least_ns`
+    /// or more, and the mean length of such gaps.
+    #[must_use]
+    pub fn hits(&self, service_ns: u64, least_ns: u64) -> FloorHits {
+        let (count, total_ns) = self.gaps_from(least_ns);
+        let expected = count as f64 / self.ran_ns as f64 * service_ns as f64;
+        FloorHits { probability: -(-expected).exp_m1(), duration_ns: mean(count, total_ns) }
+    }
+
+    /// How many gaps are so long, and their sum.
+    fn gaps_from(&self, least_ns: u64) -> (u64, u128) {
+        let long = self.gaps.iter().filter(|&&(length, _)| length >= least_ns);
+        long.fold((0, 0), |(count, sum), &(length, of)| {
+            // Gaps sum to less than the time that was observed; those of no length do not.
+            (u64::saturating_add(count, of), sum + u128::from(length) * u128::from(of))
+        })
+    }
+}
+
+fn mean(count: u64, total: u128) -> Option<f64> {
+    (count > 0).then(|| total as f64 / count as f64)
+}
+
+/// How executions are hit by gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FloorHits {
+    /// The probability that an execution is, from 0 to 1.
+    pub probability: f64,
+    /// The mean length of the gaps, in nanoseconds; none if there are none.
+    pub duration_ns: Option<f64>,
+}
+
+/// Whose doing hiccups are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blame {
+    /// There are none.
+    None,
+    /// There are no more than gaps on the machine explain.
+    Machine,
+    /// There are more than the floor explains, and its share is lost in their interval.
+    Leaf,
+    /// There are more than the floor explains, and its share is not lost.
+    Both,
+    /// There are too few of either, or the floor was not observed for long enough, to tell.
+    Undecided,
+}
+
+/// Hiccups, and what the floor explains of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Attribution {
+    /// Whose doing they are.
+    pub blame: Blame,
+    /// What the floor alone would do to these executions, by gaps as long as hiccups; by gaps of
+    /// any length where there are no hiccups.
+    pub floor: FloorHits,
+    /// The shortest gap that counts as one, in nanoseconds.
+    pub gaps_from_ns: u64,
+    /// What is left for the leaf when the floor is taken off; none without hiccups.
+    pub leaf: Option<LeafHiccups>,
+    /// The probability that the leaf is hit so often if it is hit no more than the loop was, from 0
+    /// to 1; 1 without hiccups.
+    pub p_value: f64,
+}
+
+impl View<'_> {
+    /// Compares the hiccups of a summary, of these same executions, with a floor.
+    #[must_use]
+    pub fn attribute(&self, summary: &Summary, floor: &Floor) -> Attribution {
+        let hiccups = &summary.hiccups;
+        let (Some(duration), Some(from_ns)) = (hiccups.duration_ns, hiccups.from_ns) else {
+            let floor = self.expected(floor, 0);
+            return Attribution {
+                blame: Blame::None,
+                floor,
+                gaps_from_ns: 0,
+                leaf: None,
+                p_value: 1.0,
+            };
+        };
+        let gaps_from_ns = (0.5 * duration.value).min(from_ns).floor() as u64;
+        let (gaps, _) = floor.gaps_from(gaps_from_ns);
+        let gaps = gaps as f64;
+        let leaf_ns = summary.mean_p_ns * summary.executions as f64 / hiccups.dispersion;
+        let count = hiccups.count / hiccups.dispersion;
+        let share = leaf_ns / (leaf_ns + floor.ran_ns as f64);
+        let p_value = at_least(count, count + gaps, share);
+        let expected = self.expected(floor, gaps_from_ns);
+        // The floor's own lower end, as a share of its estimate.
+        let sure = if gaps > 0.0 { poisson(gaps).low / gaps } else { 0.0 };
+        let lost = hiccups.probability.value - hiccups.probability.low;
+        let shows = expected.probability * sure > lost;
+        let blame = match (p_value < SIGNIFICANT, shows) {
+            (true, true) => Blame::Both,
+            (true, false) => Blame::Leaf,
+            (false, true) => Blame::Machine,
+            (false, false) => Blame::Undecided,
+        };
+        let leaf = Some(leaf(*self, summary, hiccups.valley_ns.unwrap_or(from_ns), floor));
+        Attribution { blame, floor: expected, gaps_from_ns, leaf, p_value }
+    }
+
+    /// The mean over the executions, if each ran for P.
+    fn expected(self, floor: &Floor, least_ns: u64) -> FloorHits {
+        let (count, total_ns) = floor.gaps_from(least_ns);
+        let rate = count as f64 / floor.ran_ns as f64;
+        let (mut hit, mut all) = (0.0, 0.0);
+        for (_, query) in self.queries() {
+            let executions = f64::from(query.executions);
+            hit -= executions * (-rate * query.p_ns as f64).exp_m1();
+            all += executions;
+        }
+        let probability = if all > 0.0 { hit / all } else { 0.0 };
+        FloorHits { probability, duration_ns: mean(count, total_ns) }
+    }
+}

@@ -1,0 +1,200 @@
+//! Probability and duration of hiccups, and how sure they are.
+//!
+//! An execution belongs to the hiccups with the posterior probability of the components beyond the
+//! last valley. The estimates weigh all executions so. The intervals hold those of these weights
+//! and those of a cut at the valley, so that they widen where it matters who belongs to whom.
+//! Clusters reduce the sample size.
+//!
+//! The bias of P is in the jitter of hiccups as much as in that of the others, so that it is not in
+//! the duration, their difference. Where nothing is found, the probability has an upper bound: as
+//! many as are behind the clearest valley, however doubtful, might be hiccups.
+//!
+//! Cost: O(n) for the dispersion, O(bins) else.
+
+use super::clustering::dispersion;
+use super::executions::View;
+use super::histogram::{Bin, LogHistogram, WIDTH};
+use super::interval::{self, Estimate};
+use super::mixture::Mixture;
+use super::modes::{Modes, Reading};
+use super::summary::{Hiccups, Intermediate};
+
+/// Count, mean and variance of weighted executions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn of<'a>(weighted: impl Iterator<Item = (f64, &'a Bin)>) -> Moments {
+        weighted.fold(Moments::default(), |sums, (weight, bin)| Moments {
+            count: sums.count + weight * bin.count,
+            sum: sums.sum + weight * bin.sum,
+            squares: sums.squares + weight * bin.squares,
+        })
+    }
+
+    fn mean(&self) -> f64 {
+        if self.count > 0.0 { self.sum / self.count } else { 0.0 }
+    }
+
+    fn variance(&self) -> f64 {
+        (self.squares / self.count.max(1.0) - self.mean().powi(2)).max(0.0)
+    }
+}
+
+/// What there is to know for intervals.
+struct Side {
+    hiccups: Moments,
+    others: Moments,
+}
+
+impl Side {
+    /// Hiccups have these weights by bin; the executions that P is from are `least` more others.
+    fn of(histogram: &LogHistogram, least: f64, weight: impl Fn(usize) -> f64) -> Side {
+        let bins = || histogram.bins.iter().enumerate();
+        let hiccups = Moments::of(bins().map(|(at, bin)| (weight(at), bin)));
+        let mut others = Moments::of(bins().map(|(at, bin)| (1.0 - weight(at), bin)));
+        others.count += least;
+        Side { hiccups, others }
+    }
+
+    fn probability(&self, dispersion: f64) -> Estimate {
+        let all = self.hiccups.count + self.others.count;
+        interval::probability(self.hiccups.count / dispersion, all / dispersion)
+    }
+
+    fn duration(&self, dispersion: f64) -> Estimate {
+        let value = (self.hiccups.mean() - self.others.mean()).max(0.0);
+        let freedom = |side: &Moments| (side.count / dispersion - 1.0).max(1.0);
+        let others = self.others.variance();
+        // A hiccup comes on top of what the others have, too: rare pauses, of which few hiccups may
+        // have seen any.
+        let hiccups = self.hiccups.variance().max(others);
+        let squares = hiccups / freedom(&self.hiccups) + others / freedom(&self.others);
+        let chance = interval::mean(value, squares.sqrt(), self.hiccups.count / dispersion);
+        // What an execution's measurement adds (the network, a wake-up) is in the jitter of the others.
+        // After a hiccup it may be another: who has slept for long wakes up slowly. Up to nothing, or
+        // to twice as much.
+        chance.widened(self.others.mean())
+    }
+}
+
+/// The hiccups beyond the last valley.
+pub(super) fn estimate(
+    view: View<'_>,
+    histogram: &LogHistogram,
+    mixture: &Mixture,
+    modes: &Modes,
+) -> Hiccups {
+    let least = view.iter().filter(|execution| execution.is_least).count() as f64;
+    let Some(best) = modes.readings.first() else {
+        return none(view, histogram, mixture, modes, least);
+    };
+    let from_ns = histogram.edge_ns(best.from);
+    let dispersion = dispersion(view, from_ns);
+    let mut found: Option<(f64, Estimate, Estimate)> = None;
+    for side in modes.readings.iter().flat_map(|of| sides(histogram, mixture, least, of)) {
+        let (probability, duration) = (side.probability(dispersion), side.duration(dispersion));
+        found = Some(match found {
+            None => (side.hiccups.count, probability, duration),
+            Some((count, first, second)) => (count, first.hull(probability), second.hull(duration)),
+        });
+    }
+    let Some((count, probability, duration)) = found else {
+        return none(view, histogram, mixture, modes, least);
+    };
+    let valley = modes.readings.iter().map(|reading| reading.from).min();
+    Hiccups {
+        count,
+        probability,
+        duration_ns: Some(duration),
+        from_ns: Some(from_ns),
+        valley_ns: valley.map(|bin| histogram.edge_ns(bin)),
+        dispersion,
+    }
+}
+
+/// The hiccups of a reading: by posterior probabilities; by a cut; and with those that the body
+/// hides.
+fn sides(histogram: &LogHistogram, mixture: &Mixture, least: f64, reading: &Reading) -> [Side; 3] {
+    let cut = |at: usize| f64::from(u8::from(at >= reading.from));
+    let posterior = |at: usize| match at >= reading.least {
+        // What no component comes near is on its side of the cut.
+        true => {
+            let share = reading.mixture.share_from(reading.component, LogHistogram::middle(at));
+            share.unwrap_or_else(|| cut(at))
+        }
+        false => 0.0,
+    };
+    let soft = Side::of(histogram, least, posterior);
+    let hard = Side::of(histogram, least, cut);
+    // Hiccups whose density is as high down to no length as it is at the cut: exponential ones.
+    let hidden = match reading.has_valley {
+        true => histogram.count * mixture.density(reading.from as f64 * WIDTH),
+        false => 0.0,
+    };
+    let hidden = hidden.min(hard.others.count);
+    let cut_ns = histogram.edge_ns(reading.from);
+    let most = Moments {
+        count: hard.hiccups.count + hidden,
+        sum: hard.hiccups.sum + 0.5 * hidden * cut_ns,
+        squares: hard.hiccups.squares + hidden * cut_ns.powi(2) / 3.0,
+    };
+    let others = Moments { count: hard.others.count - hidden, ..hard.others };
+    [soft, hard, Side { hiccups: most, others }]
+}
+
+fn none(
+    view: View<'_>,
+    histogram: &LogHistogram,
+    mixture: &Mixture,
+    modes: &Modes,
+    least: f64,
+) -> Hiccups {
+    let doubtful = modes.doubtful.min(histogram.bins.len());
+    let count: f64 = histogram.bins[doubtful..].iter().map(|bin| bin.count).sum();
+    let dispersion = match count > 0.0 {
+        true => dispersion(view, histogram.edge_ns(doubtful)),
+        false => 1.0,
+    };
+    // And those that the body hides, as above.
+    let hidden = match count > 0.0 {
+        true => histogram.count * mixture.density(doubtful as f64 * WIDTH),
+        false => 0.0,
+    };
+    let count = (count + hidden).min(histogram.count);
+    // Without repetitions there is no jitter to find any in.
+    let trials = if histogram.count > 0.0 { histogram.count + least } else { 0.0 };
+    let high = interval::probability(count / dispersion, trials / dispersion).high;
+    Hiccups {
+        count: 0.0,
+        probability: Estimate { value: 0.0, low: 0.0, high },
+        duration_ns: None,
+        from_ns: None,
+        valley_ns: None,
+        dispersion: 1.0,
+    }
+}
+
+/// The modes between body and hiccups, by cuts at the valleys.
+pub(super) fn intermediate(
+    histogram: &LogHistogram,
+    modes: &Modes,
+    executions: f64,
+) -> Vec<Intermediate> {
+    let Some(&first) = modes.valleys.first() else {
+        return Vec::new();
+    };
+    let body = Moments::of(histogram.bins[..first].iter().map(|bin| (1.0, bin)));
+    let between = modes.valleys.windows(2).map(|pair| {
+        let part = Moments::of(histogram.bins[pair[0]..pair[1]].iter().map(|bin| (1.0, bin)));
+        Intermediate {
+            probability: part.count / executions,
+            duration_ns: (part.mean() - body.mean()).max(0.0),
+        }
+    });
+    between.collect()
+}

@@ -1,0 +1,179 @@
+//! The modes of a mixture: body, intermediate, hiccups.
+//!
+//! The peaks of the mixture's density are parted by valleys. The body is the part that holds most;
+//! each valley beyond it has to pass the test of `modality`, or the parts on its two sides are one.
+//! The last mode holds the hiccups, the modes between it and the body are intermediate. But a few
+//! outliers beyond the hiccups are no mode of their own: one that holds less than [`LEAST_TIME`] of
+//! the time of all slow executions belongs to the one before it.
+//!
+//! Where the last mode may hold two kinds that overlap (`kinds`), there are two readings of it.
+//!
+//! Source: section 6.1 of document 000, where the valley is found by eye. Cost: O(bins).
+
+use super::histogram::LogHistogram;
+use super::kinds::{FAR_APART, cut};
+use super::mixture::Mixture;
+use super::modality::{SIGNIFICANT, Scan};
+use super::starts::two_sides;
+
+/// The share of the time of all slow executions that the last mode holds.
+pub(super) const LEAST_TIME: f64 = 0.1;
+
+/// Where the modes are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Modes {
+    /// The bins at which the modes beyond the body begin, in order; none if there are none.
+    pub(super) valleys: Vec<usize>,
+    /// What may be the hiccups, the best guess first; none if not bimodal.
+    pub(super) readings: Vec<Reading>,
+    /// A bound on the probability that the clearest valley is chance.
+    pub(super) p_value: f64,
+    /// Where none is significant: the first bin from which on executions might be hiccups.
+    pub(super) doubtful: usize,
+}
+
+/// Which executions are hiccups.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reading {
+    /// The bin from which on most are.
+    pub(super) from: usize,
+    /// No execution below this bin is one.
+    pub(super) least: usize,
+    /// There is a valley before them, beyond which the body may hide some.
+    pub(super) has_valley: bool,
+    /// The mixture, and the first component of theirs.
+    pub(super) mixture: Mixture,
+    pub(super) component: usize,
+}
+
+impl Modes {
+    pub(super) fn find(histogram: &LogHistogram, mixture: &Mixture) -> Modes {
+        let parts = parts(histogram, mixture);
+        let mass = |part: &Part| count(histogram, part.start, part.end);
+        let body = (0..parts.len()).max_by(|&a, &b| mass(&parts[a]).total_cmp(&mass(&parts[b])));
+        let body = body.unwrap_or(0);
+        let body_peak = parts[body].peak;
+        let scan = Scan::of(histogram);
+        let mut valleys = Vec::new();
+        let mut p_value: f64 = 1.0;
+        let mut peak = body_peak;
+        for part in &parts[body + 1..] {
+            // If it is none, a later one may still be one that begins behind the same peak.
+            if let Some(valley) = scan.valley(peak, part.peak)
+                && valley.p_value < SIGNIFICANT
+            {
+                p_value = p_value.min(valley.p_value);
+                valleys.push(part.start);
+                peak = part.peak;
+            }
+        }
+        merge_outliers(histogram, &mut valleys);
+        let mut found = Modes { valleys, readings: Vec::new(), p_value, doubtful: 0 };
+        match found.valleys.last() {
+            Some(&last) => found.read(histogram, mixture, last, body_peak + 1),
+            // Half of all are no hiccups.
+            None => match scan.valley(body_peak.max(median(histogram)), histogram.bins.len()) {
+                // The mixture does not show it, but it is there.
+                Some(valley) if valley.p_value < SIGNIFICANT => {
+                    found.p_value = valley.p_value;
+                    found.valleys.push(valley.at);
+                    let sides = two_sides(&histogram.bins, valley.at);
+                    found.read(histogram, &sides, valley.at, valley.at);
+                }
+                valley => {
+                    let end = histogram.bins.len();
+                    let apart = cut(histogram, mixture, 0).map_or(end, |(_, cut)| cut.from);
+                    found.p_value = valley.map_or(1.0, |valley| valley.p_value);
+                    found.doubtful = apart.min(valley.map_or(end, |valley| valley.at));
+                }
+            },
+        }
+        found
+    }
+
+    /// What may be the hiccups beyond the valley that begins at bin `from`, if no execution below
+    /// bin `least` is one.
+    fn read(&mut self, histogram: &LogHistogram, mixture: &Mixture, from: usize, least: usize) {
+        let (mixture, component) = (mixture.clone(), mixture.first_beyond(from));
+        self.readings.push(Reading { from, least, has_valley: true, mixture, component });
+        let own = Mixture::fit(&histogram.beyond(from));
+        match cut(histogram, &own, from) {
+            Some((distance, cut)) if distance > FAR_APART => {
+                self.valleys.push(cut.from);
+                self.readings.insert(0, cut);
+            }
+            Some((_, cut)) => self.readings.push(cut),
+            None => {}
+        }
+    }
+
+    /// The bin at which hiccups begin; none without.
+    pub(super) fn hiccups_from(&self) -> Option<usize> {
+        self.readings.first().map(|reading| reading.from)
+    }
+}
+
+/// From one valley to the next.
+struct Part {
+    start: usize,
+    peak: usize,
+    end: usize,
+}
+
+/// The parts of the density; one or more.
+fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
+    let end = histogram.bins.len();
+    let densities: Vec<f64> =
+        (0..end).map(|at| mixture.density(LogHistogram::middle(at))).collect();
+    let mut parts = Vec::new();
+    let mut part = Part { start: 0, peak: 0, end };
+    let mut lowest = 0;
+    for (at, &density) in densities.iter().enumerate() {
+        // Falling from the peak, the lowest so far is where a valley would be.
+        if density > densities[part.peak] && lowest <= part.peak {
+            part.peak = at;
+            lowest = at;
+        } else if density <= densities[lowest] {
+            lowest = at;
+        } else if lowest > part.peak {
+            // In the middle of a valley as flat as numbers are.
+            let flat = (part.peak..=lowest).rev();
+            let flat = flat.take_while(|&other| densities[other] <= densities[lowest]);
+            let cut = flat.last().map_or(lowest, |from| usize::midpoint(from, lowest)) + 1;
+            parts.push(Part { start: part.start, peak: part.peak, end: cut });
+            part = Part { start: cut, peak: at, end };
+            lowest = at;
+        }
+    }
+    parts.push(part);
+    parts
+}
+
+/// How many are in these bins.
+pub(super) fn count(histogram: &LogHistogram, start: usize, end: usize) -> f64 {
+    histogram.bins[start..end].iter().map(|bin| bin.count).sum()
+}
+
+/// The bin with the median.
+fn median(histogram: &LogHistogram) -> usize {
+    let mut below = 0.0;
+    let reaches = histogram.bins.iter().position(|bin| {
+        below += bin.count;
+        2.0 * below >= histogram.count
+    });
+    reaches.unwrap_or(0)
+}
+
+/// How long all beyond a bin are together.
+pub(super) fn time(histogram: &LogHistogram, from: usize) -> f64 {
+    histogram.bins[from..].iter().map(|bin| bin.sum).sum()
+}
+
+fn merge_outliers(histogram: &LogHistogram, valleys: &mut Vec<usize>) {
+    while let [first, .., last] = valleys[..] {
+        if time(histogram, last) >= LEAST_TIME * time(histogram, first) {
+            break;
+        }
+        valleys.pop();
+    }
+}

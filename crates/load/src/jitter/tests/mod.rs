@@ -1,0 +1,7 @@
+mod attribution;
+mod bias;
+mod coverage;
+mod curves;
+mod edges;
+mod shapes;
+mod world;

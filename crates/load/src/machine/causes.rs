@@ -1,0 +1,133 @@
+//! The likely cause of a hiccup: what kept the leaf off its processors meanwhile.
+//!
+//! A cause must account for half of the hiccup at least. The counters are looked at every few
+//! milliseconds, not at the borders of each execution, so a share of the neighbors is in them: this is a
+//! hint, as its name says.
+
+use serde::Serialize;
+
+use super::Counters;
+
+/// What probably made an execution slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Its process was stopped by a signal.
+    Stopped,
+    /// Its control group had used up its quota.
+    Throttled,
+    /// It waited in the queue for a processor: others had them.
+    RunQueue,
+    /// It read pages from a disk.
+    MajorFaults,
+    /// It ran all the time: the query, garbage collection, or the hypervisor had the processor, which
+    /// looks the same from inside.
+    Computing,
+    /// It waited for something else: a lock, a timer, a disk, the network.
+    Waiting,
+    /// The counters were not looked at meanwhile.
+    Unknown,
+}
+
+impl Cause {
+    /// All of them, most telling first.
+    pub const ALL: [Cause; 7] = [
+        Cause::Stopped,
+        Cause::Throttled,
+        Cause::RunQueue,
+        Cause::MajorFaults,
+        Cause::Computing,
+        Cause::Waiting,
+        Cause::Unknown,
+    ];
+
+    /// In a few words, for people.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Cause::Stopped => "stopped by a signal",
+            Cause::Throttled => "throttled by its control group",
+            Cause::RunQueue => "in the queue for a processor",
+            Cause::MajorFaults => "reading pages from a disk",
+            Cause::Computing => "on a processor all the time",
+            Cause::Waiting => "waiting for something else",
+            Cause::Unknown => "not looked at",
+        }
+    }
+}
+
+/// How many hiccups have which likely cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Causes(pub Vec<Likely>);
+
+/// A cause, and of how many hiccups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Likely {
+    /// What.
+    pub cause: Cause,
+    /// Hiccups.
+    pub hiccups: u64,
+}
+
+impl Causes {
+    /// Counts causes; those that there are, the most frequent first.
+    pub fn count(causes: impl IntoIterator<Item = Cause>) -> Causes {
+        let mut counts = [0_u64; Cause::ALL.len()];
+        for cause in causes {
+            counts[cause as usize] += 1;
+        }
+        let found = Cause::ALL.into_iter().zip(counts).filter(|(_, hiccups)| *hiccups > 0);
+        let mut found: Vec<Likely> =
+            found.map(|(cause, hiccups)| Likely { cause, hiccups }).collect();
+        found.sort_by_key(|likely| std::cmp::Reverse(likely.hiccups));
+        Causes(found)
+    }
+}
+
+/// The likely cause of an execution that took `jitter_ns` longer than it had to, from what was counted
+/// while it ran; none if nothing was.
+#[must_use]
+pub fn likely(jitter_ns: u64, counted: Option<&Counters>) -> Cause {
+    let Some(counted) = counted else { return Cause::Unknown };
+    let half = jitter_ns / 2;
+    let Counters { stopped_ns, throttled_ns, run_delay_ns, ran_ns, major_faults, .. } = *counted;
+    match () {
+        () if stopped_ns >= half => Cause::Stopped,
+        () if throttled_ns >= half => Cause::Throttled,
+        () if run_delay_ns >= half => Cause::RunQueue,
+        () if ran_ns >= half => Cause::Computing,
+        () if major_faults > 0 => Cause::MajorFaults,
+        () => Cause::Waiting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn what_accounts_for_half_of_a_hiccup_is_its_cause() {
+        let none = Counters::default();
+        let cause = |counted: Counters| likely(20 * MS, Some(&counted));
+        assert_eq!(cause(Counters { stopped_ns: 12 * MS, ..none }), Cause::Stopped);
+        assert_eq!(cause(Counters { throttled_ns: 10 * MS, ..none }), Cause::Throttled);
+        assert_eq!(cause(Counters { run_delay_ns: 19 * MS, ..none }), Cause::RunQueue);
+        assert_eq!(cause(Counters { ran_ns: 18 * MS, ..none }), Cause::Computing);
+        assert_eq!(cause(Counters { major_faults: 3, ran_ns: MS, ..none }), Cause::MajorFaults);
+        assert_eq!(cause(Counters { run_delay_ns: MS, ran_ns: 2 * MS, ..none }), Cause::Waiting);
+        assert_eq!(likely(20 * MS, None), Cause::Unknown);
+    }
+
+    #[test]
+    fn causes_are_counted_most_frequent_first() {
+        let counted = Causes::count([Cause::Waiting, Cause::Stopped, Cause::Stopped]);
+        let expected = [(Cause::Stopped, 2), (Cause::Waiting, 1)];
+        let found: Vec<_> = counted.0.iter().map(|likely| (likely.cause, likely.hiccups)).collect();
+        assert_eq!(found, expected);
+        for (at, cause) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, at);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the kernel counts for a process: how often and how long it did not run though it wanted to.
+
+use serde::Serialize;
+
+/// Sums over the threads of a process, since it started. Zero for what the system does not count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Times that a thread gave its processor up: it waited for something.
+    pub voluntary_switches: u64,
+    /// Times that a thread was put off its processor.
+    pub involuntary_switches: u64,
+    /// Nanoseconds on a processor.
+    pub ran_ns: u64,
+    /// Nanoseconds in the queue for one.
+    pub run_delay_ns: u64,
+    /// Nanoseconds that its control group was kept off all processors, for its quota was used up.
+    pub throttled_ns: u64,
+    /// Times that a page had to be read from a disk.
+    pub major_faults: u64,
+    /// Nanoseconds in which it was found stopped by a signal; as far as it was looked at.
+    pub stopped_ns: u64,
+}
+
+impl Counters {
+    /// What was counted since.
+    #[must_use]
+    pub fn since(&self, before: &Counters) -> Counters {
+        let of = |part: fn(&Counters) -> u64| part(self).saturating_sub(part(before));
+        Counters {
+            voluntary_switches: of(|of| of.voluntary_switches),
+            involuntary_switches: of(|of| of.involuntary_switches),
+            ran_ns: of(|of| of.ran_ns),
+            run_delay_ns: of(|of| of.run_delay_ns),
+            throttled_ns: of(|of| of.throttled_ns),
+            major_faults: of(|of| of.major_faults),
+            stopped_ns: of(|of| of.stopped_ns),
+        }
+    }
+
+    /// Adds what one thread says in its `schedstat`: nanoseconds on a processor, nanoseconds in the
+    /// queue, and times that it ran. False if it is something else.
+    pub(super) fn add_schedstat(&mut self, text: &str) -> bool {
+        let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(ran)), Some(Ok(delay))) = (fields.next(), fields.next()) else { return false };
+        self.ran_ns = self.ran_ns.saturating_add(ran);
+        self.run_delay_ns = self.run_delay_ns.saturating_add(delay);
+        true
+    }
+
+    /// Adds what one thread says in its `status`. True if it is stopped.
+    pub(super) fn add_status(&mut self, text: &str) -> bool {
+        let mut stopped = false;
+        for line in text.lines() {
+            let Some((name, value)) = line.split_once(':') else { continue };
+            let count = || value.trim().parse::<u64>().unwrap_or(0);
+            match name {
+                "State" => stopped = value.trim_start().starts_with('T'),
+                "voluntary_ctxt_switches" => {
+                    self.voluntary_switches = self.voluntary_switches.saturating_add(count());
+                }
+                "nonvoluntary_ctxt_switches" => {
+                    self.involuntary_switches = self.involuntary_switches.saturating_add(count());
+                }
+                _ => {}
+            }
+        }
+        stopped
+    }
+
+    /// Takes the time that a control group was throttled from its `cpu.stat`: of version 2
+    /// (`throttled_usec`) or 1 (`throttled_time`, in nanoseconds).
+    pub(super) fn take_throttled(&mut self, text: &str) {
+        for line in text.lines() {
+            let Some((name, value)) = line.split_once(' ') else { continue };
+            let Ok(count) = value.trim().parse::<u64>() else { continue };
+            match name {
+                "throttled_usec" => self.throttled_ns = count.saturating_mul(1_000),
+                "throttled_time" => self.throttled_ns = count,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_writes_is_read() {
+        let mut counters = Counters::default();
+        assert!(counters.add_schedstat("1200 300 7\n") && counters.add_schedstat("1 2 3"));
+        assert!(!counters.add_schedstat("") && !counters.add_schedstat("x 1"));
+        assert_eq!((counters.ran_ns, counters.run_delay_ns), (1_201, 302));
+        let status = "Name:\tleaf: 7\nState:\tS (sleeping)\nvoluntary_ctxt_switches:\t11\n\
+                      nonvoluntary_ctxt_switches:\t4\n";
+        assert!(!counters.add_status(status));
+        assert!(counters.add_status("State:\tT (stopped)\nvoluntary_ctxt_switches:\tmany\n"));
+        assert_eq!((counters.voluntary_switches, counters.involuntary_switches), (11, 4));
+        counters.take_throttled("nr_periods 5\nnr_throttled 2\nthrottled_time 84000000\n");
+        assert_eq!(counters.throttled_ns, 84_000_000);
+        counters.take_throttled("usage_usec 5\nthrottled_usec 20\n");
+        assert_eq!(counters.throttled_ns, 20_000);
+    }
+
+    #[test]
+    fn counts_that_go_back_are_none() {
+        // A thread that ends takes its counts with it.
+        let before = Counters { ran_ns: 5, voluntary_switches: 2, ..Counters::default() };
+        let after = Counters { ran_ns: 3, voluntary_switches: 4, ..Counters::default() };
+        let expected = Counters { voluntary_switches: 2, ..Counters::default() };
+        assert_eq!(after.since(&before), expected);
+    }
+}

@@ -1,0 +1,289 @@
+//! A leaf on this machine: which process it is, and what the kernel counts for it while it is measured.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use procfs::process::FDTarget;
+
+use super::Counters;
+
+/// Most threads of a leaf that are looked at, over all its processes.
+const THREADS_MAX: usize = 128;
+/// Looks that are kept: ten minutes of every two milliseconds. Older ones are forgotten.
+const LOOKS_MAX: usize = 300_000;
+/// After so many looks, threads that have come since are found.
+const REFRESH: u32 = 64;
+
+/// Why a leaf is not watched.
+#[derive(Debug, thiserror::Error)]
+pub enum LeafError {
+    /// It is elsewhere.
+    #[error("{0} is not an address of this machine")]
+    Elsewhere(SocketAddr),
+    /// Nobody is found.
+    #[error("no process of this machine that may be looked at listens on {0}")]
+    Nobody(SocketAddr),
+    /// The system does not say.
+    #[error("the processes of this machine cannot be looked at: {0}")]
+    System(String),
+}
+
+/// The processes that listen on one address: one, or a parent and its workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalLeaf {
+    /// Their numbers, ascending; at least one.
+    pub processes: Vec<i32>,
+    /// The name of the first.
+    pub name: String,
+}
+
+impl LocalLeaf {
+    /// The process that listens on an address of this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`LeafError`] says why there is none.
+    pub fn find(address: SocketAddr) -> Result<LocalLeaf, LeafError> {
+        let system = |error: procfs::ProcError| LeafError::System(error.to_string());
+        if !address.ip().is_loopback() && std::net::UdpSocket::bind((address.ip(), 0)).is_err() {
+            return Err(LeafError::Elsewhere(address));
+        }
+        let listens = |entry: &procfs::net::TcpNetEntry| {
+            entry.state == procfs::net::TcpState::Listen
+                && entry.local_address.port() == address.port()
+                && (entry.local_address.ip() == address.ip()
+                    || entry.local_address.ip().is_unspecified())
+        };
+        let mut entries = procfs::net::tcp().map_err(system)?;
+        entries.extend(procfs::net::tcp6().unwrap_or_default());
+        let sockets: Vec<u64> =
+            entries.into_iter().filter(listens).map(|entry| entry.inode).collect();
+        let mut leaf = LocalLeaf { processes: Vec::new(), name: String::new() };
+        for process in procfs::process::all_processes().map_err(system)? {
+            // One that ended meanwhile, or is another user's.
+            let Ok(process) = process else { continue };
+            let Ok(mut open) = process.fd() else { continue };
+            let listening = |file: procfs::process::FDInfo| match file.target {
+                FDTarget::Socket(inode) => sockets.contains(&inode),
+                _ => false,
+            };
+            if open.any(|file| file.is_ok_and(listening)) {
+                if leaf.processes.is_empty() {
+                    leaf.name = process.stat().map(|stat| stat.comm).unwrap_or_default();
+                }
+                leaf.processes.push(process.pid);
+            }
+        }
+        leaf.processes.sort_unstable();
+        if leaf.processes.is_empty() { Err(LeafError::Nobody(address)) } else { Ok(leaf) }
+    }
+
+    /// Where its control group counts throttling, if it does: version 2, or 1.
+    fn throttling(&self) -> Option<PathBuf> {
+        let process = self.processes.first()?;
+        let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        text.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+            let path = path.trim_start_matches('/');
+            let roots: &[&str] = match controllers {
+                "" => &["/sys/fs/cgroup"],
+                of if of.split(',').any(|name| name == "cpu") => {
+                    &["/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu"]
+                }
+                _ => return None,
+            };
+            let files = roots.iter().map(|root| PathBuf::from(root).join(path).join("cpu.stat"));
+            files.into_iter().find(|file| file.is_file())
+        })
+    }
+}
+
+/// Looks at the counters of a leaf again and again, in a thread of its own.
+#[derive(Debug)]
+pub struct Sampler {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<SamplerReport>>,
+}
+
+/// What a sampler saw.
+#[derive(Debug, Default)]
+pub struct SamplerReport {
+    /// When, and the counters then; in order.
+    looks: VecDeque<(Instant, Counters)>,
+}
+
+impl Sampler {
+    /// Starts to look at a leaf every so often.
+    ///
+    /// # Errors
+    ///
+    /// If there is no thread for it.
+    pub fn start(leaf: &LocalLeaf, every: Duration) -> io::Result<Sampler> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (leaf, stopped) = (leaf.clone(), Arc::clone(&stop));
+        let body = move || {
+            let mut report = SamplerReport::default();
+            let mut files = Files::open(&leaf);
+            let mut round = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                round += 1;
+                if round % REFRESH == 0 {
+                    files = Files::open(&leaf);
+                }
+                report.look(&mut files);
+                thread::park_timeout(every);
+            }
+            report
+        };
+        let thread = thread::Builder::new().name("leaf-counters".to_owned()).spawn(body)?;
+        Ok(Sampler { stop, thread: Some(thread) })
+    }
+
+    /// Ends, and tells what was seen.
+    #[must_use]
+    pub fn finish(mut self) -> SamplerReport {
+        self.end().unwrap_or_default()
+    }
+
+    fn end(&mut self) -> Option<SamplerReport> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take()?;
+        thread.thread().unpark();
+        thread.join().ok()
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl SamplerReport {
+    fn look(&mut self, files: &mut Files) {
+        let now = Instant::now();
+        let mut counters = files.read();
+        if let Some((before, last)) = self.looks.back() {
+            let since = now.duration_since(*before).as_nanos() as u64;
+            counters.stopped_ns = last.stopped_ns + if files.stopped { since } else { 0 };
+        }
+        if self.looks.len() == LOOKS_MAX {
+            self.looks.pop_front();
+        }
+        self.looks.push_back((now, counters));
+    }
+
+    /// What was counted from the last look before `start` to the first one after `end`; none if there
+    /// is none of either.
+    #[must_use]
+    pub fn between(&self, start: Instant, end: Instant) -> Option<Counters> {
+        let first = self.looks.partition_point(|(at, _)| *at <= start).checked_sub(1)?;
+        let last = self.looks.partition_point(|(at, _)| *at < end);
+        let ((_, before), (_, after)) = (self.looks.get(first)?, self.looks.get(last)?);
+        Some(after.since(before))
+    }
+
+    /// How often it looked.
+    #[must_use]
+    pub fn looks(&self) -> usize {
+        self.looks.len()
+    }
+}
+
+/// The open files of a leaf's threads: opening them costs more than reading.
+#[derive(Debug)]
+struct Files {
+    threads: Vec<(File, File)>,
+    throttling: Option<File>,
+    text: String,
+    /// A thread was found stopped by a signal when they were read last.
+    stopped: bool,
+}
+
+impl Files {
+    fn open(leaf: &LocalLeaf) -> Files {
+        let folders = leaf.processes.iter().map(|process| format!("/proc/{process}/task"));
+        let threads = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        let open = |thread: fs::DirEntry| {
+            let file = |name| File::open(thread.path().join(name)).ok();
+            Some((file("schedstat")?, file("status")?))
+        };
+        let throttling = leaf.throttling().and_then(|path| File::open(path).ok());
+        let threads = threads.take(THREADS_MAX).filter_map(open).collect();
+        Files { threads, throttling, text: String::new(), stopped: false }
+    }
+
+    /// What the counters say. A thread that has ended says nothing.
+    fn read(&mut self) -> Counters {
+        let Files { threads, throttling, text, stopped } = self;
+        let mut counters = Counters::default();
+        *stopped = false;
+        for (schedstat, status) in threads {
+            if read_again(schedstat, text).is_ok() {
+                counters.add_schedstat(text);
+            }
+            if read_again(status, text).is_ok() {
+                *stopped |= counters.add_status(text);
+            }
+        }
+        if let Some(file) = throttling
+            && read_again(file, text).is_ok()
+        {
+            counters.take_throttled(text);
+        }
+        counters
+    }
+}
+
+fn read_again(file: &mut File, text: &mut String) -> io::Result<()> {
+    text.clear();
+    file.rewind()?;
+    file.take(1 << 16).read_to_string(text).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_process_that_listens_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let leaf = LocalLeaf::find(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(leaf.processes, [std::process::id() as i32]);
+        let unused = listener.local_addr().unwrap();
+        drop(listener);
+        assert!(matches!(LocalLeaf::find(unused), Err(LeafError::Nobody(_))));
+        let elsewhere = "192.0.2.1:80".parse().unwrap();
+        assert!(matches!(LocalLeaf::find(elsewhere), Err(LeafError::Elsewhere(_))));
+    }
+
+    #[test]
+    fn what_a_process_does_is_counted_between_two_looks() {
+        let leaf = LocalLeaf { processes: vec![std::process::id() as i32], name: String::new() };
+        let mut report = SamplerReport::default();
+        let mut files = Files::open(&leaf);
+        report.look(&mut files);
+        let start = Instant::now();
+        // Work for the counter to see.
+        let mut sum = 0_u64;
+        while start.elapsed() < Duration::from_millis(30) {
+            sum = sum.wrapping_mul(31).wrapping_add(7);
+        }
+        let end = Instant::now();
+        assert_eq!(report.between(start, end), None, "nobody looked after it");
+        report.look(&mut files);
+        let counted = report.between(start, end).unwrap();
+        assert!(counted.ran_ns > 5_000_000, "{counted:?} {sum}");
+        assert_eq!((counted.stopped_ns, report.looks()), (0, 2));
+        assert_eq!(report.between(start - Duration::from_secs(9), end), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! The floor: a loop on every processor that does nothing but read the clock.
+//!
+//! Where it did not run for a while, nothing else of ours would have: the hypervisor took the processor
+//! away, the kernel served an interrupt, or another process had its turn. Source: document 000, §6.1, where
+//! involuntary rescheduling is found to be a significant part of IQ-jitter; the loop is that of Gil Tene's
+//! jHiccup, without the sleep.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::jitter::{Floor, JitterError};
+
+/// Shorter gaps are the loop itself, and interrupts that nobody feels.
+const SHORTEST_NS: u64 = 2_000;
+/// Longer ones count as so long.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Most processors that are looked at.
+const PROCESSORS_MAX: usize = 256;
+
+/// What the loops saw.
+#[derive(Debug, Clone)]
+pub struct Gaps {
+    /// How long they were at it, in nanoseconds: the sum over processors.
+    pub observed_ns: u64,
+    /// The processors.
+    pub processors: usize,
+    /// The gaps of 2 µs and more, in nanoseconds.
+    pub gaps: Histogram<u64>,
+}
+
+impl Gaps {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn none() -> Gaps {
+        let gaps = Histogram::new_with_bounds(1_000, LONGEST_NS, 3).expect("constants in range");
+        Gaps { observed_ns: 0, processors: 0, gaps }
+    }
+
+    /// What other loops saw, too.
+    pub fn add(&mut self, other: &Gaps) {
+        self.observed_ns = self.observed_ns.saturating_add(other.observed_ns);
+        self.processors = self.processors.max(other.processors);
+        self.gaps.add(&other.gaps).expect("they have the same bounds");
+    }
+
+    /// As the statistics of IQ-jitter take it.
+    ///
+    /// # Errors
+    ///
+    /// [`JitterError::NothingObserved`] if nothing was.
+    pub fn floor(&self) -> Result<Floor, JitterError> {
+        let lengths = self
+            .gaps
+            .iter_recorded()
+            .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()));
+        Floor::new(self.observed_ns, &lengths.collect::<Vec<_>>())
+    }
+}
+
+/// Runs a loop on each processor that this process may use, for `span` or until `stop` is set.
+///
+/// # Errors
+///
+/// If the processors cannot be told, or a thread cannot be started or bound to one.
+pub fn observe(span: Duration, stop: &AtomicBool) -> io::Result<Gaps> {
+    let allowed = sched_getaffinity(None)?;
+    let processors = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(PROCESSORS_MAX);
+    let processors: Vec<usize> = processors.collect();
+    thread::scope(|scope| {
+        let loops: Vec<_> = processors
+            .iter()
+            .map(|cpu| {
+                let mut only = CpuSet::new();
+                only.set(*cpu);
+                thread::Builder::new().name(format!("floor-{cpu}")).spawn_scoped(scope, move || {
+                    sched_setaffinity(None, &only)?;
+                    Ok::<Gaps, io::Error>(watch(span, stop))
+                })
+            })
+            .collect();
+        let mut all = Gaps::none();
+        for of_one in loops {
+            let seen = of_one?.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))?;
+            all.add(&seen);
+        }
+        all.processors = processors.len();
+        Ok(all)
+    })
+}
+
+fn watch(span: Duration, stop: &AtomicBool) -> Gaps {
+    let mut seen = Gaps::none();
+    let start = Instant::now();
+    let mut before = start;
+    while before.duration_since(start) < span && !stop.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        let gap = now.duration_since(before).as_nanos() as u64;
+        if gap >= SHORTEST_NS {
+            seen.gaps.saturating_record(gap);
+        }
+        before = now;
+    }
+    seen.observed_ns = before.duration_since(start).as_nanos() as u64;
+    seen.processors = 1;
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_processor_is_watched_for_the_whole_time() {
+        let seen = observe(Duration::from_millis(20), &AtomicBool::new(false)).unwrap();
+        let processors = seen.processors as u64;
+        assert!(processors >= 1);
+        assert!(seen.observed_ns >= processors * 20_000_000, "{} ns", seen.observed_ns);
+        let gaps_ns: u64 = seen
+            .gaps
+            .iter_recorded()
+            .map(|of| of.value_iterated_to() * of.count_since_last_iteration())
+            .sum();
+        // A bucket counts as its upper border.
+        assert!(gaps_ns <= seen.observed_ns + seen.observed_ns / 500, "{gaps_ns}");
+        assert!(seen.floor().is_ok());
+    }
+
+    #[test]
+    fn a_loop_that_is_stopped_has_seen_little() {
+        let seen = observe(Duration::from_secs(3_600), &AtomicBool::new(true)).unwrap();
+        assert_eq!((seen.observed_ns, seen.gaps.len()), (0, 0));
+        assert!(seen.floor().is_err());
+    }
+}

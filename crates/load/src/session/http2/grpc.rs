@@ -1,0 +1,87 @@
+//! Unary calls of gRPC (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md): a message is a flag, a length of
+//! 4 bytes, and as many bytes; the status is in the trailers, or in the headers if there is no
+//! message. Messages are counted, not kept.
+
+use http::HeaderMap;
+use percent_encoding::percent_decode;
+
+use crate::fault::Fault;
+use crate::session::Status;
+
+/// The flag and the length.
+const PREFIX_BYTES: usize = 5;
+const CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// What is known of the answer to a call.
+#[derive(Debug, Default)]
+pub(super) struct Unary {
+    prefix: Vec<u8>,
+    /// Bytes of messages, with their prefixes.
+    bytes: u64,
+    /// Its code and message.
+    status: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Unary {
+    /// Takes headers or trailers.
+    pub(super) fn headers(&mut self, headers: &HeaderMap) {
+        let value = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
+        if let Some(code) = value("grpc-status") {
+            self.status = Some((code, value("grpc-message").unwrap_or_default()));
+        }
+    }
+
+    pub(super) fn data(&mut self, data: &[u8]) {
+        let missing = PREFIX_BYTES - self.prefix.len();
+        self.prefix.extend_from_slice(&data[..missing.min(data.len())]);
+        self.bytes += data.len() as u64;
+    }
+
+    /// What the answer says.
+    pub(super) fn status(&mut self) -> Result<Status, Fault> {
+        let malformed = |what: String| Err(Fault::Malformed(what));
+        let Some((code, message)) = self.status.take() else {
+            return malformed("the answer has no grpc-status; is there a gRPC server?".to_owned());
+        };
+        let number = std::str::from_utf8(&code).ok().and_then(|code| code.parse::<usize>().ok());
+        let Some(number) = number else {
+            return malformed("the grpc-status of the answer is no number".to_owned());
+        };
+        if number > 0 {
+            let name = CODES.get(number).copied().unwrap_or("a code that is not known");
+            let message: Vec<u8> = percent_decode(&message).collect();
+            let said = [format!("{number} {name}: ").as_bytes(), &message].concat();
+            return Ok(Status::refused(&said));
+        }
+        match *self.prefix {
+            [_, a, b, c, d] => {
+                let length = u64::from(u32::from_be_bytes([a, b, c, d]));
+                let said = self.bytes - PREFIX_BYTES as u64;
+                if length == said {
+                    Ok(Status::Fine)
+                } else {
+                    malformed(format!("a message of {length} bytes, but {said} came"))
+                }
+            }
+            _ => malformed("a call that went well has no message".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The text protocol of memcached (doc/protocol.txt there), of which only the end of an answer
+//! matters. Values are not kept: constant memory.
+
+use bytes::BytesMut;
+
+use crate::fault::Fault;
+use crate::session::Status;
+use crate::session::turns::{Block, Scan, Scanned, take_line};
+
+/// The longest line: a key of 250 bytes, some numbers, or what is said about an error.
+const LINE_BYTES_MAX: usize = 2 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Memcached {
+    body_bytes_max: u64,
+    /// Answers are values, not a line.
+    values: bool,
+    /// The value that is going by.
+    value: Option<Block>,
+    body_bytes: u64,
+}
+
+impl Memcached {
+    pub(crate) fn new(body_bytes_max: u64) -> Memcached {
+        Memcached { body_bytes_max, values: false, value: None, body_bytes: 0 }
+    }
+
+    /// What a line says: the status, if it ends the answer.
+    fn line(&mut self, line: &[u8]) -> Result<Option<Status>, Fault> {
+        let first = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        if matches!(first, b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR") {
+            return Ok(Some(Status::refused(line)));
+        }
+        if !self.values {
+            const KNOWN: [&[u8]; 7] = [
+                b"STORED",
+                b"NOT_STORED",
+                b"EXISTS",
+                b"NOT_FOUND",
+                b"DELETED",
+                b"TOUCHED",
+                b"VERSION",
+            ];
+            let number = !first.is_empty() && first.iter().all(u8::is_ascii_digit);
+            let known = KNOWN.contains(&first) || number;
+            return if known { Ok(Some(Status::Fine)) } else { Err(unknown(line)) };
+        }
+        if line == b"END" {
+            return Ok(Some(Status::Fine));
+        }
+        // VALUE <key> <flags> <bytes> [<cas unique>]
+        let length = line.strip_prefix(b"VALUE ").and_then(|rest| {
+            let length = rest.split(|byte| *byte == b' ').nth(2)?;
+            std::str::from_utf8(length).ok()?.parse::<u64>().ok()
+        });
+        let length = length.ok_or_else(|| unknown(line))?;
+        self.body_bytes = self.body_bytes.saturating_add(length);
+        if self.body_bytes > self.body_bytes_max {
+            return Err(Fault::TooLarge { limit: self.body_bytes_max });
+        }
+        self.value = Some(Block::new(length));
+        Ok(None)
+    }
+}
+
+fn unknown(line: &[u8]) -> Fault {
+    let Status::Refused(line) = Status::refused(line) else { return Fault::Surplus };
+    Fault::Malformed(format!("`{line}` is no answer of memcached"))
+}
+
+impl Scan for Memcached {
+    fn begin(&mut self, request: &[u8]) {
+        self.values = request.starts_with(b"get") || request.starts_with(b"gat");
+        (self.value, self.body_bytes) = (None, 0);
+    }
+
+    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Scanned>, Fault> {
+        loop {
+            if let Some(value) = &mut self.value {
+                if !value.skip(input)? {
+                    return Ok(None);
+                }
+                self.value = None;
+            }
+            let Some(line) = take_line(input, LINE_BYTES_MAX)? else { return Ok(None) };
+            if let Some(status) = self.line(&line)? {
+                return Ok(Some(Scanned { status, body_bytes: self.body_bytes }));
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! HTTP/1.1 and HTTP/2.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+
+use super::{cuts, hear, nearly, one, sessions};
+use crate::plan::Plan;
+use crate::requests;
+use crate::session::http2::greeting::Greeting;
+use crate::session::{Requests, Session, Token};
+
+fn http1(request: &'static str) -> Box<dyn Session> {
+    sessions(Requests::Http1(one(request))).open()
+}
+
+fn http2(target: &str) -> Box<dyn Session> {
+    let mut plan = Plan::new(target.parse().unwrap(), 1.0);
+    plan.protocol.http2 = plan.target.scheme().is_http();
+    sessions(requests::prepare(&plan).unwrap()).open()
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn settings() -> Vec<u8> {
+    frame(4, 0, 0, &[])
+}
+
+/// `:status: 200`, of the static table (RFC 7541, appendix A).
+const STATUS_200: &[u8] = &[0x88];
+const END: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn answer(stream: u32) -> Vec<u8> {
+    [
+        frame(1, END_HEADERS, stream, STATUS_200),
+        frame(0, 0, stream, b"abc"),
+        frame(0, END, stream, b"de"),
+    ]
+    .concat()
+}
+
+/// A literal header that is not put into the table.
+fn header(name: &str, value: &str) -> Vec<u8> {
+    let length = |text: &str| u8::try_from(text.len()).unwrap();
+    let (name_length, value_length) = ([0, length(name)], [length(value)]);
+    [&name_length[..], name.as_bytes(), &value_length[..], value.as_bytes()].concat()
+}
+
+/// What a connection with three requests on it says; replies come in the order of their tokens.
+fn hear2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<String> {
+    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    session.send(0, 0, &mut out);
+    session.receive(&mut BytesMut::from(&settings()[..]), &mut out, &mut replies).unwrap();
+    for token in 1..3 {
+        session.send(0, token, &mut out);
+    }
+    let mut said = hear(session, &[], input, sizes);
+    // The last is the fault of the connection.
+    let replies = said.len() - 1;
+    said[..replies].sort();
+    said
+}
+
+#[test]
+fn many_answers_of_http2_come_in_any_order() {
+    let input = [answer(5), answer(1), frame(6, 0, 0, &[0; 8]), answer(3)].concat();
+    let said = hear2(http2("http://h"), &input, &[]);
+    assert_eq!(said.len(), 4, "{said:?}");
+    for (token, said) in said[..3].iter().enumerate() {
+        let reply = format!("token: {token}, result: Ok(Whole {{ status: Http(200)");
+        assert!(said.contains(&reply) && said.contains("body_bytes: 5"), "{said}");
+    }
+    assert_eq!(said[3], "Closed");
+}
+
+#[test]
+fn half_answers_resets_and_goaways_are_told_apart() {
+    let half = frame(1, END_HEADERS, 1, STATUS_200);
+    let reset = frame(3, 0, 3, &[0, 0, 0, 7]);
+    let away = frame(7, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]);
+    let said = hear2(http2("http://h"), &[half, reset, away].concat(), &[]);
+    assert!(said[0].contains("Err(HalfAnswer)"), "{said:?}");
+    assert!(said[1].contains("RST_STREAM, REFUSED_STREAM"), "{said:?}");
+    assert!(said[2].contains("GOAWAY, NO_ERROR"), "{said:?}");
+}
+
+#[test]
+fn an_answer_that_is_too_long_ends_its_request_only() {
+    let long = [frame(1, END_HEADERS, 1, STATUS_200), frame(0, 0, 1, &[b'x'; 1001])].concat();
+    let said = hear2(http2("http://h"), &[long, answer(3), answer(5)].concat(), &[]);
+    assert!(said[0].contains("TooLarge"), "{said:?}");
+    assert!(said[1].contains("Ok(") && said[2].contains("Ok("), "{said:?}");
+}
+
+#[test]
+fn what_was_given_up_leaves_the_connection_as_it_was() {
+    let mut session = http2("http://h");
+    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    session.send(0, 7, &mut out);
+    session.receive(&mut BytesMut::from(&settings()[..]), &mut out, &mut replies).unwrap();
+    out.clear();
+    assert!(session.abandon(7, &mut out));
+    assert_eq!(out, frame(3, 0, 1, &[0, 0, 0, 8]), "the stream is canceled");
+    session.send(0, 7, &mut out);
+    let late = [answer(1), answer(3)].concat();
+    session.receive(&mut BytesMut::from(&late[..]), &mut out, &mut replies).unwrap();
+    assert_eq!(replies.len(), 1);
+    assert_eq!((session.capacity(), session.reusable()), (100, true));
+}
+
+#[test]
+fn statuses_of_grpc_are_in_headers_or_trailers() {
+    let call = |input: Vec<u8>| hear2(http2("grpc://h:1/a.B/C"), &input, &[]).remove(0);
+    let head = |stream| frame(1, END_HEADERS, stream, STATUS_200);
+    let trailers = |code| frame(1, END_HEADERS | END, 1, &header("grpc-status", code));
+    let message = |bytes: &[u8]| frame(0, 0, 1, bytes);
+    let fine = [head(1), message(&[0, 0, 0]), message(&[0, 1, 9]), trailers("0")].concat();
+    assert!(call(fine).contains("Ok(Whole { status: Fine, head: None, body_bytes: 6"));
+    let short = [head(1), message(&[0, 0, 0, 0, 2, 9]), trailers("0")].concat();
+    assert!(call(short).contains("a message of 2 bytes, but 1 came"));
+    let none = [head(1), trailers("0")].concat();
+    assert!(call(none).contains("has no message"));
+    // :status: 204
+    let page = call(frame(1, END_HEADERS | END, 1, &[0x89]));
+    assert!(page.contains("no grpc-status"), "{page}");
+    let odd = [head(1), trailers("x")].concat();
+    assert!(call(odd).contains("is no number"));
+    let only = [STATUS_200, &header("grpc-status", "5"), &header("grpc-message", "no%0Asuch")];
+    let only = frame(1, END_HEADERS | END, 1, &only.concat());
+    assert!(call(only).contains("Refused(\"5 NOT_FOUND: no such\")"));
+}
+
+#[test]
+fn a_server_is_known_by_its_first_bytes() {
+    for (bytes, greeting) in [
+        (&b""[..], Greeting::Unknown),
+        (b"HTT", Greeting::Unknown),
+        (b"HTTP/1.", Greeting::Http1),
+        (b"HTTP/2", Greeting::Other),
+        (&[0, 0, 18], Greeting::Unknown),
+        (&[0, 0, 18, 4], Greeting::Http2),
+        (&[0, 0, 18, 0], Greeting::Other),
+        (&[21], Greeting::Unknown),
+        (&[21, 3], Greeting::Tls),
+        (&[21, 4], Greeting::Other),
+        (b"SSH", Greeting::Other),
+    ] {
+        assert_eq!(Greeting::of(bytes), greeting, "{bytes:?}");
+    }
+}
+
+const HTTP1: &[&str] = &[
+    "HTTP/1.1 200 OK\r\n",
+    "HTTP/1.1 100 \r\n\r\n",
+    "content-length: 3\r\n",
+    "\r\n",
+    "abc",
+    "transfer-encoding: chunked\r\n",
+    "3\r\nabc\r\n",
+    "0\r\n\r\n",
+    "H",
+    "\x15",
+    "\0",
+];
+
+/// Frames that belong to three requests, some of which make no sense.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let payload = prop_oneof![
+        Just(STATUS_200.to_vec()),
+        Just(header("grpc-status", "0")),
+        prop::collection::vec(any::<u8>(), 0..12),
+        Just(vec![0; 8]),
+        Just(vec![0, 0, 0, 8]),
+    ];
+    let stream = prop::sample::select(vec![0_u32, 1, 3, 5, 7]);
+    let odd = (0..11_u8, any::<u8>(), stream.clone(), payload)
+        .prop_map(|(kind, flags, stream, payload)| frame(kind, flags, stream, &payload));
+    let flags = prop::sample::select(vec![END_HEADERS, END_HEADERS | END]);
+    let one = prop_oneof![
+        3 => prop::sample::select(vec![1_u32, 3, 5]).prop_map(answer),
+        3 => (stream.clone(), flags).prop_map(|(at, flags)| frame(1, flags, at, STATUS_200)),
+        3 => (stream.clone(), 0..2_u8, 0..600_usize)
+            .prop_map(|(at, flags, length)| frame(0, flags, at, &vec![b'x'; length])),
+        1 => stream.prop_map(|at| frame(3, 0, at, &[0, 0, 0, 2])),
+        1 => Just(frame(6, 0, 0, &[0; 8])),
+        1 => Just(frame(7, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0])),
+        1 => odd,
+    ];
+    prop::collection::vec(one, 0..10).prop_map(|frames| frames.concat())
+}
+
+proptest! {
+    #[test]
+    fn the_verdict_on_http1_does_not_depend_on_the_cuts(
+        input in nearly(HTTP1), sizes in cuts(), to_head in any::<bool>(),
+    ) {
+        let request = if to_head { "HEAD / HTTP/1.1\r\n\r\n" } else { "GET / HTTP/1.1\r\n\r\n" };
+        let of = |sizes: &[usize]| hear(http1(request), &[7], &input, sizes);
+        prop_assert_eq!(of(&[]), of(&sizes));
+    }
+
+    #[test]
+    fn the_verdict_on_http2_does_not_depend_on_the_cuts(
+        input in frames(), sizes in cuts(), grpc in any::<bool>(),
+    ) {
+        let target = if grpc { "grpc://h:1/a.B/C" } else { "http://h" };
+        let of = |sizes: &[usize]| {
+            let mut said = hear2(http2(target), &input, sizes);
+            // Once all have a reply, it makes no difference how the connection ends.
+            said.truncate(3);
+            said
+        };
+        prop_assert_eq!(of(&[]), of(&sizes));
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(
+        input in prop::collection::vec(any::<u8>(), 0..300), sizes in cuts(), greeted in any::<bool>(),
+    ) {
+        let start = if greeted { settings() } else { Vec::new() };
+        let whole = [start, input].concat();
+        let _ = hear(http2("http://h"), &[3], &whole, &sizes);
+        let _ = hear(http1("GET / HTTP/1.1\r\n\r\n"), &[3], &whole, &sizes);
+    }
+
+    #[test]
+    fn requests_may_come_and_go_at_any_time(
+        steps in prop::collection::vec((0..4_u8, 0..4 as Token, frames()), 0..12),
+    ) {
+        // Whatever happens, a request has at most one reply, and none once it was given up.
+        let mut session = http2("http://h");
+        let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+        let mut waiting = [false; 4];
+        session.receive(&mut BytesMut::from(&settings()[..]), &mut out, &mut replies).unwrap();
+        for (kind, token, input) in steps {
+            let at = token as usize;
+            if kind == 0 && waiting[at] {
+                waiting[at] = false;
+                if !session.abandon(token, &mut out) {
+                    return Ok(());
+                }
+            } else if kind < 3 && !waiting[at] && session.capacity() > 0 {
+                waiting[at] = true;
+                session.send(0, token, &mut out);
+            }
+            let ended = session.receive(&mut BytesMut::from(&input[..]), &mut out, &mut replies);
+            for reply in replies.drain(..) {
+                prop_assert!(std::mem::take(&mut waiting[reply.token as usize]));
+            }
+            if ended.is_err() {
+                return Ok(());
+            }
+        }
+        let _ = session.end(&mut replies);
+        prop_assert_eq!(replies.len(), waiting.iter().filter(|waiting| **waiting).count());
+    }
+}
+
+#[test]
+fn what_is_kept_of_a_run_is_shared_by_its_connections() {
+    let sessions = sessions(Requests::Http1(one("GET / HTTP/1.1\r\n\r\n")));
+    let _open: Vec<_> = (0..3).map(|_| sessions.open()).collect();
+    assert_eq!(Arc::strong_count(&sessions), 4);
+}

@@ -1,0 +1,76 @@
+//! Sessions given what servers send, in pieces of any size, and what no server should send.
+
+mod http;
+#[cfg(feature = "tls")]
+mod tls;
+mod turns;
+mod udp;
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+
+use super::{Requests, Session, Sessions, Token};
+use crate::protocol::AnswerEnd;
+
+pub(super) const LIMIT: u64 = 1_000;
+
+pub(super) fn sessions(requests: Requests) -> Arc<Sessions> {
+    let answer_end = AnswerEnd::default();
+    Arc::new(Sessions {
+        requests,
+        heads: false,
+        body_bytes_max: LIMIT,
+        streams: 100,
+        answer_end,
+        tls: None,
+    })
+}
+
+pub(super) fn one(request: &'static str) -> Vec<Bytes> {
+    vec![Bytes::from_static(request.as_bytes())]
+}
+
+/// What a session with these requests outstanding says to `input` in pieces of these sizes
+/// (repeated), and then to the end of the connection.
+pub(super) fn hear(
+    mut session: Box<dyn Session>,
+    tokens: &[Token],
+    input: &[u8],
+    sizes: &[usize],
+) -> Vec<String> {
+    let (mut buffer, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    for token in tokens {
+        session.send(0, *token, &mut out);
+    }
+    let mut sizes = sizes.iter().cycle();
+    let mut rest = input;
+    let mut fault = None;
+    while !rest.is_empty() && fault.is_none() {
+        let size = sizes.next().map_or(rest.len(), |size| (*size).clamp(1, rest.len()));
+        let (piece, after) = rest.split_at(size);
+        rest = after;
+        buffer.extend_from_slice(piece);
+        fault = session.receive(&mut buffer, &mut out, &mut replies).err();
+        assert!(buffer.len() <= size + (64 << 10), "what is kept is bounded");
+    }
+    let fault = fault.unwrap_or_else(|| session.end(&mut replies));
+    let mut said: Vec<String> = replies.iter().map(|reply| format!("{reply:?}")).collect();
+    said.push(format!("{fault:?}"));
+    said
+}
+
+/// Bytes made of `pieces` and of noise, in any order.
+pub(super) fn nearly(pieces: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        20 => prop::sample::select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 1..4),
+    ];
+    prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+}
+
+/// Sizes of reads.
+pub(super) fn cuts() -> impl Strategy<Value = Vec<usize>> {
+    prop_oneof![Just(vec![1]), prop::collection::vec(1..40usize, 1..6)]
+}

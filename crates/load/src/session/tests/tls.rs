@@ -1,0 +1,116 @@
+//! TLS, against a server in memory.
+
+use std::io::{Read as _, Write as _};
+use std::sync::{Arc, OnceLock};
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::cuts;
+use crate::plan::Plan;
+use crate::protocol::Trust;
+use crate::session::{Session, Sessions};
+
+fn client() -> Box<dyn Session> {
+    static SESSIONS: OnceLock<Arc<Sessions>> = OnceLock::new();
+    let sessions = SESSIONS.get_or_init(|| {
+        let mut plan = Plan::new("https://h.example".parse().unwrap(), 1.0);
+        plan.protocol.trust = Trust::Anyone;
+        Arc::new(Sessions::prepare(&plan, false).unwrap())
+    });
+    sessions.open()
+}
+
+fn server() -> ServerConnection {
+    static CONFIG: OnceLock<Arc<ServerConfig>> = OnceLock::new();
+    let config = CONFIG.get_or_init(|| {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["h.example".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private);
+        Arc::new(config.unwrap())
+    });
+    ServerConnection::new(Arc::clone(config)).unwrap()
+}
+
+/// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is.
+fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
+    let (mut session, mut server) = (client(), server());
+    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    session.send(0, 7, &mut out);
+    assert!(session.holds());
+    let (mut sizes, mut answered) = (sizes.iter().cycle(), false);
+    let fault = loop {
+        let mut from_client = &out.split()[..];
+        while !from_client.is_empty() {
+            server.read_tls(&mut from_client).unwrap();
+            server.process_new_packets().unwrap();
+        }
+        let mut request = [0; 1000];
+        if server.reader().read(&mut request).is_ok_and(|count| count > 0) {
+            server.writer().write_all(answer).unwrap();
+            answered = true;
+        }
+        let mut wire = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut wire).unwrap();
+        }
+        if answered {
+            wire.extend_from_slice(after);
+        }
+        let mut rest = &wire[..];
+        let mut fault = None;
+        while !rest.is_empty() && fault.is_none() {
+            let size = sizes.next().map_or(rest.len(), |size| (*size).clamp(1, rest.len()));
+            input.extend_from_slice(&rest[..size]);
+            rest = &rest[size..];
+            fault = session.receive(&mut input, &mut out, &mut replies).err();
+        }
+        if fault.is_some() || answered {
+            break fault.unwrap_or_else(|| session.end(&mut replies));
+        }
+    };
+    assert!(!session.holds());
+    let mut said: Vec<String> = replies.iter().map(|reply| format!("{reply:?}")).collect();
+    said.push(format!("{fault:?}"));
+    said
+}
+
+#[test]
+fn an_answer_before_a_broken_record_counts() {
+    let said = hear(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", &[23, 3, 3, 0, 1, 0], &[]);
+    assert!(said[0].contains("Http(200)") && said[1].contains("Tls("), "{said:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_verdict_does_not_depend_on_the_cuts(
+        length in 0..40_000_usize, sizes in prop::collection::vec(1..5_000_usize, 1..6), more in any::<bool>(),
+        after in prop::collection::vec(any::<u8>(), 0..30),
+    ) {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+        let answer = [head.as_bytes(), &vec![b'x'; length], if more { b"x" } else { b"" }].concat();
+        prop_assert_eq!(hear(&answer, &after, &[]), hear(&answer, &after, &sizes));
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(
+        first in 20..24_u8, input in prop::collection::vec(any::<u8>(), 0..300), sizes in cuts(),
+    ) {
+        let whole = [&[first, 3, 3][..], &input].concat();
+        for input in [&whole, &input] {
+            let _ = super::hear(client(), &[7], input, &sizes);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! memcached, Redis and raw TCP.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use redis_protocol::resp2::encode::extend_encode;
+use redis_protocol::resp2::types::BytesFrame;
+
+use super::{LIMIT, cuts, hear, nearly, one, sessions};
+use crate::protocol::AnswerEnd;
+use crate::session::{Requests, Session, Tcp, Turns};
+
+fn memcached(request: &'static str) -> Box<dyn Session> {
+    sessions(Requests::Memcached(one(request))).open()
+}
+
+fn redis() -> Box<dyn Session> {
+    sessions(Requests::Redis(one("*1\r\n$4\r\nPING\r\n"))).open()
+}
+
+fn tcp(end: AnswerEnd) -> Box<dyn Session> {
+    Box::new(Turns::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, LIMIT)))
+}
+
+fn assert_says(session: Box<dyn Session>, input: &[u8], reply: Option<&str>, fault: &str) {
+    let said = hear(session, &[7], input, &[]);
+    let shown = String::from_utf8_lossy(input);
+    match reply {
+        Some(reply) => assert!(said.len() == 2 && said[0].contains(reply), "{shown:?}: {said:?}"),
+        None => assert_eq!(said.len(), 1, "{shown:?}: {said:?}"),
+    }
+    assert!(said.last().unwrap().contains(fault), "{shown:?}: {said:?}");
+}
+
+#[test]
+fn answers_of_memcached_are_good_unless_they_are_errors() {
+    for (request, answer, status) in [
+        ("get a\r\n", "VALUE a 0 5\r\nab\r\nc\r\nEND\r\n", "body_bytes: 5"),
+        ("gets a b\r\n", "VALUE a 0 0 17\r\n\r\nVALUE b 1 1 18\r\nx\r\nEND\r\n", "body_bytes: 1"),
+        ("get a\r\n", "END\r\n", "Fine"),
+        ("set a 0 0 1\r\nb\r\n", "STORED\r\n", "Fine"),
+        ("add a 0 0 1\r\nb\r\n", "NOT_STORED\r\n", "Fine"),
+        ("delete a\r\n", "NOT_FOUND\r\n", "Fine"),
+        ("incr a 1\r\n", "17\r\n", "Fine"),
+        ("version\r\n", "VERSION 1.6\r\n", "Fine"),
+        ("get a\r\n", "SERVER_ERROR out of memory\r\n", "Refused(\"SERVER_ERROR out of memory\")"),
+        ("set a 0 0 1\r\nb\r\n", "ERROR\r\n", "Refused(\"ERROR\")"),
+    ] {
+        assert_says(memcached(request), answer.as_bytes(), Some(status), "Closed");
+    }
+}
+
+#[test]
+fn what_is_no_answer_of_memcached_is_a_fault() {
+    for (answer, fault) in [
+        ("HTTP/1.1 400 Bad Request\r\n", "is no answer of memcached"),
+        ("VALUE a 0 x\r\n", "Malformed"),
+        ("VALUE a 0 1\r\nbcEND\r\n", "CR LF"),
+        ("VALUE a 0 1001\r\n", "TooLarge"),
+        ("VALUE a 0 18446744073709551615\r\n", "TooLarge"),
+        ("VALUE a 0 5\r\nab", "HalfAnswer"),
+        ("STORED\r\n", "Malformed"),
+        ("END\n", "CR LF"),
+    ] {
+        assert_says(memcached("get a\r\n"), answer.as_bytes(), None, fault);
+    }
+    assert_says(memcached("get a\r\n"), &[b'x'; 3000], None, "a line of more than 2048 bytes");
+    assert_says(memcached("get a\r\n"), b"", None, "Closed");
+    assert_says(memcached("get a\r\n"), b"END\r\nEND\r\n", Some("Fine"), "Surplus");
+}
+
+#[test]
+fn answers_of_redis_are_good_unless_they_are_errors() {
+    for (answer, status) in [
+        ("+PONG\r\n", "Fine"),
+        (":-1\r\n", "Fine"),
+        ("$-1\r\n", "Fine"),
+        ("*-1\r\n", "Fine"),
+        ("*0\r\n", "Fine"),
+        ("$5\r\na\r\nbc\r\n", "Fine"),
+        ("*3\r\n*2\r\n:1\r\n$0\r\n\r\n*0\r\n+x\r\n", "Fine"),
+        ("*2\r\n-ERR inside\r\n:1\r\n", "Fine"),
+        ("-ERR no such \x1b[1mthing\r\n", "Refused(\"ERR no such  [1mthing\")"),
+    ] {
+        assert_says(redis(), answer.as_bytes(), Some(status), "Closed");
+    }
+}
+
+#[test]
+fn what_is_not_resp2_is_a_fault() {
+    for (answer, fault) in [
+        ("HTTP/1.1 400\r\n", "is not RESP2"),
+        ("$x\r\n", "is not RESP2"),
+        ("$-2\r\n", "is not RESP2"),
+        (":\r\n", "is not RESP2"),
+        ("\r\n", "is not RESP2"),
+        ("$1001\r\n", "TooLarge"),
+        ("$9223372036854775807\r\n", "TooLarge"),
+        ("$1\r\nabc\r\n", "CR LF"),
+        ("*9223372036854775807\r\n:1\r\n", "HalfAnswer"),
+    ] {
+        assert_says(redis(), answer.as_bytes(), None, fault);
+    }
+    // Neither a stack nor memory of ours is what the server asks for.
+    assert_says(redis(), "*1\r\n".repeat(100_000).as_bytes(), None, "is not RESP2");
+    let endless = format!("*1000000000\r\n{}", ":1\r\n".repeat(100_000));
+    assert_says(redis(), endless.as_bytes(), None, "TooLarge");
+}
+
+#[test]
+fn a_raw_answer_ends_where_the_plan_says() {
+    let until = |end: &str| tcp(AnswerEnd::Until(end.as_bytes().to_vec()));
+    assert_says(until("\n"), b"abc\n", Some("body_bytes: 4"), "Closed");
+    assert_says(until("aab"), b"aaab", Some("body_bytes: 4"), "Closed");
+    assert_says(until("ab"), b"ababab", Some("body_bytes: 2"), "Surplus");
+    assert_says(until("\n"), b"abc", None, "HalfAnswer");
+    assert_says(until("\n"), &[b'x'; 2000], None, "TooLarge");
+    assert_says(tcp(AnswerEnd::Bytes(3)), b"abc", Some("body_bytes: 3"), "Closed");
+    assert_says(tcp(AnswerEnd::Bytes(3)), b"abcd", Some("body_bytes: 3"), "Surplus");
+    assert_says(tcp(AnswerEnd::Bytes(3)), b"ab", None, "HalfAnswer");
+}
+
+const MEMCACHED: &[&str] = &[
+    "VALUE a 0 3\r\nxyz\r\n",
+    "VALUE ",
+    "a 0 ",
+    "3\r\n",
+    "xyz",
+    "\r\n",
+    "END\r\n",
+    "STORED\r\n",
+    "17",
+    "SERVER_ERROR ",
+    "VALUE a 0 900\r\n",
+];
+const REDIS: &[&str] = &[
+    "+OK\r\n",
+    "-ERR x\r\n",
+    ":1\r\n",
+    "$3\r\nxyz\r\n",
+    "$-1\r\n",
+    "*2\r\n",
+    "*",
+    "$",
+    "9",
+    "\r\n",
+];
+const RAW: &[&str] = &["a", "b", "aab", "aa", "\n"];
+
+fn frame() -> impl Strategy<Value = BytesFrame> {
+    let text = prop::collection::vec(prop::char::range('a', 'e'), 0..9);
+    let word = |text: Vec<char>| text.into_iter().collect::<String>();
+    let leaf = prop_oneof![
+        text.clone().prop_map(move |text| BytesFrame::SimpleString(word(text).into())),
+        text.prop_map(move |text| BytesFrame::Error(word(text).into())),
+        any::<i64>().prop_map(BytesFrame::Integer),
+        prop::collection::vec(any::<u8>(), 0..20)
+            .prop_map(|bytes| BytesFrame::BulkString(bytes.into())),
+        Just(BytesFrame::Null),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop::collection::vec(inner, 0..4).prop_map(BytesFrame::Array)
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_verdict_on_memcached_does_not_depend_on_the_cuts(
+        input in nearly(MEMCACHED), sizes in cuts(), gets in any::<bool>(),
+    ) {
+        let request = if gets { "get a\r\n" } else { "delete a\r\n" };
+        let of = |sizes: &[usize]| hear(memcached(request), &[7], &input, sizes);
+        prop_assert_eq!(of(&[]), of(&sizes));
+    }
+
+    #[test]
+    fn the_verdict_on_redis_does_not_depend_on_the_cuts(input in nearly(REDIS), sizes in cuts()) {
+        let of = |sizes: &[usize]| hear(redis(), &[7], &input, sizes);
+        prop_assert_eq!(of(&[]), of(&sizes));
+    }
+
+    #[test]
+    fn the_verdict_on_raw_bytes_does_not_depend_on_the_cuts(
+        input in nearly(RAW), sizes in cuts(), bytes in 0..20u64,
+    ) {
+        let until = || AnswerEnd::Until(b"aab".to_vec());
+        let end = || if bytes == 0 { until() } else { AnswerEnd::Bytes(bytes) };
+        let of = |sizes: &[usize]| hear(tcp(end()), &[7], &input, sizes);
+        prop_assert_eq!(of(&[]), of(&sizes));
+    }
+
+    #[test]
+    fn what_another_library_writes_is_one_answer(frame in frame(), sizes in cuts()) {
+        let mut encoded = bytes::BytesMut::new();
+        extend_encode(&mut encoded, &frame, false).unwrap();
+        let said = hear(redis(), &[7], &encoded, &sizes);
+        prop_assert_eq!(said.len(), 2, "{:?}", &said);
+        prop_assert!(said[1] == "Closed", "{:?}", &said);
+        let refused = matches!(frame, BytesFrame::Error(_));
+        prop_assert_eq!(said[0].contains("Refused"), refused, "{:?}", &said);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..300), sizes in cuts()) {
+        for session in [memcached("get a\r\n"), redis(), tcp(AnswerEnd::Bytes(9))] {
+            let _ = hear(session, &[7], &input, &sizes);
+        }
+        let udp = sessions(Requests::Udp(one("xyz")));
+        let _ = hear(Arc::clone(&udp).open(), &[1, 2], &input, &sizes);
+    }
+}

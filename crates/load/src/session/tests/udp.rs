@@ -1,0 +1,53 @@
+//! Datagrams.
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use proptest::prelude::*;
+
+use super::{cuts, hear, one, sessions};
+use crate::session::Requests;
+
+/// Behind its length, as the socket gives it.
+fn datagram(number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u32_le(8);
+    bytes.put_u64(number);
+    bytes
+}
+
+#[test]
+fn answers_are_matched_by_number_and_others_ignored() {
+    let session = sessions(Requests::Udp(one(""))).open();
+    let short = [1, 0, 0, 0, 7];
+    let input = [&datagram(1)[..], &datagram(1), &short, &datagram(9), &datagram(0)].concat();
+    let said = hear(session, &[5, 6], &input, &[]);
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].contains("token: 6") && said[1].contains("token: 5"), "{said:?}");
+}
+
+#[test]
+fn an_answer_to_what_was_given_up_is_not_taken_for_the_next() {
+    let mut session = sessions(Requests::Udp(one("filler"))).open();
+    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    session.send(0, 3, &mut out);
+    assert_eq!((out.get_u32_le(), out.get_u64(), &out[..]), (14, 0, &b"filler"[..]));
+    assert!(session.abandon(3, &mut out));
+    session.send(0, 3, &mut out);
+    session.receive(&mut BytesMut::from(&datagram(0)[..]), &mut out, &mut replies).unwrap();
+    assert!(replies.is_empty());
+    session.receive(&mut BytesMut::from(&datagram(1)[..]), &mut out, &mut replies).unwrap();
+    assert_eq!(replies.len(), 1);
+    assert_eq!(session.capacity(), 1 << 16);
+}
+
+proptest! {
+    #[test]
+    fn the_verdict_does_not_depend_on_the_cuts(
+        numbers in prop::collection::vec(0..6u64, 0..10), sizes in cuts(),
+    ) {
+        let input: Vec<u8> = numbers.iter().flat_map(|number| datagram(*number)).collect();
+        let of = |sizes: &[usize]| {
+            hear(sessions(Requests::Udp(one(""))).open(), &[1, 2, 3, 4], &input, sizes)
+        };
+        prop_assert_eq!(of(&[]), of(&sizes));
+    }
+}

@@ -1,0 +1,199 @@
+//! TLS (RFC 8446) between the wire and another protocol's session.
+//!
+//! Requests are kept back until the handshake is over, then their bytes go through `rustls`, which
+//! does no I/O either. Cost: one handshake per connection, some hundred microseconds of processor on
+//! the thread that sends; then one pass over all bytes.
+
+use std::io::{Read as _, Write as _};
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
+
+use crate::fault::Fault;
+use crate::session::{Reply, Session, Token};
+
+/// What plain bytes are taken out in: a record's.
+const PIECE_BYTES: usize = 16 << 10;
+/// Content types of records (RFC 8446 §5.1).
+const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    tls: ClientConnection,
+    inner: Box<dyn Session>,
+    /// HTTP/2 was to be agreed on.
+    http2: bool,
+    /// Something has come from the server.
+    heard: bool,
+    agreed: bool,
+    /// Without TLS: what the inner session has yet to take, and what has yet to be encrypted.
+    input: BytesMut,
+    output: BytesMut,
+}
+
+impl Tls {
+    pub(crate) fn new(tls: ClientConnection, inner: Box<dyn Session>, http2: bool) -> Tls {
+        let (input, output) = (BytesMut::new(), BytesMut::new());
+        Tls { tls, inner, http2, heard: false, agreed: false, input, output }
+    }
+
+    /// Encrypts what there is to be sent, and appends what is for the wire to `out`.
+    fn write(&mut self, out: &mut BytesMut) -> Result<(), Fault> {
+        loop {
+            if self.agreed && !self.output.is_empty() {
+                let taken = self.tls.writer().write(&self.output).map_err(Fault::Io)?;
+                self.output.advance(taken);
+            }
+            while self.tls.wants_write() {
+                self.tls.write_tls(&mut out.writer()).map_err(Fault::Io)?;
+            }
+            if !self.agreed || self.output.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Appends the plain bytes that have come to what the inner session is to take.
+    fn read(&mut self) -> Result<(), Fault> {
+        let mut piece = [0; PIECE_BYTES];
+        loop {
+            match self.tls.reader().read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(count) => self.input.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(Fault::of(error)),
+            }
+        }
+    }
+
+    /// Takes note of the end of the handshake.
+    fn agree(&mut self) -> Result<(), Fault> {
+        if self.agreed || self.tls.is_handshaking() {
+            return Ok(());
+        }
+        self.agreed = true;
+        if self.http2 && self.tls.alpn_protocol() != Some(b"h2") {
+            let what = "the server did not agree to HTTP/2 (ALPN); leave out --http2";
+            return Err(Fault::Tls(what.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Takes what has come, up to a bound of `rustls`.
+    fn step(
+        &mut self,
+        input: &mut BytesMut,
+        out: &mut BytesMut,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Fault> {
+        if self.tls.read_tls(&mut input.reader()).map_err(Fault::Io)? == 0 {
+            // The server has said that it is done; what it sends after that is not looked at.
+            input.clear();
+        }
+        let state = self.tls.process_new_packets();
+        if state.is_ok() {
+            self.agree()?;
+        }
+        // What came before the fault counts.
+        self.read()?;
+        let received = if self.input.is_empty() {
+            Ok(())
+        } else {
+            self.inner.receive(&mut self.input, &mut self.output, replies)
+        };
+        self.write(out)?;
+        received?;
+        state.map_err(|error| Fault::Tls(self.explain(&error)))?;
+        Ok(())
+    }
+
+    /// What went wrong, and what to do.
+    fn explain(&self, error: &Error) -> String {
+        match error {
+            Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            ) => format!(
+                "the server's certificate is for another name ({error}); use that name, or --insecure"
+            ),
+            Error::InvalidCertificate(why) => format!(
+                "the server's certificate is not trusted ({why}); name its authority with --cacert \
+                 FILE, or use --insecure"
+            ),
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) if self.http2 => {
+                "the server did not agree to HTTP/2 (ALPN); leave out --http2".to_owned()
+            }
+            Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+                "the server did not agree to HTTP/1.1 (ALPN); add --http2".to_owned()
+            }
+            Error::AlertReceived(alert) => format!("the server refused ({alert:?})"),
+            error => error.to_string(),
+        }
+    }
+
+    /// The fault of a connection that ended.
+    fn ended(&self) -> Fault {
+        if self.agreed {
+            return Fault::Closed;
+        }
+        let mend =
+            if self.heard { "" } else { "; if it speaks no TLS, leave out the s of the scheme" };
+        Fault::Tls(format!("the server closed before TLS was agreed on{mend}"))
+    }
+}
+
+impl Session for Tls {
+    fn capacity(&self) -> usize {
+        self.inner.capacity()
+    }
+
+    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
+        self.inner.send(query, token, &mut self.output);
+        // Of writing to memory nothing can fail; of encrypting, what is told when the connection is
+        // read from.
+        let _ = self.write(out);
+    }
+
+    fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        out: &mut BytesMut,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Fault> {
+        if let Some(first) = input.first().filter(|_| !self.heard) {
+            self.heard = true;
+            if !RECORDS.contains(first) {
+                let what = "the server speaks no TLS; leave out the s of the scheme";
+                return Err(Fault::Tls(what.to_owned()));
+            }
+        }
+        while !input.is_empty() {
+            self.step(input, out, replies)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
+        if self.agreed { self.inner.end(replies) } else { self.ended() }
+    }
+
+    fn cut(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Closed if !self.agreed => self.ended(),
+            fault => self.inner.cut(fault),
+        }
+    }
+
+    fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool {
+        let usable = self.inner.abandon(token, &mut self.output);
+        usable && self.write(out).is_ok()
+    }
+
+    fn reusable(&self) -> bool {
+        self.inner.reusable()
+    }
+
+    fn holds(&self) -> bool {
+        !self.agreed
+    }
+}

@@ -1,0 +1,158 @@
+//! Protocols with one request at a time, which differ only in where an answer ends: memcached, Redis
+//! and raw TCP. A [`Scan`] finds the end.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use crate::fault::Fault;
+use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
+
+/// An answer, and how many bytes of it count.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Scanned {
+    pub(crate) status: Status,
+    pub(crate) body_bytes: u64,
+}
+
+/// Finds the end of an answer, without keeping it. What it says depends on the bytes alone, not on
+/// how they are cut.
+pub(crate) trait Scan: Debug + Send {
+    /// The answer to this request comes next.
+    fn begin(&mut self, request: &[u8]);
+
+    /// Takes from the start of `input` what is known to be of the answer; the answer, once it is
+    /// whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if this is no answer.
+    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Scanned>, Fault>;
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Turns<S> {
+    sessions: Arc<Sessions>,
+    scan: S,
+    waiting: Option<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    token: Token,
+    /// Some of the answer has come.
+    begun: bool,
+}
+
+impl<S: Scan> Turns<S> {
+    pub(crate) fn new(sessions: Arc<Sessions>, scan: S) -> Turns<S> {
+        Turns { sessions, scan, waiting: None }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| waiting.begun)
+    }
+}
+
+impl<S: Scan> Session for Turns<S> {
+    fn capacity(&self) -> usize {
+        usize::from(self.waiting.is_none())
+    }
+
+    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
+        assert!(self.capacity() > 0, "one request at a time");
+        let request = self.sessions.rendered(query);
+        out.extend_from_slice(request);
+        self.scan.begin(request);
+        self.waiting = Some(Waiting { token, begun: false });
+    }
+
+    fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        _: &mut BytesMut,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Fault> {
+        if let Some(Waiting { token, begun }) = &mut self.waiting {
+            *begun |= !input.is_empty();
+            let Some(Scanned { status, body_bytes }) = self.scan.scan(input)? else {
+                return Ok(());
+            };
+            replies.push(Reply {
+                token: *token,
+                result: Ok(Whole { status, head: None, body_bytes }),
+            });
+            self.waiting = None;
+        }
+        // Nobody asked for more, so it would pass for the answer to the next request.
+        if input.is_empty() { Ok(()) } else { Err(Fault::Surplus) }
+    }
+
+    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
+        if self.has_begun() { Fault::HalfAnswer } else { Fault::Closed }
+    }
+
+    fn cut(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Closed if self.has_begun() => Fault::HalfAnswer,
+            fault => fault,
+        }
+    }
+
+    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
+        // Its answer may still come, and would be taken for another's.
+        false
+    }
+
+    fn reusable(&self) -> bool {
+        true
+    }
+}
+
+/// Takes a line off the start of `input`, without its end; none if it has not come yet. At most
+/// `limit` bytes, with the end.
+pub(crate) fn take_line(input: &mut BytesMut, limit: usize) -> Result<Option<BytesMut>, Fault> {
+    let within = input.len().min(limit);
+    let Some(end) = memchr::memchr(b'\n', &input[..within]) else {
+        let long = || Fault::Malformed(format!("a line of more than {limit} bytes in an answer"));
+        return if within == limit { Err(long()) } else { Ok(None) };
+    };
+    let mut line = input.split_to(end + 1);
+    line.truncate(end);
+    match line.strip_suffix(b"\r") {
+        Some(_) => line.truncate(end - 1),
+        None => return Err(Fault::Malformed("a line without CR LF in an answer".to_owned())),
+    }
+    Ok(Some(line))
+}
+
+/// A block of data of known length, with CR LF behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// To come, with the CR LF.
+    left: u64,
+}
+
+impl Block {
+    pub(crate) fn new(length: u64) -> Block {
+        Block { left: length.saturating_add(2) }
+    }
+
+    /// True once it has gone by. What it holds is not kept.
+    pub(crate) fn skip(&mut self, input: &mut BytesMut) -> Result<bool, Fault> {
+        let data = self.left.saturating_sub(2).min(input.len() as u64);
+        let _ = input.split_to(data as usize);
+        self.left -= data;
+        for (left, expected) in [(2, b'\r'), (1, b'\n')] {
+            if self.left == left && !input.is_empty() {
+                if input.split_to(1)[0] != expected {
+                    return Err(Fault::Malformed("data that does not end with CR LF".to_owned()));
+                }
+                self.left -= 1;
+            }
+        }
+        Ok(self.left == 0)
+    }
+}

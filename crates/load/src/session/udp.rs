@@ -1,0 +1,95 @@
+//! UDP echo: datagrams that begin with a sequence number of 8 bytes, most significant first, which
+//! the server sends back. Many are under way at once; late and duplicate answers are ignored, lost
+//! ones are given up in time.
+//!
+//! Between the session and the socket a datagram stands behind its length (4 bytes, least significant
+//! first), so that what is on the wire stays apart in a stream of bytes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::{Buf as _, BufMut as _, BytesMut};
+
+use crate::fault::Fault;
+use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
+
+/// Most datagrams under way on a socket.
+const OUTSTANDING_MAX: usize = 1 << 16;
+const NUMBER_BYTES: usize = 8;
+/// The length before a datagram.
+pub(crate) const LENGTH_BYTES: usize = 4;
+
+/// One socket.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    sessions: Arc<Sessions>,
+    next: u64,
+    /// By sequence number.
+    outstanding: HashMap<u64, Token>,
+    /// The sequence number of each token that is outstanding.
+    numbers: Vec<u64>,
+}
+
+impl Udp {
+    pub(crate) fn new(sessions: Arc<Sessions>) -> Udp {
+        Udp { sessions, next: 0, outstanding: HashMap::new(), numbers: Vec::new() }
+    }
+}
+
+impl Session for Udp {
+    fn capacity(&self) -> usize {
+        OUTSTANDING_MAX - self.outstanding.len()
+    }
+
+    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
+        assert!(self.capacity() > 0, "there is room for it");
+        let filler = self.sessions.rendered(query);
+        out.put_u32_le((NUMBER_BYTES + filler.len()) as u32);
+        out.put_u64(self.next);
+        out.put_slice(filler);
+        self.outstanding.insert(self.next, token);
+        let at = token as usize;
+        if at >= self.numbers.len() {
+            self.numbers.resize(at + 1, 0);
+        }
+        self.numbers[at] = self.next;
+        self.next += 1;
+    }
+
+    fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        _: &mut BytesMut,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Fault> {
+        while input.len() >= LENGTH_BYTES {
+            let length = (&input[..LENGTH_BYTES]).get_u32_le() as usize;
+            if input.len() - LENGTH_BYTES < length {
+                break;
+            }
+            input.advance(LENGTH_BYTES);
+            let datagram = input.split_to(length);
+            let Some(number) = datagram.get(..NUMBER_BYTES) else { continue };
+            // Late, a duplicate, or none of ours otherwise.
+            let Some(token) = self.outstanding.remove(&{ number }.get_u64()) else { continue };
+            let whole = Whole { status: Status::Fine, head: None, body_bytes: length as u64 };
+            replies.push(Reply { token, result: Ok(whole) });
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
+        Fault::Closed
+    }
+
+    fn abandon(&mut self, token: Token, _: &mut BytesMut) -> bool {
+        if let Some(number) = self.numbers.get(token as usize) {
+            self.outstanding.remove(number);
+        }
+        true
+    }
+
+    fn reusable(&self) -> bool {
+        true
+    }
+}

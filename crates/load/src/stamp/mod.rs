@@ -1,0 +1,168 @@
+//! When the kernel sent and received a packet: software stamps of `SO_TIMESTAMPING`.
+//!
+//! What a program sees of a network is late by its own wake-up, which takes longer than many answers.
+//! The kernel notes when it handed a packet to the device, and when it got one from it.
+//!
+//! | stamp | of | how it comes |
+//! |---|---|---|
+//! | scheduled | the last byte of a request entering the queue of the device | error queue of the socket |
+//! | sent | the last byte of a request leaving it | error queue of the socket |
+//! | received | the packet whose bytes were read last | beside the bytes |
+//!
+//! A sent stamp names its request by a number: on UDP that of the datagram, on TCP that of the request's
+//! last byte (`OPT_ID`, `OPT_ID_TCP`). The stamp comes without a copy of the packet (`OPT_TSONLY`).
+//!
+//! Stamping of received packets is switched on for the whole machine, a little later than asked for:
+//! [`Keeper`] asks, waits for the first stamped packet, and keeps it on.
+//!
+//! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
+
+mod keeper;
+mod realtime;
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd as _};
+
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, Timestamps, recvmsg,
+    setsockopt, sockopt,
+};
+
+pub(crate) use keeper::Keeper;
+pub(crate) use realtime::Realtime;
+
+/// Linux, include/uapi/linux/net_tstamp.h.
+const TX_SCHED: u32 = 1 << 8;
+const OPT_ID_TCP: u32 = 1 << 16;
+/// Linux, include/uapi/linux/errqueue.h.
+const ORIGIN_TIMESTAMPING: u8 = 4;
+const STAGE_SENT: u32 = 0;
+const STAGE_SCHEDULED: u32 = 1;
+
+/// What a stamp in the error queue is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Scheduled,
+    Sent,
+}
+
+/// A stamp in the error queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) stage: Stage,
+    /// Of the datagram, or of the last byte in the stream; counted from 0 since stamps were asked for.
+    pub(crate) number: u32,
+    /// Nanoseconds since 1970, by the clock of the system.
+    pub(crate) realtime_ns: u64,
+}
+
+/// Room for what the kernel says beside bytes. Used again for every call.
+#[derive(Debug)]
+pub(crate) struct Room {
+    control: Vec<u8>,
+}
+
+impl Room {
+    pub(crate) fn new() -> Room {
+        // A stamp, and the error that it is sent as, with an address; with room to spare.
+        Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]) }
+    }
+}
+
+/// Asks for stamps on a socket: a connected TCP socket on which nothing was sent yet, or a UDP one.
+///
+/// # Errors
+///
+/// What the system says. Kernels before 6.2 do not know `OPT_ID_TCP`; there is no error then, and
+/// stamps may miss their requests.
+pub(crate) fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
+    use TimestampingFlag as Flag;
+    let mut flags = Flag::SOF_TIMESTAMPING_SOFTWARE
+        | Flag::SOF_TIMESTAMPING_TX_SOFTWARE
+        | Flag::SOF_TIMESTAMPING_RX_SOFTWARE
+        | Flag::SOF_TIMESTAMPING_OPT_ID
+        | Flag::SOF_TIMESTAMPING_OPT_TSONLY
+        | Flag::from_bits_retain(TX_SCHED);
+    if stream {
+        flags |= Flag::from_bits_retain(OPT_ID_TCP);
+    }
+    Ok(setsockopt(socket, sockopt::Timestamping, &flags)?)
+}
+
+/// Reads from a socket: how many bytes, and when the packet with the last of them came.
+///
+/// # Errors
+///
+/// Those of a read.
+pub(crate) fn read(
+    socket: &impl AsFd,
+    bytes: &mut [u8],
+    room: &mut Room,
+) -> io::Result<(usize, Option<u64>)> {
+    let mut parts = [IoSliceMut::new(bytes)];
+    let descriptor = socket.as_fd().as_raw_fd();
+    let control = Some(&mut room.control[..]);
+    // The buffer for control messages is what its capacity says.
+    let message = recvmsg::<SockaddrStorage>(descriptor, &mut parts, control, MsgFlags::empty())?;
+    let stamp = message.cmsgs()?.find_map(|control| match control {
+        ControlMessageOwned::ScmTimestampsns(stamps) => nanoseconds(&stamps),
+        _ => None,
+    });
+    Ok((message.bytes, stamp))
+}
+
+/// Takes the stamps of sent requests from the error queue, oldest first, until it is empty.
+///
+/// # Errors
+///
+/// What the system says, other than that the queue is empty.
+pub(crate) fn drain(
+    socket: &impl AsFd,
+    room: &mut Room,
+    mut each: impl FnMut(Sent),
+) -> io::Result<()> {
+    let descriptor = socket.as_fd().as_raw_fd();
+    loop {
+        let mut none = [0; 1];
+        let mut parts = [IoSliceMut::new(&mut none)];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let control = Some(&mut room.control[..]);
+        let message = match recvmsg::<SockaddrStorage>(descriptor, &mut parts, control, flags) {
+            Err(nix::errno::Errno::EAGAIN) => return Ok(()),
+            message => message?,
+        };
+        let (mut stamp, mut name) = (None, None);
+        for control in message.cmsgs()? {
+            match control {
+                ControlMessageOwned::ScmTimestampsns(stamps) => stamp = nanoseconds(&stamps),
+                ControlMessageOwned::Ipv4RecvErr(error, _)
+                | ControlMessageOwned::Ipv6RecvErr(error, _)
+                    if error.ee_origin == ORIGIN_TIMESTAMPING =>
+                {
+                    let stage = match error.ee_info {
+                        STAGE_SENT => Some(Stage::Sent),
+                        STAGE_SCHEDULED => Some(Stage::Scheduled),
+                        _ => None,
+                    };
+                    name = stage.map(|stage| (stage, error.ee_data));
+                }
+                _ => {}
+            }
+        }
+        if let (Some(realtime_ns), Some((stage, number))) = (stamp, name) {
+            each(Sent { stage, number, realtime_ns });
+        }
+    }
+}
+
+/// The software stamp; none if it is zero, which says that there is none.
+fn nanoseconds(stamps: &Timestamps) -> Option<u64> {
+    let seconds = u64::try_from(stamps.system.tv_sec()).ok()?;
+    let rest = u64::try_from(stamps.system.tv_nsec()).ok()?;
+    let ns = seconds.checked_mul(1_000_000_000)?.checked_add(rest)?;
+    (ns > 0).then_some(ns)
+}
+
+#[cfg(test)]
+mod tests;

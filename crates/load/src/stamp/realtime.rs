@@ -1,0 +1,125 @@
+//! From the clock of the system, by which the kernel stamps, to the clock of the run.
+//!
+//! The two run at slightly different speeds, and the one of the system may be set at any time. So how
+//! far they are apart is measured again and again; and between two measurements that differ by more than
+//! any correction of speed explains, somebody set the clock: stamps of that time mean nothing.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// From one measurement to the next, in nanoseconds.
+const EVERY_NS: u64 = 50_000_000;
+/// Clocks are slewed by 500 parts in a million at most, and measuring takes some microseconds when it
+/// is interrupted.
+const STEP_NS: u64 = 100_000;
+/// Tries per measurement: the one that took least time counts.
+const TRIES: usize = 5;
+
+/// How far the clock of the system is from that of the run.
+#[derive(Debug, Clone)]
+pub(crate) struct Realtime {
+    epoch: Instant,
+    /// What the clock of the system showed at the epoch, in nanoseconds since 1970.
+    at_epoch_ns: u64,
+    measured: Instant,
+    /// How often somebody set it.
+    steps: u32,
+    /// Stamps before this time, in nanoseconds since the epoch, are of before the last step.
+    valid_from_ns: u64,
+}
+
+impl Realtime {
+    /// For a run that starts at `epoch`, which may be to come.
+    pub(crate) fn new(epoch: Instant) -> Realtime {
+        let (measured, at_epoch_ns) = measure(epoch);
+        Realtime { epoch, at_epoch_ns, measured, steps: 0, valid_from_ns: 0 }
+    }
+
+    /// Measures again, if it is time to.
+    pub(crate) fn keep_up(&mut self) {
+        if self.measured.elapsed().as_nanos() < u128::from(EVERY_NS) {
+            return;
+        }
+        let (measured, at_epoch_ns) = measure(self.epoch);
+        self.take(measured, at_epoch_ns);
+    }
+
+    fn take(&mut self, measured: Instant, at_epoch_ns: u64) {
+        if at_epoch_ns.abs_diff(self.at_epoch_ns) > STEP_NS {
+            self.steps += 1;
+            let since = measured.saturating_duration_since(self.epoch);
+            self.valid_from_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        }
+        (self.measured, self.at_epoch_ns) = (measured, at_epoch_ns);
+    }
+
+    /// How often the clock of the system was set.
+    pub(crate) fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// A stamp in nanoseconds since the epoch; none if it is of before that, or of before the clock was
+    /// set.
+    pub(crate) fn since_epoch_ns(&self, realtime_ns: u64) -> Option<u64> {
+        let since = realtime_ns.checked_sub(self.at_epoch_ns)?;
+        (since >= self.valid_from_ns).then_some(since)
+    }
+}
+
+/// What the clock of the system shows at `epoch`, and when that was measured.
+fn measure(epoch: Instant) -> (Instant, u64) {
+    let one = || {
+        let before = Instant::now();
+        let system = SystemTime::now();
+        let after = Instant::now();
+        (after - before, before, system)
+    };
+    let tries = (0..TRIES).map(|_| one());
+    let (took, before, system) = tries.min_by_key(|(took, ..)| *took).unwrap_or_else(one);
+    let middle = before + took / 2;
+    let system_ns = system.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let system_ns = u64::try_from(system_ns).unwrap_or(u64::MAX);
+    let nanoseconds = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(0);
+    let since = nanoseconds(middle.saturating_duration_since(epoch));
+    let until = nanoseconds(epoch.saturating_duration_since(middle));
+    (middle, system_ns.saturating_sub(since).saturating_add(until))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn now_ns() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
+    }
+
+    #[test]
+    fn a_stamp_of_now_is_now() {
+        for epoch in [Instant::now(), Instant::now() + Duration::from_secs(3)] {
+            let realtime = Realtime::new(epoch - Duration::from_secs(5));
+            let before = Instant::now();
+            let since = realtime.since_epoch_ns(now_ns()).unwrap();
+            let expected = (before - (epoch - Duration::from_secs(5))).as_nanos() as u64;
+            // Between the two readings this thread may have been put aside.
+            assert!(since + 20_000 >= expected, "{since} {expected}");
+            assert!(since < expected + 1_000_000_000, "{since} {expected}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_noticed_and_stamps_of_before_are_dropped() {
+        let epoch = Instant::now();
+        let mut realtime = Realtime::new(epoch);
+        let (second, at) = (1_000_000_000, realtime.at_epoch_ns);
+        let after = |ns| epoch + Duration::from_nanos(ns);
+        realtime.take(after(second), at + STEP_NS);
+        assert_eq!((realtime.steps(), realtime.since_epoch_ns(at + STEP_NS + 5)), (0, Some(5)));
+        // An hour ahead.
+        let ahead = at + 3_600 * second;
+        realtime.take(after(2 * second), ahead);
+        assert_eq!(realtime.steps(), 1);
+        assert_eq!(realtime.since_epoch_ns(at + second), None, "by the old clock");
+        assert_eq!(realtime.since_epoch_ns(ahead + second), None, "before it was noticed");
+        assert_eq!(realtime.since_epoch_ns(ahead + 2 * second + 7), Some(2 * second + 7));
+    }
+}

@@ -1,0 +1,70 @@
+use super::*;
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::Instant;
+
+fn sent(socket: &impl AsFd, room: &mut Room) -> Vec<Sent> {
+    let mut stamps = Vec::new();
+    drain(socket, room, |stamp| stamps.push(stamp)).unwrap();
+    stamps
+}
+
+/// The numbers of the requests that were sent, and that the stamps are in order.
+fn numbers(stamps: &[Sent]) -> Vec<u32> {
+    let of = |stage: Stage| stamps.iter().filter(move |stamp| stamp.stage == stage);
+    for (scheduled, sent) in of(Stage::Scheduled).zip(of(Stage::Sent)) {
+        assert_eq!(scheduled.number, sent.number);
+        assert!(scheduled.realtime_ns <= sent.realtime_ns);
+    }
+    of(Stage::Sent).map(|stamp| stamp.number).collect()
+}
+
+#[test]
+fn datagrams_are_stamped_by_number_when_sent_and_when_received() {
+    let keeper = Keeper::new().unwrap();
+    let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    near.connect(far.local_addr().unwrap()).unwrap();
+    far.connect(near.local_addr().unwrap()).unwrap();
+    enable(&near, false).unwrap();
+    let (mut room, epoch) = (Room::new(), Instant::now());
+    let realtime = Realtime::new(epoch);
+    for number in 0..3 {
+        near.send(b"request").unwrap();
+        far.recv(&mut [0; 8]).unwrap();
+        far.send(b"answer").unwrap();
+        let stamps = sent(&near, &mut room);
+        assert_eq!(numbers(&stamps), [number]);
+        let (bytes, received) = read(&near, &mut [0; 64], &mut room).unwrap();
+        let received = received.expect("stamping is on");
+        let left = stamps.last().unwrap().realtime_ns;
+        assert_eq!(bytes, 6);
+        assert!(left <= received);
+        let seen = epoch.elapsed().as_nanos() as u64;
+        assert!(realtime.since_epoch_ns(received).unwrap() <= seen + 20_000);
+    }
+    assert_eq!(sent(&near, &mut room), []);
+    assert!(keeper.unstamped < 2_000);
+}
+
+#[test]
+fn requests_in_a_stream_are_stamped_by_their_last_byte() {
+    let _keeper = Keeper::new().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    enable(&near, true).unwrap();
+    let mut room = Room::new();
+    let mut offset = 0;
+    for length in [5, 1, 900] {
+        near.write_all(&vec![b'x'; length]).unwrap();
+        far.read_exact(&mut vec![0; length]).unwrap();
+        far.write_all(b"answer").unwrap();
+        let (bytes, received) = read(&near, &mut [0; 64], &mut room).unwrap();
+        offset += length as u32;
+        assert_eq!(numbers(&sent(&near, &mut room)), [offset - 1]);
+        assert_eq!((bytes, received.is_some()), (6, true));
+    }
+    drop(far);
+    assert_eq!(read(&near, &mut [0; 8], &mut room).unwrap(), (0, None), "the end has no stamp");
+}

@@ -1,0 +1,89 @@
+//! Line 2: requests are sent when they are meant to be.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::tools::{Server, example, json, median, number};
+use crate::accept::finding::{Finding, Verdict};
+use crate::cargo::{self, Profile};
+
+/// Turns of the loop that does nothing and of the generator, one after the other.
+const ROUNDS: u32 = 7;
+const RATE: &str = "2000";
+/// Seeds of the test of the arrival process.
+const SEEDS: u32 = 5;
+
+pub(in super::super) fn judge(root: &Path) -> Result<Vec<Finding>> {
+    let tests = ["test", "-q", "-p", "curtail-load", "--lib", "arrival_test"];
+    let tested = cargo::succeeds(&mut cargo::command(root, &tests))?;
+    let mut findings = vec![Finding::new(
+        "Poisson schedules pass the Kolmogorov–Smirnov test at 0.001, others do not",
+        "400 seeds, three profiles (the tests of arrival_test)",
+        tested,
+    )];
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if processors < 2 {
+        let why = "one processor: the server would have to share the generator's";
+        findings.push(Finding::new("the lag is that of a bare loop", why, Verdict::Skipped));
+        return Ok(findings);
+    }
+    findings.extend(lags(root)?);
+    Ok(findings)
+}
+
+fn lags(root: &Path) -> Result<Vec<Finding>> {
+    let (stub, lateness) = (example(root, "stub")?, example(root, "lateness")?);
+    let curtail = cargo::curtail(root, Profile::Release)?;
+    let server =
+        Server::start(Path::new("taskset"), &["-c", "1", &stub.display().to_string(), "http1"])?;
+    let target = format!("http://{}/x", server.address);
+    let [lateness, curtail] = [lateness, curtail].map(|path| path.display().to_string());
+    let (mut bare, mut ours, mut p50, mut failed) = (vec![], vec![], vec![], 0);
+    for round in 0..ROUNDS {
+        let seed = round.to_string();
+        let alone = json("taskset", &["-c", "0", &lateness, RATE, "5", &seed])?;
+        bare.push(number(&alone, &["p99"]) / 1e3);
+        let arguments = [
+            "-c",
+            "0",
+            &curtail,
+            "load",
+            &target,
+            "--rate",
+            RATE,
+            "--duration",
+            "5s",
+            "--spin",
+            "--seed",
+            &seed,
+            "--json",
+        ];
+        let load = json("taskset", &arguments)?;
+        p50.push(number(&load, &["schedule_lag_ns", "p50"]) / 1e3);
+        ours.push(number(&load, &["schedule_lag_ns", "p99"]) / 1e3);
+        failed += u32::from(round < SEEDS && load["arrival_test"]["failed"] != false);
+    }
+    let all = |figures: &[f64]| {
+        figures.iter().map(|figure| format!("{figure:.1}")).collect::<Vec<_>>().join(", ")
+    };
+    let (told_bare, told_ours) = (all(&bare), all(&ours));
+    let (worst, bare, ours) = (p50.iter().copied().fold(0.0, f64::max), median(bare), median(ours));
+    Ok(vec![
+        Finding::new(
+            "requests as sent pass the test of their process",
+            format!("{failed} of {SEEDS} runs failed it"),
+            failed == 0,
+        ),
+        Finding::new(
+            "p50 of the lag under 10 µs with spinning",
+            format!("{worst:.1} µs at most"),
+            worst < 10.0,
+        ),
+        Finding::new(
+            "p99 of the lag at most 1.5 × that of a bare loop on the same core",
+            format!("median {ours:.1} µs ({told_ours}); the loop {bare:.1} µs ({told_bare})"),
+            ours <= 1.5 * bare,
+        ),
+    ])
+}
