@@ -17,6 +17,7 @@ mod model;
 mod plot;
 mod progress;
 mod proxy;
+mod report;
 mod root;
 mod say;
 mod signals;
@@ -60,6 +61,7 @@ enum Verb {
     Model(model::Args),
     Proxy(proxy::Args),
     Load(load::Args),
+    Report(report::Args),
     Jitter(jitter::Args),
     #[command(hide = true)]
     Leaf(leaf::Args),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
     let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
+        Verb::Report(args) => report::run(&args),
         Verb::Jitter(args) => jitter::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Advise(args) => advise::run(&args),

@@ -6,6 +6,9 @@
 //!
 //! Cost: O(lines + buckets + samples); at most [`MAX_SAMPLES`] samples are kept.
 
+mod read;
+mod write;
+
 use std::io::Read as _;
 use std::path::Path;
 
@@ -20,6 +23,9 @@ use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
 use crate::samples::Samples;
 use crate::text::excerpt;
+
+pub use read::{LogInterval, LogReader};
+pub use write::LogWriter;
 
 /// The most samples that are kept of a log. Of more, so many are taken at equal distances in their
 /// order by length: no share of them is off by more than one in so many.
@@ -58,10 +64,10 @@ pub(crate) fn read(path: &Path, text: &str) -> Result<Samples, ResolveError> {
             text: excerpt(line),
             why,
         };
-        let Some(interval) = interval(line).map_err(bad)? else { continue };
+        let Some(LogInterval { counted, .. }) = interval(line).map_err(bad)? else { continue };
         match &mut all {
-            None => all = Some((interval, at + 1)),
-            Some((all, _)) => all.add(&interval).map_err(|error| bad(error.to_string()))?,
+            None => all = Some((counted, at + 1)),
+            Some((all, _)) => all.add(&counted).map_err(|error| bad(error.to_string()))?,
         }
     }
     let all = all.filter(|(histogram, _)| !histogram.is_empty());
@@ -71,9 +77,9 @@ pub(crate) fn read(path: &Path, text: &str) -> Result<Samples, ResolveError> {
     Ok(Samples { lines: vec![line; ns.len()], ns, have_units: true })
 }
 
-/// The histogram of a line; none where the line is a comment or a legend.
-fn interval(line: &str) -> Result<Option<Histogram<u64>>, String> {
-    let line = line.trim_end();
+/// The interval of a line; none where the line is a comment or a legend.
+fn interval(line: &str) -> Result<Option<LogInterval>, String> {
+    let line = line.trim();
     if line.is_empty() || line.starts_with(['#', '"']) {
         return Ok(None);
     }
@@ -86,15 +92,20 @@ fn interval(line: &str) -> Result<Option<Histogram<u64>>, String> {
         .decode(entry.encoded_histogram())
         .map_err(|error| format!("its histogram is not base64: {error}"))?;
     let plain = inflate(&bytes)?;
-    let mut histogram: Histogram<u64> = Deserializer::new()
+    let mut counted: Histogram<u64> = Deserializer::new()
         .deserialize(&mut &plain[..])
         .map_err(|error| format!("its histogram cannot be decoded: {error}"))?;
-    if histogram.max() as f64 > MAX_SAMPLE_NS {
+    if counted.max() as f64 > MAX_SAMPLE_NS {
         return Err("times are below 292 years".to_owned());
     }
     // Later intervals may have larger values.
-    histogram.auto(true);
-    Ok(Some(histogram))
+    counted.auto(true);
+    Ok(Some(LogInterval {
+        from_s: entry.start_timestamp().as_secs_f64(),
+        length_s: entry.duration().as_secs_f64(),
+        tag: entry.tag().map(|tag| tag.as_str().to_owned()),
+        counted,
+    }))
 }
 
 /// An encoded histogram that is not compressed, whose length is what it says.

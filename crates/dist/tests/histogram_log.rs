@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use curtail_dist::{MAX_SAMPLES, Spec, read_samples};
+use curtail_dist::{LogReader, LogWriter, MAX_SAMPLES, Spec, read_samples};
 use flate2::{Compression, write::ZlibEncoder};
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use hdrhistogram::serialization::{V2DeflateSerializer, V2Serializer};
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer, V2Serializer};
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
 
@@ -134,4 +136,80 @@ proptest! {
         let read = read_samples(file(&format!("0.1,1.0,2.0,{encoded}\n")).path(), 1.0);
         prop_assert!(read.is_err() || !read.expect("samples").ns.is_empty());
     }
+}
+
+/// What a generator counts: bounds that are not the defaults.
+fn counted(values: &[(u64, u64)]) -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1_000, 61_000_000_000, 3).expect("constants");
+    for &(value, count) in values {
+        histogram.record_n(value, count).expect("in range");
+    }
+    histogram
+}
+
+fn written(intervals: &[Histogram<u64>]) -> String {
+    let mut text = Vec::new();
+    let mut log = LogWriter::new(&mut text, "of a test", Duration::from_millis(1_700_000_000_250))
+        .expect("memory takes all");
+    for (at, interval) in intervals.iter().enumerate() {
+        let from = Duration::from_millis(500 * at as u64);
+        log.write(interval, from, Duration::from_millis(500)).expect("memory takes all");
+    }
+    String::from_utf8(text).expect("text")
+}
+
+#[test]
+fn others_read_what_is_written_with_equal_counts() {
+    let intervals =
+        [counted(&[(1_500, 3), (7_000_000, 2)]), counted(&[]), counted(&[(1 << 35, 1)])];
+    let text = written(&intervals);
+    let mut read = Vec::new();
+    let mut start = None;
+    for entry in IntervalLogIterator::new(text.as_bytes()) {
+        match entry.expect("a log") {
+            LogEntry::StartTime(time) | LogEntry::BaseTime(time) => start = Some(time),
+            LogEntry::Interval(interval) => {
+                let bytes = STANDARD.decode(interval.encoded_histogram()).expect("base64");
+                let histogram: Histogram<u64> =
+                    Deserializer::new().deserialize(&mut &bytes[..]).expect("a histogram");
+                read.push((interval.start_timestamp(), interval.duration(), histogram));
+            }
+        }
+    }
+    assert_eq!(start, Some(Duration::from_millis(1_700_000_000_250)));
+    assert_eq!(read.len(), 3);
+    for (at, (from, length, histogram)) in read.iter().enumerate() {
+        assert_eq!(*from, Duration::from_millis(500 * at as u64));
+        assert_eq!((*length, histogram), (Duration::from_millis(500), &intervals[at]));
+    }
+    let samples = read_samples(file(&text).path(), 1.0).expect("we read it, too");
+    assert_eq!(samples.ns.len(), 6);
+}
+
+#[test]
+fn logs_are_read_interval_by_interval_with_equal_counts() {
+    let intervals = [histogram(&[(1_500, 3)]), histogram(&[(1 << 50, 1), (9, 4)])];
+    let theirs = format!("Tag=warm,{}", log(&intervals).lines().last().expect("an interval"));
+    let ours = counted(&[(2_000, 9)]);
+    let theirs = file(&format!("{}{theirs}\n", log(&intervals)));
+    let read: Result<Vec<_>, _> = LogReader::open(theirs.path()).expect("a file").collect();
+    let read = read.expect("a log");
+    let tags: Vec<_> = read.iter().map(|interval| interval.tag.as_deref()).collect();
+    assert_eq!(tags, [None, None, Some("warm")]);
+    assert_eq!((read[0].from_s, read[0].length_s), (1.0, 1.0));
+    assert_eq!([&read[0].counted, &read[1].counted], [&intervals[0], &intervals[1]]);
+    let log = file(&written(std::slice::from_ref(&ours)));
+    let read: Result<Vec<_>, _> = LogReader::open(log.path()).expect("a file").collect();
+    assert_eq!(read.expect("a log")[0].counted, ours);
+}
+
+#[test]
+fn a_log_that_is_cut_off_is_named_with_its_line() {
+    let text = written(&[counted(&[(1_500, 3)]), counted(&[(1_500, 3)])]);
+    let log = file(&text[..text.len() - 20]);
+    let mut reader = LogReader::open(log.path()).expect("a file");
+    assert!(reader.next().is_some_and(|interval| interval.is_ok()));
+    let said = reader.next().expect("a line").expect_err("half of one").to_string();
+    assert!(said.contains(":7: `0.500,0.500,"), "{said}");
+    assert!(reader.next().is_none());
 }

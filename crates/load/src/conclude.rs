@@ -66,6 +66,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         failures: failures(&record),
         unobserved: record.unobserved,
         histogram: record.latency,
+        uncorrected_histogram: record.uncorrected,
     }
 }
 

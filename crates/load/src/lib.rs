@@ -62,7 +62,9 @@
 //! Each thread keeps the time, sends and receives by itself, on connections of its own (`engine`); what
 //! is on a connection is a protocol without I/O (`session`). It adds up what it sees in a `record`; the
 //! future of [`run`] waits for the threads and adds up their records (`threads`, `report`), and judges
-//! (`verdict`). `split` tells what a percentile is made of.
+//! (`verdict`). `split` tells what a percentile is made of. While it runs, `watch` tells what there is,
+//! and `observe` hands over every answer or [`Sample`] to whoever wants them; who is too slow loses
+//! some, and the run does not wait.
 #![forbid(unsafe_code)]
 
 mod arrival_test;
@@ -86,6 +88,7 @@ mod record;
 mod report;
 mod requests;
 mod run;
+mod sample;
 mod schedule;
 mod session;
 mod split;
@@ -114,7 +117,8 @@ pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries, read_queries_for}
 pub use record::Errors;
 pub use report::{Failures, Report, Stamps};
 pub use requests::{query_class, unescape};
-pub use run::{Answer, run, run_observed, run_until};
+pub use run::{Answer, run, run_observed, run_sampled, run_until};
+pub use sample::Sample;
 pub use schedule::{Schedule, Slot};
 pub use split::Parts;
 pub use summary::{Intervals, SAMPLES_ABOVE_MIN, Splits, Summary};

@@ -57,12 +57,15 @@ pub struct Report {
     /// When requests failed, if any did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<Failures>,
-    /// Answers that the observer was not told, for it did not keep up.
+    /// Answers or samples that the observer was not told, for it did not keep up.
     #[serde(skip)]
     pub unobserved: u64,
     /// The latencies, in nanoseconds.
     #[serde(skip)]
     pub histogram: Histogram<u64>,
+    /// The uncorrected latencies, in nanoseconds.
+    #[serde(skip)]
+    pub uncorrected_histogram: Histogram<u64>,
 }
 
 impl Report {

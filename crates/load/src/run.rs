@@ -15,10 +15,12 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at};
 use crate::conclude::{Facts, conclude};
 use crate::engine::Clock;
 use crate::error::LoadError;
+use crate::observe::Listener;
 use crate::outcome::Outcome;
 use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
 use crate::report::Report;
+use crate::sample::Sample;
 use crate::session::{Sessions, Status};
 use crate::stamp::Keeper;
 use crate::target::Target;
@@ -27,7 +29,7 @@ use crate::watch::{Snapshot, Watch};
 
 /// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Most batches of answers that wait for the observer. Beyond it they wait in the threads.
+/// Most batches that wait for the observer. Beyond it they wait in the threads.
 const BATCHES_MAX: usize = 64;
 
 /// A whole answer to a measured request, whatever its status.
@@ -83,7 +85,8 @@ impl Answer {
 /// Sends requests as the plan says and measures. Ends once each has its answer or its time-out, or
 /// when `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
 ///
-/// `progress` is called twice per second. [`run_observed`] tells every answer, too.
+/// `progress` is called twice per second, and once more at the end. [`run_observed`] tells every answer,
+/// too, and [`run_sampled`] every request.
 ///
 /// # Errors
 ///
@@ -98,7 +101,7 @@ pub async fn run(
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
 ) -> Result<Report, LoadError> {
-    drive(plan, cancel, progress, None::<fn(&Answer) -> ControlFlow<()>>).await
+    drive(plan, cancel, progress, Tell::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
 /// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
@@ -122,7 +125,7 @@ pub async fn run_observed(
         on_answer(answer);
         ControlFlow::Continue(())
     };
-    drive(plan, cancel, progress, Some(go_on)).await
+    run_until(plan, cancel, progress, go_on).await
 }
 
 /// As [`run_observed`]; and once `on_answer` says [`ControlFlow::Break`] nothing more is sent, and the
@@ -139,16 +142,55 @@ pub async fn run_until(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
-    on_answer: impl FnMut(&Answer) -> ControlFlow<()>,
+    mut on_answer: impl FnMut(&Answer) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
-    drive(plan, cancel, progress, Some(on_answer)).await
+    let on_outcome = |outcome, clock| match Answer::of(outcome, clock) {
+        Some(answer) => on_answer(&answer),
+        None => ControlFlow::Continue(()),
+    };
+    drive(plan, cancel, progress, Tell::Answers, on_outcome).await
+}
+
+/// As [`run`], and calls `on_sample` for what became of each measured request that was not dropped, in
+/// batches and in no order. As with [`run_observed`], who is too slow is not told all, and the run goes
+/// on regardless.
+///
+/// # Errors
+///
+/// As [`run`].
+///
+/// # Panics
+///
+/// As [`run`].
+pub async fn run_sampled(
+    plan: &Plan,
+    cancel: impl Future<Output = ()>,
+    progress: impl FnMut(&Snapshot),
+    mut on_sample: impl FnMut(&Sample),
+) -> Result<Report, LoadError> {
+    let on_outcome = |outcome, _| {
+        on_sample(&Sample::of(outcome));
+        ControlFlow::Continue(())
+    };
+    drive(plan, cancel, progress, Tell::All, on_outcome).await
+}
+
+/// What an observer is told.
+#[derive(Clone, Copy, PartialEq)]
+enum Tell {
+    Nothing,
+    /// Whole answers, with their heads.
+    Answers,
+    /// What became of each request, without heads.
+    All,
 }
 
 async fn drive(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     mut progress: impl FnMut(&Snapshot),
-    mut on_answer: Option<impl FnMut(&Answer) -> ControlFlow<()>>,
+    tell: Tell,
+    mut on_outcome: impl FnMut(Outcome, Clock) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
     plan.check()?;
     let mut cancel = pin!(cancel);
@@ -158,9 +200,11 @@ async fn drive(
         // Resolving may take half a minute, and nothing has been measured.
         () = &mut cancel => return Err(LoadError::Interrupted),
     };
-    let heads = on_answer.is_some();
-    let (sender, mut answers) = mpsc::channel(BATCHES_MAX);
-    let sender = heads.then_some(sender);
+    let heads = tell == Tell::Answers;
+    let (to, mut outcomes) = mpsc::channel(BATCHES_MAX);
+    let listener = Listener { to, failures: tell == Tell::All };
+    let listener = Some(listener).filter(|_| tell != Tell::Nothing);
+    let mut telling = listener.is_some();
     let sessions = Arc::new(Sessions::prepare(plan, heads)?);
     // Stamping stays on as long as this one is there.
     let keeper = match plan.kernel_stamps {
@@ -168,9 +212,9 @@ async fn drive(
         false => None,
     };
     // The set-up takes its time, which must be no part of the schedule's.
-    let mut threads = Threads::start(plan, &addresses, &sessions, sender.as_ref())?;
+    let mut threads = Threads::start(plan, &addresses, &sessions, listener.as_ref())?;
     // The channel ends with the threads.
-    drop(sender);
+    drop(listener);
     let (mut watch, mut ticks) = (Watch::new(), ticks());
     // When it was cut short, and when it had measured enough.
     let (mut cut_ns, mut enough_ns) = (None, None);
@@ -189,11 +233,9 @@ async fn drive(
                     threads.drain();
                 }
             }
-            batch = answers.recv(), if on_answer.is_some() => match batch {
+            batch = outcomes.recv(), if telling => match batch {
                 Some(batch) => {
-                    let told = batch.iter().filter_map(|answer| {
-                        on_answer.as_mut().map(|on_answer| on_answer(answer))
-                    });
+                    let told = batch.into_iter().map(|outcome| on_outcome(outcome, threads.clock));
                     // All of them are told, whatever it says.
                     let enough = told.filter(ControlFlow::is_break).count() > 0;
                     if enough && enough_ns.is_none() {
@@ -201,13 +243,14 @@ async fn drive(
                         threads.drain();
                     }
                 }
-                None => on_answer = None,
+                None => telling = false,
             },
-            () = threads.finished(), if on_answer.is_none() => break,
+            () = threads.finished(), if !telling => break,
         }
     }
+    let clock = threads.clock;
     let (rest, last_ns) = threads.join()?;
-    watch.total.merge(&rest);
+    progress(&watch.last_look(rest, clock.elapsed_ns(), plan));
     let end = End { last_ns, cut_ns, enough_ns };
     Ok(report(plan, watch.total, end, keeper.as_ref()))
 }

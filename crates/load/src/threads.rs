@@ -8,15 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, panic};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::engine::{self, Clock, Measured, Orders, Source, Task};
 use crate::error::LoadError;
 use crate::exchange::Exchange;
-use crate::observe::Observer;
+use crate::observe::{Listener, Observer};
 use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
-use crate::run::Answer;
 use crate::schedule::{Schedule, Share};
 use crate::session::Sessions;
 
@@ -49,7 +48,7 @@ impl Threads {
         plan: &Plan,
         addresses: &[SocketAddr],
         sessions: &Arc<Sessions>,
-        answers: Option<&mpsc::Sender<Vec<Answer>>>,
+        listener: Option<&Listener>,
     ) -> Result<Threads, LoadError> {
         let schedule = plan.schedule()?;
         let (clock, orders) = (Clock::new(Instant::now() + LEAD), Arc::default());
@@ -74,7 +73,7 @@ impl Threads {
                 wake: woken,
                 exchange: Arc::clone(&exchange),
                 warmup_ns: plan.warmup_ns,
-                observer: Observer::new(answers.cloned()),
+                observer: Observer::new(listener.cloned()),
             };
             let body = move || {
                 let _alive: oneshot::Sender<()> = alive;

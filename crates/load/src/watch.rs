@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use hdrhistogram::Histogram;
+
 use crate::plan::Plan;
 use crate::record::Record;
 use crate::summary::{percentile, relative_error};
@@ -11,7 +13,7 @@ use crate::threads::Threads;
 const RECENT: usize = 4;
 
 /// What is known while a run goes on.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// Since the start, in nanoseconds.
     pub elapsed_ns: u64,
@@ -32,6 +34,15 @@ pub struct Snapshot {
     pub p99_ns: Option<u64>,
     /// The same of the schedule lag.
     pub lag_p99_ns: Option<u64>,
+    /// The measured latencies that the last snapshot did not have yet, in nanoseconds. Those of all
+    /// snapshots, the one at the end included, add up to [`Report::histogram`](crate::Report::histogram),
+    /// count by count.
+    pub recent: Histogram<u64>,
+    /// From when on their answers came, in nanoseconds since the start: where the ones before end. A
+    /// thread that has nothing to do hands over late, so an answer may be of the time before.
+    pub recent_from_ns: u64,
+    /// Until when.
+    pub recent_until_ns: u64,
 }
 
 #[derive(Debug)]
@@ -39,6 +50,10 @@ pub(crate) struct Watch {
     pub(crate) total: Record,
     /// When, in nanoseconds, and how many good answers there were by then.
     recent: VecDeque<(u64, u64)>,
+    /// Until when the last snapshot told latencies, and when it was taken: what the threads hand over
+    /// next is what they measured until then.
+    told_until_ns: u64,
+    looked_ns: u64,
     /// How often the percentiles were sure enough in a row.
     sure: u32,
     /// Requests when they are looked at next.
@@ -48,14 +63,27 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn new() -> Watch {
         let recent = VecDeque::from([(0, 0)]);
-        Watch { total: Record::new(), recent, sure: 0, look_again: 0 }
+        let total = Record::new();
+        Watch { total, recent, told_until_ns: 0, looked_ns: 0, sure: 0, look_again: 0 }
     }
 
     /// Adds up what the threads have handed over, and tells what there is.
     pub(crate) fn look(&mut self, threads: &Threads, plan: &Plan) -> Snapshot {
         let since = threads.collect(&self.total);
-        self.total.merge(&since);
         let elapsed_ns = threads.clock.elapsed_ns();
+        self.tell(since, self.looked_ns, elapsed_ns, plan)
+    }
+
+    /// Adds up what was left when the threads had ended, and tells all that there is.
+    pub(crate) fn last_look(&mut self, rest: Record, elapsed_ns: u64, plan: &Plan) -> Snapshot {
+        self.tell(rest, elapsed_ns, elapsed_ns, plan)
+    }
+
+    /// What there is with `since`, which was measured until `until_ns`.
+    fn tell(&mut self, since: Record, until_ns: u64, elapsed_ns: u64, plan: &Plan) -> Snapshot {
+        self.total.merge(&since);
+        let from_ns = std::mem::replace(&mut self.told_until_ns, until_ns);
+        self.looked_ns = elapsed_ns;
         if self.recent.len() > RECENT {
             self.recent.pop_front();
         }
@@ -73,6 +101,9 @@ impl Watch {
             p50_ns: percentile(&self.total.latency, 500),
             p99_ns: percentile(&self.total.latency, 990),
             lag_p99_ns: percentile(&self.total.lag, 990),
+            recent: since.latency,
+            recent_from_ns: from_ns,
+            recent_until_ns: until_ns,
         }
     }
 

@@ -132,7 +132,7 @@ async fn progress_is_told_twice_per_second() {
     let mut plan = server.plan(200.0, 0);
     plan.extent = Extent::Duration { ns: 1_200 * MS };
     plan.warmup_ns = 600 * MS;
-    let report = run(&plan, pending(), |seen| snapshots.push(*seen)).await.unwrap();
+    let report = run(&plan, pending(), |seen| snapshots.push(seen.clone())).await.unwrap();
     assert!((1..=4).contains(&snapshots.len()), "{snapshots:?}");
     assert!(snapshots.is_sorted_by_key(|seen| (seen.elapsed_ns, seen.sent, seen.answered)));
     assert!(snapshots.iter().all(|seen| seen.sent >= seen.answered + seen.errors));

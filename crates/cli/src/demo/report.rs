@@ -15,7 +15,7 @@ mod tests;
 use super::findings::{View, headline};
 use super::results::Results;
 use crate::plot::format::escape;
-use crate::plot::{self, PAGE_STYLE, PLOT_STYLE};
+use crate::plot::{self, Page};
 
 /// The main figure as a file of its own, for pages of others. None if nothing was measured.
 pub(crate) fn picture(results: &Results) -> Option<String> {
@@ -34,20 +34,24 @@ pub(crate) fn render(results: &Results) -> String {
         text => format!(r#"<p class="but">{}</p>"#, escape(text).replace("per-shard", whole)),
     };
     let but = paragraph(&headline.but) + &paragraph(&headline.also);
-    format!(
+    let main = format!(
         include_str!("report/page.html"),
-        style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
-        finding = finding,
-        but = but,
-        partial = partial(view),
-        summary = method::summary(view),
         main = plots::main_figure(view),
         small = plots::small_multiples(view),
         tails = plots::tails(view),
         table = figures::table(view),
         setup = method::setup(view),
         policies = method::policies(view),
-    )
+    );
+    let (partial, summary) = (partial(view), method::summary(view));
+    Page {
+        verb: "demo",
+        title: "tail latency against utilization",
+        headline: &finding,
+        more: &format!("{but}{partial}<p class=\"summary\">{summary}</p>"),
+        main: main.trim_end(),
+    }
+    .render()
 }
 
 /// The warning on a run that was stopped.

@@ -6,6 +6,7 @@ use curtail_load::{
     Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, Target,
 };
 
+use super::out::Outputs;
 use super::protocol::ProtocolArgs;
 use crate::exit::Stop;
 
@@ -87,6 +88,8 @@ pub(crate) struct Args {
     /// Print one JSON document on stdout
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
 }
 
 /// Who says when requests leave and answers come.

@@ -1,15 +1,17 @@
 //! `curtail load`.
 
 mod args;
+pub(crate) mod out;
 mod protocol;
-mod table;
+pub(crate) mod table;
 
 use std::process::ExitCode;
 
-use curtail_load::{LoadError, Report, Snapshot};
+use curtail_load::{LoadError, Plan, Report, Sample, Snapshot};
 
 use args::plan;
 pub(crate) use args::{Args, percent, span};
+use out::Results;
 pub(crate) use protocol::ProtocolArgs;
 pub(crate) use table::ms;
 use table::table;
@@ -22,33 +24,26 @@ use crate::signals::Termination;
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let plan = plan(args)?;
     let runtime = crate::runtime()?;
-    let measured = runtime.block_on(async {
-        let mut signals = Termination::listen_at_terminal()
-            .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
-        let bar = progress::spinner();
-        let told = |at: &Snapshot| bar.set_message(line(at));
-        let report = curtail_load::run(&plan, signals.next(), told).await;
-        bar.finish_and_clear();
-        report.map_err(|error| match error {
-            LoadError::Thread(_) | LoadError::Stamps(_) => Stop::Lacking(error.to_string()),
-            LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
-            LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
-        })
-    });
+    let mut results = args.outputs.begin(&plan)?;
+    let measured = runtime.block_on(measure(&plan, results.as_mut()));
     // The system may still be looking for a host that nobody waits for any more.
     runtime.shutdown_background();
-    let report = measured?;
-    if args.json {
-        // The document is for programs. In the table, people read it anyway.
-        if let Some(warning) = report.warning() {
-            say::aside(format_args!("warning: {warning}"));
+    let report = match measured {
+        // Of no request there is nothing to write.
+        Ok(report) if report.partial && report.requests == 0 => {
+            results.take().into_iter().for_each(Results::discard);
+            report
         }
-        say::result(crate::json(&report)?)?;
-    } else if report.partial && report.requests == 0 {
-        return Err(Stop::Interrupted("before anything was measured"));
-    } else {
-        say::result(table(&report))?;
-    }
+        Ok(report) => report,
+        Err(stop) => {
+            results.into_iter().for_each(Results::discard);
+            return Err(stop);
+        }
+    };
+    // Printed first, whatever becomes of the files, and the other way round.
+    let printed = print(args, &report);
+    let written = results.map_or(Ok(()), |results| results.finish(&plan, &report));
+    printed.and(written)?;
     Ok(match report {
         Report { partial: true, .. } => ExitCode::from(130),
         Report { valid: false, .. } => ExitCode::from(1),
@@ -56,13 +51,55 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     })
 }
 
+/// Runs the plan, and writes what comes of it as it goes on.
+async fn measure(plan: &Plan, results: Option<&mut Results>) -> Result<Report, Stop> {
+    let mut signals = Termination::listen_at_terminal()
+        .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+    let bar = progress::spinner();
+    let (mut looks, samples) = match results {
+        Some(Results { looks, samples, .. }) => (Some(looks), samples.as_mut()),
+        None => (None, None),
+    };
+    let told = |at: &Snapshot| {
+        bar.set_message(line(at));
+        looks.iter_mut().for_each(|looks| looks.see(at));
+    };
+    let report = match samples {
+        Some(samples) => {
+            let seen = |sample: &Sample| samples.see(sample);
+            curtail_load::run_sampled(plan, signals.next(), told, seen).await
+        }
+        None => curtail_load::run(plan, signals.next(), told).await,
+    };
+    bar.finish_and_clear();
+    report.map_err(|error| match error {
+        LoadError::Thread(_) | LoadError::Stamps(_) => Stop::Lacking(error.to_string()),
+        LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
+        LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
+    })
+}
+
+fn print(args: &Args, report: &Report) -> Result<(), Stop> {
+    if args.json {
+        // The document is for programs. In the table, people read it anyway.
+        if let Some(warning) = report.warning() {
+            say::aside(format_args!("warning: {warning}"));
+        }
+        say::result(crate::json(report)?)
+    } else if report.partial && report.requests == 0 {
+        Err(Stop::Interrupted("before anything was measured"))
+    } else {
+        say::result(table(report))
+    }
+}
+
 /// What goes on, in a line.
 fn line(at: &Snapshot) -> String {
-    let Snapshot { elapsed_ns, warming_up, answered, errors, rate_now, .. } = *at;
-    let phase = if warming_up { "warming up" } else { "measuring" };
+    let Snapshot { elapsed_ns, warming_up, answered, errors, rate_now, .. } = at;
+    let phase = if *warming_up { "warming up" } else { "measuring" };
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
     let (p50, p99, lag) = (shown(at.p50_ns), shown(at.p99_ns), shown(at.lag_p99_ns));
-    let seconds = elapsed_ns as f64 / 1e9;
+    let seconds = *elapsed_ns as f64 / 1e9;
     format!(
         "{phase} {seconds:5.1} s   {rate_now:.0}/s   answered {answered}   errors {errors}   \
          p50 {p50}   p99 {p99}   lag p99 {lag}"

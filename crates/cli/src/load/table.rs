@@ -124,7 +124,7 @@ fn stamped(stamps: &Stamps) -> String {
 }
 
 /// When requests failed, and whether the server came back.
-fn when(failures: &Failures) -> String {
+pub(super) fn when(failures: &Failures) -> String {
     let seconds = |ns: u64| format!("{:.2} s", ns as f64 / 1e9);
     let Failures { first, first_at_ns, last_at_ns, last_good_at_ns, since_last_good } = failures;
     let mut text = format!("first failure after {}: {first}", seconds(*first_at_ns));

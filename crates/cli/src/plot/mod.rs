@@ -2,12 +2,20 @@
 //! titles, and what depends on the width is there twice and chosen by the style sheet.
 
 pub(crate) mod axes;
+pub(crate) mod curves;
+pub(crate) mod distribution;
 pub(crate) mod format;
 pub(crate) mod lines;
 pub(crate) mod palette;
+pub(crate) mod stack;
 
 /// Colors, and what plots need of the style; so much is in a picture of its own, too.
-pub(crate) const PLOT_STYLE: &str = include_str!("plot.css");
+const PLOT_STYLE: &str = include_str!("plot.css");
+
+/// How large a figure of a page is, for wide screens and for narrow ones: width, height, its class, and
+/// the end of its id.
+pub(crate) const FIGURE_SIZES: [(f64, f64, &str, &str); 2] =
+    [(960.0, 400.0, "wide", ""), (344.0, 320.0, "narrow", "-narrow")];
 
 /// A plot as a file of its own, for pages of others.
 pub(crate) fn picture(svg: &str) -> Option<String> {
@@ -17,4 +25,31 @@ pub(crate) fn picture(svg: &str) -> Option<String> {
 }
 
 /// The style of a page, beyond that of its plots.
-pub(crate) const PAGE_STYLE: &str = include_str!("style.css");
+const PAGE_STYLE: &str = include_str!("style.css");
+
+/// A page. All is HTML, but for the verb.
+pub(crate) struct Page<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) headline: &'a str,
+    /// What is in the header below the headline.
+    pub(crate) more: &'a str,
+    pub(crate) main: &'a str,
+}
+
+impl Page<'_> {
+    /// The whole file.
+    pub(crate) fn render(&self) -> String {
+        let Page { verb, title, headline, more, main } = self;
+        format!(
+            include_str!("page.html"),
+            verb = verb,
+            title = title,
+            plot_style = PLOT_STYLE,
+            page_style = PAGE_STYLE,
+            headline = headline,
+            more = more,
+            main = main,
+        )
+    }
+}

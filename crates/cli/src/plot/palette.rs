@@ -27,18 +27,27 @@ pub(crate) fn looks<'a>(
     subject: Option<&str>,
 ) -> Vec<(&'a str, Look)> {
     let mut taken = Vec::new();
-    let mut look = |name: &str| match name {
-        name if Some(name) == baseline => Look { color: 0, dash: "", width: 2.0 },
-        name if Some(name) == subject => Look { color: 1, dash: "", width: 3.0 },
+    let mut of = |name: &str| match name {
+        name if Some(name) == baseline => look(0),
+        name if Some(name) == subject => look(1),
         name => {
             let first = usual(name);
             let mut free = (first..LOOKS).chain(2..first).filter(|color| !taken.contains(color));
             let color = free.next().unwrap_or(first);
             taken.push(color);
-            Look { color, dash: DASHES[color - 2], width: 1.8 }
+            look(color)
         }
     };
-    policies.map(|name| (name, look(name))).collect()
+    policies.map(|name| (name, of(name))).collect()
+}
+
+/// The look with a color, 0 to 7; those beyond begin anew. The first two are solid.
+pub(crate) fn look(color: usize) -> Look {
+    match color % LOOKS {
+        0 => Look { color: 0, dash: "", width: 2.0 },
+        1 => Look { color: 1, dash: "", width: 3.0 },
+        color => Look { color, dash: DASHES[color - 2], width: 1.8 },
+    }
 }
 
 /// The color that a policy has if it can, so that two reports can be laid side by side.
@@ -93,8 +102,14 @@ impl Look {
     }
 }
 
-/// The key to the figures, outside of them, so that it covers no data.
+/// The key to the figures of policies, outside of them, so that it covers no data.
 pub(crate) fn key(looks: &[(&str, Look)], class: &str) -> String {
+    let named = looks.iter().map(|(name, look)| (policy(name).short, *look));
+    key_of(&named.collect::<Vec<_>>(), class)
+}
+
+/// The same, of whatever has a name.
+pub(crate) fn key_of(looks: &[(String, Look)], class: &str) -> String {
     let mut html = format!(r#"<ul class="key {class}">"#);
     for (name, look) in looks {
         let swatch = format!(
@@ -103,8 +118,7 @@ pub(crate) fn key(looks: &[(&str, Look)], class: &str) -> String {
             look.stroke(),
             look.marker(18.0, 7.0)
         );
-        let short = escape(&policy(name).short);
-        let _ = write!(html, "<li>{swatch}{short}</li>");
+        let _ = write!(html, "<li>{swatch}{}</li>", escape(name));
     }
     html + "</ul>"
 }

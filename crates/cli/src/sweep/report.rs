@@ -8,7 +8,7 @@ use crate::plot::axes::Caption;
 use crate::plot::format::{and, counted, escape, policy, three};
 use crate::plot::lines::{Chart, Line, Point, Size, draw};
 use crate::plot::palette::{Look, key, looks};
-use crate::plot::{self, PAGE_STYLE, PLOT_STYLE};
+use crate::plot::{self, Page};
 
 /// The fewest numbers of an axis that is plotted.
 const FEWEST: usize = 3;
@@ -80,18 +80,21 @@ pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option
     let keys = and(plan.grid().axes().iter().map(|axis| axis.key().to_owned()));
     let policies = and(plan.policies().iter().map(|name| policy(name).short));
     let nothing = if figures.stable.contains(&true) { "" } else { NOTHING };
-    let page = format!(
+    let main = format!(
         include_str!("page.html"),
-        style = format_args!("{PLOT_STYLE}{PAGE_STYLE}"),
-        title = format_args!("p{p} over {}", escape(&keys)),
-        summary = format_args!(
-            "{}, with {}.{nothing}",
-            counted(plan.grid().points(), "point", "points"),
-            escape(&policies)
-        ),
         main = main,
         plan = plan.json().lines().map(escape).collect::<Vec<_>>().join("\n"),
     );
+    let points = counted(plan.grid().points(), "point", "points");
+    let title = format!("p{p} over {}", escape(&keys));
+    let page = Page {
+        verb: "sweep",
+        title: &title,
+        headline: &title,
+        more: &format!(r#"<p class="summary">{points}, with {}.{nothing}</p>"#, escape(&policies)),
+        main: main.trim_end(),
+    };
+    let page = page.render();
     Some(Plots { page, picture })
 }
 

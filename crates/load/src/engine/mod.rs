@@ -294,7 +294,7 @@ impl Engine {
 
     fn take(&mut self, outcome: Outcome) {
         self.record.add(&outcome, self.task.warmup_ns);
-        self.task.observer.see(outcome, self.task.clock);
+        self.task.observer.see(outcome);
     }
 }
 

@@ -1,24 +1,18 @@
 //! The tails in whole: which share of the requests is slower than what.
 
-use std::fmt::Write as _;
-
 use crate::demo::findings::{View, is_withheld};
 use crate::demo::results::Cell;
-use crate::plot::axes::{Caption, Frame, Scale, axes, open, text, ticks};
-use crate::plot::format::{escape, policy, share, three, tick, utilization};
+use crate::plot::axes::Caption;
+use crate::plot::curves::{self, Axis, Curve, Curves};
+use crate::plot::distribution::WITHHELD;
+use crate::plot::format::{policy, share, three, utilization};
 use crate::plot::palette::Look;
 
 /// Below this share the tail is a few requests: chance. As with percentiles.
 const SAMPLES_ABOVE: f64 = 10.0;
 
-/// Below this share, where p99.9 is withheld, the lag of the load generator is a part of the tail.
-const WITHHELD: f64 = 0.001_001;
-
 /// A tail that ends beyond so many times the baseline's end leaves the chart.
 const OFF_CHART: f64 = 2.5;
-
-/// Points nearer to the last one than this are left out, in pixels.
-const RESOLUTION: f64 = 0.7;
 
 /// The distribution of a policy at the load of the chart.
 struct Tail<'a> {
@@ -78,34 +72,28 @@ pub(super) fn draw(view: View<'_>, load: f64, narrow: bool) -> String {
             Some(Tail { policy, look, points: tail(cell) })
         })
         .collect();
-    let (width, height) = if narrow { (344.0, 300.0) } else { (472.0, 330.0) };
-    let frame = Frame { width, height, left: 52.0, right: 42.0, top: 28.0, bottom: 46.0 };
-    let x_ticks = ticks(0.0, furthest(view, &tails), 5.0);
-    let slowest = x_ticks.last().copied().unwrap_or(1.0);
-    let x = Scale { values: (0.0, slowest), positions: (frame.left, frame.plot_right()) };
     let smallest = tails.iter().filter_map(|tail| tail.points.last()).map(|point| point.1);
-    let lowest = smallest.fold(0.1, f64::min).log10() - 0.1;
-    let y = Scale { values: (0.0, lowest), positions: (frame.top, frame.plot_bottom()) };
-
-    let x_ticks: Vec<_> = x_ticks.iter().map(|value| (x.at(*value), tick(*value))).collect();
-    let mut y_ticks = Vec::new();
-    let mut percentiles = String::new();
-    for decade in 0..=(-lowest) as i32 {
-        let at = y.at(f64::from(-decade));
-        y_ticks.push((at, share(10f64.powi(-decade))));
-        if let Some(name) = ["", "", "p99", "p99.9", "p99.99"].get(decade as usize) {
-            percentiles += &text(frame.plot_right() + 4.0, at + 4.0, "start", "tick", name);
-        }
-    }
-    let mut svg =
-        open(&frame, &caption(view, load, narrow), if narrow { "narrow" } else { "wide" });
     let name = format!("Share of requests slower, at {} utilization", utilization(load));
-    svg += &axes(&frame, &x_ticks, &y_ticks, ("Latency, ms", &name));
-    svg += &percentiles;
-    for tail in tails.iter().rev() {
-        svg += &line(tail, x, y);
+    let (y, right) = Axis::shares_above(&name, smallest.fold(0.1, f64::min));
+    let chart = Curves {
+        caption: caption(view, load, narrow),
+        x: Axis::linear("Latency, ms", 0.0, furthest(view, &tails)),
+        y,
+        right: &right,
+        curves: &tails.iter().map(curve).collect::<Vec<_>>(),
+        size: if narrow { (344.0, 300.0) } else { (472.0, 330.0) },
+    };
+    curves::draw(&chart, if narrow { "narrow" } else { "wide" })
+}
+
+/// All requests take longer than no time.
+fn curve(tail: &Tail<'_>) -> Curve {
+    let points = tail.points.iter().map(|(ms, above)| (*ms, above.log10()));
+    Curve {
+        name: policy(tail.policy).short,
+        look: tail.look,
+        points: [(0.0, 0.0)].into_iter().chain(points).collect(),
     }
-    svg + "</svg>"
 }
 
 /// Up to where the x axis must go.
@@ -129,43 +117,4 @@ fn caption(view: View<'_>, load: f64, narrow: bool) -> Caption {
         title: format!("Distribution of latency at {at} utilization"),
         description: ends.collect::<Vec<_>>().join(" "),
     }
-}
-
-/// One tail; one that leaves at the right does so with an arrow.
-fn line(tail: &Tail<'_>, x: Scale, y: Scale) -> String {
-    let mut path = format!("M{:.1} {:.1}", x.positions.0, y.positions.0);
-    let mut last = (x.positions.0, y.positions.0);
-    let mut leaves = None;
-    for (i, (ms, above)) in tail.points.iter().enumerate() {
-        let next = (x.at(*ms), y.at(above.log10()));
-        if next.0 > x.positions.1 {
-            let part = (x.positions.1 - last.0) / (next.0 - last.0);
-            let at = last.1 + part * (next.1 - last.1);
-            let _ = write!(path, "L{:.1} {at:.1}", x.positions.1);
-            leaves = Some(at);
-            break;
-        }
-        let far = (next.0 - last.0).abs() + (next.1 - last.1).abs() >= RESOLUTION;
-        if far || i + 1 == tail.points.len() {
-            let _ = write!(path, "L{:.1} {:.1}", next.0, next.1);
-            last = next;
-        }
-    }
-    let name = escape(&policy(tail.policy).short);
-    let mut svg = format!(
-        r#"<g class="k{}"><title>{name}</title><path d="{path}" {}/>"#,
-        tail.look.color,
-        tail.look.stroke()
-    );
-    if let Some(at) = leaves {
-        let _ = write!(
-            svg,
-            r#"<path class="head" d="M0 0L-9 4.5L-9 -4.5Z" transform="translate({:.1} {at:.1})"/>"#,
-            x.positions.1
-        );
-    } else {
-        // A line has its marker once, at its end: enough to tell it in gray.
-        let _ = write!(svg, r#"<path class="mark" d="{}"/>"#, tail.look.marker(last.0, last.1));
-    }
-    svg + "</g>"
 }

@@ -1,0 +1,216 @@
+//! The figures of a run.
+
+use curtail_load::{Pace, Parts, Plan, Profile, Report};
+
+use super::series::{Piece, Series};
+use crate::plot::FIGURE_SIZES;
+use crate::plot::axes::Caption;
+use crate::plot::curves::{Axis, Curve, Curves, draw};
+use crate::plot::distribution::{Latencies, Share, chart};
+use crate::plot::format::three;
+use crate::plot::palette::{Look, look};
+use crate::plot::stack::{self, Bar};
+
+/// How large a figure is, and the class and the end of an id that belong to it.
+type Size = (f64, f64, &'static str, &'static str);
+
+/// What is drawn.
+pub(super) struct Figures<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) report: &'a Report,
+    pub(super) series: &'a Series,
+}
+
+/// The names and looks of both latencies.
+pub(super) fn latencies() -> [(String, Look); 2] {
+    [("latency", 1), ("uncorrected", 3)].map(|(name, color)| (name.to_owned(), look(color)))
+}
+
+/// Those of the figures over time.
+pub(super) fn over_time() -> [(String, Look); 3] {
+    [("p50", 4), ("p99", 1), ("max", 3)].map(|(name, color)| (name.to_owned(), look(color)))
+}
+
+/// Those of the rates.
+pub(super) fn rates() -> [(String, Look); 2] {
+    [("achieved", 1), ("offered", 0)].map(|(name, color)| (name.to_owned(), look(color)))
+}
+
+/// Those of the parts; the last one only where it is measured.
+pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
+    let all = [("schedule lag", 3), ("client send", 5), ("wire to wire", 1), ("client wake-up", 2)];
+    let of = report.split_ns;
+    let woken = [of.p50, of.p90, of.p95, of.p99, of.p999].into_iter().flatten();
+    let separate = woken.into_iter().any(|parts| parts.client_wake_up > 0);
+    all[..if separate { 4 } else { 3 }].iter().map(|(name, color)| (*name, look(*color))).collect()
+}
+
+impl Figures<'_> {
+    /// The share of requests that are slower, alone.
+    pub(super) fn ccdf(&self) -> Option<String> {
+        self.distribution(Share::Above, FIGURE_SIZES[0])
+    }
+
+    /// The share of requests that are at most as slow, alone.
+    pub(super) fn cdf(&self) -> Option<String> {
+        self.distribution(Share::Below, FIGURE_SIZES[0])
+    }
+
+    pub(super) fn distribution(&self, which: Share, size: Size) -> Option<String> {
+        let (width, height, class, end) = size;
+        let counted = [&self.report.histogram, &self.report.uncorrected_histogram];
+        let withheld = self.report.withheld.is_some();
+        let named = latencies();
+        let both = named.iter().zip(counted).map(|((name, look), counted)| {
+            let look = *look;
+            Latencies { name, look, counted, withheld }
+        });
+        let id = format!("{}{end}", if which == Share::Above { "ccdf" } else { "cdf" });
+        chart(&id, &both.collect::<Vec<_>>(), which, ((width, height), class))
+    }
+
+    /// Percentiles over time.
+    pub(super) fn percentiles(&self, size: Size) -> Option<String> {
+        let [p50, p99, max] = over_time();
+        let of = |(name, look): (String, Look), samples, value: &dyn Fn(&Piece) -> Option<u64>| {
+            let value = |piece: &Piece| Some((value(piece)?.max(1) as f64 / 1e6).log10());
+            Curve { name, look, points: steps(&self.series.joined(samples), value) }
+        };
+        // So many that each interval has a percentile, where there are so many at all.
+        let curves = [
+            of(p50, 20, &|piece| piece.percentile(500)),
+            of(p99, 1_000, &|piece| piece.percentile(990)),
+            of(max, 1, &Piece::max),
+        ];
+        let all = || curves.iter().flat_map(|curve| &curve.points).map(|point| 10f64.powf(point.1));
+        let (low, high) = (all().min_by(f64::total_cmp)?, all().max_by(f64::total_cmp)?);
+        let chart = Curves {
+            caption: self.caption("over-time", size, "Latency over time", &curves, |at| {
+                format!("{} ms", three(10f64.powf(at)))
+            }),
+            x: self.seconds(),
+            y: Axis::log("Latency, ms", low, high, FIGURE_SIZES[0].0),
+            right: &[],
+            curves: &curves,
+            size: (size.0, size.1),
+        };
+        Some(draw(&chart, size.2))
+    }
+
+    /// Rates over time.
+    pub(super) fn rate(&self, size: Size) -> Option<String> {
+        let [(achieved, solid), (offered, black)] = rates();
+        let pieces = self.series.joined(0);
+        let rate = |piece: &Piece| {
+            Some(piece.len() as f64 / piece.seconds()).filter(|rate| rate.is_finite())
+        };
+        let points = steps(&pieces, rate);
+        let end_s = points.last()?.0;
+        let mut curves = vec![Curve { name: achieved, look: solid, points }];
+        let offer = self.offered(end_s);
+        if !offer.is_empty() {
+            curves.push(Curve { name: offered, look: black, points: offer });
+        }
+        let high = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
+        let chart = Curves {
+            caption: self.caption("rate", size, "Rate over time", &curves, |rate| {
+                format!("{} per second", three(rate))
+            }),
+            x: self.seconds(),
+            y: Axis::linear("Good answers per second", 0.0, high.fold(1.0, f64::max)),
+            right: &[],
+            curves: &curves,
+            size: (size.0, size.1 * 0.7),
+        };
+        Some(draw(&chart, size.2))
+    }
+
+    /// The rate of the plan over the time; nothing for a closed loop.
+    fn offered(&self, end_s: f64) -> Vec<(f64, f64)> {
+        let Pace::Open { profile, .. } = &self.plan.pace else { return Vec::new() };
+        let start_s = self.plan.warmup_ns as f64 / 1e9;
+        match profile {
+            Profile::Steady(rate) => vec![(start_s, *rate), (end_s, *rate)],
+            Profile::Ramp { from, to } => vec![(start_s, *from), (end_s, *to)],
+            Profile::Steps(steps) => {
+                let mut at = start_s;
+                let corners = steps.iter().flat_map(|step| {
+                    let from = at;
+                    at += step.ns as f64 / 1e9;
+                    [(from.min(end_s), step.rate), (at.min(end_s), step.rate)]
+                });
+                corners.collect()
+            }
+        }
+    }
+
+    /// What the percentiles are made of.
+    pub(super) fn parts(&self, size: Size) -> Option<String> {
+        let named = parts(self.report);
+        let of = self.report.split_ns;
+        let all = [
+            ("p50", of.p50),
+            ("p90", of.p90),
+            ("p95", of.p95),
+            ("p99", of.p99),
+            ("p99.9", of.p999),
+        ];
+        let bars = all.into_iter().filter_map(|(name, parts)| {
+            let parts = values(&parts?).map(|ns| ns as f64 / 1e6)[..named.len()].to_vec();
+            Some(Bar { name: name.to_owned(), parts })
+        });
+        let bars: Vec<Bar> = bars.collect();
+        if bars.is_empty() {
+            return None;
+        }
+        let caption = Caption {
+            id: format!("parts{}", size.3),
+            title: "What the percentiles of the latency are made of".to_owned(),
+            description: "The same figures are in the table, in milliseconds.".to_owned(),
+        };
+        Some(stack::draw(&caption, &named, &bars, " ms", (size.0, size.2)))
+    }
+
+    fn seconds(&self) -> Axis {
+        let whole = self.series.joined(u64::MAX);
+        let (from, until) = whole.first().map_or((0, 1), |whole| (whole.from_ns, whole.until_ns));
+        let mut axis = Axis::linear("Time, s", from as f64 / 1e9, until as f64 / 1e9);
+        axis.ends.1 = until as f64 / 1e9;
+        axis.ticks.retain(|(at, _)| *at <= axis.ends.1);
+        axis
+    }
+
+    fn caption(
+        &self,
+        id: &str,
+        size: Size,
+        title: &str,
+        curves: &[Curve],
+        text: impl Fn(f64) -> String,
+    ) -> Caption {
+        let about = curves.iter().filter_map(|curve| {
+            let values = || curve.points.iter().map(|point| point.1);
+            let (low, high) = (values().min_by(f64::total_cmp)?, values().max_by(f64::total_cmp)?);
+            Some(format!("{} from {} to {}.", curve.name, text(low), text(high)))
+        });
+        Caption {
+            id: format!("{id}{}", size.3),
+            title: title.to_owned(),
+            description: about.collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+/// The parts, in the order of their names.
+pub(super) fn values(parts: &Parts) -> [u64; 4] {
+    [parts.schedule_lag, parts.client_send, parts.wire_to_wire, parts.client_wake_up]
+}
+
+/// A figure of each interval, from its start to its end; in seconds.
+fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f64)> {
+    let step = |piece: &Piece| {
+        let value = value(piece)?;
+        Some([(piece.from_ns as f64 / 1e9, value), (piece.until_ns as f64 / 1e9, value)])
+    };
+    pieces.iter().filter_map(step).flatten().collect()
+}

@@ -1,0 +1,112 @@
+//! The directory of results: nothing in it is overwritten silently.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::exit::Stop;
+
+pub(crate) use std::fs::File;
+
+/// The report and what was asked, as JSON.
+pub(crate) const RESULT: &str = "result.json";
+/// The latencies, interval by interval.
+pub(crate) const LOG: &str = "latency.hlog";
+pub(super) const PAGE: &str = "report.html";
+pub(super) const CDF: &str = "cdf.svg";
+pub(super) const CCDF: &str = "ccdf.svg";
+pub(super) const CSV: &str = "samples.csv";
+pub(super) const PARQUET: &str = "samples.parquet";
+
+/// All that a run may write.
+const ALL: [&str; 7] = [RESULT, LOG, PAGE, CDF, CCDF, CSV, PARQUET];
+
+/// A directory for the results of one run.
+pub(super) struct Folder {
+    path: PathBuf,
+    force: bool,
+    /// It was not there before.
+    made: bool,
+    begun: Vec<&'static str>,
+}
+
+impl Folder {
+    /// Makes the directory, if it is not there. One that has results is refused, or with `force` cleared
+    /// of them.
+    pub(super) fn open(path: &Path, force: bool) -> Result<Self, Stop> {
+        let made = !path.exists();
+        let shown = path.display();
+        fs::create_dir_all(path).map_err(|error| {
+            let why = if path.exists() { "it is no directory".into() } else { error.to_string() };
+            Stop::BadInput(format!(
+                "--out {shown}: cannot make this directory: {why}; give one that can be written"
+            ))
+        })?;
+        let there = ALL.into_iter().find(|name| path.join(name).symlink_metadata().is_ok());
+        if let Some(name) = there.filter(|_| !force) {
+            return Err(Stop::BadInput(format!(
+                "--out {shown}: {name} of another run is there; give another directory, or --force to \
+                 overwrite its results"
+            )));
+        }
+        let folder = Self { path: path.to_owned(), force, made, begun: Vec::new() };
+        // So that nothing of the other run is taken for a part of this one.
+        for name in ALL {
+            folder.remove(name).map_err(|error| folder.refused(name, &error))?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A file that cannot be written, and nothing is lost yet.
+    pub(super) fn refused(&self, name: &str, error: &io::Error) -> Stop {
+        let (out, file) = (self.path.display(), self.path(name));
+        Stop::BadInput(format!(
+            "--out {out}: cannot write {}: {error}; give a directory that can be written",
+            file.display()
+        ))
+    }
+
+    /// Begins a file that grows while the run goes on.
+    pub(super) fn begin(&mut self, name: &'static str) -> Result<File, Stop> {
+        let file = self.create(name).map_err(|error| self.refused(name, &error))?;
+        self.begun.push(name);
+        Ok(file)
+    }
+
+    /// Writes a whole file.
+    pub(super) fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let mut file = self.create(name)?;
+        file.write_all(text.as_bytes())?;
+        file.write_all(b"\n")
+    }
+
+    /// Should another run have begun it meanwhile, it is that one's.
+    fn create(&self, name: &str) -> io::Result<File> {
+        let path = self.path(name);
+        if self.force { File::create(path) } else { File::create_new(path) }
+    }
+
+    /// Removes what was begun, and the directory if it is new.
+    pub(super) fn discard(&self) {
+        for name in &self.begun {
+            // Best effort: what is left says that it is empty.
+            let _ = self.remove(name);
+        }
+        if self.made {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Removes a file. Devices and links stay: who put them there wants them written.
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let path = self.path(name);
+        match path.symlink_metadata() {
+            Ok(there) if there.is_file() => fs::remove_file(path),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What a run leaves behind, where `--out` says so.
+//!
+//! Whatever cannot be written once the run has begun must not lose the measurement: it is told at the
+//! end, after the report.
+
+mod document;
+mod figures;
+mod files;
+mod page;
+mod samples;
+mod series;
+#[cfg(test)]
+mod tests;
+mod utc;
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use curtail_dist::LogWriter;
+use curtail_load::{Plan, Report, Snapshot};
+
+use crate::exit::Stop;
+use crate::plot::picture;
+use crate::say;
+use files::{File, Folder};
+use samples::Table;
+use series::Series;
+
+pub(crate) use document::FORMAT;
+pub(crate) use files::{LOG, RESULT};
+
+/// Where results go, and which.
+#[derive(clap::Args)]
+pub(crate) struct Outputs {
+    /// Write the results to a directory: result.json, latency.hlog, samples.csv, report.html, plots
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Overwrite the results that are in the directory
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// What is written of every single request: csv, parquet, or none
+    #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "out")]
+    samples: Format,
+}
+
+/// How samples are written.
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum Format {
+    None,
+    Csv,
+    Parquet,
+}
+
+/// The results of a run that goes on.
+pub(super) struct Results {
+    folder: Folder,
+    pub(super) looks: Looks,
+    pub(super) samples: Option<Table>,
+    started: Duration,
+}
+
+/// What is written at each look at the run.
+pub(super) struct Looks {
+    /// None once it could not be written.
+    log: Option<LogWriter<File>>,
+    warmup_ns: u64,
+    series: Series,
+    error: Option<String>,
+}
+
+impl Outputs {
+    /// Makes the directory and begins its files; none without `--out`.
+    pub(super) fn begin(&self, plan: &Plan) -> Result<Option<Results>, Stop> {
+        if self.samples == Format::Parquet && !cfg!(feature = "parquet") {
+            return Err(Stop::Lacking(
+                "this curtail was built without Parquet; give --samples csv, or build one that has \
+                 it: cargo build --release --features parquet"
+                    .to_owned(),
+            ));
+        }
+        let Some(path) = &self.out else { return Ok(None) };
+        let mut folder = Folder::open(path, self.force)?;
+        // Before 1970 no clock is right.
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let begun = folder.begin(LOG).and_then(|file| {
+            let comment = format!("Latencies of {} in nanoseconds, by curtail load", plan.target);
+            let log = LogWriter::new(file, &comment, started);
+            let log = Some(log.map_err(|error| folder.refused(LOG, &error))?);
+            let samples = match self.samples {
+                Format::None => None,
+                format => Some(Table::begin(&mut folder, format)?),
+            };
+            Ok((log, samples))
+        });
+        match begun {
+            Ok((log, samples)) => {
+                let warmup_ns = plan.warmup_ns;
+                let looks = Looks { log, warmup_ns, series: Series::default(), error: None };
+                Ok(Some(Results { folder, looks, samples, started }))
+            }
+            Err(stop) => {
+                folder.discard();
+                Err(stop)
+            }
+        }
+    }
+}
+
+impl Looks {
+    /// Takes the latencies of the last interval.
+    pub(super) fn see(&mut self, at: &Snapshot) {
+        let (from_ns, until_ns) = (at.recent_from_ns.max(self.warmup_ns), at.recent_until_ns);
+        // Of the warm-up there is nothing to tell, and of no time neither, but for what came in it.
+        if until_ns <= from_ns && at.recent.is_empty() {
+            return;
+        }
+        let length_ns = until_ns.saturating_sub(from_ns);
+        self.series.add((from_ns, from_ns + length_ns), &at.recent);
+        let Some(log) = &mut self.log else { return };
+        let [from, length] = [from_ns, length_ns].map(Duration::from_nanos);
+        if let Err(error) = log.write(&at.recent, from, length) {
+            self.error = Some(error.to_string());
+            self.log = None;
+        }
+    }
+}
+
+impl Results {
+    /// Nothing was measured: nothing is left behind.
+    pub(super) fn discard(self) {
+        self.folder.discard();
+    }
+
+    /// Writes the rest. The error names what could not be written, and why.
+    pub(super) fn finish(mut self, plan: &Plan, report: &Report) -> Result<(), Stop> {
+        let mut errors = Vec::new();
+        let cannot = |name: &str, why: &str| {
+            format!("cannot write {}: {why}", self.folder.path(name).display())
+        };
+        if let Some(why) = &self.looks.error {
+            errors.push(cannot(LOG, why));
+        }
+        if let Some(samples) = self.samples.take() {
+            let name = samples.name();
+            errors.extend(samples.finish().err().map(|error| cannot(name, &error.to_string())));
+        }
+        let document = document::Document::new(plan, report, self.started);
+        let mut files = vec![(RESULT, Some(crate::json(&document)?))];
+        let figures = figures::Figures { plan, report, series: &self.looks.series };
+        files.push((files::PAGE, Some(page::render(&document, &figures))));
+        files.push((files::CDF, figures.cdf().and_then(|svg| picture(&svg))));
+        files.push((files::CCDF, figures.ccdf().and_then(|svg| picture(&svg))));
+        for (name, text) in files {
+            let written = text.map(|text| self.folder.write(name, &text));
+            errors.extend(written.and_then(Result::err).map(|why| cannot(name, &why.to_string())));
+        }
+        if errors.is_empty() {
+            let page = self.folder.path(files::PAGE);
+            say::aside(format_args!("the report is {}", page.display()));
+            return Ok(());
+        }
+        let errors = errors.join("\n  ");
+        Err(Stop::Lacking(format!("{errors}\n  the report on standard output is whole")))
+    }
+}

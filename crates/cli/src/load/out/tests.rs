@@ -1,0 +1,139 @@
+//! What the page of a run says, and that it is sound as a document.
+
+use std::time::Duration;
+
+use curtail_load::{
+    Errors, Extent, Histogram, Intervals, Invalid, Parts, Plan, Report, Splits, Summary,
+};
+use roxmltree::Document as Xml;
+
+use super::document::Document;
+use super::figures::Figures;
+use super::page::{headline, render};
+use super::series::Series;
+
+fn counted(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
+    let mut counted = Histogram::new_with_bounds(1_000, 61_000_000_000, 3).expect("constants");
+    values.into_iter().for_each(|us| counted.record(us * 1_000).expect("in range"));
+    counted
+}
+
+fn plan() -> Plan {
+    let mut plan = Plan::new("http://127.0.0.1:1/a?b=<c>".parse().expect("a target"), 500.0);
+    plan.headers = vec![("x-key".to_owned(), "secret".to_owned())];
+    plan.extent = Extent::Requests(2_000);
+    plan
+}
+
+/// A run of so many requests with latencies of 1 to 20 ms.
+fn report(requests: u64) -> Report {
+    let histogram = counted((1..=requests).map(|i| 1_000 + i * 19_000 / requests));
+    let latency_ns = Summary::of(&histogram);
+    let parts = Parts {
+        schedule_lag: 1_000,
+        client_send: 9_000,
+        wire_to_wire: 9_990_000,
+        client_wake_up: 0,
+    };
+    Report {
+        valid: true,
+        invalid_because: Vec::new(),
+        partial: false,
+        closed_loop: false,
+        offered_rate: Some(500.0),
+        achieved_rate: 499.0,
+        requests,
+        errors: Errors::default(),
+        latency_ns,
+        latency_ci95_ns: Intervals { p50: Some([9_000_000, 11_000_000]), ..Intervals::default() },
+        split_ns: Splits { p50: latency_ns.p50.map(|_| parts), ..Splits::default() },
+        withheld: None,
+        uncorrected_ns: latency_ns,
+        schedule_lag_ns: Summary::default(),
+        arrival_test: None,
+        connections_opened: 3,
+        failures: None,
+        unobserved: 0,
+        uncorrected_histogram: histogram.clone(),
+        histogram,
+    }
+}
+
+fn page(report: &Report) -> String {
+    let plan = plan();
+    let mut series = Series::default();
+    for at in 0..4_u64 {
+        series.add((at * 500_000_000, (at + 1) * 500_000_000), &report.histogram);
+    }
+    let document = Document::new(&plan, report, Duration::from_secs(1_700_000_000));
+    render(&document, &Figures { plan: &plan, report, series: &series })
+}
+
+fn parse(page: &str) -> Xml<'_> {
+    let xml = page.strip_prefix("<!DOCTYPE html>\n").expect("a document type");
+    Xml::parse(xml).unwrap_or_else(|error| panic!("not well-formed: {error}"))
+}
+
+#[test]
+fn the_page_is_well_formed_and_needs_nothing_else() {
+    let mut lacking = report(0);
+    lacking.unobserved = 3;
+    for report in [report(2_000), report(5), lacking] {
+        let page = page(&report);
+        let document = parse(&page);
+        let mut ids: Vec<&str> = Vec::new();
+        for node in document.descendants() {
+            assert!(!node.has_tag_name("script"));
+            for name in ["href", "src", "srcset", "data"] {
+                assert_eq!(node.attribute(name), None, "{:?} loads something", node.tag_name());
+            }
+            ids.extend(node.attribute("id"));
+            if node.has_tag_name("table") {
+                let labelled = ["aria-label", "aria-labelledby"].map(|name| node.attribute(name));
+                assert!(labelled.iter().any(Option::is_some), "a table without a name");
+            }
+        }
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "ids are unique");
+        let names = document.descendants().filter_map(|node| node.attribute("aria-labelledby"));
+        assert!(
+            names.flat_map(|names| names.split(' ')).all(|name| ids.binary_search(&name).is_ok())
+        );
+        assert!(!page.contains("secret"), "headers may be secret");
+    }
+}
+
+#[test]
+fn all_figures_are_there_where_there_is_enough_to_draw() {
+    let whole = page(&report(2_000));
+    let document = parse(&whole);
+    for id in ["ccdf", "cdf", "parts", "over-time", "rate"] {
+        for end in ["", "-narrow"] {
+            let title = format!("{id}{end}-title");
+            assert!(
+                document.descendants().any(|node| node.attribute("id") == Some(&title)),
+                "{title}"
+            );
+        }
+    }
+    let few = page(&report(5));
+    assert!(few.contains("Too few good answers for a distribution."));
+}
+
+#[test]
+fn the_headline_is_the_verdict() {
+    let mut report = report(2_000);
+    let (said, but) = headline(&report);
+    assert_eq!(
+        said,
+        "Valid: 499 of 500 requests per second were answered well: half within 10.5 ms, 99 % within 19.8 ms."
+    );
+    assert!(but.is_empty());
+    report.invalid_because =
+        vec![Invalid::Interrupted { requests: 2_000 }, Invalid::NothingMeasured { requests: 0 }];
+    let (said, but) = headline(&report);
+    assert!(said.starts_with("Not valid: interrupted"), "{said}");
+    assert!(but[0].starts_with("Also: ") && but[1].starts_with("499 of 500 requests"), "{but:?}");
+}

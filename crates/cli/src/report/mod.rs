@@ -1,0 +1,92 @@
+//! `curtail report`: runs of load side by side, or added up.
+
+mod page;
+mod read;
+mod run;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::exit::Stop;
+use crate::say;
+use run::{Figures, Run};
+
+/// Compare runs of load: percentiles side by side, with ratios to the first one.
+///
+/// Reads what `curtail load --out` wrote, and interval logs of HdrHistogram, as many other load
+/// generators write them.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail report before after --out compared.html
+  curtail report results other-tool.hlog
+  curtail report --merge from-machine-a from-machine-b")]
+pub(crate) struct Args {
+    /// Directories of curtail load --out, or interval logs (.hlog)
+    #[arg(required = true, value_name = "DIR_OR_FILE")]
+    runs: Vec<PathBuf>,
+    /// Add them up and report one load, which several machines sent
+    #[arg(long)]
+    merge: bool,
+    /// Write a page with the table and the distributions
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Overwrite the page
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// Print one JSON document on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merged: Option<Figures>,
+    runs: Vec<Figures>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
+    let merged = if args.merge { Some(run::merged(&runs)?) } else { None };
+    if let Some(out) = &args.out {
+        if out.symlink_metadata().is_ok() && !args.force {
+            let why = format!(
+                "--out {}: it is there already; give another file, or --force to overwrite it",
+                out.display()
+            );
+            return Err(Stop::BadInput(why));
+        }
+        write(out, &page::render(merged.as_ref(), &runs))?;
+    }
+    if args.json {
+        let first = runs.first();
+        let figures = |run: &Run| run.figures(first);
+        let document = Document {
+            merged: merged.as_ref().map(|merged| merged.figures(None)),
+            runs: runs.iter().map(figures).collect(),
+        };
+        say::result(crate::json(&document)?)?;
+    } else {
+        say::result(say::plain(&table::text(merged.as_ref(), &runs)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(out: &Path, text: &str) -> Result<(), Stop> {
+    let written = File::create(out).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        let out = out.display();
+        Stop::Lacking(format!(
+            "cannot write {out}: {error}; make room for it, or give another --out"
+        ))
+    })
+}

@@ -1,0 +1,145 @@
+//! The page of `--out`: one file that needs nothing else.
+
+use std::fmt::Write as _;
+
+use curtail_load::Summary;
+
+use super::run::{Figures, Ratios, Run};
+use super::table::times;
+use crate::plot::distribution::{Latencies, Share, chart};
+use crate::plot::format::{NONE, count, counted, escape, three, three_or_none};
+use crate::plot::palette::{Look, key_of, look};
+use crate::plot::{FIGURE_SIZES, Page};
+
+/// Colors in the order in which curves get them: those that are the farthest apart come first.
+const COLORS: [usize; 8] = [1, 3, 4, 2, 5, 7, 6, 0];
+
+/// Renders the page.
+pub(super) fn render(merged: Option<&Run>, runs: &[Run]) -> String {
+    let all: Vec<&Run> = merged.into_iter().chain(runs).collect();
+    let names = all.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let first = runs.first();
+    let compared = |place: usize| first.filter(|_| place > 0 && merged.is_none());
+    let figures: Vec<Figures> =
+        all.iter().enumerate().map(|(place, run)| run.figures(compared(place))).collect();
+    let invalid: String = figures
+        .iter()
+        .flat_map(|figures| figures.invalid_because.iter().map(move |why| (&figures.name, why)))
+        .filter(|(name, _)| merged.is_none() || *name != "merged")
+        .map(|(name, why)| {
+            let (name, why) = (escape(name), escape(why));
+            format!(
+                r#"<p class="partial" role="note"><strong>{name} is not valid.</strong> {why}.</p>"#
+            )
+        })
+        .collect();
+    let main = format!(
+        include_str!("page.html"),
+        distributions = distributions(&all),
+        table = table(&figures),
+    );
+    Page {
+        verb: "report",
+        title: &escape(&names),
+        headline: &escape(&headline(merged.is_some(), &figures)),
+        more: &invalid,
+        main: main.trim_end(),
+    }
+    .render()
+}
+
+/// The finding in a sentence.
+fn headline(merged: bool, figures: &[Figures]) -> String {
+    let p99 = |figures: &Figures| match figures.latency_ns.p99 {
+        Some(ns) => format!("99 % of its requests took at most {} ms", three(ns as f64 / 1e6)),
+        None => "too few requests for a 99th percentile".to_owned(),
+    };
+    let Some((first, rest)) = figures.split_first() else { return String::new() };
+    if merged {
+        let rate = three_or_none(first.achieved_rate);
+        let runs = counted(rest.len(), "run", "runs");
+        return format!(
+            "One load, sent in {runs}: {rate} good answers per second; {}.",
+            p99(first)
+        );
+    }
+    let mut text = format!("{}: {}", first.name, p99(first));
+    for figures in rest {
+        let ratio = figures.ratio_to_first.and_then(|ratios| ratios.p99);
+        if let Some(ratio) = ratio {
+            let _ = write!(text, "; {}: {} of that", figures.name, times(ratio));
+        }
+    }
+    text + "."
+}
+
+fn distributions(runs: &[&Run]) -> String {
+    let looks: Vec<Look> =
+        COLORS.iter().cycle().map(|color| look(*color)).take(runs.len()).collect();
+    let latencies: Vec<Latencies<'_>> = runs
+        .iter()
+        .zip(&looks)
+        .map(|(run, look)| {
+            let withheld = run.told.as_ref().is_some_and(|told| told.withheld);
+            Latencies { name: &run.name, look: *look, counted: &run.counted, withheld }
+        })
+        .collect();
+    let named: Vec<(String, Look)> =
+        runs.iter().zip(&looks).map(|(run, look)| (run.name.clone(), *look)).collect();
+    let charts = FIGURE_SIZES.map(|(width, height, class, end)| {
+        chart(&format!("ccdf{end}"), &latencies, Share::Above, ((width, height), class))
+    });
+    let [Some(wide), Some(narrow)] = charts else {
+        return r#"<p class="nothing">Too few good answers for a distribution.</p>"#.to_owned();
+    };
+    format!(
+        "<figure>{}{wide}{narrow}<figcaption><b>Figure 1.</b> The share of requests that took longer \
+         than a given time; further left is better. Both scales are logarithmic. The last 10 requests \
+         of each run are chance and not drawn.</figcaption></figure>",
+        key_of(&named, "")
+    )
+}
+
+fn table(figures: &[Figures]) -> String {
+    let mut rows = String::new();
+    for figures in figures {
+        let Summary { p50, p90, p95, p99, p999, max, mean } = figures.latency_ns;
+        let ms = |ns: Option<u64>| three_or_none(ns.map(|ns| ns as f64 / 1e6));
+        let cells = [p50, p90, p95, p99, p999, max, mean].map(ms);
+        let counts = [
+            three_or_none(figures.offered_rate),
+            three_or_none(figures.achieved_rate),
+            figures.requests.map_or_else(|| NONE.to_owned(), count),
+            figures.errors.map_or_else(|| NONE.to_owned(), count),
+        ];
+        let _ = write!(rows, r#"<tbody><tr><th scope="row">{}</th>"#, escape(&figures.name));
+        for cell in cells.iter().chain(&counts) {
+            let _ = write!(rows, "<td>{cell}</td>");
+        }
+        rows += "</tr>";
+        if let Some(Ratios { p50, p90, p95, p99, p999, max, mean }) = figures.ratio_to_first {
+            rows += r#"<tr><th scope="row"><span class="quiet">over the first</span></th>"#;
+            for ratio in [p50, p90, p95, p99, p999, max, mean] {
+                let ratio = ratio.map_or_else(|| NONE.to_owned(), times);
+                let _ = write!(rows, r#"<td class="quiet">{ratio}</td>"#);
+            }
+            rows += r#"<td colspan="4"></td></tr>"#;
+        }
+        rows += "</tbody>";
+    }
+    let mut head = String::new();
+    for name in ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"] {
+        let _ = write!(head, r#"<th scope="col">{name}<span>ms</span></th>"#);
+    }
+    for (name, unit) in [
+        ("Offered", "requests/s"),
+        ("Achieved", "requests/s"),
+        ("Measured", "requests"),
+        ("Errors", "requests"),
+    ] {
+        let _ = write!(head, r#"<th scope="col">{name}<span>{unit}</span></th>"#);
+    }
+    format!(
+        r#"<p class="caption" id="figures-caption"><b>Table 1.</b> Latencies in milliseconds, to three digits, and below them over those of the first run.<span class="hint"> Scroll the table sideways for more.</span></p><div class="scroll" role="region" aria-labelledby="figures-caption" tabindex="0"><table class="one" aria-labelledby="figures-caption"><thead><tr><th scope="col">Run</th>{head}</tr></thead>{rows}</table></div>"#
+    )
+}

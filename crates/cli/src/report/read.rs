@@ -1,0 +1,139 @@
+//! Reads runs: of `curtail load --out`, or bare logs of other tools.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use curtail_dist::{LogInterval, LogReader, read_text};
+use curtail_load::Histogram;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::run::{Run, Told};
+use crate::exit::Stop;
+use crate::load::out::{FORMAT, LOG, RESULT};
+
+/// What is read of `result.json`.
+#[derive(Deserialize)]
+struct Document {
+    plan: Asked,
+    report: Reported,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    target: String,
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    valid: bool,
+    #[serde(default)]
+    invalid_because: Vec<String>,
+    offered_rate: Option<f64>,
+    achieved_rate: f64,
+    requests: u64,
+    errors: BTreeMap<String, u64>,
+    withheld: Option<IgnoredAny>,
+}
+
+/// Reads a directory or a log.
+pub(super) fn run(path: &Path) -> Result<Run, Stop> {
+    let name = path.display().to_string();
+    if !path.is_dir() {
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let why = "give the directory that it is in, or a log (.hlog)";
+            return Err(Stop::BadInput(format!(
+                "{name}: without its {LOG} it has no latencies; {why}"
+            )));
+        }
+        let (counted, seconds) = log(path)?;
+        return Ok(Run { name, counted, seconds, told: None });
+    }
+    let result = path.join(RESULT);
+    if !result.exists() {
+        let why = "give a directory that curtail load --out has written, or a log (.hlog)";
+        return Err(Stop::BadInput(format!("{name}: it has no {RESULT}; {why}")));
+    }
+    let told = document(&result)?;
+    let (counted, seconds) = log(&path.join(LOG))?;
+    let good = told.requests - told.errors;
+    if counted.len() != good {
+        return Err(Stop::BadInput(format!(
+            "{name}: {LOG} has {} latencies, and {RESULT} {good} good answers; one of them is cut off or \
+             of another run, so measure again",
+            counted.len()
+        )));
+    }
+    Ok(Run { name, counted, seconds, told: Some(told) })
+}
+
+fn document(path: &Path) -> Result<Told, Stop> {
+    let bad = |why: String| Stop::BadInput(format!("{}: {why}", path.display()));
+    let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
+    /// All versions have it.
+    #[derive(Deserialize)]
+    struct Version {
+        format: u32,
+    }
+    if let Ok(Version { format }) = serde_json::from_str(&text)
+        && format > FORMAT
+    {
+        return Err(bad(format!(
+            "its format {format} is of a later curtail; read it with that one"
+        )));
+    }
+    let read: Result<Document, _> = serde_json::from_str(&text);
+    let Document { plan, report } = read.map_err(|error| {
+        bad(format!("it is not what curtail load --out writes: {error}; measure again"))
+    })?;
+    let errors = report.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    if errors > report.requests {
+        return Err(bad(format!("it has {errors} errors of {} requests", report.requests)));
+    }
+    Ok(Told {
+        target: plan.target,
+        valid: report.valid,
+        invalid_because: report.invalid_because,
+        offered_rate: report.offered_rate,
+        achieved_rate: report.achieved_rate,
+        requests: report.requests,
+        errors,
+        withheld: report.withheld.is_some(),
+    })
+}
+
+/// The latencies of a log, and the seconds that it covers. Of series with tags it is read only where
+/// there is one, and nothing without a tag.
+fn log(path: &Path) -> Result<(Histogram<u64>, f64), Stop> {
+    let bad = |why: &str| Stop::BadInput(format!("{}: {why}", path.display()));
+    let mut series: BTreeMap<Option<String>, (Histogram<u64>, f64, f64)> = BTreeMap::new();
+    let reader = LogReader::open(path).map_err(|error| Stop::BadInput(error.to_string()))?;
+    for interval in reader {
+        let interval = interval.map_err(|error| Stop::BadInput(error.to_string()))?;
+        let LogInterval { from_s, length_s, tag, counted } = interval;
+        let until_s = from_s + length_s;
+        match series.get_mut(&tag) {
+            None => drop(series.insert(tag, (counted, from_s, until_s))),
+            Some((all, first, last)) => {
+                (*first, *last) = (first.min(from_s), last.max(until_s));
+                all.add(&counted).map_err(|error| bad(&error.to_string()))?;
+            }
+        }
+    }
+    let plain = series.remove(&None);
+    let one = match plain {
+        Some(plain) => Some(plain),
+        None if series.len() > 1 => {
+            let tags: Vec<String> = series.into_keys().flatten().collect();
+            let why = format!("it has several series ({}); keep the lines of one", tags.join(", "));
+            return Err(bad(&why));
+        }
+        None => series.pop_first().map(|(_, only)| only),
+    };
+    match one {
+        Some((counted, first, last)) if !counted.is_empty() => Ok((counted, last - first)),
+        _ => Err(bad(
+            "it holds no histogram with a sample; give a log of HdrHistogram that has some",
+        )),
+    }
+}

@@ -1,0 +1,166 @@
+//! A run, and the sum of several.
+
+use curtail_load::{Histogram, Summary};
+use serde::Serialize;
+
+use crate::exit::Stop;
+
+/// A run that was measured.
+#[derive(Clone)]
+pub(super) struct Run {
+    /// As it was given.
+    pub(super) name: String,
+    /// The latencies, in nanoseconds.
+    pub(super) counted: Histogram<u64>,
+    /// From the first interval of the log to the last.
+    pub(super) seconds: f64,
+    /// What only a run of ours tells.
+    pub(super) told: Option<Told>,
+}
+
+/// What `result.json` tells.
+#[derive(Clone)]
+pub(super) struct Told {
+    pub(super) target: String,
+    pub(super) valid: bool,
+    pub(super) invalid_because: Vec<String>,
+    /// None for a closed loop.
+    pub(super) offered_rate: Option<f64>,
+    pub(super) achieved_rate: f64,
+    pub(super) requests: u64,
+    pub(super) errors: u64,
+    /// The 99.9th percentile is not to be told.
+    pub(super) withheld: bool,
+}
+
+/// The figures of a run, as in the JSON. None where they are not known.
+#[derive(Serialize)]
+pub(super) struct Figures {
+    pub(super) name: String,
+    pub(super) target: Option<String>,
+    pub(super) valid: Option<bool>,
+    pub(super) invalid_because: Vec<String>,
+    pub(super) offered_rate: Option<f64>,
+    /// Good answers per second.
+    pub(super) achieved_rate: Option<f64>,
+    pub(super) requests: Option<u64>,
+    pub(super) errors: Option<u64>,
+    pub(super) latency_ns: Summary,
+    /// Over those of the first run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ratio_to_first: Option<Ratios>,
+}
+
+/// Percentiles over others.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Ratios {
+    pub(super) p50: Option<f64>,
+    pub(super) p90: Option<f64>,
+    pub(super) p95: Option<f64>,
+    pub(super) p99: Option<f64>,
+    pub(super) p999: Option<f64>,
+    pub(super) max: Option<f64>,
+    pub(super) mean: Option<f64>,
+}
+
+impl Run {
+    pub(super) fn latency(&self) -> Summary {
+        let mut latency = Summary::of(&self.counted);
+        if self.told.as_ref().is_some_and(|told| told.withheld) {
+            latency.p999 = None;
+        }
+        latency
+    }
+
+    fn achieved_rate(&self) -> Option<f64> {
+        let counted =
+            || Some(self.counted.len() as f64 / self.seconds).filter(|rate| rate.is_finite());
+        self.told.as_ref().map(|told| told.achieved_rate).or_else(counted)
+    }
+
+    /// The figures, and beside those of the first run.
+    pub(super) fn figures(&self, first: Option<&Run>) -> Figures {
+        let told = self.told.as_ref();
+        let latency_ns = self.latency();
+        Figures {
+            name: self.name.clone(),
+            target: told.map(|told| told.target.clone()),
+            valid: told.map(|told| told.valid),
+            invalid_because: told.map(|told| told.invalid_because.clone()).unwrap_or_default(),
+            offered_rate: told.and_then(|told| told.offered_rate),
+            achieved_rate: self.achieved_rate(),
+            requests: told.map(|told| told.requests),
+            errors: told.map(|told| told.errors),
+            latency_ns,
+            ratio_to_first: first.map(|first| Ratios::of(&latency_ns, &first.latency())),
+        }
+    }
+}
+
+impl Ratios {
+    fn of(these: &Summary, those: &Summary) -> Self {
+        let ratio = |this: Option<u64>, that: Option<u64>| {
+            Some(this? as f64 / that? as f64).filter(|ratio| ratio.is_finite())
+        };
+        Self {
+            p50: ratio(these.p50, those.p50),
+            p90: ratio(these.p90, those.p90),
+            p95: ratio(these.p95, those.p95),
+            p99: ratio(these.p99, those.p99),
+            p999: ratio(these.p999, those.p999),
+            max: ratio(these.max, those.max),
+            mean: ratio(these.mean, those.mean),
+        }
+    }
+}
+
+/// One load that several machines sent: counts and rates add up, and it is valid if all of them are.
+pub(super) fn merged(runs: &[Run]) -> Result<Run, Stop> {
+    let Some((first, rest)) = runs.split_first() else {
+        return Err(Stop::BadInput("--merge: give the runs to add up".to_owned()));
+    };
+    let mut counted = first.counted.clone();
+    for run in rest {
+        let kind = |counted: &Histogram<u64>| (counted.sigfig(), counted.low());
+        let (theirs, ours) = (kind(&run.counted), kind(&counted));
+        if theirs != ours {
+            return Err(Stop::BadInput(format!(
+                "--merge: {} keeps {} digits from {} ns on, and {} {} from {} ns on, so they cannot be \
+                 added up exactly; measure all with one tool and one precision",
+                run.name, theirs.0, theirs.1, first.name, ours.0, ours.1
+            )));
+        }
+        counted
+            .add(&run.counted)
+            .map_err(|error| Stop::BadInput(format!("--merge: {}: {error}", run.name)))?;
+    }
+    let told: Option<Vec<&Told>> = runs.iter().map(|run| run.told.as_ref()).collect();
+    let because = runs.iter().flat_map(|run| {
+        let told = run.told.iter().flat_map(|told| &told.invalid_because);
+        told.map(|why| format!("{}: {why}", run.name))
+    });
+    let told = told.map(|told| Told {
+        target: targets(&told),
+        valid: told.iter().all(|told| told.valid),
+        invalid_because: because.collect(),
+        offered_rate: told.iter().map(|told| told.offered_rate).sum(),
+        achieved_rate: told.iter().map(|told| told.achieved_rate).sum(),
+        requests: told.iter().map(|told| told.requests).sum(),
+        errors: told.iter().map(|told| told.errors).sum(),
+        withheld: told.iter().any(|told| told.withheld),
+    });
+    let seconds = match runs.iter().map(Run::achieved_rate).sum::<Option<f64>>() {
+        // So that the rates add up, whatever the lengths.
+        Some(rate) if rate > 0.0 => counted.len() as f64 / rate,
+        _ => 0.0,
+    };
+    Ok(Run { name: "merged".to_owned(), counted, seconds, told })
+}
+
+/// All different ones.
+fn targets(told: &[&Told]) -> String {
+    let mut targets: Vec<&str> = told.iter().map(|told| &told.target[..]).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    targets.join(", ")
+}

@@ -1,0 +1,77 @@
+//! The runs for people, on a terminal.
+
+use std::fmt::Write as _;
+
+use curtail_load::Summary;
+
+use super::run::{Figures, Ratios, Run};
+use crate::load::table::ms;
+
+const COLUMNS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+
+/// The table, and above it what each run was.
+pub(super) fn text(merged: Option<&Run>, runs: &[Run]) -> String {
+    let first = runs.first();
+    // What is added up is one load, and not compared.
+    let compared = |place: usize| first.filter(|_| place > 0 && merged.is_none());
+    let figures = runs.iter().enumerate().map(|(place, run)| run.figures(compared(place)));
+    let all: Vec<Figures> =
+        merged.iter().map(|merged| merged.figures(None)).chain(figures).collect();
+    let mut text = String::new();
+    for (place, figures) in all.iter().enumerate() {
+        let _ = writeln!(text, "{}", about(figures, place == 0 && merged.is_some()));
+    }
+    let wide = all.iter().map(|figures| figures.name.chars().count()).max().unwrap_or(0).max(8);
+    let _ = write!(text, "\n{:<wide$}", "latency");
+    for name in COLUMNS {
+        let _ = write!(text, "{name:>13}");
+    }
+    for figures in &all {
+        let _ = write!(text, "\n{:<wide$}", figures.name);
+        let Summary { p50, p90, p99, p999, max, .. } = figures.latency_ns;
+        for value in [p50, p90, p99, p999, max] {
+            let _ = write!(text, "{:>13}", value.map_or_else(|| "–".to_owned(), ms));
+        }
+        if let Some(Ratios { p50, p90, p99, p999, max, .. }) = figures.ratio_to_first {
+            let _ = write!(text, "\n{:<wide$}", "");
+            for ratio in [p50, p90, p99, p999, max] {
+                let _ = write!(text, "{:>13}", ratio.map_or_else(|| "–".to_owned(), times));
+            }
+        }
+    }
+    if all.iter().any(|figures| figures.ratio_to_first.is_some()) {
+        let name = &all[0].name;
+        let _ = write!(text, "\n\n×: over that of {name}");
+    }
+    text
+}
+
+/// A ratio: `×1.25`.
+pub(super) fn times(ratio: f64) -> String {
+    format!("×{ratio:.2}")
+}
+
+/// A run in a line, and why it is not valid below; that of a sum stands with its runs.
+fn about(figures: &Figures, sum: bool) -> String {
+    let mut parts = Vec::new();
+    parts.extend(figures.target.clone());
+    parts.extend(figures.offered_rate.map(|rate| format!("offered {rate:.1}/s")));
+    parts.extend(figures.achieved_rate.map(|rate| format!("achieved {rate:.1}/s")));
+    parts.extend(figures.requests.map(|requests| format!("{requests} requests")));
+    parts.extend(figures.errors.map(|errors| format!("{errors} without a good answer")));
+    if figures.target.is_none() {
+        parts.push("of latencies only, so nobody knows whether it is valid".to_owned());
+    }
+    if sum {
+        parts.extend(
+            (figures.valid == Some(false))
+                .then(|| "not valid, for not all of its runs are".to_owned()),
+        );
+        return format!("{}: {}", figures.name, parts.join(", "));
+    }
+    let mut text = format!("{}: {}", figures.name, parts.join(", "));
+    for why in &figures.invalid_because {
+        let _ = write!(text, "\n  invalid: {why}");
+    }
+    text
+}

@@ -1,0 +1,339 @@
+//! What `curtail load --out` leaves behind, also where it cannot, and what `curtail report` makes of it.
+#![cfg(target_os = "linux")] // only there is a device that is always full
+
+mod harness;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use curtail_dist::{LogReader, LogWriter};
+use curtail_load::Histogram;
+use harness::CURTAIL;
+use harness::answering::{Server, text};
+use serde_json::Value;
+
+const FILES: [&str; 6] =
+    ["ccdf.svg", "cdf.svg", "latency.hlog", "report.html", "result.json", "samples.csv"];
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")
+}
+
+/// So many requests in equal gaps, with results in a folder.
+fn load(server: &Server, out: &Path, requests: u32, more: &[&str]) -> Output {
+    let requests = requests.to_string();
+    let out = out.display().to_string();
+    let args = ["--rate", "400", "--requests", &requests, "--out", &out];
+    server.load(&[&args[..], more].concat()).output().expect("the binary starts")
+}
+
+fn report(args: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(CURTAIL);
+    command.arg("report").args(args).current_dir(folder).stdin(Stdio::null());
+    command.output().expect("the binary starts")
+}
+
+/// The latencies of a log, added up.
+fn latencies(log: &Path) -> u64 {
+    let intervals = LogReader::open(log).expect("a log");
+    intervals.map(|interval| interval.expect("an interval").counted.len()).sum()
+}
+
+#[test]
+fn the_files_of_a_run_tell_of_the_same_requests() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("not/yet/there");
+    let server = Server::start(200);
+    let output = load(&server, &out, 500, &["--json", "--header", "x-key: s3cret"]);
+    assert_eq!(names(&out), FILES, "{}", text(&output.stderr));
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let result = json(&out.join("result.json"));
+    assert_eq!(result["report"], printed);
+    assert_eq!(result["plan"]["rate"], "400");
+    assert_eq!(result["plan"]["connections"], 64);
+    assert_eq!(result["plan"]["target"], server.url);
+    assert!(result["started_utc_s"].as_f64().is_some_and(|seconds| seconds > 1.7e9), "{result}");
+    assert!(result["host"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()), "{result}");
+    for file in FILES {
+        let held = fs::read_to_string(out.join(file)).expect("text");
+        assert!(!held.contains("s3cret"), "{file} tells what may be secret");
+    }
+    assert_eq!(latencies(&out.join("latency.hlog")), 500);
+    let samples = fs::read_to_string(out.join("samples.csv")).expect("text");
+    let mut rows = samples.lines();
+    let names = "index,query,intended_ns,taken_ns,sent_ns,done_ns,kernel_sent_ns,kernel_received_ns,\
+                 status,good,body_bytes";
+    assert_eq!(rows.next(), Some(names));
+    let mut indexes: Vec<u64> = rows
+        .map(|row| {
+            assert!(row.ends_with(",,,200,true,0"), "{row}");
+            row.split(',').next().and_then(|index| index.parse().ok()).expect("a number")
+        })
+        .collect();
+    indexes.sort_unstable();
+    assert!(indexes.into_iter().eq(0..500));
+}
+
+#[test]
+fn results_are_overwritten_only_by_force() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(200);
+    fs::write(folder.path().join("notes.txt"), "mine").expect("a file");
+    load(&server, folder.path(), 60, &[]);
+    let before = fs::read(folder.path().join("result.json")).expect("a file");
+    let answered = server.answered.load(Ordering::Relaxed);
+    let refused = load(&server, folder.path(), 70, &[]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("result.json of another run is there") && said.contains("--force"),
+        "{said}"
+    );
+    assert_eq!(fs::read(folder.path().join("result.json")).expect("a file"), before);
+    assert_eq!(server.answered.load(Ordering::Relaxed), answered, "nothing was sent");
+
+    load(&server, folder.path(), 70, &["--force", "--samples", "none"]);
+    let requests = &json(&folder.path().join("result.json"))["report"]["requests"];
+    assert_eq!(requests, 70);
+    let left = names(folder.path());
+    assert!(left.contains(&"notes.txt".to_owned()), "{left:?}");
+    assert!(!left.contains(&"samples.csv".to_owned()), "it was of another run: {left:?}");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(200);
+    let file = folder.path().join("file");
+    fs::write(&file, "").expect("a file");
+    let full = folder.path().join("full");
+    fs::create_dir(&full).expect("a folder");
+    symlink("/dev/full", full.join("latency.hlog")).expect("a link");
+    let cases = [
+        (file.clone(), "cannot make this directory: it is no directory"),
+        (file.join("below"), "cannot make this directory: Not a directory"),
+        ("/proc/results".into(), "cannot make this directory"),
+        (full, "latency.hlog: No space left on device"),
+    ];
+    for (out, why) in cases {
+        let output = load(&server, &out, 20, &["--force"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(why) && said.contains(&out.display().to_string()), "{said}");
+        assert!(output.stdout.is_empty());
+    }
+    let parquet = load(&server, &folder.path().join("new"), 20, &["--samples", "parquet"]);
+    if !cfg!(feature = "parquet") {
+        assert_eq!(parquet.status.code(), Some(3));
+        assert!(text(&parquet.stderr).contains("--features parquet"));
+    }
+    assert!(server.answered.load(Ordering::Relaxed) <= 20, "only Parquet may have been sent");
+}
+
+#[test]
+fn a_disk_that_is_full_loses_no_measurement() {
+    let server = Server::start(200);
+    for name in ["samples.csv", "result.json", "report.html", "cdf.svg"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        symlink("/dev/full", folder.path().join(name)).expect("a link");
+        let output = load(&server, folder.path(), 60, &["--force"]);
+        let (table, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(3), "{name}: {said}");
+        let error = format!("{}: No space left on device", folder.path().join(name).display());
+        assert!(said.contains(&format!("error: cannot write {error}")), "{said}");
+        assert!(table.contains("60 requests, 0 without a good answer"), "{table}");
+        assert_eq!(names(folder.path()), FILES, "the others are written");
+        assert_eq!(latencies(&folder.path().join("latency.hlog")), 60);
+    }
+}
+
+#[test]
+fn a_log_that_cannot_grow_loses_no_measurement() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(200);
+    // No file may become longer than 512 bytes: enough for the head of the log.
+    let limited = format!(
+        "trap '' XFSZ; ulimit -f 1; exec {CURTAIL} load {} --rate 400 --requests 500 --out results",
+        server.url
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).current_dir(folder.path()).stdin(Stdio::null());
+    let output = command.output().expect("a shell");
+    let (table, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    for name in ["latency.hlog", "samples.csv", "result.json", "report.html"] {
+        let error = format!("cannot write results/{name}: File too large");
+        assert!(said.contains(&error), "{name}: {said}");
+    }
+    assert_eq!(said.matches("error:").count(), 1, "{said}");
+    assert!(table.contains("500 requests, 0 without a good answer"), "{table}");
+}
+
+#[test]
+fn an_interrupted_run_leaves_what_it_has_and_one_in_its_warm_up_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(200);
+    let out = folder.path().join("out");
+    let path = out.display().to_string();
+    let endless = ["--rate", "200", "--duration", "1h", "--out", &path];
+    let warming = [&endless[..], &["--warmup", "1h"]].concat();
+    assert_eq!(server.interrupted_after(5, &warming).status.code(), Some(130));
+    assert!(!out.exists());
+    assert_eq!(server.interrupted_after(40, &endless).status.code(), Some(130));
+    assert_eq!(names(&out), FILES);
+    let result = json(&out.join("result.json"));
+    assert_eq!(result["report"]["partial"], true);
+    let good = result["report"]["requests"].as_u64().expect("a number");
+    assert_eq!(latencies(&out.join("latency.hlog")), good);
+    let compared = report(&["out"], folder.path());
+    assert!(text(&compared.stdout).contains("invalid: interrupted"), "{}", text(&compared.stdout));
+}
+
+#[test]
+fn failures_are_rows_and_the_page_says_when_they_were() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(503);
+    let output = load(&server, folder.path(), 40, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    // Of no latency there is no distribution.
+    assert_eq!(names(folder.path()), ["latency.hlog", "report.html", "result.json", "samples.csv"]);
+    let samples = fs::read_to_string(folder.path().join("samples.csv")).expect("text");
+    assert_eq!(samples.matches(",503,false,0\n").count(), 40, "{samples}");
+    let page = fs::read_to_string(folder.path().join("report.html")).expect("text");
+    assert!(page.contains("A bad status of the server (5xx)</th><td>40</td>"), "{page}");
+    assert!(page.contains("first failure after") && page.contains("<h1>Not valid: "), "{page}");
+}
+
+#[test]
+fn runs_are_compared_and_added_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(200);
+    for (name, requests) in [("one", 1_200), ("two", 1_100)] {
+        load(&server, &folder.path().join(name), requests, &["--samples", "none"]);
+    }
+    fs::copy(folder.path().join("two/latency.hlog"), folder.path().join("bare.hlog"))
+        .expect("a copy");
+
+    let output = report(&["one", "two", "bare.hlog", "--json"], folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let compared: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let runs = compared["runs"].as_array().expect("a list");
+    for (run, name) in runs.iter().zip(["one", "two"]) {
+        let result = json(&folder.path().join(name).join("result.json"));
+        assert_eq!(run["latency_ns"], result["report"]["latency_ns"], "from the log, to the digit");
+        assert_eq!(run["achieved_rate"], result["report"]["achieved_rate"]);
+    }
+    assert_eq!(runs[0]["ratio_to_first"]["p99"], 1.0);
+    let p99 = |place: usize| runs[place]["latency_ns"]["p99"].as_f64().expect("a percentile");
+    assert_eq!(runs[1]["ratio_to_first"]["p99"].as_f64(), Some(p99(1) / p99(0)));
+    assert_eq!((p99(2), &runs[2]["valid"]), (p99(1), &Value::Null));
+
+    let output = report(&["--merge", "one", "two", "--json", "--out", "page.html"], folder.path());
+    let merged: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let (merged, runs) = (&merged["merged"], &merged["runs"]);
+    assert_eq!((&merged["requests"], &merged["errors"]), (&2_300.into(), &0.into()));
+    for rate in ["offered_rate", "achieved_rate"] {
+        let of = |run: &Value| run[rate].as_f64().expect("a rate");
+        assert!((of(merged) - of(&runs[0]) - of(&runs[1])).abs() < 1e-9, "{merged}");
+    }
+    let most = runs.as_array().into_iter().flatten().map(|run| run["latency_ns"]["max"].as_u64());
+    assert_eq!(merged["latency_ns"]["max"].as_u64(), most.max().flatten());
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    assert!(page.contains("<h1>One load, sent in 2 runs: "), "{page}");
+    let again = report(&["one", "--out", "page.html"], folder.path());
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    let table = text(&report(&["one", "two"], folder.path()).stdout);
+    assert!(table.contains("achieved ") && table.contains("×: over that of one"), "{table}");
+}
+
+#[test]
+fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let server = Server::start(200);
+    load(&server, &at("good"), 100, &["--samples", "none"]);
+    let log = fs::read_to_string(at("good/latency.hlog")).expect("text");
+    let result = fs::read_to_string(at("good/result.json")).expect("text");
+    let pair = |name: &str, result: &str, log: &str| {
+        fs::create_dir(at(name)).expect("a folder");
+        fs::write(at(name).join("result.json"), result).expect("a file");
+        fs::write(at(name).join("latency.hlog"), log).expect("a file");
+    };
+    pair("empty", "", &log);
+    pair("later", &result.replace("\"format\": 1", "\"format\": 2"), &log);
+    pair("other", &result.replace("\"requests\": 100", "\"requests\": 99"), &log);
+    pair("cut", &result, &log[..log.len() - 9]);
+    fs::create_dir(at("nothing")).expect("a folder");
+    fs::create_dir(at("no-log")).expect("a folder");
+    fs::write(at("no-log/result.json"), &result).expect("a file");
+    fs::write(at("text.hlog"), "hello\n").expect("a file");
+    fs::write(at("blank.hlog"), "#[Histogram log format version 1.3]\n").expect("a file");
+    let mut coarse = Histogram::<u64>::new_with_bounds(1, 1_000, 2).expect("constants");
+    coarse.record(7).expect("in range");
+    let file = fs::File::create(at("coarse.hlog")).expect("a file");
+    let mut writer = LogWriter::new(file, "of another tool", Duration::ZERO).expect("a log");
+    writer.write(&coarse, Duration::ZERO, Duration::from_secs(1)).expect("an interval");
+    for (args, why) in [
+        (&["nowhere"][..], "cannot read nowhere: No such file"),
+        (&["nothing"], "nothing: it has no result.json; give a directory"),
+        (&["good/result.json"], "good/result.json: without its latency.hlog"),
+        (&["no-log"], "cannot read no-log/latency.hlog"),
+        (&["good", "empty"], "empty/result.json: it is not what curtail load --out writes: EOF"),
+        (&["later"], "later/result.json: its format 2 is of a later curtail"),
+        (&["other"], "other: latency.hlog has 100 latencies, and result.json 99 good answers"),
+        (&["cut"], "cut/latency.hlog:"),
+        (&["text.hlog"], "text.hlog:1: `hello` is not a sample: write start,length,max,histogram"),
+        (&["blank.hlog"], "blank.hlog: it holds no histogram with a sample"),
+        (&["--merge", "good", "coarse.hlog"], "coarse.hlog keeps 2 digits from 1 ns on"),
+    ] {
+        let output = report(args, folder.path());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.starts_with("error: ") && said.contains(why), "{args:?}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+    let full = report(&["good", "--out", "/dev/full", "--force"], folder.path());
+    assert_eq!(full.status.code(), Some(3));
+    let said = text(&full.stderr);
+    assert!(said.contains("cannot write /dev/full: No space left on device"), "{said}");
+}
+
+#[test]
+fn a_directory_without_permission_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let locked = folder.path().join("locked");
+    fs::create_dir(&locked).expect("a folder");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("ours");
+    if fs::write(locked.join("probe"), "").is_ok() {
+        println!("SKIPPED: this user may write everywhere");
+        return;
+    }
+    let output = load(&Server::start(200), &locked, 20, &[]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("locked/latency.hlog: Permission denied"), "{said}");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn samples_can_be_parquet() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    load(&Server::start(200), folder.path(), 60, &["--samples", "parquet"]);
+    let bytes = fs::read(folder.path().join("samples.parquet")).expect("a file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
+    assert!(!names(folder.path()).contains(&"samples.csv".to_owned()));
+}
