@@ -23,9 +23,9 @@ pub struct Sample {
     pub sent_ns: Option<u64>,
     /// When its answer was whole, or it failed.
     pub done_ns: u64,
-    /// When its last byte left, by the kernel's stamp. None: that is not measured yet.
+    /// When its last byte left, by the kernel's stamp, where that was asked for.
     pub kernel_sent_ns: Option<u64>,
-    /// When the last byte of its answer came, by the kernel's stamp. None: that is not measured yet.
+    /// When the last byte of its answer came, by the kernel's stamp, where that was asked for.
     pub kernel_received_ns: Option<u64>,
     /// It has a whole answer that says that all is well, and so a latency.
     pub good: bool,
@@ -56,8 +56,8 @@ impl Sample {
             taken_ns,
             sent_ns,
             done_ns,
-            kernel_sent_ns: None,
-            kernel_received_ns: None,
+            kernel_sent_ns: outcome.left_ns,
+            kernel_received_ns: outcome.came_ns,
             good,
             body_bytes,
             ending,

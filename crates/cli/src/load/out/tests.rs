@@ -36,6 +36,7 @@ fn report(requests: u64) -> Report {
         client_wake_up: 0,
     };
     Report {
+        stamps: None,
         valid: true,
         invalid_because: Vec::new(),
         partial: false,
