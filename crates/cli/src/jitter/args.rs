@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// The time for the loops that do nothing, as a share of the time for executions
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50%")]
     floor: f64,
+    /// Executions for so long, then the loops that do nothing, and so on
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "10s")]
+    turn: u64,
     /// Connections at most, with --rate
     #[arg(long, default_value_t = 64, value_name = "N", requires = "rate")]
     connections: usize,
@@ -83,6 +86,8 @@ pub(super) struct Work {
     pub(super) most: u64,
     /// Of the executing time.
     pub(super) floor: f64,
+    /// One turn of executions, in nanoseconds.
+    pub(super) turn_ns: u64,
 }
 
 pub(super) fn work(args: &Args) -> Result<Work, Stop> {
@@ -98,7 +103,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let times = args.repeat.unwrap_or(args.repeat_at_most);
     let plan = Plan {
         pace: args.rate.map_or(Pace::Closed, Pace::poisson),
-        extent: Extent::Requests(1),
+        extent: Extent::Duration { ns: args.turn },
         connections: if args.rate.is_some() { args.connections } else { 1 },
         headers: args.header.clone(),
         order: QueryOrder::Rounds,
@@ -117,5 +122,6 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         classes,
         repetitions: repetitions.map_err(|error| bad(&error))?,
         floor: args.floor,
+        turn_ns: args.turn,
     })
 }

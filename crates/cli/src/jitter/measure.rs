@@ -18,8 +18,6 @@ use super::args::Work;
 use crate::exit::Stop;
 use crate::signals::Termination;
 
-/// One turn of executions, in nanoseconds.
-const TURN_NS: u64 = 10_000_000_000;
 /// Executed before each turn and not measured: connections are opened, caches filled.
 const WARMUP_NS: u64 = 200_000_000;
 /// How often the counters of a local leaf are looked at.
@@ -124,7 +122,7 @@ impl Turns<'_> {
     /// Executes for a while. True if a signal ended it.
     async fn turn(&mut self, seed: u64, signals: &mut Termination) -> Result<bool, Stop> {
         let plan = Plan {
-            extent: Extent::Duration { ns: TURN_NS },
+            extent: Extent::Duration { ns: self.work.turn_ns },
             warmup_ns: WARMUP_NS,
             seed,
             ..self.work.plan.clone()

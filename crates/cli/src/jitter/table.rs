@@ -94,11 +94,14 @@ fn hiccups(text: &mut String, found: &Found) {
         "the machine's",
         format!("{:.5}", floor.probability)
     );
+    let gaps = match floor.gaps_from_ns {
+        0 => "all gaps".to_owned(),
+        ns => format!("gaps of {} or more", ms(ns)),
+    };
     let _ = writeln!(
         text,
-        "(intervals of 95 %; the machine's are gaps of {} or more in a loop that did nothing, for {:.0} s \
-         on {} processors; the longest gap was {})",
-        ms(floor.gaps_from_ns),
+        "(intervals of 95 %; the machine's are {gaps} in a loop that did nothing, for {:.0} s on {} \
+         processors; the longest gap was {})",
         floor.observed_ns as f64 / 1e9 / floor.processors.max(1) as f64,
         floor.processors,
         ms(floor.longest_gap_ns)

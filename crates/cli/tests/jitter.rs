@@ -1,0 +1,117 @@
+//! What `curtail jitter` finds, leaves behind, and says of bad input.
+
+mod harness;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use harness::CURTAIL;
+use harness::answering::{Server, text};
+use serde_json::Value;
+
+fn jitter(folder: &Path, target: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(CURTAIL);
+    command.args(["jitter", target, "--queries", "queries.txt"]).args(args);
+    command.current_dir(folder).output().expect("the binary starts")
+}
+
+/// A folder with three queries in two classes.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let queries =
+        "/a\n{\"path\": \"/b\", \"class\": \"term\"}\n{\"path\": \"/c\", \"class\": \"term\"}\n";
+    fs::write(folder.path().join("queries.txt"), queries).expect("a file");
+    folder
+}
+
+#[test]
+fn executions_are_taken_apart_and_left_for_others_to_read() {
+    let (server, folder) = (Server::start(200), folder());
+    let output = jitter(folder.path(), &server.url, &["--repeat", "40", "--floor", "5%", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((&found["queries"], &found["unloaded"]), (&3.into(), &true.into()));
+    assert!(found["repetitions"].as_u64().is_some_and(|times| times >= 40), "{found}");
+    let mean = |part: &str| found[part]["mean"].as_f64().expect("a mean");
+    let (service, p, j) = (mean("service_ns"), mean("P_ns"), mean("J_ns"));
+    assert!(p > 0.0 && (service - p - j).abs() < 1.0, "{service} = {p} + {j}");
+    let [low, high] = [0, 1].map(|at| found["hiccup"]["probability_ci95"][at].as_f64().unwrap());
+    assert!(0.0 <= low && low <= high && high <= 1.0);
+    assert!(found["floor"]["observed_ns"].as_u64().is_some_and(|ns| ns > 0), "{found}");
+    let classes = found["classes"].as_array().expect("classes");
+    let counts: Vec<_> = classes.iter().map(|class| class["queries"].as_u64().unwrap()).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 3);
+
+    let out = folder.path().join("out/jitter");
+    let executions = found["executions"].as_u64().expect("a number") as usize;
+    for (file, lines) in [
+        ("service.txt", executions),
+        ("p.txt", 3),
+        ("j.txt", executions),
+        ("executions.csv", executions),
+    ] {
+        let text = fs::read_to_string(out.join(file)).expect(file);
+        assert_eq!(text.lines().count(), lines + 1, "{file} has a line for what it is");
+    }
+    assert_eq!(found["samples"], "out/jitter/service.txt");
+    // The simulator reads them as they are.
+    let mut sim = Command::new(CURTAIL);
+    sim.args(["sim", "--shards", "2", "--utilization", "0.3", "--requests", "2000", "--json"]);
+    sim.args(["--service", "file:out/jitter/p.txt", "--jitter", "file:out/jitter/j.txt"]);
+    let simulated = sim.current_dir(folder.path()).output().expect("the binary starts");
+    assert_eq!(simulated.status.code(), Some(0), "{}", text(&simulated.stderr));
+}
+
+#[test]
+fn people_get_a_table_and_a_verdict() {
+    let (server, folder) = (Server::start(200), folder());
+    let args = ["--repeat", "20", "--floor", "5%", "--rate", "500", "--out", "here"];
+    let output = jitter(folder.path(), &server.url, &args);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(said.contains("3 queries, ") && said.contains(" executions at 500/s"), "{said}");
+    for row in ["mean P + J", "hiccups seen", "the leaf's own", "the machine's", "term"] {
+        assert!(said.contains(row), "no {row} in {said}");
+    }
+    assert!(folder.path().join("here/result.json").is_file());
+}
+
+#[test]
+fn bad_input_is_told_before_anything_is_sent() {
+    let (server, folder) = (Server::start(200), folder());
+    fs::write(folder.path().join("file"), "").expect("a file");
+    fs::write(folder.path().join("bad.txt"), "/fine\nno slash\n").expect("a file");
+    let url = server.url.as_str();
+    for (target, args, mend) in [
+        ("ftp://x/", &[][..], "ftp"),
+        (url, &["--repeat", "0"], "--repeat"),
+        (url, &["--floor", "none"], "2%"),
+        (url, &["--rate", "-1"], "above 0"),
+        (url, &["--out", "file"], "--out file"),
+    ] {
+        let output = jitter(folder.path(), target, args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(mend), "{args:?}: {said}");
+    }
+    let mut command = Command::new(CURTAIL);
+    command.args(["jitter", url, "--queries", "bad.txt"]).current_dir(folder.path());
+    let said = text(&command.output().expect("the binary starts").stderr);
+    assert!(said.contains("bad.txt:2: "), "{said}");
+    assert_eq!(server.answered.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_leaf_that_does_not_answer_well_is_told() {
+    let folder = folder();
+    for (target, why) in [
+        (Server::start(503).url, "status 503"),
+        ("http://127.0.0.1:1/".to_owned(), "cannot connect"),
+    ] {
+        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", "300ms"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("no query was answered well") && said.contains(why), "{said}");
+    }
+}
