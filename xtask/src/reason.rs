@@ -29,8 +29,11 @@ const BEGINNINGS: [(&str, Reason); 4] = [
 const CROWDED: &str = " connections busy: use more";
 
 /// Requests that no server was there for: whoever it was has not become slow, but ended.
-const GONE: [&str; 3] =
-    ["without a connection", "cut off by the server", "answered by what is not HTTP/1.1"];
+const GONE: [&str; 3] = [
+    "without a connection",
+    "cut off by the server",
+    "answered by what is no answer of the protocol",
+];
 
 impl Reason {
     pub(crate) fn of(sentence: &str) -> Self {
@@ -54,7 +57,7 @@ mod tests {
 
     /// Where the sentences are written.
     const VERDICT: &str =
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/load/src/verdict.rs"));
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/load/src/verdict/text.rs"));
     const RECORD: &str =
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/load/src/record.rs"));
 
