@@ -10,6 +10,7 @@
 //! There are at most [`BLOCKS_MAX`]; when a run gets longer, two become one. Cost: constant per request.
 
 use crate::bucket;
+use crate::jitter::student_quantile;
 
 /// Most blocks.
 pub(crate) const BLOCKS_MAX: usize = 64;
@@ -97,7 +98,7 @@ impl Blocks {
         let mut widest: Option<Error> = None;
         while pairs.len() >= BLOCKS_MIN {
             let error = ratio_error(&pairs);
-            let wide = |error: &Error| error.standard * student(error.freedom);
+            let wide = |error: &Error| error.half_width();
             if widest.as_ref().is_none_or(|widest| wide(&error) > wide(widest)) {
                 widest = Some(error);
             }
@@ -137,7 +138,7 @@ pub(crate) struct Error {
 impl Error {
     /// Half of the 95 % confidence interval.
     pub(crate) fn half_width(&self) -> f64 {
-        self.standard * student(self.freedom)
+        self.standard * student_quantile(self.freedom as f64)
     }
 }
 
@@ -151,16 +152,6 @@ fn ratio_error(pairs: &[(f64, f64)]) -> Error {
     // Not less than independent draws have.
     let least = share * (1.0 - share) / all;
     Error { standard: variance.max(least).sqrt(), freedom: pairs.len() - 1 }
-}
-
-/// The 97.5 % quantile of Student's t, by the first terms of its expansion around the normal one:
-/// within 1 % for 7 degrees of freedom and more (Abramowitz and Stegun 26.7.5).
-fn student(freedom: usize) -> f64 {
-    let (z, n) = (1.959_964_f64, freedom as f64);
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    z + first / n + second / n.powi(2) + third / n.powi(3)
 }
 
 fn add_up(mine: &mut [u32], theirs: &[u32]) {

@@ -9,7 +9,7 @@ const MS: u64 = 1_000_000;
 #[test]
 fn students_quantile_is_that_of_the_tables() {
     for (freedom, table) in [(7, 2.365), (10, 2.228), (30, 2.042), (63, 1.998)] {
-        let t = student(freedom);
+        let t = student_quantile(f64::from(freedom));
         assert!((t / table - 1.0).abs() < 0.003, "{freedom}: {t}");
     }
 }

@@ -363,3 +363,32 @@ fn a_run_cut_short_is_judged_by_its_own_time() {
     assert_eq!(json["invalid_because"], json!(["interrupted: partial results"]));
     assert!((report.achieved_rate - 500.0).abs() < 5.0, "{}", report.achieved_rate);
 }
+
+#[test]
+fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
+    let record = |stamped: u64| {
+        let mut record = steady(1_000, |_| 0);
+        (record.left_stamps, record.came_stamps) = (1_000, stamped);
+        record
+    };
+    let asked = Facts { stamps: Some((3, 900)), ..facts(1_000) };
+    let enough = conclude(record(990), &asked);
+    assert!(enough.valid, "{:?}", enough.invalid_because);
+    assert_eq!(enough.stamps.unwrap().received_coverage, 0.99);
+    let few = conclude(record(900), &asked);
+    let [Invalid::StampsMissing { missing }] = few.invalid_because[..] else {
+        panic!("{:?}", few.invalid_because)
+    };
+    assert!((missing - 0.1).abs() < 1e-9);
+    assert!(conclude(record(0), &facts(1_000)).valid, "nobody asked");
+}
+
+#[test]
+fn equal_gaps_are_no_poisson_arrivals() {
+    let mut record = steady(1_000, |_| 0);
+    record.sends_ns = (0..1_000).map(|i| i * 2 * MS).collect();
+    let report = conclude(record.clone(), &Facts { poisson: true, ..facts(1_000) });
+    assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
+    assert!(report.arrival_test.unwrap().failed);
+    assert!(conclude(record, &facts(1_000)).valid, "where they were asked for");
+}

@@ -102,7 +102,7 @@ pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
 }
 
 /// The 97.5 % quantile of Student's t.
-pub(super) fn student_quantile(freedom: f64) -> f64 {
+pub(crate) fn student_quantile(freedom: f64) -> f64 {
     // freedom/(freedom + t²) has a beta distribution.
     let x = beta_quantile(2.0 * TAIL, 0.5 * freedom, 0.5);
     (freedom * (1.0 - x) / x.max(f64::MIN_POSITIVE)).sqrt()

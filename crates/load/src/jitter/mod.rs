@@ -85,6 +85,7 @@ pub use error::JitterError;
 pub use executions::{EXECUTIONS_MAX, Executions, QUERIES_MAX, View};
 pub use floor::{Attribution, Blame, Floor, FloorHits};
 pub use interval::Estimate;
+pub(crate) use interval::student_quantile;
 pub use leaf::LeafHiccups;
 pub use ranked::{Ranked, RankedExecution, RankedQuery};
 pub use stop::{Repetitions, Stop};
