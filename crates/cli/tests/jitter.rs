@@ -54,6 +54,17 @@ fn executions_are_taken_apart_and_left_for_others_to_read() {
         let text = fs::read_to_string(out.join(file)).expect(file);
         assert_eq!(text.lines().count(), lines + 1, "{file} has a line for what it is");
     }
+    let page = fs::read_to_string(out.join("report.html")).expect("a report");
+    for part in ["Figure 1.", "Figure 2.", "Figure 3.", "Table 1.", "Table 2.", "J of an execution"]
+    {
+        assert!(page.contains(part), "no {part}");
+    }
+    assert!(page.contains("<h2 id=\"classes\">") && page.contains(">term<"), "classes are apart");
+    assert!(!page.contains("NaN") && !page.contains("inf"), "all figures are numbers");
+    for plot in ["ccdf.svg", "ranked.svg"] {
+        let svg = fs::read_to_string(out.join(plot)).expect(plot);
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}");
+    }
     assert_eq!(found["samples"], "out/jitter/service.txt");
     // The simulator reads them as they are.
     let mut sim = Command::new(CURTAIL);
@@ -86,6 +97,7 @@ fn bad_input_is_told_before_anything_is_sent() {
     for (target, args, mend) in [
         ("ftp://x/", &[][..], "ftp"),
         (url, &["--repeat", "0"], "--repeat"),
+        (url, &["--repeat", "9", "--at-least", "1s"], "--at-least"),
         (url, &["--floor", "none"], "2%"),
         (url, &["--rate", "-1"], "above 0"),
         (url, &["--out", "file"], "--out file"),

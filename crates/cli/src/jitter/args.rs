@@ -35,9 +35,12 @@ pub(crate) struct Args {
     /// P is known when it is off by less than this share of its mean
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%", conflicts_with = "repeat")]
     tolerance: f64,
-    /// Execute no query more often than this
+    /// Execute no query more often than this to know P
     #[arg(long, value_name = "K", default_value_t = 1000, conflicts_with = "repeat", value_parser = clap::value_parser!(u32).range(20..))]
     repeat_at_most: u32,
+    /// Execute for so long even if P is known sooner: hiccups are rare
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "10s", conflicts_with = "repeat")]
+    at_least: u64,
     /// Queries per second, with Poisson arrivals [default: one at a time, so that none waits]
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
@@ -82,8 +85,10 @@ pub(super) struct Work {
     /// Of each query.
     pub(super) classes: Vec<String>,
     pub(super) repetitions: Repetitions,
-    /// Executions at most.
+    /// Executions that may be needed for P.
     pub(super) most: u64,
+    /// Executing goes on for so long, in nanoseconds.
+    pub(super) at_least_ns: u64,
     /// Of the executing time.
     pub(super) floor: f64,
     /// One turn of executions, in nanoseconds.
@@ -94,7 +99,8 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
     let queries = curtail_load::read_queries_for(&args.queries, args.target.scheme())
         .map_err(|error| bad(&error))?;
-    let class = |query: &String| query_class(query).unwrap_or_default();
+    let scheme = args.target.scheme();
+    let class = |query: &String| query_class(scheme, query).unwrap_or_default();
     let classes: Vec<String> = queries.iter().map(class).collect();
     let repetitions = match args.repeat {
         Some(times) => Repetitions::new(times, times, f64::MAX),
@@ -117,6 +123,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     };
     plan.check().map_err(|error| bad(&error))?;
     Ok(Work {
+        at_least_ns: if args.repeat.is_some() { 0 } else { args.at_least },
         most: u64::from(times) * plan.queries.len() as u64,
         plan,
         classes,

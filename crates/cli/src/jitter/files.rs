@@ -4,12 +4,17 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::figures::Figures;
 use super::measure::Measured;
-use super::result::{Found, counted, jitter_ns};
+use super::page;
+use super::result::{counted, jitter_ns};
 use crate::exit::Stop;
+use crate::plot::{FIGURE_SIZES, picture};
 
 /// Service times, one per line.
 pub(super) const SERVICE: &str = "service.txt";
+/// All of it, for people.
+pub(super) const PAGE: &str = "report.html";
 
 /// Makes the folder, before anything is measured.
 pub(super) fn folder(path: &Path) -> Result<(), Stop> {
@@ -24,9 +29,9 @@ pub(super) fn folder(path: &Path) -> Result<(), Stop> {
 }
 
 /// Writes all of them.
-pub(super) fn write(folder: &Path, measured: &Measured, found: &Found) -> Result<(), Stop> {
+pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -> Result<(), Stop> {
     type Writer<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
-    let executions = &measured.each;
+    let (found, executions) = (figures.found, &measured.each);
     let service: Writer<'_> = &|file| {
         writeln!(file, "# service times of {} executions, in their order", executions.len())?;
         executions.iter().try_for_each(|of| writeln!(file, "{}ns", of.service_ns))
@@ -54,6 +59,20 @@ pub(super) fn write(folder: &Path, measured: &Measured, found: &Found) -> Result
         ("result.json", document),
     ] {
         one(&folder.join(name), write)?;
+    }
+    pictures(folder, figures)
+}
+
+fn pictures(folder: &Path, figures: &Figures<'_>) -> Result<(), Stop> {
+    let [wide, ..] = FIGURE_SIZES.map(|(width, height, class, end)| ((width, height), class, end));
+    for (name, text) in [
+        (PAGE, Some(page::render(figures))),
+        ("ccdf.svg", figures.components(wide).and_then(|svg| picture(&svg))),
+        ("ranked.svg", figures.ranked(wide).and_then(|svg| picture(&svg))),
+    ] {
+        if let Some(text) = text {
+            one(&folder.join(name), &|file| writeln!(file, "{text}"))?;
+        }
     }
     Ok(())
 }

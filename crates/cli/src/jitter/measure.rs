@@ -66,6 +66,8 @@ pub(super) async fn measure(
         errors: Errors::default(),
         enough: Enough::NotYet,
         ask_at: 0,
+        executing: Duration::ZERO,
+        since: Instant::now(),
     };
     bar.set_length(work.most);
     let mut floor = Gaps::none();
@@ -116,6 +118,9 @@ struct Turns<'a> {
     enough: Enough,
     /// How many executions there are when it is asked whether they are enough.
     ask_at: usize,
+    /// How long the turns before this one took, and when this one began.
+    executing: Duration,
+    since: Instant,
 }
 
 impl Turns<'_> {
@@ -129,6 +134,7 @@ impl Turns<'_> {
         };
         self.bar.set_message("executing");
         let before = self.executions.len();
+        self.since = Instant::now();
         let report =
             curtail_load::run_until(&plan, signals.next(), |_| {}, |answer| self.take(answer));
         let report = report.await.map_err(|error| match error {
@@ -136,6 +142,7 @@ impl Turns<'_> {
             LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
             LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
         })?;
+        self.executing += self.since.elapsed();
         self.errors.merge(&report.errors);
         if report.partial {
             return Ok(true);
@@ -160,7 +167,9 @@ impl Turns<'_> {
             return ControlFlow::Break(());
         }
         self.each.push(Execution { query, service_ns, ended: answer.ended });
-        self.bar.set_position(self.executions.len() as u64);
+        let done = self.executions.len() as u64;
+        self.bar.set_length(self.work.most.max(done));
+        self.bar.set_position(done);
         if self.executions.len() >= self.ask_at {
             self.ask();
         }
@@ -176,10 +185,15 @@ impl Turns<'_> {
 
     fn ask(&mut self) {
         let repetitions: &Repetitions = &self.work.repetitions;
-        self.enough = repetitions.stop(&self.executions);
+        let executing = self.executing + self.since.elapsed();
+        if executing >= Duration::from_nanos(self.work.at_least_ns) {
+            self.enough = repetitions.stop(&self.executions);
+        }
         let (done, queries) = (self.executions.len(), self.work.classes.len());
         let later = (done as f64 * ASK_AGAIN) as usize;
-        self.ask_at = later.min(self.work.most as usize).max(done + queries.min(1_000));
+        let most = self.work.most as usize;
+        let later = if done < most { later.min(most) } else { later };
+        self.ask_at = later.max(done + queries.min(1_000));
     }
 }
 

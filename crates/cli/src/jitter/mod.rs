@@ -1,15 +1,18 @@
 //! `curtail jitter`.
 
 mod args;
+mod figures;
 mod files;
 mod measure;
+mod page;
 mod result;
 mod table;
 
 use std::process::ExitCode;
 
 pub(crate) use args::Args;
-use curtail_load::Pace;
+
+use figures::Figures;
 
 use crate::exit::Stop;
 use crate::progress;
@@ -34,19 +37,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if measured.each.is_empty() {
         return Err(Stop::Interrupted("before anything was measured"));
     }
-    let rate = match &work.plan.pace {
-        Pace::Open { profile, .. } => Some(profile.first()),
-        Pace::Closed => None,
-    };
-    let found = result::conclude(&measured, rate, &args.out.join(files::SERVICE));
+    let found = result::conclude(&measured, &work.plan, &args.out.join(files::SERVICE));
+    let figures = Figures::new(&found, &measured.executions, args.seed);
     // What was measured is told even where it cannot be kept.
-    let written = files::write(&args.out, &measured, &found);
+    let written = files::write(&args.out, &measured, &figures);
     if args.json {
         say::result(crate::json(&found)?)?;
     } else {
         say::result(table::table(&found))?;
         if written.is_ok() {
-            say::aside(format_args!("samples: {}", found.samples));
+            let page = args.out.join(files::PAGE);
+            say::aside(format_args!(
+                "samples: {}; the report is {}",
+                found.samples,
+                page.display()
+            ));
         }
     }
     written?;

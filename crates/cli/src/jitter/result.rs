@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use curtail_load::Errors;
-use curtail_load::jitter::{Attribution, Bias, Blame, Estimate, Floor, Modality, Stop, Summary};
+use curtail_load::jitter::{
+    Attribution, Bias, Blame, Estimate, Floor, Intermediate, Modality, Stop, Summary,
+};
 use curtail_load::machine::{Causes, Counters, likely};
+use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 
 use super::measure::{Execution, Measured};
@@ -15,6 +17,7 @@ pub(super) struct Found {
     /// A signal ended it before it was done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) partial: bool,
+    pub(super) target: String,
     pub(super) queries: usize,
     pub(super) executions: usize,
     /// How often each query was executed at least, and whether that is enough.
@@ -34,6 +37,11 @@ pub(super) struct Found {
     pub(super) hiccup: Hiccup,
     /// All of them, whoever's they are.
     pub(super) seen: Hiccup,
+    /// The J from which on an execution is more likely to have a hiccup than not.
+    pub(super) hiccups_from_ns: Option<f64>,
+    /// Executions between the body and the hiccups, which are neither.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) intermediate: Vec<Intermediate>,
     pub(super) floor: FloorFound,
     pub(super) blame: Blame,
     pub(super) fit: Modality,
@@ -117,7 +125,11 @@ impl Hiccup {
 }
 
 /// Draws the conclusions.
-pub(super) fn conclude(measured: &Measured, rate: Option<f64>, samples: &Path) -> Found {
+pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Found {
+    let rate = match &plan.pace {
+        Pace::Open { profile, .. } => Some(profile.first()),
+        Pace::Closed => None,
+    };
     let all = measured.executions.all();
     let summary = all.summarize();
     let floor: Option<Floor> = measured.floor.floor().ok();
@@ -127,6 +139,7 @@ pub(super) fn conclude(measured: &Measured, rate: Option<f64>, samples: &Path) -
     let found_floor = attribution.as_ref().map(|of| (of.floor, of.gaps_from_ns));
     Found {
         partial: measured.interrupted,
+        target: plan.target.to_string(),
         queries: summary.queries,
         executions: summary.executions,
         repetitions: measured.executions.repetitions(),
@@ -143,6 +156,8 @@ pub(super) fn conclude(measured: &Measured, rate: Option<f64>, samples: &Path) -
         j_ns: Mean { mean: summary.mean_j_ns },
         hiccup: Hiccup::of_leaf(&summary, attribution.as_ref()),
         seen: Hiccup::seen(&summary),
+        hiccups_from_ns: summary.hiccups.from_ns,
+        intermediate: summary.intermediate.clone(),
         floor: FloorFound {
             probability: found_floor.map_or(0.0, |(hits, _)| hits.probability),
             duration_ns: found_floor.and_then(|(hits, _)| hits.duration_ns),

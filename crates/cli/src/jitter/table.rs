@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use curtail_load::jitter::{Bias, Blame};
+use curtail_load::machine::Cause;
 
 use super::result::{Found, Hiccup};
 use crate::load::ms;
@@ -86,6 +87,11 @@ fn hiccups(text: &mut String, found: &Found) {
         };
         let _ = writeln!(text, "{name:<16}{probability:>30}{duration:>34}");
     }
+    for between in &found.intermediate {
+        let probability = format!("{:.5}", between.probability);
+        let duration = ms(between.duration_ns.round() as u64);
+        let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "in between");
+    }
     let floor = &found.floor;
     let duration = floor.duration_ns.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
     let _ = writeln!(
@@ -94,26 +100,42 @@ fn hiccups(text: &mut String, found: &Found) {
         "the machine's",
         format!("{:.5}", floor.probability)
     );
+    let _ = writeln!(text, "(intervals of 95 %; the machine's are {})", gaps(found));
+}
+
+/// What the machine's hiccups are.
+pub(super) fn gaps(found: &Found) -> String {
+    let floor = &found.floor;
     let gaps = match floor.gaps_from_ns {
         0 => "all gaps".to_owned(),
         ns => format!("gaps of {} or more", ms(ns)),
     };
-    let _ = writeln!(
-        text,
-        "(intervals of 95 %; the machine's are {gaps} in a loop that did nothing, for {:.0} s on {} \
-         processors; the longest gap was {})",
+    format!(
+        "{gaps} in a loop that did nothing, for {:.0} s on {} processors; the longest gap was {}",
         floor.observed_ns as f64 / 1e9 / floor.processors.max(1) as f64,
         floor.processors,
         ms(floor.longest_gap_ns)
-    );
+    )
+}
+
+/// Half of the hiccups or more were waits for a processor.
+fn mostly_queued(found: &Found) -> bool {
+    let Some(causes) = &found.causes else { return false };
+    let all: u64 = causes.0.iter().map(|likely| likely.hiccups).sum();
+    let queued = causes.0.iter().find(|likely| likely.cause == Cause::RunQueue);
+    queued.is_some_and(|queued| 2 * queued.hiccups >= all)
 }
 
 /// In a sentence.
-fn verdict(found: &Found) -> &'static str {
+pub(super) fn verdict(found: &Found) -> &'static str {
     match (found.seen.bimodal, found.blame) {
         (false, _) => {
             "No hiccups: J has one mode. What varies varies smoothly, and a second copy of a query would \
              gain little."
+        }
+        (true, Blame::Leaf) if mostly_queued(found) => {
+            "The machine alone does not have these hiccups: the leaf waits for a processor that others \
+             have, this generator perhaps among them. Keep the two apart, such as with taskset."
         }
         (true, Blame::Leaf) => "The hiccups are the leaf's own: the machine does not explain them.",
         (true, Blame::Both) => "Some of the hiccups are the leaf's own, some are the machine's.",

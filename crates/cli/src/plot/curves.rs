@@ -98,7 +98,7 @@ pub(crate) struct Curves<'a> {
 pub(crate) fn draw(chart: &Curves<'_>, class: &str) -> String {
     let (width, height) = chart.size;
     let right = if chart.right.is_empty() { 14.0 } else { 48.0 };
-    let frame = Frame { width, height, left: 52.0, right, top: 28.0, bottom: 46.0 };
+    let frame = Frame { width, height, left: 60.0, right, top: 28.0, bottom: 46.0 };
     let x = Scale { values: chart.x.ends, positions: (frame.left, frame.plot_right()) };
     let y = Scale { values: chart.y.ends, positions: (frame.plot_bottom(), frame.top) };
     let places = |axis: &Axis, scale: Scale| {

@@ -4,7 +4,9 @@
 pub(crate) mod axes;
 pub(crate) mod curves;
 pub(crate) mod distribution;
+pub(crate) mod dots;
 pub(crate) mod format;
+pub(crate) mod html;
 pub(crate) mod lines;
 pub(crate) mod palette;
 pub(crate) mod stack;

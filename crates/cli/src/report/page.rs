@@ -8,8 +8,8 @@ use super::run::{Figures, Ratios, Run};
 use super::table::times;
 use crate::plot::distribution::{Latencies, Share, chart};
 use crate::plot::format::{NONE, count, counted, escape, three, three_or_none};
-use crate::plot::palette::{Look, key_of, look};
-use crate::plot::{FIGURE_SIZES, Page};
+use crate::plot::palette::{Look, look};
+use crate::plot::{FIGURE_SIZES, Page, html};
 
 /// Colors in the order in which curves get them: those that are the farthest apart come first.
 const COLORS: [usize; 8] = [1, 3, 4, 2, 5, 7, 6, 0];
@@ -89,15 +89,15 @@ fn distributions(runs: &[&Run]) -> String {
     let charts = FIGURE_SIZES.map(|(width, height, class, end)| {
         chart(&format!("ccdf{end}"), &latencies, Share::Above, ((width, height), class))
     });
-    let [Some(wide), Some(narrow)] = charts else {
-        return r#"<p class="nothing">Too few good answers for a distribution.</p>"#.to_owned();
-    };
-    format!(
-        "<figure>{}{wide}{narrow}<figcaption><b>Figure 1.</b> The share of requests that took longer \
-         than a given time; further left is better. Both scales are logarithmic. The last 10 requests \
-         of each run are chance and not drawn.</figcaption></figure>",
-        key_of(&named, "")
-    )
+    let caption = "<b>Figure 1.</b> The share of requests that took longer than a given time; further \
+                   left is better. Both scales are logarithmic. The last 10 requests of each run are \
+                   chance and not drawn.";
+    match html::figure(&named, charts, caption) {
+        none if none.is_empty() => {
+            r#"<p class="nothing">Too few good answers for a distribution.</p>"#.to_owned()
+        }
+        figure => figure,
+    }
 }
 
 fn table(figures: &[Figures]) -> String {
@@ -139,7 +139,8 @@ fn table(figures: &[Figures]) -> String {
     ] {
         let _ = write!(head, r#"<th scope="col">{name}<span>{unit}</span></th>"#);
     }
-    format!(
-        r#"<p class="caption" id="figures-caption"><b>Table 1.</b> Latencies in milliseconds, to three digits, and below them over those of the first run.<span class="hint"> Scroll the table sideways for more.</span></p><div class="scroll" role="region" aria-labelledby="figures-caption" tabindex="0"><table class="one" aria-labelledby="figures-caption"><thead><tr><th scope="col">Run</th>{head}</tr></thead>{rows}</table></div>"#
-    )
+    let head = format!(r#"<th scope="col">Run</th>{head}"#);
+    let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits, and below them over \
+                   those of the first run.";
+    html::table("figures", caption, &head, &rows)
 }

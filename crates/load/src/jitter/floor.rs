@@ -150,8 +150,28 @@ impl View<'_> {
             (false, true) => Blame::Machine,
             (false, false) => Blame::Undecided,
         };
-        let leaf = Some(leaf(*self, summary, hiccups.valley_ns.unwrap_or(from_ns), floor));
+        let start_ns = self.start(summary, from_ns, floor);
+        let leaf = Some(leaf(*self, summary, start_ns, floor));
         Attribution { blame, floor: expected, gaps_from_ns, leaf, p_value }
+    }
+
+    /// The jitter from which on executions are the leaf's hiccups or pauses of the machine: the last
+    /// valley, if the floor explains whatever else is beyond it; else the hiccups' own start, for
+    /// then there is something between that is neither.
+    fn start(self, summary: &Summary, from_ns: f64, floor: &Floor) -> f64 {
+        let hiccups = &summary.hiccups;
+        let Some(valley_ns) = hiccups.valley_ns.filter(|valley| *valley < from_ns) else {
+            return from_ns;
+        };
+        let beyond = self.iter().filter(|execution| execution.jitter_ns() as f64 >= valley_ns);
+        let others = (beyond.count() as f64 - hiccups.count).max(0.0) / hiccups.dispersion;
+        let (gaps, _) = floor.gaps_from(valley_ns as u64);
+        let leaf_ns = summary.mean_p_ns * summary.executions as f64 / hiccups.dispersion;
+        let share = leaf_ns / (leaf_ns + floor.ran_ns as f64);
+        match at_least(others, others + gaps as f64, share) < SIGNIFICANT {
+            true => from_ns,
+            false => valley_ns,
+        }
     }
 
     /// The mean over the executions, if each ran for P.

@@ -45,8 +45,8 @@ impl Sums {
     }
 }
 
-/// What is left of executions with a jitter of `from_ns` or more. From the valley on, so that
-/// whatever is between it and hiccups that were cut off from pauses is left to the floor.
+/// What is left of executions with a jitter of `from_ns` or more. From the valley on where the floor
+/// explains what is between it and hiccups that were cut off from pauses.
 pub(super) fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafHiccups {
     let is_slow = |ns: u64| ns as f64 >= from_ns;
     let all = summary.executions.max(1) as f64;

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::{Rendered, Texts, refused, with_key};
 use crate::error::PlanError;
 use crate::plan::{Plan, is_owned};
+use crate::target::Scheme;
 
 const MEND: &str = "write a request target, such as /search?q=a%20b, or a JSON object, such as \
                     {\"method\": \"POST\", \"path\": \"/x\", \"body\": \"text\"}";
@@ -41,10 +42,13 @@ struct Line {
     class: Option<String>,
 }
 
-/// The class that a request is in, if it says so: the field `class` of a JSON object.
+/// The class that a request is in: the field `class` of a JSON object, or the name of a command.
 #[must_use]
-pub fn query_class(text: &str) -> Option<String> {
-    serde_json::from_str::<Line>(text).ok()?.class
+pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
+    match scheme {
+        Scheme::Memcached | Scheme::Redis => text.split_whitespace().next().map(str::to_lowercase),
+        _ => serde_json::from_str::<Line>(text).ok()?.class,
+    }
 }
 
 impl Call {

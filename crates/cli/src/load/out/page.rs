@@ -9,7 +9,7 @@ use super::figures::{Figures, latencies, over_time, parts, rates};
 use crate::load::table::when;
 use crate::plot::distribution::Share;
 use crate::plot::format::{count, escape, three};
-use crate::plot::palette::{Look, key_of};
+use crate::plot::html::{figure, list};
 use crate::plot::{FIGURE_SIZES, Page};
 
 mod tables;
@@ -116,13 +116,6 @@ fn summary(document: &Document<'_>) -> String {
         "{} measured requests to {}, from {}; seed {}.",
         requests, plan.target, document.started_utc, plan.seed
     ) + &format!(" Sent by {} {} with curtail {}.", host.system, host.kernel, document.curtail)
-}
-
-/// A figure for wide screens and the same for narrow ones; nothing where there is none.
-fn figure(key: &[(String, Look)], charts: [Option<String>; 2], caption: &str) -> String {
-    let [Some(wide), Some(narrow)] = charts else { return String::new() };
-    let key = key_of(key, "");
-    format!("<figure>{key}{wide}{narrow}<figcaption>{caption}</figcaption></figure>")
 }
 
 fn distributions(figures: &Figures<'_>) -> String {
@@ -257,12 +250,4 @@ fn asked(document: &Document<'_>) -> Vec<(&'static str, String)> {
             ),
         ),
     ]
-}
-
-fn list<'a>(entries: impl IntoIterator<Item = (&'a str, String)>) -> String {
-    let mut html = String::from("<dl>");
-    for (term, text) in entries {
-        let _ = write!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(term), escape(&text));
-    }
-    html + "</dl>"
 }

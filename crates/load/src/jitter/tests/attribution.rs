@@ -1,7 +1,10 @@
 //! Whose doing hiccups are.
 
-use super::world::World;
-use crate::jitter::{Attribution, Blame, Floor, JitterError};
+use curtail_dist::seed;
+use rand_distr::{Distribution as _, StandardUniform};
+
+use super::world::{World, lognormal};
+use crate::jitter::{Attribution, Blame, Executions, Floor, JitterError};
 
 fn attribution(world: World, seconds: f64, seed: u64) -> Attribution {
     let executions = world.run(seed);
@@ -55,6 +58,36 @@ fn hiccups_beyond_those_that_the_floor_has_are_both_s() {
     let leaf = found.leaf.expect("hiccups");
     assert!(leaf.probability.contains(0.01), "{found:?}");
     assert!(leaf.duration_ns.is_some_and(|duration| duration.contains(5e6)), "{found:?}");
+}
+
+/// A third of the executions is slow in another way, as those after which a server sleeps. That is
+/// neither a hiccup nor the machine's doing.
+#[test]
+fn what_is_between_body_and_hiccups_is_no_hiccup_if_the_floor_does_not_have_it() {
+    let mut rng = seed::rng(seed::stream(1, &[b"jitter", b"between"]));
+    let [body, between, hiccup] =
+        [(10.0, 0.5), (70.0, 0.8), (900.0, 0.3)].map(|(mean, cv)| lognormal(mean, cv));
+    let mut executions = Executions::new(["all"; 40]).expect("queries");
+    for execution in 0..40_000 {
+        let draw: f64 = StandardUniform.sample(&mut rng);
+        let of = match draw {
+            draw if draw < 0.02 => hiccup,
+            draw if draw < 0.35 => between,
+            _ => body,
+        };
+        let time = 27.0 + of.sample(&mut rng);
+        executions.push(execution % 40, (time * 1e3) as u64).expect("a query");
+    }
+    let all = executions.all();
+    let summary = all.summarize();
+    let hiccups = &summary.hiccups;
+    assert!(hiccups.valley_ns < hiccups.from_ns, "two readings: {hiccups:?}");
+    let floor = Floor::new(1_000_000_000, &[(1_000_000, 5)]).expect("some time");
+    let found = all.attribute(&summary, &floor);
+    assert_eq!(found.blame, Blame::Leaf, "{found:?}");
+    let leaf = found.leaf.expect("hiccups");
+    assert!(leaf.probability.value < 0.03, "{leaf:?} of {hiccups:?}");
+    assert!(leaf.duration_ns.is_some_and(|duration| duration.value > 5e5), "{leaf:?}");
 }
 
 #[test]

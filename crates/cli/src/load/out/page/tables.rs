@@ -6,6 +6,7 @@ use curtail_load::{Parts, Report, Summary};
 
 use crate::load::out::figures::{parts, values};
 use crate::plot::format::{NONE, three};
+use crate::plot::html::table;
 
 const COLUMNS: [&str; 7] = ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"];
 
@@ -36,9 +37,8 @@ pub(super) fn figures(report: &Report) -> String {
         }
     }
     body += "</tbody>";
-    format!(
-        r#"<p class="caption" id="figures-caption"><b>Table 1.</b> Latencies in milliseconds, to three digits.<span class="hint"> Scroll the table sideways for more.</span></p><div class="scroll" role="region" aria-labelledby="figures-caption" tabindex="0"><table class="one" aria-labelledby="figures-caption"><thead><tr><th scope="col">Of good answers</th>{head}</tr></thead>{body}</table></div>"#
-    )
+    let head = format!(r#"<th scope="col">Of good answers</th>{head}"#);
+    table("figures", "<b>Table 1.</b> Latencies in milliseconds, to three digits.", &head, &body)
 }
 
 fn row(name: &str, cells: &[String]) -> String {

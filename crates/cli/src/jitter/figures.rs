@@ -1,0 +1,228 @@
+//! The figures of `curtail jitter`: Figures 6.1 and 6.2 of document 000, of what was measured here.
+
+use curtail_load::jitter::{Ccdf, CcdfPoint, Executions, View};
+
+use super::result::Found;
+use crate::plot::axes::Caption;
+use crate::plot::curves::{Axis, Curve, Curves, draw};
+use crate::plot::dots::{self, Dots};
+use crate::plot::format::three;
+use crate::plot::palette::{Look, look};
+
+/// Points of a curve, and dots and points of the line of a panel.
+const CURVE_POINTS: usize = 400;
+const DOTS: usize = 3_000;
+/// Classes that have curves and panels of their own, the most frequent ones: more cannot be told
+/// apart.
+pub(super) const CLASSES: usize = 6;
+/// So many of the shortest are left of the axis: J of 0, which has no logarithm, is among them.
+const LEFT_OUT: f64 = 0.05;
+/// How large a figure is that stands beside others.
+const SMALL: (f64, f64) = (320.0, 300.0);
+
+/// What is drawn.
+pub(super) struct Figures<'a> {
+    pub(super) found: &'a Found,
+    executions: &'a Executions,
+    seed: u64,
+}
+
+/// What an execution is made of.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Part {
+    P,
+    J,
+    Service,
+}
+
+impl Part {
+    pub(super) const ALL: [Part; 3] = [Part::P, Part::J, Part::Service];
+
+    fn name(self) -> &'static str {
+        match self {
+            Part::P => "P",
+            Part::J => "J",
+            Part::Service => "P + J",
+        }
+    }
+
+    fn look(self) -> Look {
+        look(match self {
+            Part::P => 1,
+            Part::J => 3,
+            Part::Service => 0,
+        })
+    }
+
+    fn of(self, curves: &Ccdf) -> &[CcdfPoint] {
+        match self {
+            Part::P => &curves.p,
+            Part::J => &curves.j,
+            Part::Service => &curves.service,
+        }
+    }
+}
+
+/// The names and looks of the parts, and of where hiccups begin.
+pub(super) fn parts(found: &Found) -> Vec<(String, Look)> {
+    let all = Part::ALL.iter().map(|part| (part.name().to_owned(), part.look()));
+    let from = found.hiccups_from_ns.map(|_| ("hiccups from here on".to_owned(), look(6)));
+    all.chain(from).collect()
+}
+
+impl<'a> Figures<'a> {
+    pub(super) fn new(found: &'a Found, executions: &'a Executions, seed: u64) -> Self {
+        Self { found, executions, seed }
+    }
+
+    /// The classes that are shown, with their looks; none where there is only one.
+    pub(super) fn classes(&self) -> Vec<(usize, String, Look)> {
+        let classes = &self.found.classes;
+        if classes.len() < 2 {
+            return Vec::new();
+        }
+        let mut order: Vec<usize> = (0..classes.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(classes[at].executions));
+        order.truncate(CLASSES);
+        let named = order.into_iter().zip(2..).map(|(at, color)| {
+            let name = &classes[at].class;
+            let name = if name.is_empty() { "(no class)" } else { name };
+            (at, name.to_owned(), look(color))
+        });
+        named.collect()
+    }
+
+    /// P, J and their sum, of all queries.
+    pub(super) fn components(
+        &self,
+        (size, class, end): ((f64, f64), &str, &str),
+    ) -> Option<String> {
+        let ccdf = self.executions.all().ccdf(CURVE_POINTS);
+        let mut curves: Vec<Curve> =
+            Part::ALL.iter().map(|part| curve(part.name(), part.look(), part.of(&ccdf))).collect();
+        if let Some(from) = self.found.hiccups_from_ns {
+            let at = (from.max(1.0) / 1e6).log10();
+            let low = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
+            let points = vec![(at, 0.0), (at, low.fold(0.0, f64::min))];
+            curves.push(Curve { name: "hiccups from here on".to_owned(), look: look(6), points });
+        }
+        let title = "How often P, J and P + J are longer than a time";
+        chart(&format!("components{end}"), title, &curves, (size, class))
+    }
+
+    /// A part, of all queries and of each class: a panel of Figure 6.1.
+    pub(super) fn by_class(&self, part: Part) -> Option<String> {
+        let whole = self.executions.all().ccdf(CURVE_POINTS);
+        let mut curves = vec![curve("all", look(0), part.of(&whole))];
+        for (at, name, look) in self.classes() {
+            let ccdf = self.executions.class(at)?.ccdf(CURVE_POINTS);
+            curves.push(curve(&name, look, part.of(&ccdf)));
+        }
+        let id = match part {
+            Part::P => "classes-p",
+            Part::J => "classes-j",
+            Part::Service => "classes-service",
+        };
+        let title = format!("How often {} is longer than a time, by class", part.name());
+        chart(id, &title, &curves, (SMALL, "small"))
+    }
+
+    /// J of executions over their queries in order of P, of all queries: Figure 6.2.
+    pub(super) fn ranked(&self, (size, class, end): ((f64, f64), &str, &str)) -> Option<String> {
+        self.panel(
+            self.executions.all(),
+            &format!("ranked{end}"),
+            "J of executions, over their queries in order of P",
+            (size, class),
+        )
+    }
+
+    /// The same of a class: a panel of Figure 6.2.
+    pub(super) fn ranked_class(&self, at: usize, name: &str) -> Option<String> {
+        let title = format!("J of executions of {name}, over their queries in order of P");
+        self.panel(
+            self.executions.class(at)?,
+            &format!("ranked-{at}"),
+            &title,
+            ((SMALL.0 * 1.5, SMALL.1), "small"),
+        )
+    }
+
+    fn panel(
+        &self,
+        view: View<'_>,
+        id: &str,
+        title: &str,
+        (size, class): ((f64, f64), &str),
+    ) -> Option<String> {
+        let ranked = view.ranked(DOTS, self.seed);
+        let ms = |ns: u64| (ns.max(1) as f64 / 1e6).log10();
+        let line: Vec<(f64, f64)> =
+            ranked.queries.iter().map(|query| (query.rank as f64 + 1.0, ms(query.p_ns))).collect();
+        let dots: Vec<(f64, f64)> = ranked
+            .executions
+            .iter()
+            .filter(|of| of.j_ns > 0)
+            .map(|of| (of.rank as f64 + 1.0, ms(of.j_ns)))
+            .collect();
+        let mut heights: Vec<f64> = dots.iter().map(|dot| dot.1).collect();
+        heights.sort_unstable_by(f64::total_cmp);
+        let shortest = heights.get((heights.len() as f64 * LEFT_OUT) as usize)?;
+        let low = line.iter().map(|point| point.1).fold(*shortest, f64::min);
+        let high = line.iter().map(|point| point.1).chain(heights.last().copied());
+        let high = high.fold(f64::NEG_INFINITY, f64::max);
+        let last = line.last()?.0;
+        let mut x = Axis::linear("Queries, in order of P", 0.0, last);
+        x.ends.1 = last.max(1.0);
+        x.ticks.retain(|(at, _)| *at <= x.ends.1 && at.fract() == 0.0);
+        let chart = Dots {
+            caption: Caption {
+                id: id.to_owned(),
+                title: title.to_owned(),
+                description: format!("{} queries, {} executions of them.", last, dots.len()),
+            },
+            x,
+            y: Axis::log("ms", 10f64.powf(low), 10f64.powf(high), size.0),
+            dots: &dots,
+            of_dots: ("J of an execution", Part::J.look()),
+            line: &line,
+            of_line: ("P of the query", Part::P.look()),
+            size,
+        };
+        Some(dots::draw(&chart, class))
+    }
+}
+
+/// The points of a curve, both in logarithms; from where there are logarithms on.
+fn curve(name: &str, look: Look, points: &[CcdfPoint]) -> Curve {
+    let start = points.iter().position(|point| point.at_least <= 1.0 - LEFT_OUT && point.ns > 0);
+    // One time for all has no other point.
+    let start = start.unwrap_or(points.len().saturating_sub(1));
+    let points = points.iter().skip(start).filter(|point| point.ns > 0);
+    let points = points.map(|point| ((point.ns as f64 / 1e6).log10(), point.at_least.log10()));
+    Curve { name: name.to_owned(), look, points: points.collect() }
+}
+
+fn chart(
+    id: &str,
+    title: &str,
+    curves: &[Curve],
+    (size, class): ((f64, f64), &str),
+) -> Option<String> {
+    let all = || curves.iter().flat_map(|curve| &curve.points);
+    let low = all().map(|point| point.0).min_by(f64::total_cmp)?;
+    let high = all().map(|point| point.0).max_by(f64::total_cmp)?;
+    let smallest = all().map(|point| point.1).fold(0.0, f64::min);
+    let (y, right) = Axis::shares_above("Share that is as long or longer", 10f64.powf(smallest));
+    let about = curves.iter().filter_map(|curve| {
+        let longest = 10f64.powf(curve.points.last()?.0);
+        Some(format!("{}: at most {} ms.", curve.name, three(longest)))
+    });
+    let caption = Caption {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        description: about.collect::<Vec<_>>().join(" "),
+    };
+    let x = Axis::log("Time, ms", 10f64.powf(low), 10f64.powf(high), size.0);
+    Some(draw(&Curves { caption, x, y, right: &right, curves, size }, class))
+}
