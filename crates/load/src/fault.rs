@@ -1,5 +1,6 @@
 //! Why a request has no whole answer.
 
+use std::fmt;
 use std::io;
 
 use curtail_http1::BadAnswer;
@@ -9,8 +10,8 @@ use curtail_http1::BadAnswer;
 pub(crate) enum Fault {
     #[error("cannot connect: {0}")]
     Connect(io::Error),
-    #[error("no answer in time")]
-    Timeout,
+    #[error("no answer in time{0}")]
+    Timeout(Wait),
     #[error("TLS: {0}")]
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nothing speaks it"))]
     Tls(String),
@@ -22,6 +23,9 @@ pub(crate) enum Fault {
     Surplus,
     #[error("the server reset the request: {0}")]
     Reset(String),
+    /// The server says that it has not looked at the request, and will not: it may be sent again.
+    #[error("the server went away before it looked at the request ({0}), and did so again and again")]
+    Unprocessed(String),
     #[error(transparent)]
     Garbage(#[from] BadAnswer),
     #[error("{0}")]
@@ -33,6 +37,26 @@ pub(crate) enum Fault {
     TooLarge { limit: u64 },
     #[error("transport: {0}")]
     Io(io::Error),
+}
+
+/// What a request without an answer waited for in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Answer,
+    /// A connection to be opened.
+    Opening,
+    /// One of the connections to have room.
+    Room,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wait::Answer => "",
+            Wait::Opening => ": nobody answered at the address, so the connection was never opened",
+            Wait::Room => ": all connections were busy; use more",
+        })
+    }
 }
 
 impl Fault {
@@ -54,12 +78,13 @@ impl Fault {
         let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
         match self {
             Fault::Connect(error) => Fault::Connect(copy(error)),
-            Fault::Timeout => Fault::Timeout,
+            Fault::Timeout(wait) => Fault::Timeout(*wait),
             Fault::Tls(why) => Fault::Tls(why.clone()),
             Fault::Closed => Fault::Closed,
             Fault::HalfAnswer => Fault::HalfAnswer,
             Fault::Surplus => Fault::Surplus,
             Fault::Reset(why) => Fault::Reset(why.clone()),
+            Fault::Unprocessed(why) => Fault::Unprocessed(why.clone()),
             Fault::Garbage(bad) => Fault::Garbage(*bad),
             Fault::Malformed(why) => Fault::Malformed(why.clone()),
             Fault::Mismatch(why) => Fault::Mismatch(why),
