@@ -73,6 +73,7 @@
 mod arrival_test;
 mod blocks;
 mod bucket;
+pub mod calibrate;
 mod conclude;
 mod engine;
 mod error;

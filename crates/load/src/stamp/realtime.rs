@@ -139,7 +139,8 @@ mod tests {
         let (from, until) = (5 * second, 5 * second + 2_000_000);
         let stamp = at + 5 * second + 1_000_000;
         assert_eq!(realtime.since_epoch_ns(stamp, from, until), Some(from + 1_000_000));
-        for stepped in [stamp + 3_600 * second, stamp + 50_000_000, stamp - 50_000_000, stamp - at] {
+        for stepped in [stamp + 3_600 * second, stamp + 50_000_000, stamp - 50_000_000, stamp - at]
+        {
             assert_eq!(realtime.since_epoch_ns(stepped, from, until), None, "{stepped}");
         }
         // Two clocks are read one after the other.
