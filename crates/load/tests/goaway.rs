@@ -94,7 +94,12 @@ async fn what_a_server_hands_back_is_sent_again_and_counts_once() {
     )
     .await
     .unwrap();
-    assert_eq!((report.requests, samples, report.histogram.len()), (200, 200, 200), "{:?}", report.failures);
+    assert_eq!(
+        (report.requests, samples, report.histogram.len()),
+        (200, 200, 200),
+        "{:?}",
+        report.failures
+    );
     assert_eq!((report.errors.total(), server.accepted()), (0, 2));
     assert!(report.sent_again >= 3, "{}", report.sent_again);
     assert!(slow >= 5, "their latency runs from the intended time: {slow}");

@@ -205,5 +205,6 @@ async fn a_server_of_the_other_version_is_told() {
         let _ = stream.read_to_end(&mut Vec::new()).await;
     })
     .await;
-    assert_eq!(first_error(&other, true).await, "the server does not speak HTTP/2");
+    let said = first_error(&other, true).await;
+    assert_eq!(said, "the server does not speak HTTP/2; is it the right port?");
 }

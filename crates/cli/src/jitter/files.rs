@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::measure::Measured;
 use super::result::{Found, counted, jitter_ns};
 use crate::exit::Stop;
+use crate::load::out::remove;
 
 /// Service times, one per line.
 pub(super) const SERVICE: &str = "service.txt";
@@ -18,12 +19,12 @@ pub(super) fn folder(path: &Path) -> Result<(), Stop> {
         Stop::BadInput(format!("--out {path}: {error}; name a folder that can be written to"))
     };
     fs::create_dir_all(path).map_err(refused)?;
-    // Whether files can be made there is known only by making one.
-    let probe = path.join(SERVICE);
-    File::create(probe).map(drop).map_err(refused)
+    // Whether files can be made there is known only by making one. What an earlier run has left stays
+    // until there is something to put in its place.
+    tempfile::tempfile_in(path).map(drop).map_err(refused)
 }
 
-/// Writes all of them.
+/// Writes all of them, and of those that cannot be written tells why.
 pub(super) fn write(folder: &Path, measured: &Measured, found: &Found) -> Result<(), Stop> {
     type Writer<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
     let executions = &measured.each;
@@ -46,25 +47,34 @@ pub(super) fn write(folder: &Path, measured: &Measured, found: &Found) -> Result
         serde_json::to_writer_pretty(&mut *file, found).map_err(io::Error::from)?;
         writeln!(file)
     };
-    for (name, write) in [
+    let files = [
         (SERVICE, service),
         ("p.txt", p),
         ("j.txt", j),
         ("executions.csv", each),
         ("result.json", document),
-    ] {
-        one(&folder.join(name), write)?;
+    ];
+    let errors = files.into_iter().filter_map(|(name, write)| {
+        let path = folder.join(name);
+        let error = one(&path, write).err()?;
+        Some(format!("cannot write {}: {error}", path.display()))
+    });
+    let errors: Vec<String> = errors.collect();
+    if errors.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let errors = errors.join("\n  ");
+    Err(Stop::Lacking(format!("{errors}\n  the report on standard output is whole")))
 }
 
-fn one(path: &PathBuf, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), Stop> {
-    let written = File::create(path).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()
-    });
-    written.map_err(|error| Stop::Lacking(format!("cannot write {}: {error}", path.display())))
+fn one(path: &Path, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    let written = write(&mut file).and_then(|()| file.flush());
+    if written.is_err() {
+        // Nobody takes some of the samples for all of them.
+        let _ = remove(path);
+    }
+    written
 }
 
 fn rows(file: &mut dyn Write, measured: &Measured) -> io::Result<()> {

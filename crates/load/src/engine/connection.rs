@@ -145,7 +145,7 @@ impl Connection {
                 Err(error) => failure = error,
             }
         }
-        self.close(&Fault::Connect(failure), context);
+        self.close(&Fault::connect(failure), context);
     }
 
     /// Something happened on the socket.
@@ -155,7 +155,7 @@ impl Connection {
             match connected {
                 Ok(()) => self.connected(context),
                 Err(error) if address + 1 == context.addresses.len() => {
-                    self.close(&Fault::Connect(error), context);
+                    self.close(&Fault::connect(error), context);
                 }
                 Err(_) => self.open(address + 1, context),
             }
@@ -328,8 +328,11 @@ impl Connection {
     pub(super) fn expire(&mut self, token: Token, context: &mut Context<'_>) {
         let expired = self.flights.remove(token as usize);
         let now_ns = context.clock.elapsed_ns();
-        let opening = matches!(self.link, Link::Connecting { .. });
-        let wait = if opening { Wait::Opening } else { Wait::Answer };
+        let wait = match &self.link {
+            Link::Connecting { .. } => Wait::Opening,
+            Link::Open { session, .. } if session.holds() => Wait::Agreeing,
+            _ => Wait::Answer,
+        };
         context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout(wait))));
         let usable = match &mut self.link {
             Link::Open { session, .. } => session.abandon(token, &mut self.output),

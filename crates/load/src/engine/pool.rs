@@ -148,7 +148,8 @@ mod tests {
         let again = [5, 1].map(|index| Due::New(slot(index)).taken(9, false));
         again.iter().for_each(|flight| pool.put_back(*flight));
         assert_eq!(pool.oldest_ns(), Some(1));
-        let order: Vec<u64> = std::iter::from_fn(|| pool.expire(9)).map(|due| due.slot().at_ns).collect();
+        let order: Vec<u64> =
+            std::iter::from_fn(|| pool.expire(9)).map(|due| due.slot().at_ns).collect();
         assert_eq!(order, [1, 3, 5, 7]);
     }
 }

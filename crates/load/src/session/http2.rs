@@ -201,7 +201,9 @@ impl Http2 {
             Greeting::Tls => {
                 Err(Fault::Mismatch("the server speaks TLS; write https:// instead of http://"))
             }
-            Greeting::Other => Err(Fault::Mismatch("the server does not speak HTTP/2")),
+            Greeting::Other => {
+                Err(Fault::Mismatch("the server does not speak HTTP/2; is it the right port?"))
+            }
         }
     }
 
