@@ -47,7 +47,7 @@ const STEPS: &[Step] = &[
     Step { name: "soak", run: |root| Ok(soak::run(root, Profile::Dev, 1.0, &policies())?.into()) },
 ];
 
-/// About a minute's worth.
+/// A minute or two's worth, half of it for the protocols of the load generator.
 const FUZZ_CASES: u32 = 100_000;
 
 /// Those that the minute of soaking is shared by: one that pulls and hedges, and one that pushes.

@@ -6,6 +6,7 @@ use curtail_dist::{excerpt, read_text};
 use serde::de::DeserializeOwned;
 
 use crate::exit::Stop;
+use curtail_load::Plan;
 
 /// Reads TOML; what is wrong is named with its line.
 pub(crate) fn toml<T: DeserializeOwned>(path: &Path) -> Result<T, Stop> {
@@ -40,5 +41,59 @@ pub(crate) fn allow_many() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// Open files beside those of connections: results that are written at the end, and the runtime's.
+const OTHERS: usize = 32;
+/// Of a thread that sends.
+const PER_THREAD: usize = 4;
+
+/// Whether all connections of a plan may be open at once. A request for which the system had no
+/// descriptor would look as if the server had refused it.
+pub(crate) fn room_for(plan: &Plan) -> Result<(), Stop> {
+    match most_open() {
+        Some(most) => room_within(plan.connections, plan.threads, most),
+        None => Ok(()),
+    }
+}
+
+fn room_within(connections: usize, threads: usize, most: u64) -> Result<(), Stop> {
+    let others = OTHERS + PER_THREAD * threads;
+    let (needed, room) = (connections + others, (most as usize).saturating_sub(others));
+    if needed as u64 <= most {
+        return Ok(());
+    }
+    let fewer = if room > 0 { format!("use at most {room}, or ") } else { String::new() };
+    Err(Stop::Lacking(format!(
+        "{connections} connections need {needed} open files, and the system allows this process {most}; \
+         {fewer}raise that (ulimit -n)"
+    )))
+}
+
+/// How many files this process may have open; none where there is no bound.
+fn most_open() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_cannot_all_be_open_are_refused_with_how_many_can() {
+        assert!(room_within(64, 1, 100).is_ok());
+        let Err(Stop::Lacking(said)) = room_within(65, 1, 100) else { panic!("there is no room") };
+        assert!(
+            said.contains("65 connections need 101 open files") && said.contains("at most 64"),
+            "{said}"
+        );
+        let Err(Stop::Lacking(said)) = room_within(1, 1, 8) else { panic!("there is no room") };
+        assert!(said.ends_with("8; raise that (ulimit -n)"), "{said}");
     }
 }

@@ -5,14 +5,13 @@
 //! difference between the two distribution functions, and the chance of a D that large is known where
 //! the gaps are what they should be.
 //!
-//! Cost: O(n log n) once, at the end, for at most [`SENDS_KEPT`] gaps per thread.
+//! A long run is tested by some of its gaps, from blocks that are spread evenly over it (`sends`).
+//!
+//! Cost: O(n log n) once, at the end.
 
 use serde::Serialize;
 
 use crate::profile::Profile;
-
-/// Requests of one thread whose times are kept.
-pub(crate) const SENDS_KEPT: usize = 1 << 14;
 
 /// Fewer gaps tell nothing.
 const GAPS_MIN: usize = 50;
@@ -26,7 +25,7 @@ const D_FINE: f64 = 0.1;
 /// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArrivalTest {
-    /// Gaps that were compared.
+    /// Gaps that were compared: all, or of a long run those in blocks that are spread evenly over it.
     pub gaps: usize,
     /// The largest difference between the distribution functions, 0 to 1.
     pub d: f64,
@@ -37,16 +36,16 @@ pub struct ArrivalTest {
 }
 
 /// Tests the times of requests, in nanoseconds since the start of the measured time, which lasts
-/// `measured_ns`. They need not be in order. None if there are too few.
+/// `measured_ns`; in blocks, each ascending, of which only the gaps inside are looked at. None if there are
+/// too few.
 pub(crate) fn test(
-    mut times_ns: Vec<u64>,
+    blocks: &[Vec<u64>],
     profile: &Profile,
     measured_ns: u64,
 ) -> Option<ArrivalTest> {
-    times_ns.sort_unstable();
-    let due: Vec<f64> =
-        times_ns.iter().map(|time| profile.requests(*time as f64, measured_ns)).collect();
-    let mut gaps: Vec<f64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let due = |time: u64| profile.requests(time as f64, measured_ns);
+    let pairs = blocks.iter().flat_map(|block| block.windows(2));
+    let mut gaps: Vec<f64> = pairs.map(|pair| due(pair[1]) - due(pair[0])).collect();
     if gaps.len() < GAPS_MIN {
         return None;
     }
@@ -79,12 +78,13 @@ fn p_value(d: f64, n: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::schedule::Schedule;
+    use crate::sends::{Keep, Sends};
     use curtail_dist::arrivals::Arrivals;
 
-    fn times(profile: &Profile, arrivals: &Arrivals, seed: u64, count: usize) -> Vec<u64> {
+    fn times(profile: &Profile, arrivals: &Arrivals, seed: u64, count: usize) -> Vec<Vec<u64>> {
         let schedule = Schedule::new(profile.clone(), arrivals, seed)
             .with_extent(0, crate::Extent::Duration { ns: 20_000_000_000 });
-        schedule.take(count).map(|slot| slot.at_ns).collect()
+        vec![schedule.take(count).map(|slot| slot.at_ns).collect()]
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             let profile: Profile = text.parse().unwrap();
             let p_values = (0..400).map(|seed| {
                 let sent = times(&profile, &Arrivals::Poisson, seed, 2_000);
-                let result = test(sent, &profile, 20_000_000_000).unwrap();
+                let result = test(&sent, &profile, 20_000_000_000).unwrap();
                 assert!(!result.failed, "{text} {seed} {result:?}");
                 result.p_value
             });
@@ -126,23 +126,41 @@ mod tests {
         let bursty = Arrivals::parse("on-off:0.2:50ms", 1e6).unwrap();
         for arrivals in [Arrivals::Deterministic, bursty] {
             let sent = times(&profile, &arrivals, 1, 5_000);
-            assert!(test(sent, &profile, 20_000_000_000).unwrap().failed, "{arrivals}");
+            assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed, "{arrivals}");
         }
         // As many as at another rate.
         let sent = times(&Profile::Steady(1_500.0), &Arrivals::Poisson, 1, 5_000);
-        assert!(test(sent, &profile, 20_000_000_000).unwrap().failed);
+        assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed);
     }
 
     #[test]
     fn a_sender_that_bunches_requests_fails_and_one_that_is_a_little_late_does_not() {
         let profile = Profile::Steady(1_000.0);
         let sent = times(&profile, &Arrivals::Poisson, 1, 10_000);
-        let late = |step: u64| -> Vec<u64> {
-            sent.iter().map(|time| time.div_ceil(step) * step).collect()
+        let late = |step: u64| -> Vec<Vec<u64>> {
+            vec![sent[0].iter().map(|time| time.div_ceil(step) * step).collect()]
         };
-        assert!(test(late(1_000_000), &profile, 0).unwrap().failed, "a timer of milliseconds");
-        let little = test(late(20_000), &profile, 0).unwrap();
+        assert!(test(&late(1_000_000), &profile, 0).unwrap().failed, "a timer of milliseconds");
+        let little = test(&late(20_000), &profile, 0).unwrap();
         assert!(!little.failed, "{little:?}");
-        assert_eq!(test(vec![1; 50], &profile, 0), None);
+        assert_eq!(test(&[vec![1; 50]], &profile, 0), None);
+    }
+
+    #[test]
+    fn what_goes_wrong_late_in_a_long_run_is_seen() {
+        let profile = Profile::Steady(1_000.0);
+        let schedule = Schedule::new(profile.clone(), &Arrivals::Poisson, 1);
+        let judged = |late_from: u64| {
+            let (mut keep, mut sends) = (Keep::new(1), Sends::new());
+            for slot in schedule.clone().take(400_000) {
+                let step = if slot.index < late_from { 1 } else { 10_000_000 };
+                keep.see(&mut sends, slot.index, slot.at_ns.div_ceil(step) * step);
+            }
+            test(&sends.blocks(), &profile, 0).unwrap()
+        };
+        assert!(judged(100_000).failed, "after a quarter of it, requests are sent in bunches");
+        let fine = judged(u64::MAX);
+        assert!(!fine.failed && fine.p_value > 0.001, "{fine:?}");
+        assert!(fine.gaps > 10_000, "{fine:?}");
     }
 }

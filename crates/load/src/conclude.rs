@@ -63,6 +63,8 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         arrival_test,
         stamps: stamps(&record, facts),
         connections_opened: record.connects,
+        sent_again: record.sent_again,
+        unasked: record.unasked,
         failures: failures(&record),
         unobserved: record.unobserved,
         histogram: record.latency,
@@ -85,9 +87,8 @@ fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
 /// Of Poisson arrivals only: others have gaps of other kinds.
 fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
     let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
-    let until_ns = record.sends_until_ns.unwrap_or(u64::MAX);
-    let sends = record.sends_ns.iter().copied().filter(|at_ns| *at_ns <= until_ns).collect();
-    arrival_test::test(sends, profile, facts.end_ns.saturating_sub(facts.start_ns))
+    let blocks = record.sends.clone().blocks();
+    arrival_test::test(&blocks, profile, facts.end_ns.saturating_sub(facts.start_ns))
 }
 
 /// The first percentile that is less sure than asked for: which, and half of its interval over its

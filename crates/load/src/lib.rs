@@ -48,7 +48,10 @@
 //!
 //! Only whole answers with a status of 2xx have a latency. Everything else is counted by kind in
 //! [`Errors`]. A request has failed with a time-out once [`Plan::timeout_ns`] have passed since its
-//! *intended* time, even if it never got a connection. Nothing is ever sent twice.
+//! *intended* time, even if it never got a connection. No request that a
+//! server may have seen is sent twice. One that a server of HTTP/2 hands back unseen, as it goes away, is
+//! sent again over another connection, up to 4 times in all; it counts once, and its latency runs from its
+//! intended time ([`Report::sent_again`]).
 //!
 //! # When a report is valid
 //!
@@ -70,6 +73,7 @@
 mod arrival_test;
 mod blocks;
 mod bucket;
+pub mod calibrate;
 mod conclude;
 mod engine;
 mod error;
@@ -90,6 +94,7 @@ mod requests;
 mod run;
 mod sample;
 mod schedule;
+mod sends;
 mod session;
 mod split;
 mod stamp;

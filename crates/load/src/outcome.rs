@@ -1,6 +1,6 @@
 //! What became of one request, and when.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Wait};
 use crate::schedule::Slot;
 use crate::session::Whole;
 
@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Of a request that waited for a connection until nobody would wait for its answer any more.
     pub(crate) fn never_sent(slot: Slot, now_ns: u64) -> Outcome {
-        let result = Err(Fault::Timeout);
+        let result = Err(Fault::Timeout(Wait::Room));
         Outcome {
             slot,
             opened: false,

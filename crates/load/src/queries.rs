@@ -59,6 +59,11 @@ pub fn read_queries_for(
     if text.len() as u64 > QUERIES_BYTES_MAX {
         return Err(QueriesError::TooLong { path: path.to_owned(), limit: QUERIES_BYTES_MAX });
     }
+    parse(path, &text, scheme)
+}
+
+/// The requests of a text; `path` is for errors.
+fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, QueriesError> {
     let mut queries = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -74,4 +79,76 @@ pub fn read_queries_for(
         return Err(QueriesError::Empty { path: path.to_owned() });
     }
     Ok(queries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use proptest::prelude::*;
+
+    const TARGETS: [&str; 5] =
+        ["http://h", "grpc://h:1/a.B/C", "memcached://h:1", "redis://h:1", "tcp://h:1"];
+    const PIECES: &[&str] = &[
+        "/a",
+        "/{key}",
+        " ",
+        "\n",
+        "\r\n",
+        "{",
+        "}",
+        "\"",
+        "'",
+        "\\",
+        "\\x0",
+        "\\xff",
+        ":",
+        ",",
+        "{\"path\": \"/x\"}",
+        "{\"body_base64\": \"YQ==\"}",
+        "{\"method\": \"\", \"headers\": {\"\": \"\"}}",
+        "{\"base64\": \"AA==\"}",
+        "get a",
+        "set k v 0",
+        "GET 'x y'",
+        "gat 1",
+        "\u{a0}",
+        "\u{feff}",
+        "\0",
+        "#",
+        "9999999999999999999999",
+    ];
+
+    fn texts() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            12 => prop::sample::select(PIECES).prop_map(str::to_owned),
+            1 => any::<char>().prop_map(String::from),
+        ];
+        prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_of_queries_is_too_strange(text in texts(), target in prop::sample::select(&TARGETS[..])) {
+            let mut plan = Plan::new(target.parse().unwrap(), 1.0);
+            match parse(Path::new("q.txt"), &text, plan.target.scheme()) {
+                Ok(queries) => {
+                    // What was read is sent, or refused with a reason.
+                    plan.queries = queries;
+                    if let Err(why) = plan.check() {
+                        prop_assert!(!why.to_string().is_empty());
+                    }
+                }
+                Err(QueriesError::Line { line, what, .. }) => {
+                    prop_assert!((1..=text.lines().count()).contains(&line));
+                    prop_assert!(!text.lines().nth(line - 1).unwrap().trim().is_empty());
+                    prop_assert!(!what.is_empty());
+                }
+                Err(other) => {
+                    prop_assert!(matches!(other, QueriesError::Empty { .. }), "{other}");
+                    prop_assert!(text.lines().all(|line| line.trim().is_empty()));
+                }
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::outcome::Outcome;
 use crate::plan::TIMEOUT_NS_MAX;
 use crate::schedule::Slot;
+use crate::sends::Sends;
 use crate::session::Status;
 use crate::split::{Parts, Split};
 
@@ -65,14 +66,18 @@ impl Errors {
     fn count(&mut self, fault: &Fault) {
         *match fault {
             Fault::Connect(_) => &mut self.connect,
-            Fault::Timeout => &mut self.timeout,
+            Fault::Timeout(_) => &mut self.timeout,
             Fault::Tls(_) => &mut self.tls,
             Fault::Garbage(_)
             | Fault::Malformed(_)
             | Fault::Mismatch(_)
             | Fault::TooLarge { .. }
             | Fault::Surplus => &mut self.malformed,
-            Fault::Closed | Fault::HalfAnswer | Fault::Reset(_) | Fault::Io(_) => &mut self.reset,
+            Fault::Closed
+            | Fault::HalfAnswer
+            | Fault::Reset(_)
+            | Fault::Unprocessed(_)
+            | Fault::Io(_) => &mut self.reset,
         } += 1;
     }
 
@@ -125,10 +130,8 @@ pub(crate) struct Record {
     pub(crate) lag: Histogram<u64>,
     /// The same as `latency`, in blocks of time.
     pub(crate) blocks: Blocks,
-    /// When requests were taken up, in nanoseconds since the start of the measured time, as long as
-    /// they are kept; and from when on some may be missing.
-    pub(crate) sends_ns: Vec<u64>,
-    pub(crate) sends_until_ns: Option<u64>,
+    /// When some of the requests were taken up, in nanoseconds since the start of the measured time.
+    pub(crate) sends: Sends,
     /// When good answers ended, those of the warm-up included, in microseconds from the start of
     /// the schedule. Four digits, for it serves to count what fell into a window.
     pub(crate) ends_us: Histogram<u64>,
@@ -153,6 +156,10 @@ pub(crate) struct Record {
     pub(crate) waited: u64,
     /// Connections opened.
     pub(crate) connects: u64,
+    /// Times that a request was sent again, for the server had not looked at it.
+    pub(crate) sent_again: u64,
+    /// Connections closed for bytes that nobody had asked for.
+    pub(crate) unasked: u64,
     /// Good answers whose request has a stamp of its leaving, and that have one of their coming.
     pub(crate) left_stamps: u64,
     pub(crate) came_stamps: u64,
@@ -178,8 +185,7 @@ impl Record {
             uncorrected: histogram(),
             lag: histogram(),
             blocks: Blocks::new(),
-            sends_ns: Vec::new(),
-            sends_until_ns: None,
+            sends: Sends::new(),
             ends_us,
             split: Split::new(),
             errors: Errors::default(),
@@ -193,6 +199,8 @@ impl Record {
             failed: 0,
             waited: 0,
             connects: 0,
+            sent_again: 0,
+            unasked: 0,
             left_stamps: 0,
             came_stamps: 0,
             clock_steps: 0,
@@ -274,9 +282,7 @@ impl Record {
         self.errors.merge(&other.errors);
         self.requests += other.requests;
         self.blocks.merge(&other.blocks);
-        self.sends_ns.extend(&other.sends_ns);
-        let both = self.sends_until_ns.into_iter().chain(other.sends_until_ns);
-        self.sends_until_ns = both.min();
+        self.sends.merge(&other.sends);
         let answered_later =
             other.last_good_ns.is_some() && other.last_good_ns >= self.last_good_ns;
         let before = if answered_later { 0 } else { self.failed_since };
@@ -291,6 +297,8 @@ impl Record {
         self.failed += other.failed;
         self.waited += other.waited;
         self.connects += other.connects;
+        self.sent_again += other.sent_again;
+        self.unasked += other.unasked;
         self.left_stamps += other.left_stamps;
         self.came_stamps += other.came_stamps;
         // All threads see the same clock.

@@ -54,6 +54,14 @@ pub struct Report {
     pub stamps: Option<Stamps>,
     /// Connections opened, those of the warm-up included. The first request on each waited for it.
     pub connections_opened: u64,
+    /// Times that a request was sent again over another connection, for the server had gone away without
+    /// having looked at it. It counts once.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sent_again: u64,
+    /// Connections that were closed because the server sent bytes that nobody had asked for. What it sent
+    /// before was a whole answer, and counts.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unasked: u64,
     /// When requests failed, if any did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<Failures>,
@@ -82,6 +90,11 @@ impl Report {
             (None, None) => None,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// When requests failed. Times are nanoseconds since the start of the schedule.

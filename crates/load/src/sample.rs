@@ -85,13 +85,17 @@ impl Sample {
 fn kind(fault: &Fault) -> &'static str {
     match fault {
         Fault::Connect(_) => "connect",
-        Fault::Timeout => "timeout",
+        Fault::Timeout(_) => "timeout",
         Fault::Tls(_) => "tls",
         Fault::Garbage(_)
         | Fault::Malformed(_)
         | Fault::Mismatch(_)
         | Fault::TooLarge { .. }
         | Fault::Surplus => "malformed",
-        Fault::Closed | Fault::HalfAnswer | Fault::Reset(_) | Fault::Io(_) => "reset",
+        Fault::Closed
+        | Fault::HalfAnswer
+        | Fault::Reset(_)
+        | Fault::Unprocessed(_)
+        | Fault::Io(_) => "reset",
     }
 }

@@ -65,6 +65,7 @@ impl Threads {
                 addresses: Arc::clone(&addresses),
                 sessions: Arc::clone(sessions),
                 connections: share_of(plan.connections, plan.threads, number),
+                threads: plan.threads,
                 backlog_max: share_of(plan.backlog, plan.threads, number),
                 timeout_ns: plan.timeout_ns,
                 spin: plan.spin,

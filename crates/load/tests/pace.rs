@@ -4,7 +4,7 @@ mod common;
 
 use std::future::pending;
 
-use common::{MS, Server, answer, echo, next_head};
+use common::{MS, Server, answer, echo, next_head, plan_for};
 use curtail_load::{Arrivals, Extent, Invalid, Pace, Precision, Profile, run, run_observed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,6 +38,40 @@ async fn a_closed_loop_ends_with_its_time() {
         .unwrap();
     assert!(report.requests > 2, "{}", report.requests);
     assert!(intended.iter().all(|at| (50 * MS..250 * MS).contains(at)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_loop_does_not_hammer_a_server_that_is_not_there() {
+    let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut plan = plan_for(unused, 1.0, 0);
+    (plan.pace, plan.connections) = (Pace::Closed, 4);
+    plan.extent = Extent::Duration { ns: 400 * MS };
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!(report.requests, report.errors.connect);
+    // Each connection at 0, 1, 3, 7, 15, 31, 63, 127, 227 and 327 ms, or later.
+    assert!((8..=40).contains(&report.requests), "{}", report.requests);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_loop_goes_on_as_soon_as_a_server_answers_again() {
+    let tried = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(move |stream| {
+        let fine = tried.fetch_add(1, std::sync::atomic::Ordering::SeqCst) >= 3;
+        async move {
+            if fine {
+                echo(stream).await;
+            }
+        }
+    })
+    .await;
+    let mut plan = server.plan(1.0, 200);
+    (plan.pace, plan.connections) = (Pace::Closed, 1);
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.reset, report.histogram.len(), server.accepted()), (3, 197, 4));
+    let failures = report.failures.unwrap();
+    let pause = failures.last_at_ns - failures.first_at_ns;
+    // 1 ms and 2 ms.
+    assert!(pause >= 3 * MS, "{pause}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

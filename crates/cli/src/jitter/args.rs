@@ -6,6 +6,7 @@ use curtail_load::jitter::Repetitions;
 use curtail_load::{Extent, Pace, Plan, QueryOrder, Target, query_class};
 
 use crate::exit::Stop;
+use crate::files;
 use crate::load::{ProtocolArgs, percent, span};
 
 /// Queries are repeated at least so often before P can be said to have converged.
@@ -117,11 +118,13 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
         timeout_ns: args.timeout,
         seed: args.seed,
+        body_bytes_max: args.protocol.max_response,
         protocol: args.protocol.protocol()?,
         queries,
         ..Plan::new(args.target.clone(), 1.0)
     };
     plan.check().map_err(|error| bad(&error))?;
+    files::room_for(&plan)?;
     Ok(Work {
         at_least_ns: if args.repeat.is_some() { 0 } else { args.at_least },
         most: u64::from(times) * plan.queries.len() as u64,

@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::figures::Figures;
 use super::measure::Measured;
 use super::page;
 use super::result::{counted, jitter_ns};
 use crate::exit::Stop;
+use crate::load::out::remove;
 use crate::plot::{FIGURE_SIZES, picture};
 
 /// Service times, one per line.
@@ -23,12 +24,12 @@ pub(super) fn folder(path: &Path) -> Result<(), Stop> {
         Stop::BadInput(format!("--out {path}: {error}; name a folder that can be written to"))
     };
     fs::create_dir_all(path).map_err(refused)?;
-    // Whether files can be made there is known only by making one.
-    let probe = path.join(SERVICE);
-    File::create(probe).map(drop).map_err(refused)
+    // Whether files can be made there is known only by making one. What an earlier run has left stays
+    // until there is something to put in its place.
+    tempfile::tempfile_in(path).map(drop).map_err(refused)
 }
 
-/// Writes all of them.
+/// Writes all of them, and of those that cannot be written tells why.
 pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -> Result<(), Stop> {
     type Writer<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
     let (found, executions) = (figures.found, &measured.each);
@@ -51,39 +52,45 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
         serde_json::to_writer_pretty(&mut *file, found).map_err(io::Error::from)?;
         writeln!(file)
     };
-    for (name, write) in [
+    let files = [
         (SERVICE, service),
         ("p.txt", p),
         ("j.txt", j),
         ("executions.csv", each),
         ("result.json", document),
-    ] {
-        one(&folder.join(name), write)?;
+    ];
+    let write = |(name, write): (&str, Writer<'_>)| {
+        let path = folder.join(name);
+        let error = one(&path, write).err()?;
+        Some(format!("cannot write {}: {error}", path.display()))
+    };
+    let mut errors: Vec<String> = files.into_iter().filter_map(write).collect();
+    for (name, text) in pictures(figures) {
+        errors.extend(write((name, &|file| writeln!(file, "{text}"))));
     }
-    pictures(folder, figures)
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let errors = errors.join("\n  ");
+    Err(Stop::Lacking(format!("{errors}\n  the report on standard output is whole")))
 }
 
-fn pictures(folder: &Path, figures: &Figures<'_>) -> Result<(), Stop> {
+/// What people look at.
+fn pictures(figures: &Figures<'_>) -> Vec<(&'static str, String)> {
     let [wide, ..] = FIGURE_SIZES.map(|(width, height, class, end)| ((width, height), class, end));
-    for (name, text) in [
-        (PAGE, Some(page::render(figures))),
-        ("ccdf.svg", figures.components(wide).and_then(|svg| picture(&svg))),
-        ("ranked.svg", figures.ranked(wide).and_then(|svg| picture(&svg))),
-    ] {
-        if let Some(text) = text {
-            one(&folder.join(name), &|file| writeln!(file, "{text}"))?;
-        }
-    }
-    Ok(())
+    let plots = [("ccdf.svg", figures.components(wide)), ("ranked.svg", figures.ranked(wide))];
+    let plots = plots.into_iter().filter_map(|(name, svg)| Some((name, picture(&svg?)?)));
+    [(PAGE, page::render(figures))].into_iter().chain(plots).collect()
 }
 
-fn one(path: &PathBuf, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), Stop> {
-    let written = File::create(path).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        write(&mut file)?;
-        file.flush()
-    });
-    written.map_err(|error| Stop::Lacking(format!("cannot write {}: {error}", path.display())))
+fn one(path: &Path, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    let written = write(&mut file).and_then(|()| file.flush());
+    if written.is_err() {
+        // Nobody takes some of the samples for all of them.
+        let _ = remove(path);
+    }
+    written
 }
 
 fn rows(file: &mut dyn Write, measured: &Measured) -> io::Result<()> {

@@ -64,6 +64,7 @@ pub(super) async fn measure(
         executions: executions.map_err(|error| Stop::BadInput(error.to_string()))?,
         each: Vec::new(),
         errors: Errors::default(),
+        opened: 0,
         enough: Enough::NotYet,
         ask_at: 0,
         executing: Duration::ZERO,
@@ -115,6 +116,8 @@ struct Turns<'a> {
     executions: Executions,
     each: Vec<Execution>,
     errors: Errors,
+    /// Good answers whose connection was opened for them.
+    opened: u64,
     enough: Enough,
     /// How many executions there are when it is asked whether they are enough.
     ask_at: usize,
@@ -147,6 +150,14 @@ impl Turns<'_> {
         if report.partial {
             return Ok(true);
         }
+        if self.executions.len() == before && self.opened > 0 {
+            return Err(Stop::Lacking(
+                "no query was answered over a connection that was open already, so all of them took the \
+                 time to open one; let the server keep its connections open, and answer only what it is \
+                 asked"
+                    .to_owned(),
+            ));
+        }
         if self.executions.len() == before {
             let why =
                 report.failures.map_or("no answer came".to_owned(), |failures| failures.first);
@@ -156,6 +167,7 @@ impl Turns<'_> {
     }
 
     fn take(&mut self, answer: &Answer) -> ControlFlow<()> {
+        self.opened += u64::from(answer.good && answer.opened);
         // To open a connection is no part of a service time.
         if !answer.good || answer.opened || self.enough != Enough::NotYet {
             return self.go_on();

@@ -23,12 +23,17 @@ Examples:
   curtail load https://127.0.0.1:8443/a --http2 --cacert ca.pem --rate 2000
   curtail load grpc://127.0.0.1:50051/shop.Cart/Get --proto cart.proto --data '{\"id\": 7}' --rate 500
   curtail load redis://127.0.0.1:6379 --data 'GET user:{key}' --keys 10000 --rate 5000
-  curtail load udp://127.0.0.1:7000 --size 128 --rate 10000")]
+  curtail load udp://127.0.0.1:7000 --size 128 --rate 10000
+  curtail load --calibrate")]
 pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
-    target: Target,
+    #[arg(required_unless_present = "calibrate")]
+    target: Option<Target>,
+    /// Tell what each way of measuring costs on this machine, and send nothing to anybody
+    #[arg(long, conflicts_with = "target")]
+    pub(super) calibrate: bool,
     /// Requests per second: 500, a ramp 100..2000, or steps 100:10s,200:10s
-    #[arg(long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals"], conflicts_with = "closed")]
+    #[arg(long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals", "calibrate"], conflicts_with = "closed")]
     rate: Option<Profile>,
     /// Gaps between requests: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, or
     /// trace:FILE, whose own rate is kept without --rate
@@ -164,6 +169,9 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
 }
 
 pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
+    let Some(target) = &args.target else {
+        return Err(Stop::BadInput("there is no target; write http://HOST:PORT/PATH".to_owned()));
+    };
     let pace = pace(args)?;
     let own_ns = match &pace {
         Pace::Open { profile, .. } => profile.own_ns(),
@@ -177,7 +185,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         args.until_ci.map(|relative| Precision { relative, per_mille: args.percentiles.clone() });
     let queries = match &args.queries {
         Some(file) => {
-            let read = curtail_load::read_queries_for(file, args.target.scheme());
+            let read = curtail_load::read_queries_for(file, target.scheme());
             read.map_err(|error| Stop::BadInput(error.to_string()))?
         }
         None => Vec::new(),
@@ -197,8 +205,9 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         spin: args.spin,
         kernel_stamps: args.stamps == Stamps::Kernel,
         seed: args.seed,
+        body_bytes_max: args.protocol.max_response,
         protocol: args.protocol.protocol()?,
-        ..Plan::new(args.target.clone(), 1.0)
+        ..Plan::new(target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
     Ok(plan)

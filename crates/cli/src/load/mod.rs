@@ -1,6 +1,7 @@
 //! `curtail load`.
 
 mod args;
+mod calibrate;
 pub(crate) mod out;
 mod protocol;
 pub(crate) mod table;
@@ -17,12 +18,17 @@ pub(crate) use table::ms;
 use table::table;
 
 use crate::exit::Stop;
+use crate::files;
 use crate::progress;
 use crate::say;
 use crate::signals::Termination;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    if args.calibrate {
+        return calibrate::run(args.json);
+    }
     let plan = plan(args)?;
+    files::room_for(&plan)?;
     let runtime = crate::runtime()?;
     let mut results = args.outputs.begin(&plan)?;
     let measured = runtime.block_on(measure(&plan, results.as_mut()));

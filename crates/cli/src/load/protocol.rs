@@ -46,6 +46,9 @@ pub(crate) struct ProtocolArgs {
     /// The length of a udp:// datagram, in bytes [default: 64]
     #[arg(long, value_name = "BYTES")]
     size: Option<usize>,
+    /// An answer that is longer has failed: a size such as 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = curtail_proxy::config::parse_size, default_value = "64MiB")]
+    pub(crate) max_response: u64,
 }
 
 /// Not a list of arguments, for which clap would take a `Vec`.

@@ -27,6 +27,9 @@ pub(super) fn table(report: &Report) -> String {
     if let Some(failures) = &report.failures {
         let _ = writeln!(text, "\n{}", when(failures));
     }
+    for remark in remarks(report) {
+        let _ = writeln!(text, "\n{remark}");
+    }
     if report.closed_loop {
         let _ = writeln!(text, "\nclosed loop: the latencies leave out what others would wait");
     }
@@ -139,6 +142,20 @@ pub(super) fn when(failures: &Failures) -> String {
         _ => {}
     }
     text
+}
+
+/// What the server did that is no failure, and that who measures it should know.
+pub(super) fn remarks(report: &Report) -> Vec<String> {
+    let Report { sent_again, unasked, .. } = report;
+    let again = format!(
+        "sent again: {sent_again} times a request went over another connection, for the server went away \
+         before it looked at it; it counts once, from its intended time"
+    );
+    let unasked_for = format!(
+        "unasked: {unasked} connections were closed because the server sent bytes behind its answer"
+    );
+    let remarks = [(*sent_again, again), (*unasked, unasked_for)];
+    remarks.into_iter().filter(|(count, _)| *count > 0).map(|(_, remark)| remark).collect()
 }
 
 /// Why there is a dash where a percentile should be, if there is any latency at all.

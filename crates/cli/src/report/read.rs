@@ -1,6 +1,7 @@
 //! Reads runs: of `curtail load --out`, or bare logs of other tools.
 
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::path::Path;
 
 use curtail_dist::{LogInterval, LogReader, read_text};
@@ -68,27 +69,29 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
 }
 
 fn document(path: &Path) -> Result<Told, Stop> {
-    let bad = |why: String| Stop::BadInput(format!("{}: {why}", path.display()));
     let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
+    told(&text).map_err(|why| Stop::BadInput(format!("{}: {why}", path.display())))
+}
+
+/// What a document tells, or why it is none.
+pub(super) fn told(text: &str) -> Result<Told, String> {
     /// All versions have it.
     #[derive(Deserialize)]
     struct Version {
         format: u32,
     }
-    if let Ok(Version { format }) = serde_json::from_str(&text)
+    if let Ok(Version { format }) = serde_json::from_str(text)
         && format > FORMAT
     {
-        return Err(bad(format!(
-            "its format {format} is of a later curtail; read it with that one"
-        )));
+        return Err(format!("its format {format} is of a later curtail; read it with that one"));
     }
-    let read: Result<Document, _> = serde_json::from_str(&text);
+    let read: Result<Document, _> = serde_json::from_str(text);
     let Document { plan, report } = read.map_err(|error| {
-        bad(format!("it is not what curtail load --out writes: {error}; measure again"))
+        format!("it is not what curtail load --out writes: {error}; measure again")
     })?;
     let errors = report.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     if errors > report.requests {
-        return Err(bad(format!("it has {errors} errors of {} requests", report.requests)));
+        return Err(format!("it has {errors} errors of {} requests", report.requests));
     }
     Ok(Told {
         target: plan.target,
@@ -105,9 +108,17 @@ fn document(path: &Path) -> Result<Told, Stop> {
 /// The latencies of a log, and the seconds that it covers. Of series with tags it is read only where
 /// there is one, and nothing without a tag.
 fn log(path: &Path) -> Result<(Histogram<u64>, f64), Stop> {
+    let reader = LogReader::open(path).map_err(|error| Stop::BadInput(error.to_string()))?;
+    counted(reader, path)
+}
+
+/// The same of a log that is open.
+pub(super) fn counted(
+    reader: LogReader<impl BufRead>,
+    path: &Path,
+) -> Result<(Histogram<u64>, f64), Stop> {
     let bad = |why: &str| Stop::BadInput(format!("{}: {why}", path.display()));
     let mut series: BTreeMap<Option<String>, (Histogram<u64>, f64, f64)> = BTreeMap::new();
-    let reader = LogReader::open(path).map_err(|error| Stop::BadInput(error.to_string()))?;
     for interval in reader {
         let interval = interval.map_err(|error| Stop::BadInput(error.to_string()))?;
         let LogInterval { from_s, length_s, tag, counted } = interval;

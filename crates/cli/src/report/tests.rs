@@ -1,8 +1,14 @@
 //! Runs side by side and added up.
 
+use std::path::Path;
+use std::time::Duration;
+
+use curtail_dist::{LogReader, LogWriter};
 use curtail_load::Histogram;
+use proptest::prelude::*;
 use roxmltree::Document;
 
+use super::read::{counted as read_log, told};
 use super::run::{Run, Told, merged};
 use super::{page, table};
 
@@ -85,5 +91,84 @@ fn the_page_is_well_formed_whatever_runs_are_called() {
         let keys = document.descendants().filter(|node| node.has_tag_name("li"));
         let keys: Vec<_> = keys.filter_map(|node| node.last_child()?.text()).collect();
         assert!(keys.contains(&"<b>&\"") && keys.contains(&"psq"), "{keys:?}");
+    }
+}
+
+/// What a run writes, but for what nobody reads.
+const RESULT: &str = r#"{"format": 1, "plan": {"target": "http://h/"}, "report": {"valid": false,
+    "invalid_because": ["fell behind"], "offered_rate": 500.0, "achieved_rate": 499.5, "requests": 100,
+    "errors": {"connect": 3, "reset": 18446744073709551615}, "withheld": null}}"#;
+
+/// A log with two intervals.
+fn log() -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut writer = LogWriter::new(&mut text, "of a test", Duration::ZERO).expect("memory");
+    for at in 0..2 {
+        let (from, length) = (Duration::from_secs(at), Duration::from_secs(1));
+        writer.write(&counted([1, 5, 7_000]), from, length).expect("memory");
+    }
+    text
+}
+
+/// With some bytes of it replaced by others.
+fn spoiled(mut bytes: Vec<u8>, (from, length): (usize, usize), with: &[u8]) -> Vec<u8> {
+    let from = from % bytes.len();
+    let until = (from + length).min(bytes.len());
+    bytes.splice(from..until, with.iter().copied());
+    bytes
+}
+
+const PIECES: &[&str] = &[
+    "1",
+    "-",
+    "0",
+    "e999",
+    "18446744073709551615",
+    "null",
+    "\"",
+    "[",
+    "}",
+    "\n",
+    ",",
+    "Tag=a,",
+    "\u{1b}",
+];
+
+fn with() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(prop::sample::select(PIECES), 0..3)
+            .prop_map(|texts| texts.concat().into()),
+        prop::collection::vec(any::<u8>(), 0..4),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_result_is_too_strange(at in (0..1_000_usize, 0..12_usize), with in with()) {
+        let text = String::from_utf8_lossy(&spoiled(RESULT.into(), at, &with)).into_owned();
+        match told(&text) {
+            Ok(told) => {
+                prop_assert!(told.errors <= told.requests);
+                // Whatever it claims can be added up and shown.
+                let other = Run { told: Some(told), ..run("a\u{1b}[31m", 1..=20) };
+                let runs = [other.clone(), other];
+                let sum = merged(&runs).expect("of one kind");
+                prop_assert!(!table::text(Some(&sum), &runs).is_empty());
+                prop_assert!(!table::text(None, &runs).is_empty());
+            }
+            Err(why) => prop_assert!(!why.is_empty()),
+        }
+    }
+
+    #[test]
+    fn no_log_is_too_strange(at in (0..4_000_usize, 0..40_usize), with in with()) {
+        let bytes = spoiled(log(), at, &with);
+        if let Ok((counted, seconds)) = read_log(LogReader::over(&bytes[..], Path::new("a.hlog")), Path::new("a.hlog")) {
+            prop_assert!(!counted.is_empty() && !seconds.is_nan());
+            let bare = Run { name: "bare".to_owned(), counted, seconds, told: None };
+            let runs = [bare, run("ours", 1..=20)];
+            prop_assert!(!table::text(None, &runs).is_empty());
+            let _ = merged(&runs);
+        }
     }
 }

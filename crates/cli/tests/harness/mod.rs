@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)] // shared by several test binaries, each using a part
 
 pub mod answering;
+pub mod serving;
 pub mod words;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -19,8 +19,12 @@ pub(super) struct Recorded {
 
 /// Reads a trace.
 pub(super) fn read(path: &Path) -> Result<Recorded, ArrivalsError> {
+    parse(path, &read_text(path).map_err(ArrivalsError::Text)?)
+}
+
+/// The trace in a text; `path` is for errors.
+fn parse(path: &Path, text: &str) -> Result<Recorded, ArrivalsError> {
     let bad = |line: usize, why: String| ArrivalsError::Trace { path: path.to_owned(), line, why };
-    let text = read_text(path).map_err(ArrivalsError::Text)?;
     let (mut times, mut have_units) = (Vec::<f64>::new(), None);
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -64,6 +68,7 @@ fn gaps(times: &[f64]) -> Result<(Vec<f64>, f64), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn read_text(text: &[u8]) -> Result<Recorded, String> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -114,5 +119,48 @@ mod tests {
         assert_eq!((trace.gaps, trace.mean_ns), (vec![1.0, 0.5, 1.5], Some(2e6)));
         let said = refusal(b"1ms\n2\n");
         assert!(said.contains("trace.txt:2: `2`: give a unit to every time or to none"), "{said}");
+    }
+
+    const PIECES: &[&str] = &[
+        "1",
+        "2",
+        "0",
+        ".",
+        "-",
+        "e",
+        "e308",
+        "1e-320",
+        "ms",
+        "s",
+        "h",
+        "\n",
+        "\n",
+        "\n",
+        "#",
+        " ",
+        "NaN",
+        "inf",
+        "1ms\n",
+        "2s\n",
+        "1\n2\n",
+        "18446744073709551615",
+        "\u{feff}",
+    ];
+
+    proptest! {
+        #[test]
+        fn no_trace_is_too_strange(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..14)) {
+            let text = pieces.concat();
+            match parse(Path::new("trace.txt"), &text) {
+                Ok(Recorded { gaps, mean_ns }) => {
+                    prop_assert!(gaps.iter().all(|gap| gap.is_finite() && *gap >= 0.0), "{:?}", gaps);
+                    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+                    prop_assert!((mean - 1.0).abs() < 1e-6, "{:?}", gaps);
+                    prop_assert!(mean_ns.is_none_or(|mean| mean > 0.0 && mean.is_finite()));
+                }
+                Err(ArrivalsError::Trace { line, .. }) => prop_assert!(line <= text.lines().count()),
+                Err(other) => prop_assert!(false, "{other}"),
+            }
+        }
     }
 }

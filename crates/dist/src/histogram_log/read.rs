@@ -1,7 +1,7 @@
 //! Reads interval logs line by line, so that a log may be longer than memory has room for.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
@@ -29,9 +29,9 @@ pub struct LogInterval {
 
 /// Reads an interval log of HdrHistogram: an iterator over its intervals.
 #[derive(Debug)]
-pub struct LogReader {
+pub struct LogReader<R = BufReader<File>> {
     path: PathBuf,
-    from: BufReader<File>,
+    from: R,
     /// Lines that were read.
     line: usize,
     ended: bool,
@@ -44,7 +44,14 @@ impl LogReader {
     /// The file cannot be opened.
     pub fn open(path: &Path) -> Result<Self, ResolveError> {
         let file = File::open(path).map_err(|source| unreadable(path, source))?;
-        Ok(Self { path: path.to_owned(), from: BufReader::new(file), line: 0, ended: false })
+        Ok(Self::over(BufReader::new(file), path))
+    }
+}
+
+impl<R: BufRead> LogReader<R> {
+    /// Reads a log from anywhere; errors name `path`.
+    pub fn over(from: R, path: &Path) -> Self {
+        Self { path: path.to_owned(), from, line: 0, ended: false }
     }
 
     fn next_interval(&mut self) -> Result<Option<LogInterval>, ResolveError> {
@@ -79,7 +86,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> ResolveError {
     TextError::Unreadable { path: path.to_owned(), source }.into()
 }
 
-impl Iterator for LogReader {
+impl<R: BufRead> Iterator for LogReader<R> {
     type Item = Result<LogInterval, ResolveError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,8 +1,9 @@
 use super::*;
-use crate::fault::Fault;
+use crate::fault::{Fault, Wait};
 use crate::outcome::Outcome;
 use crate::record::Errors;
 use crate::schedule::Slot;
+use crate::sends::Sends;
 use crate::session::{Status, Whole};
 use crate::verdict::Withheld;
 
@@ -240,7 +241,7 @@ fn one_slow_last_answer_does_not_spoil_the_rate() {
 #[test]
 fn errors_are_kept_out_of_the_latencies() {
     let mut record = steady(1_000, |_| 0);
-    for result in [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout)] {
+    for result in [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout(Wait::Answer))] {
         record.add(&ended_after(900 * MS, 0, 0, result), 0);
     }
     let report = conclude(record, &facts(1_000));
@@ -312,7 +313,7 @@ fn what_fails_in_time_and_what_does_not_are_told_apart() {
          (3xx or 4xx)"
     );
     assert_eq!(gone[1].to_string(), "nothing measured: there is no good answer");
-    let silent = of(|| Err(Fault::Timeout))[0].to_string();
+    let silent = of(|| Err(Fault::Timeout(Wait::Answer)))[0].to_string();
     assert!(silent.contains("1000 without an answer in time; the server does not"), "{silent}");
 }
 
@@ -386,7 +387,7 @@ fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
 #[test]
 fn equal_gaps_are_no_poisson_arrivals() {
     let mut record = steady(1_000, |_| 0);
-    record.sends_ns = (0..1_000).map(|i| i * 2 * MS).collect();
+    record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
     let report = conclude(record.clone(), &Facts { poisson: true, ..facts(1_000) });
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
     assert!(report.arrival_test.unwrap().failed);

@@ -7,27 +7,16 @@ use bytes::BytesMut;
 use slab::Slab;
 
 use super::Context;
+use super::flight::{Due, Flight};
 use super::wire::{Found, Wire};
-use crate::fault::Fault;
+use crate::fault::{Fault, Wait};
 use crate::outcome::Outcome;
-use crate::schedule::Slot;
-use crate::session::{Reply, Session, Token, Whole};
+use crate::session::{Reply, Session, Token};
 
 /// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Reads of one connection in one turn. Others get theirs, and due requests are sent.
 const READS_MAX: usize = 4;
-
-/// A request that is on the connection.
-#[derive(Debug, Clone, Copy)]
-struct Flight {
-    slot: Slot,
-    /// It waits, or waited, for the connection to be opened.
-    opened: bool,
-    taken_ns: u64,
-    sent_ns: Option<u64>,
-    left_ns: Option<u64>,
-}
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -48,6 +37,10 @@ pub(super) struct Connection {
     /// The poller tells when the socket is writable.
     watched: bool,
     replies: Vec<Reply>,
+    /// There was an answer since it was opened.
+    answered: bool,
+    /// How often in a row it ended without one.
+    in_vain: u32,
 }
 
 #[derive(Debug)]
@@ -79,6 +72,8 @@ impl Connection {
             datagrams: 0,
             watched: false,
             replies: Vec::new(),
+            answered: false,
+            in_vain: 0,
         }
     }
 
@@ -96,21 +91,27 @@ impl Connection {
         }
     }
 
+    /// It is closed, and how often in a row it was without an answer: the server is not there, or does
+    /// not want anybody.
+    pub(super) fn closed_in_vain(&self) -> Option<u32> {
+        (matches!(self.link, Link::Closed) && self.in_vain > 0).then_some(self.in_vain)
+    }
+
     /// Sends a request; there is room. Its token, unless it has failed at once.
-    pub(super) fn send(&mut self, slot: Slot, context: &mut Context<'_>) -> Option<Token> {
-        let taken_ns = context.clock.elapsed_ns();
+    pub(super) fn send(&mut self, due: Due, context: &mut Context<'_>) -> Option<Token> {
+        let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
-        let flight = Flight { slot, opened, taken_ns, sent_ns: None, left_ns: None };
-        let token = self.flights.insert(flight);
+        let token = self.flights.insert(due.taken(context.clock.elapsed_ns(), opened));
         if matches!(self.link, Link::Closed) {
             self.open(0, context);
         }
         let (Link::Connecting { session, .. } | Link::Open { session, .. }) = &mut self.link else {
             return None;
         };
-        session.send(slot.query, token as Token, &mut self.output);
+        session.send(query, token as Token, &mut self.output);
         self.unsent.push_back((token as Token, self.written + self.output.len() as u64));
         self.flush(context);
+        self.settle_at_once(context);
         Some(token as Token)
     }
 
@@ -144,7 +145,7 @@ impl Connection {
                 Err(error) => failure = error,
             }
         }
-        self.close(&Fault::Connect(failure), context);
+        self.close(&Fault::connect(failure), context);
     }
 
     /// Something happened on the socket.
@@ -154,7 +155,7 @@ impl Connection {
             match connected {
                 Ok(()) => self.connected(context),
                 Err(error) if address + 1 == context.addresses.len() => {
-                    self.close(&Fault::Connect(error), context);
+                    self.close(&Fault::connect(error), context);
                 }
                 Err(_) => self.open(address + 1, context),
             }
@@ -175,6 +176,7 @@ impl Connection {
             }
             self.link = Link::Open { wire, session };
             self.flush(context);
+            self.settle_at_once(context);
         }
     }
 
@@ -216,7 +218,7 @@ impl Connection {
                 self.leaving.push_back((number, token));
             }
             if let Some(flight) = self.flights.get_mut(token as usize) {
-                flight.sent_ns = Some(now_ns);
+                flight.sent_ns.get_or_insert(now_ns);
             }
         }
     }
@@ -228,6 +230,7 @@ impl Connection {
             return;
         };
         realtime.keep_up();
+        let now_ns = context.clock.elapsed_ns();
         let (leaving, flights) = (&mut self.leaving, &mut self.flights);
         // An empty queue is no error, and any other shows in the coverage.
         let _ = wire.left(context.scratch, |number, realtime_ns| {
@@ -236,8 +239,10 @@ impl Connection {
             };
             // Those before it have left without a stamp.
             let token = leaving.drain(..=at).next_back().map(|(_, token)| token);
-            if let Some(flight) = token.and_then(|token| flights.get_mut(token as usize)) {
-                flight.left_ns = realtime.since_epoch_ns(realtime_ns);
+            if let Some(flight) = token.and_then(|token| flights.get_mut(token as usize))
+                && flight.left_ns.is_none()
+            {
+                flight.left_ns = realtime.since_epoch_ns(realtime_ns, flight.taken_ns, now_ns);
             }
         });
     }
@@ -268,6 +273,9 @@ impl Connection {
             let reusable = session.reusable();
             self.settle(now_ns, context);
             if let Some(fault) = fault {
+                if matches!(fault, Fault::Surplus) && self.flights.is_empty() {
+                    *context.unasked += 1;
+                }
                 return self.close(&fault, context);
             }
             if !reusable && self.flights.is_empty() {
@@ -282,13 +290,37 @@ impl Connection {
     /// Tells the outcomes of the replies that have come.
     fn settle(&mut self, done_ns: u64, context: &mut Context<'_>) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
-        let came_ns = came.and_then(|(stamp, realtime)| realtime.since_epoch_ns(stamp));
         for reply in self.replies.drain(..) {
             // A reply to a request that was given up has no flight.
-            if let Some(flight) = self.flights.try_remove(reply.token as usize) {
-                let outcome = flight.ends(done_ns, reply.result);
-                context.outcomes.push(Outcome { came_ns, ..outcome });
+            let Some(flight) = self.flights.try_remove(reply.token as usize) else { continue };
+            if flight.goes_again(&reply.result) {
+                context.again.push(flight);
+                continue;
             }
+            if reply.result.is_ok() {
+                (self.answered, self.in_vain) = (true, 0);
+            }
+            let outcome = flight.ends(done_ns, reply.result);
+            let came_ns = came.and_then(|(stamp, realtime)| {
+                realtime.since_epoch_ns(stamp, outcome.taken_ns, done_ns)
+            });
+            context.outcomes.push(Outcome { came_ns, ..outcome });
+        }
+    }
+
+    /// The same for what was known as soon as something was sent.
+    fn settle_at_once(&mut self, context: &mut Context<'_>) {
+        let Link::Open { session, .. } = &mut self.link else { return };
+        session.replies_at_once(&mut self.replies);
+        if self.replies.is_empty() {
+            return;
+        }
+        let reusable = session.reusable();
+        // No packet has come that the kernel could have stamped.
+        context.scratch.received_ns = None;
+        self.settle(context.clock.elapsed_ns(), context);
+        if !reusable && self.flights.is_empty() {
+            self.close(&Fault::Closed, context);
         }
     }
 
@@ -296,7 +328,12 @@ impl Connection {
     pub(super) fn expire(&mut self, token: Token, context: &mut Context<'_>) {
         let expired = self.flights.remove(token as usize);
         let now_ns = context.clock.elapsed_ns();
-        context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout)));
+        let wait = match &self.link {
+            Link::Connecting { .. } => Wait::Opening,
+            Link::Open { session, .. } if session.holds() => Wait::Agreeing,
+            _ => Wait::Answer,
+        };
+        context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout(wait))));
         let usable = match &mut self.link {
             Link::Open { session, .. } => session.abandon(token, &mut self.output),
             // An address that keeps silent is given up with its last request.
@@ -310,6 +347,7 @@ impl Connection {
             self.unsent.retain(|(unsent, _)| *unsent != token);
             self.leaving.retain(|(_, leaving)| *leaving != token);
             self.flush(context);
+            self.settle_at_once(context);
         } else {
             // What else is on it has failed with it.
             self.close(&Fault::Closed, context);
@@ -318,6 +356,9 @@ impl Connection {
 
     /// Ends the connection, and with this fault all that is on it.
     fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
+        if !std::mem::take(&mut self.answered) {
+            self.in_vain = self.in_vain.saturating_add(1);
+        }
         self.link = Link::Closed;
         self.input.clear();
         self.output.clear();
@@ -328,12 +369,5 @@ impl Connection {
         for flight in self.flights.drain() {
             context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
         }
-    }
-}
-
-impl Flight {
-    fn ends(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, opened, taken_ns, sent_ns, left_ns } = self;
-        Outcome { slot, opened, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
     }
 }

@@ -11,8 +11,10 @@
 
 mod clock;
 mod connection;
+mod flight;
 mod poller;
 mod pool;
+mod rest;
 mod source;
 mod wait;
 mod wire;
@@ -26,18 +28,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use clock::Clock;
 use connection::Connection;
+use flight::{Due, Flight};
 use poller::Poller;
 use pool::{Placed, Pool};
+use rest::Rest;
 pub(crate) use source::Source;
 use wait::Waiting;
 use wire::Scratch;
 
-use crate::arrival_test::SENDS_KEPT;
 use crate::exchange::Exchange;
 use crate::observe::Observer;
 use crate::outcome::Outcome;
 use crate::record::Record;
-use crate::schedule::Slot;
+use crate::sends::Keep;
 use crate::session::{Sessions, Token};
 use crate::stamp::Realtime;
 
@@ -48,6 +51,8 @@ pub(crate) struct Task {
     pub(crate) addresses: Arc<[SocketAddr]>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) connections: usize,
+    /// Of the run.
+    pub(crate) threads: usize,
     pub(crate) backlog_max: usize,
     /// From the intended time.
     pub(crate) timeout_ns: u64,
@@ -95,6 +100,10 @@ struct Context<'a> {
     stamps: &'a mut Option<Realtime>,
     /// What requests came to, for the engine to take note of.
     outcomes: &'a mut Vec<Outcome>,
+    /// Requests that the server handed back, which are to be sent again.
+    again: &'a mut Vec<Flight>,
+    /// Connections that were closed for bytes that nobody had asked for.
+    unasked: &'a mut u64,
     /// Connections opened so far.
     connects: &'a mut u64,
 }
@@ -110,6 +119,8 @@ macro_rules! context {
             scratch: &mut $engine.scratch,
             stamps: &mut $engine.stamps,
             outcomes: &mut $engine.outcomes,
+            again: &mut $engine.again,
+            unasked: &mut $engine.record.unasked,
             connects: &mut $engine.record.connects,
         }
     };
@@ -135,9 +146,12 @@ struct Engine {
     /// time, the connection and the token there.
     flying: BTreeMap<u64, (u64, usize, Token)>,
     outcomes: Vec<Outcome>,
+    again: Vec<Flight>,
+    /// Of a closed loop: connections that are left alone for a while.
+    rest: Rest,
     record: Box<Record>,
-    /// Requests whose times were kept.
-    kept: usize,
+    /// Whose times are kept, for the test of the arrival process.
+    keep: Keep,
     last_ns: u64,
 }
 
@@ -159,8 +173,10 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         connections: (0..task.connections).map(Connection::new).collect(),
         flying: BTreeMap::new(),
         outcomes: Vec::new(),
+        again: Vec::new(),
+        rest: Rest::default(),
         record: Box::new(Record::new()),
-        kept: 0,
+        keep: Keep::new(task.threads),
         last_ns: 0,
         task,
     };
@@ -168,7 +184,9 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         if engine.task.orders.drain.load(Ordering::Relaxed) {
             engine.source = Source::Over;
         }
+        engine.rouse();
         engine.send_due();
+        engine.send_waiting();
         engine.expire();
         let Some(wake_ns) = engine.wake_ns() else { break };
         let now_ns = engine.task.clock.now_ns();
@@ -195,7 +213,8 @@ impl Engine {
         let flying = self.flying.first_key_value().map(|(_, (at_ns, ..))| *at_ns);
         let oldest = flying.into_iter().chain(self.pool.oldest_ns()).min();
         let deadline = oldest.map(|at_ns| at(at_ns.saturating_add(self.task.timeout_ns)));
-        self.due_ns().into_iter().chain(deadline).min()
+        let rested = self.rest.first_ns().filter(|_| self.source.wants_room()).map(at);
+        self.due_ns().into_iter().chain(deadline).chain(rested).min()
     }
 
     fn send_due(&mut self) {
@@ -204,43 +223,37 @@ impl Engine {
             let Some(slot) = self.source.next(now_ns, self.pool.has_free()) else { return };
             self.last_ns = slot.at_ns;
             match self.pool.place(slot) {
-                Placed::On(id) => self.send(id, slot),
+                Placed::On(id) => self.send(id, Due::New(slot)),
                 Placed::Waits => self.record.waited += u64::from(!slot.warmup),
                 Placed::Dropped => self.record.add_dropped(slot),
             }
         }
     }
 
-    fn send(&mut self, id: usize, slot: Slot) {
-        self.record.sent += 1;
-        if !slot.warmup && self.kept < SENDS_KEPT {
-            self.keep_time();
+    fn send(&mut self, id: usize, due: Due) {
+        let slot = due.slot();
+        if matches!(due, Due::New(_)) {
+            self.record.sent += 1;
+            if !slot.warmup {
+                let now_ns = self.task.clock.elapsed_ns().saturating_sub(self.task.warmup_ns);
+                self.keep.see(&mut self.record.sends, slot.index, now_ns);
+            }
         }
-        let token = self.connections[id].send(slot, context!(self));
+        let token = self.connections[id].send(due, context!(self));
         if let Some(token) = token {
             self.flying.insert(slot.index, (slot.at_ns, id, token));
         }
         self.note(id);
     }
 
-    /// Keeps the time of a request that is sent now, for the test of the arrival process.
-    fn keep_time(&mut self) {
-        let now_ns = self.task.clock.elapsed_ns().saturating_sub(self.task.warmup_ns);
-        self.record.sends_ns.push(now_ns);
-        self.kept += 1;
-        if self.kept == SENDS_KEPT {
-            self.record.sends_until_ns = Some(now_ns);
-        }
-    }
-
     /// Gives up what has taken too long.
     fn expire(&mut self) {
         let now_ns = self.task.clock.elapsed_ns();
         let Some(until_ns) = now_ns.checked_sub(self.task.timeout_ns) else { return };
-        while let Some(slot) = self.pool.expire(until_ns) {
+        while let Some(due) = self.pool.expire(until_ns) {
             // It waited for a connection in vain.
-            self.record.sent += 1;
-            self.take(Outcome::never_sent(slot, now_ns));
+            self.record.sent += u64::from(matches!(due, Due::New(_)));
+            self.take(due.given_up(now_ns));
         }
         while let Some((&index, &(at_ns, id, token))) = self.flying.first_key_value() {
             if at_ns > until_ns {
@@ -274,8 +287,12 @@ impl Engine {
     /// After something happened on a connection: takes note of it, and sends what waits.
     fn settle(&mut self, id: usize) {
         self.note(id);
-        while let Some((id, slot)) = self.pool.next() {
-            self.send(id, slot);
+        self.send_waiting();
+    }
+
+    fn send_waiting(&mut self) {
+        while let Some((id, due)) = self.pool.next() {
+            self.send(id, due);
         }
     }
 
@@ -288,8 +305,34 @@ impl Engine {
         }
         // Its memory is used again.
         self.outcomes = outcomes;
+        for flight in self.again.drain(..) {
+            self.flying.remove(&flight.slot.index);
+            self.record.sent_again += 1;
+            self.pool.put_back(flight);
+        }
         let connection = &self.connections[id];
-        self.pool.put(id, connection.outstanding(), connection.has_room());
+        let (outstanding, mut room) = (connection.outstanding(), connection.has_room());
+        if self.source.wants_room()
+            && let Some(in_vain) = connection.closed_in_vain()
+        {
+            self.rest.begin(id, in_vain, self.task.clock.elapsed_ns());
+            room = false;
+        }
+        self.pool.put(id, outstanding, room);
+    }
+
+    /// Connections that have rested can be used again.
+    fn rouse(&mut self) {
+        if self.rest.first_ns().is_none() {
+            return;
+        }
+        let now_ns = self.task.clock.elapsed_ns();
+        while let Some(id) = self.rest.over(now_ns) {
+            let connection = &self.connections[id];
+            self.pool.put(id, connection.outstanding(), connection.has_room());
+        }
+        // What was handed back comes before what is new.
+        self.send_waiting();
     }
 
     fn take(&mut self, outcome: Outcome) {

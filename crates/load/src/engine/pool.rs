@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::flight::{Due, Flight};
 use crate::schedule::Slot;
 
 /// Where a request goes.
@@ -23,7 +24,7 @@ pub(super) struct Pool {
     free: BTreeSet<(usize, usize)>,
     /// The entry of each connection in `free`.
     load: Vec<Option<usize>>,
-    backlog: VecDeque<Slot>,
+    backlog: VecDeque<Due>,
     backlog_max: usize,
 }
 
@@ -44,11 +45,19 @@ impl Pool {
         match self.free.first() {
             Some(&(_, id)) => Placed::On(id),
             None if self.backlog.len() < self.backlog_max => {
-                self.backlog.push_back(slot);
+                self.backlog.push_back(Due::New(slot));
                 Placed::Waits
             }
             None => Placed::Dropped,
         }
+    }
+
+    /// A request that was handed back waits again, before all that are due later. There are no more
+    /// of these than were under way, so no bound is needed.
+    pub(super) fn put_back(&mut self, flight: Flight) {
+        let earlier = |due: &Due| due.slot().at_ns <= flight.slot.at_ns;
+        let at = self.backlog.partition_point(earlier);
+        self.backlog.insert(at, Due::Again(flight));
     }
 
     /// A request could be sent now.
@@ -68,20 +77,20 @@ impl Pool {
     }
 
     /// The request that has waited longest, if a connection has room for it.
-    pub(super) fn next(&mut self) -> Option<(usize, Slot)> {
+    pub(super) fn next(&mut self) -> Option<(usize, Due)> {
         let &(_, id) = self.free.first()?;
         Some((id, self.backlog.pop_front()?))
     }
 
     /// The request that has waited longest, if it was meant to be sent at `until_ns` or before.
-    pub(super) fn expire(&mut self, until_ns: u64) -> Option<Slot> {
-        self.backlog.front().filter(|slot| slot.at_ns <= until_ns)?;
+    pub(super) fn expire(&mut self, until_ns: u64) -> Option<Due> {
+        self.backlog.front().filter(|due| due.slot().at_ns <= until_ns)?;
         self.backlog.pop_front()
     }
 
     /// The intended time of what has waited longest.
     pub(super) fn oldest_ns(&self) -> Option<u64> {
-        self.backlog.front().map(|slot| slot.at_ns)
+        self.backlog.front().map(|due| due.slot().at_ns)
     }
 }
 
@@ -123,9 +132,24 @@ mod tests {
         assert_eq!(placed, [Placed::Waits, Placed::Waits, Placed::Dropped]);
         assert_eq!(pool.next(), None);
         pool.put(0, 0, true);
-        assert_eq!(pool.next(), Some((0, slot(1))));
+        assert_eq!(pool.next(), Some((0, Due::New(slot(1)))));
         assert_eq!(pool.oldest_ns(), Some(2));
         assert_eq!(pool.expire(1), None);
-        assert_eq!(pool.expire(2), Some(slot(2)));
+        assert_eq!(pool.expire(2), Some(Due::New(slot(2))));
+    }
+
+    #[test]
+    fn what_was_handed_back_waits_at_its_place_though_the_backlog_is_full() {
+        let mut pool = Pool::new(1, 2);
+        pool.put(0, 1, false);
+        for index in [3, 7] {
+            assert_eq!(pool.place(slot(index)), Placed::Waits);
+        }
+        let again = [5, 1].map(|index| Due::New(slot(index)).taken(9, false));
+        again.iter().for_each(|flight| pool.put_back(*flight));
+        assert_eq!(pool.oldest_ns(), Some(1));
+        let order: Vec<u64> =
+            std::iter::from_fn(|| pool.expire(9)).map(|due| due.slot().at_ns).collect();
+        assert_eq!(order, [1, 3, 5, 7]);
     }
 }

@@ -33,6 +33,11 @@ impl Source {
         }
     }
 
+    /// True if a connection that has room sets off a request.
+    pub(super) fn wants_room(&self) -> bool {
+        matches!(self, Source::Closed { over: false, .. })
+    }
+
     /// The next request, if it is to be sent by now.
     pub(super) fn next(&mut self, now_ns: i64, free: bool) -> Option<Slot> {
         match self {

@@ -1,6 +1,8 @@
 //! Messages of gRPC as JSON (the mapping of protobuf.dev/programming-guides/json), by a schema: a
 //! `.proto` file, or a set of descriptors. Cost: once per request, before the run.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
@@ -8,6 +10,9 @@ use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 
 use crate::error::PlanError;
+
+/// The longest set of descriptors. Those of large systems take some megabytes.
+const DESCRIPTORS_BYTES_MAX: u64 = 64 << 20;
 
 /// What a method takes.
 #[derive(Debug)]
@@ -63,11 +68,95 @@ fn pool(path: &Path) -> Result<DescriptorPool, String> {
         let described = protox::compile([path], [folder]).map_err(|error| error.to_string())?;
         return DescriptorPool::from_file_descriptor_set(described).map_err(|e| e.to_string());
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("{error}; check the path"))?;
-    DescriptorPool::decode(&*bytes).map_err(|error| {
+    let file = File::open(path).map_err(|error| format!("{error}; check the path"))?;
+    let mut bytes = Vec::new();
+    file.take(DESCRIPTORS_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("{error}; check the path"))?;
+    if bytes.len() as u64 > DESCRIPTORS_BYTES_MAX {
+        return Err(format!("more than {DESCRIPTORS_BYTES_MAX} bytes; describe fewer messages"));
+    }
+    described(&bytes)
+}
+
+/// What a set of descriptors describes.
+fn described(bytes: &[u8]) -> Result<DescriptorPool, String> {
+    DescriptorPool::decode(bytes).map_err(|error| {
         format!(
             "{error}; use a .proto file, or what protoc --include_imports --descriptor_set_out FILE \
              writes"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = "syntax = \"proto3\";\npackage a;\nmessage M { int32 id = 1; M m = 2; map<string, bytes> b = 3; }\n\
+                        service S { rpc Get (M) returns (M); rpc Watch (M) returns (stream M); }\n";
+
+    /// A compiler and files: a hundredth of the cases of others takes as long.
+    fn few() -> ProptestConfig {
+        let cases = (ProptestConfig::default().cases / 100).max(16);
+        ProptestConfig { cases, ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(few())]
+
+        #[test]
+        fn no_proto_file_is_too_strange(
+            at in 0..GOOD.len(), cut in 0..GOOD.len(), with in "[ -~]{0,6}",
+            method in prop::sample::select(vec!["/a.S/Get", "/a.S/Watch", "/a.S/No", "/b/", "/", ""]),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.proto");
+            let text = format!("{}{with}{}", &GOOD[..at], &GOOD[at.max(cut)..]);
+            std::fs::write(&path, text).unwrap();
+            match Schema::read(&path, method) {
+                Ok(schema) => {
+                    prop_assert_eq!(method, "/a.S/Get");
+                    let _ = schema.encode(&with);
+                    let _ = schema.encode("{\"id\": 1, \"m\": {}}");
+                }
+                Err(why) => prop_assert!(why.to_string().contains("--proto"), "{}", why),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_set_of_descriptors_is_too_strange(at in 0..400_usize, byte in any::<u8>(), cut in 0..400_usize) {
+            static WHOLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+            let whole = WHOLE.get_or_init(|| {
+                let folder = tempfile::tempdir().unwrap();
+                std::fs::write(folder.path().join("a.proto"), GOOD).unwrap();
+                pool(&folder.path().join("a.proto")).unwrap().encode_to_vec()
+            });
+            let mut bytes = whole.clone();
+            let (at, cut) = (at % bytes.len(), cut % bytes.len());
+            bytes[at] = byte;
+            bytes.truncate(bytes.len() - cut);
+            if let Err(why) = described(&bytes) {
+                prop_assert!(why.contains("protoc"), "{}", why);
+            }
+        }
+
+        #[test]
+        fn no_message_is_too_strange(json in "[{}\\[\\]\":,a-z0-9.\\\\ -]{0,20}") {
+            static SCHEMA: std::sync::OnceLock<Schema> = std::sync::OnceLock::new();
+            let schema = SCHEMA.get_or_init(|| {
+                let folder = tempfile::tempdir().unwrap();
+                std::fs::write(folder.path().join("a.proto"), GOOD).unwrap();
+                Schema::read(&folder.path().join("a.proto"), "/a.S/Get").unwrap()
+            });
+            for text in [json.clone(), format!("{{\"id\": {json}}}"), format!("{{\"m\": {{{json}}}}}")] {
+                if let Err(why) = schema.encode(&text) {
+                    prop_assert!(why.contains("is no a.M as JSON"), "{}", why);
+                }
+            }
+        }
+    }
 }

@@ -101,7 +101,12 @@ impl Http1 {
                     }
                 }
             }
-            let Some(head) = parse_response(input, &self.limits, *to_head)? else { return Ok(()) };
+            let parsed = parse_response(input, &self.limits, *to_head);
+            if matches!(parsed, Err(BadAnswer::NotHttp)) {
+                let what = "the answer is not HTTP/1; is it the right port?";
+                return Err(Fault::Mismatch(what));
+            }
+            let Some(head) = parsed? else { return Ok(()) };
             if head.is_interim() {
                 *interim += 1;
                 if *interim > INTERIM_MAX {

@@ -22,7 +22,7 @@ use h2::client::{Builder, Connection, SendRequest};
 
 use greeting::Greeting;
 use pipe::Pipe;
-use stream::{Stream, fault};
+use stream::{Stream, fault, unseen};
 use wakers::Wakers;
 
 use crate::fault::Fault;
@@ -162,7 +162,7 @@ impl Http2 {
         let sender = self.sender.as_mut().ok_or(Fault::Closed)?;
         let (response, mut body) = sender
             .send_request(call.request(), call.body.is_none())
-            .map_err(|error| fault(&error))?;
+            .map_err(|error| unseen(&error))?;
         if let Some(bytes) = &call.body {
             body.send_data(bytes.clone(), true).map_err(|error| fault(&error))?;
         }
@@ -201,7 +201,9 @@ impl Http2 {
             Greeting::Tls => {
                 Err(Fault::Mismatch("the server speaks TLS; write https:// instead of http://"))
             }
-            Greeting::Other => Err(Fault::Mismatch("the server does not speak HTTP/2")),
+            Greeting::Other => {
+                Err(Fault::Mismatch("the server does not speak HTTP/2; is it the right port?"))
+            }
         }
     }
 
@@ -241,7 +243,7 @@ impl Session for Http2 {
             self.closing = true;
             self.failed.push(Reply { token, result: Err(fault) });
         }
-        // What became of others, or of this one at once, is told when something is received.
+        // What became of others, or of this one at once, is asked for separately.
         let mut replies = Vec::new();
         if self.pump(out, &mut replies).is_err() {
             self.closing = true;
@@ -282,6 +284,10 @@ impl Session for Http2 {
         self.failed.append(&mut replies);
         // A server that has never said anything may not be there at all.
         usable && self.greeted
+    }
+
+    fn replies_at_once(&mut self, replies: &mut Vec<Reply>) {
+        replies.append(&mut self.failed);
     }
 
     fn reusable(&self) -> bool {

@@ -65,7 +65,7 @@ impl Memcached {
 
 fn unknown(line: &[u8]) -> Fault {
     let Status::Refused(line) = Status::refused(line) else { return Fault::Surplus };
-    Fault::Malformed(format!("`{line}` is no answer of memcached"))
+    Fault::Malformed(format!("`{line}` is no answer of memcached; is it the right port?"))
 }
 
 impl Scan for Memcached {

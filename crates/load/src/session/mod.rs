@@ -19,7 +19,8 @@
 //! - [`Session::send`] appends a request to what is to be written, while there is
 //!   [`capacity`](Session::capacity);
 //! - [`Session::receive`] for bytes that came, [`Session::end`] when no more will;
-//! - [`Session::abandon`] when nobody waits any longer.
+//! - [`Session::abandon`] when nobody waits any longer;
+//! - [`Session::replies_at_once`] after sending or abandoning.
 
 mod http1;
 mod http2;
@@ -151,6 +152,9 @@ pub(crate) trait Session: Debug + Send {
 
     /// Nobody waits for this request any more. True if the connection can still be used.
     fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool;
+
+    /// Replies that there were when a request was sent or abandoned, rather than when something came.
+    fn replies_at_once(&mut self, _: &mut Vec<Reply>) {}
 
     /// False if the connection is to be closed once nothing is outstanding.
     fn reusable(&self) -> bool;

@@ -90,7 +90,7 @@ fn number(digits: &[u8]) -> Option<i64> {
 
 fn unknown(line: &[u8]) -> Fault {
     let Status::Refused(line) = Status::refused(line) else { return Fault::Surplus };
-    Fault::Malformed(format!("`{line}` is not RESP2, which Redis speaks"))
+    Fault::Malformed(format!("`{line}` is not RESP2, which Redis speaks; is it the right port?"))
 }
 
 impl Scan for Redis {

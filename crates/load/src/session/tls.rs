@@ -189,6 +189,10 @@ impl Session for Tls {
         usable && self.write(out).is_ok()
     }
 
+    fn replies_at_once(&mut self, replies: &mut Vec<Reply>) {
+        self.inner.replies_at_once(replies);
+    }
+
     fn reusable(&self) -> bool {
         self.inner.reusable()
     }

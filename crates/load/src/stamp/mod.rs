@@ -30,7 +30,7 @@ use nix::sys::socket::{
     setsockopt, sockopt,
 };
 
-pub(crate) use hardware::clocks;
+pub(crate) use hardware::{clocks, devices};
 pub(crate) use keeper::Keeper;
 pub(crate) use realtime::Realtime;
 

@@ -57,11 +57,18 @@ impl Realtime {
         self.steps
     }
 
-    /// A stamp in nanoseconds since the epoch; none if it is of before that, or of before the clock was
-    /// set.
-    pub(crate) fn since_epoch_ns(&self, realtime_ns: u64) -> Option<u64> {
+    /// A stamp in nanoseconds since the epoch, of something that happened between two times of which
+    /// this program knows. None if it is of before the epoch, or of before the clock was set; or if it is
+    /// of no time in between, for then the clock has just been set, and nobody has noticed yet.
+    pub(crate) fn since_epoch_ns(
+        &self,
+        realtime_ns: u64,
+        from_ns: u64,
+        until_ns: u64,
+    ) -> Option<u64> {
         let since = realtime_ns.checked_sub(self.at_epoch_ns)?;
-        (since >= self.valid_from_ns).then_some(since)
+        let between = from_ns.saturating_sub(STEP_NS)..=until_ns.saturating_add(STEP_NS);
+        (since >= self.valid_from_ns && between.contains(&since)).then_some(since)
     }
 }
 
@@ -98,7 +105,7 @@ mod tests {
         for epoch in [Instant::now(), Instant::now() + Duration::from_secs(3)] {
             let realtime = Realtime::new(epoch - Duration::from_secs(5));
             let before = Instant::now();
-            let since = realtime.since_epoch_ns(now_ns()).unwrap();
+            let since = realtime.since_epoch_ns(now_ns(), 0, u64::MAX).unwrap();
             let expected = (before - (epoch - Duration::from_secs(5))).as_nanos() as u64;
             // Between the two readings this thread may have been put aside.
             assert!(since + 20_000 >= expected, "{since} {expected}");
@@ -111,15 +118,32 @@ mod tests {
         let epoch = Instant::now();
         let mut realtime = Realtime::new(epoch);
         let (second, at) = (1_000_000_000, realtime.at_epoch_ns);
+        let since = |realtime: &Realtime, ns| realtime.since_epoch_ns(ns, 0, u64::MAX);
         let after = |ns| epoch + Duration::from_nanos(ns);
         realtime.take(after(second), at + STEP_NS);
-        assert_eq!((realtime.steps(), realtime.since_epoch_ns(at + STEP_NS + 5)), (0, Some(5)));
+        assert_eq!((realtime.steps(), since(&realtime, at + STEP_NS + 5)), (0, Some(5)));
         // An hour ahead.
         let ahead = at + 3_600 * second;
         realtime.take(after(2 * second), ahead);
         assert_eq!(realtime.steps(), 1);
-        assert_eq!(realtime.since_epoch_ns(at + second), None, "by the old clock");
-        assert_eq!(realtime.since_epoch_ns(ahead + second), None, "before it was noticed");
-        assert_eq!(realtime.since_epoch_ns(ahead + 2 * second + 7), Some(2 * second + 7));
+        assert_eq!(since(&realtime, at + second), None, "by the old clock");
+        assert_eq!(since(&realtime, ahead + second), None, "before it was noticed");
+        assert_eq!(since(&realtime, ahead + 2 * second + 7), Some(2 * second + 7));
+    }
+
+    #[test]
+    fn stamps_between_a_step_and_its_notice_are_dropped_whichever_way_it_went() {
+        let realtime = Realtime::new(Instant::now());
+        let (second, at) = (1_000_000_000, realtime.at_epoch_ns);
+        // A request that was taken up after 5 s, whose answer came within 2 ms.
+        let (from, until) = (5 * second, 5 * second + 2_000_000);
+        let stamp = at + 5 * second + 1_000_000;
+        assert_eq!(realtime.since_epoch_ns(stamp, from, until), Some(from + 1_000_000));
+        for stepped in [stamp + 3_600 * second, stamp + 50_000_000, stamp - 50_000_000, stamp - at]
+        {
+            assert_eq!(realtime.since_epoch_ns(stepped, from, until), None, "{stepped}");
+        }
+        // Two clocks are read one after the other.
+        assert!(realtime.since_epoch_ns(at + from - 5_000, from, until).is_some());
     }
 }

@@ -49,6 +49,7 @@ pub use model::{
     Cancel, Config, Health, Key, Listen, Log, LogFormat, LogLevel, Route, Service, Shard, ShardBy,
 };
 pub use report::{ConfigError, ConfigErrors};
+pub use values::parse_size;
 
 /// The longest file that is read. A thousand shards of ten replicas take a third of it.
 const BYTES_MAX: u64 = 1 << 20;

@@ -87,39 +87,47 @@ impl Unit for Bytes {
     const EXAMPLE: &'static str = "a size in quotes, like \"10MB\"";
 
     fn read(text: &str) -> Result<u64, String> {
-        const UNITS: [(&str, f64); 8] = [
-            ("B", 1.0),
-            ("kB", 1e3),
-            ("KB", 1e3),
-            ("MB", 1e6),
-            ("GB", 1e9),
-            ("KiB", 1024.0),
-            ("MiB", 1_048_576.0),
-            ("GiB", 1_073_741_824.0),
-        ];
-        const MEND: &str =
-            "write a decimal number and one of B, kB, MB, GB, KiB, MiB, GiB, like 10MB";
-        let numeric = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
-        let end = text.find(|c| !numeric(c)).unwrap_or(text.len());
-        let (number, unit) = (text[..end].replace('_', ""), text[end..].trim_start());
-        let Ok(value) = number.parse::<f64>() else {
-            return Err(format!("is not a number with a unit; {MEND}"));
-        };
-        let Some(&(_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            let wrong = if unit.is_empty() { "has no unit" } else { "has a unit that is unknown" };
-            return Err(format!("{wrong}; {MEND}"));
-        };
-        let bytes = value * size;
-        // Doubles count single bytes up to here (8 PiB).
-        if bytes > 9_007_199_254_740_992.0 {
-            return Err(format!("is beyond any memory; {MEND}"));
-        }
-        Ok(bytes.round() as u64)
+        parse_size(text)
     }
 
     fn mend(bare: i64) -> String {
         format!("write \"{bare}B\" or \"{bare}KiB\", in quotes")
     }
+}
+
+/// A size in bytes, of a text such as `10MB` or `64KiB`.
+///
+/// # Errors
+///
+/// What is wrong with it, as a predicate, and what to write instead.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, f64); 8] = [
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("KB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+    ];
+    const MEND: &str = "write a decimal number and one of B, kB, MB, GB, KiB, MiB, GiB, like 10MB";
+    let numeric = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
+    let end = text.find(|c| !numeric(c)).unwrap_or(text.len());
+    let (number, unit) = (text[..end].replace('_', ""), text[end..].trim_start());
+    let Ok(value) = number.parse::<f64>() else {
+        return Err(format!("is not a number with a unit; {MEND}"));
+    };
+    let Some(&(_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        let wrong = if unit.is_empty() { "has no unit" } else { "has a unit that is unknown" };
+        return Err(format!("{wrong}; {MEND}"));
+    };
+    let bytes = value * size;
+    // Doubles count single bytes up to here (8 PiB).
+    if bytes > 9_007_199_254_740_992.0 {
+        return Err(format!("is beyond any memory; {MEND}"));
+    }
+    Ok(bytes.round() as u64)
 }
 
 impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {

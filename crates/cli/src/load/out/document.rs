@@ -5,6 +5,7 @@ use std::time::Duration;
 use curtail_load::{Extent, Pace, Plan, QueryOrder, Report};
 use serde::Serialize;
 
+use super::protocol::Spoken;
 use super::utc;
 
 /// The version of the document. Readers of one refuse a later one.
@@ -49,16 +50,21 @@ pub(super) struct Asked {
     pub(super) requests: Option<u64>,
     pub(super) warmup_s: f64,
     pub(super) until_ci: Option<f64>,
+    /// That `until_ci` is about.
+    percentiles: Option<Vec<f64>>,
     pub(super) connections: usize,
     pub(super) backlog: usize,
     pub(super) threads: usize,
     pub(super) spin: bool,
+    /// `user` space or `kernel`.
+    pub(super) stamps: &'static str,
     pub(super) timeout_s: f64,
     pub(super) headers: Vec<String>,
     /// How many different ones; 0 where it is the target's own.
     pub(super) queries: usize,
     pub(super) shuffle: bool,
     pub(super) seed: u64,
+    pub(super) protocol: Spoken,
 }
 
 impl<'a> Document<'a> {
@@ -112,15 +118,20 @@ impl Asked {
             requests,
             warmup_s: seconds(plan.warmup_ns),
             until_ci: plan.until.as_ref().map(|until| until.relative),
+            percentiles: plan.until.as_ref().map(|until| {
+                until.per_mille.iter().map(|per_mille| f64::from(*per_mille) / 10.0).collect()
+            }),
             connections: plan.connections,
             backlog: plan.backlog,
             threads: plan.threads,
             spin: plan.spin,
+            stamps: if plan.kernel_stamps { "kernel" } else { "user" },
             timeout_s: seconds(plan.timeout_ns),
             headers: plan.headers.iter().map(|(name, _)| name.clone()).collect(),
             queries: plan.queries.len(),
             shuffle: plan.order == QueryOrder::Random,
             seed: plan.seed,
+            protocol: Spoken::of(plan),
         }
     }
 }

@@ -77,11 +77,20 @@ impl Folder {
         Ok(file)
     }
 
+    /// Those that were begun and are no longer there: somebody has removed them.
+    pub(super) fn gone(&self) -> impl Iterator<Item = &'static str> {
+        self.begun.iter().copied().filter(|name| self.path(name).symlink_metadata().is_err())
+    }
+
     /// Writes a whole file.
     pub(super) fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let mut file = self.create(name)?;
-        file.write_all(text.as_bytes())?;
-        file.write_all(b"\n")
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n"));
+        if written.is_err() {
+            // Nobody takes a part of it for the whole.
+            let _ = self.remove(name);
+        }
+        written
     }
 
     /// Should another run have begun it meanwhile, it is that one's.
@@ -101,12 +110,15 @@ impl Folder {
         }
     }
 
-    /// Removes a file. Devices and links stay: who put them there wants them written.
     fn remove(&self, name: &str) -> io::Result<()> {
-        let path = self.path(name);
-        match path.symlink_metadata() {
-            Ok(there) if there.is_file() => fs::remove_file(path),
-            _ => Ok(()),
-        }
+        remove(&self.path(name))
+    }
+}
+
+/// Removes a file, if it is there. Devices and links stay: who put them there wants them written.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(there) if there.is_file() => fs::remove_file(path),
+        _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ mod document;
 mod figures;
 mod files;
 mod page;
+mod protocol;
 mod samples;
 mod series;
 #[cfg(test)]
@@ -27,7 +28,7 @@ use samples::Table;
 use series::Series;
 
 pub(crate) use document::FORMAT;
-pub(crate) use files::{LOG, RESULT};
+pub(crate) use files::{LOG, RESULT, remove};
 
 /// Where results go, and which.
 #[derive(clap::Args)]
@@ -144,6 +145,9 @@ impl Results {
             let name = samples.name();
             errors.extend(samples.finish().err().map(|error| cannot(name, &error.to_string())));
         }
+        // What was written to a file that is gone is gone with it.
+        let gone = self.folder.gone();
+        errors.extend(gone.map(|name| cannot(name, "it was removed while the run went on")));
         let document = document::Document::new(plan, report, self.started);
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
         let figures = figures::Figures { plan, report, series: &self.looks.series };

@@ -6,7 +6,7 @@ use curtail_load::{Errors, Report};
 
 use super::document::{Asked, Document};
 use super::figures::{Figures, latencies, over_time, parts, rates};
-use crate::load::table::when;
+use crate::load::table::{remarks, when};
 use crate::plot::distribution::Share;
 use crate::plot::format::{count, escape, three};
 use crate::plot::html::{figure, list};
@@ -62,6 +62,7 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
     let but: String = but
         .iter()
         .chain(&lost)
+        .chain(&remarks(document.report))
         .map(|text| format!(r#"<p class="but">{}</p>"#, escape(text)))
         .collect();
     let main = format!(
@@ -222,6 +223,7 @@ fn asked(document: &Document<'_>) -> Vec<(&'static str, String)> {
     if !plan.headers.is_empty() {
         let _ = write!(what, "; headers: {}", plan.headers.join(", "));
     }
+    what += &plan.protocol.remarks();
     let waits = if plan.spin { "never sleeping" } else { "sleeping while they wait" };
     let host = &document.host;
     let processors = host.processors.map_or("?".to_owned(), |processors| processors.to_string());

@@ -52,6 +52,8 @@ fn report(requests: u64) -> Report {
         uncorrected_ns: latency_ns,
         schedule_lag_ns: Summary::default(),
         arrival_test: None,
+        sent_again: 0,
+        unasked: 0,
         connections_opened: 3,
         failures: None,
         unobserved: 0,

@@ -40,7 +40,7 @@ impl Stream {
         loop {
             match &mut self.phase {
                 Phase::Head(response) => {
-                    let head = ready!(Pin::new(response).poll(context)).map_err(|e| fault(&e))?;
+                    let head = ready!(Pin::new(response).poll(context)).map_err(|e| unseen(&e))?;
                     let (head, body) = head.into_parts();
                     self.status = head.status.as_u16();
                     if let Some(unary) = &mut self.unary {
@@ -94,6 +94,15 @@ impl Stream {
 fn half(error: &h2::Error) -> Fault {
     match fault(error) {
         Fault::Closed => Fault::HalfAnswer,
+        fault => fault,
+    }
+}
+
+/// What an error of `h2` means for a request that has nothing of its answer. A GOAWAY ends only
+/// requests that the server says it has not looked at (RFC 9113 §6.8).
+pub(super) fn unseen(error: &h2::Error) -> Fault {
+    match fault(error) {
+        Fault::Reset(why) if error.is_remote() && error.is_go_away() => Fault::Unprocessed(why),
         fault => fault,
     }
 }

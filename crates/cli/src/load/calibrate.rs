@@ -1,0 +1,149 @@
+//! `curtail load --calibrate`: what each way of measuring costs on this machine.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use curtail_load::LoadError;
+use curtail_load::calibrate::{Calibration, Found, Hardware, Measured, Method, calibrate};
+
+use crate::exit::Stop;
+use crate::progress;
+use crate::say;
+use crate::signals::Termination;
+
+pub(super) fn run(json: bool) -> Result<ExitCode, Stop> {
+    let runtime = crate::runtime()?;
+    let found = runtime.block_on(async {
+        let mut signals = Termination::listen_at_terminal()
+            .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
+        let bar = progress::spinner();
+        bar.set_message("measuring what measuring costs");
+        let found = tokio::select! {
+            found = calibrate() => found.map_err(|error: LoadError| Stop::Lacking(error.to_string())),
+            () = signals.next() => Err(Stop::Interrupted("before the calibration was done")),
+        };
+        bar.finish_and_clear();
+        found
+    })?;
+    say::result(if json { crate::json(&found)? } else { table(&found) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(found: &Calibration) -> String {
+    let mut text = format!(
+        "one look at the clock takes {:.0} ns, at the system's {:.0} ns\n\n",
+        found.clock_read_ns, found.system_clock_read_ns
+    );
+    let heads = ["p50", "p99", "wire", "beyond", "lag p50", "lag p99"];
+    let _ = write!(text, "{:<28}", "an echo over loopback");
+    for head in heads {
+        let _ = write!(text, "{head:>12}");
+    }
+    for method in &found.methods {
+        let _ = write!(text, "\n{}", row(method));
+    }
+    let of_kernel = found.methods.iter().filter_map(|method| match &method.found {
+        Found::Measured(measured) => Some((method, measured.kernel.as_ref()?)),
+        Found::Lacking(_) => None,
+    });
+    text += "\n";
+    for (method, stamps) in of_kernel {
+        let share = |of: f64| of * 100.0;
+        let _ = write!(
+            text,
+            "\n{}: {:.1} % of the requests and {:.1} % of the echoes have stamps, which cost {:.1} µs \
+             per packet",
+            name(method),
+            share(stamps.sent_coverage),
+            share(stamps.received_coverage),
+            stamps.cost_ns as f64 / 1e3
+        );
+    }
+    let _ = write!(text, "\n\n{}", hardware(&found.hardware));
+    text + "\n\nwire: from the request's leaving to the echo's coming, which with stamps of the kernel \
+            leaves this\nprogram out; beyond: what the program sees more than that; lag: how late \
+            requests are taken up"
+}
+
+fn name(method: &Method) -> String {
+    let waiting = if method.spinning { "spinning" } else { "sleeping" };
+    let stamps = if method.stamps == "user" { "user space" } else { method.stamps };
+    format!("{}, {stamps}, {waiting}", method.transport)
+}
+
+fn row(method: &Method) -> String {
+    let name = name(method);
+    let measured: &Measured = match &method.found {
+        Found::Measured(measured) => measured,
+        Found::Lacking(why) => return format!("{name:<28}{:>12} {why}", "–"),
+    };
+    let Measured { latency_ns, schedule_lag_ns, median_parts_ns, .. } = measured;
+    let wire = median_parts_ns.map(|parts| parts.wire_to_wire);
+    let beyond = median_parts_ns.map(|parts| parts.client_send + parts.client_wake_up);
+    let cells =
+        [latency_ns.p50, latency_ns.p99, wire, beyond, schedule_lag_ns.p50, schedule_lag_ns.p99];
+    let mut text = format!("{name:<28}");
+    for cell in cells {
+        let us = cell.map_or_else(|| "–".to_owned(), |ns| format!("{:.1} µs", ns as f64 / 1e3));
+        let _ = write!(text, "{us:>12}");
+    }
+    text
+}
+
+fn hardware(found: &Hardware) -> String {
+    let list = |names: &[String]| {
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    if found.clocks.is_empty() {
+        return format!(
+            "stamps by a network device: not here, for none has a clock of its own (PTP); there are: {}",
+            list(&found.devices)
+        );
+    }
+    format!(
+        "stamps by a network device: {} could, having a clock of its own (PTP), and is not asked to: \
+         nothing that goes over loopback passes it",
+        list(&found.clocks)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curtail_load::Summary;
+
+    fn method(found: Found) -> Method {
+        Method { transport: "udp", stamps: "user", spinning: true, found }
+    }
+
+    #[test]
+    fn what_a_method_lacks_stands_in_its_row() {
+        let lacking = Found::Lacking("one processor".to_owned());
+        assert_eq!(
+            row(&method(lacking)).trim_end(),
+            "udp, user space, spinning              – one processor"
+        );
+        let latency_ns = Summary { p50: Some(12_345), ..Summary::default() };
+        let measured = Measured {
+            echoes: 7,
+            latency_ns,
+            schedule_lag_ns: Summary::default(),
+            median_parts_ns: None,
+            kernel: None,
+        };
+        let row = row(&method(Found::Measured(Box::new(measured))));
+        let cells: Vec<&str> = row.split_whitespace().skip(4).collect();
+        assert_eq!(cells, ["12.3", "µs", "–", "–", "–", "–", "–"]);
+    }
+
+    #[test]
+    fn devices_that_could_stamp_are_named_and_otherwise_those_that_cannot() {
+        let of = |clocks: &[&str], devices: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            hardware(&Hardware { clocks: owned(clocks), devices: owned(devices) })
+        };
+        assert!(of(&[], &["eth0", "lo"]).ends_with("there are: eth0, lo"));
+        assert!(of(&[], &[]).ends_with("there are: none"));
+        assert!(of(&["eth0"], &["eth0", "lo"]).contains("eth0 could"));
+    }
+}

@@ -1,0 +1,56 @@
+//! Servers that say what a test wants, on loopback. Their threads end with the test.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+
+use super::CURTAIL;
+
+/// Serves each connection in a thread of its own.
+pub fn serve(each: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let each = each.clone();
+            std::thread::spawn(move || each(stream));
+        }
+    });
+    address
+}
+
+/// Calls `answer` for each request of HTTP/1, until it is false.
+pub fn http(stream: &TcpStream, mut answer: impl FnMut(&mut &TcpStream) -> bool) {
+    let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
+    // A request ends with an empty line.
+    while lines.any(|line| line.is_ok_and(|line| line.is_empty())) {
+        if !answer(&mut &*stream) {
+            return;
+        }
+    }
+}
+
+/// Says the same to each request of HTTP/1.
+pub fn saying(answer: impl Into<Vec<u8>>) -> SocketAddr {
+    let answer = answer.into();
+    serve(move |stream| http(&stream, |stream| stream.write_all(&answer).is_ok()))
+}
+
+/// Says something to each line, whatever it is.
+pub fn saying_to_lines(answer: &'static str) -> SocketAddr {
+    serve(move |stream| {
+        let lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
+        for _ in lines.map_while(Result::ok) {
+            if (&stream).write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Runs the words of a line, and after them arguments that may have spaces.
+pub fn curtail(line: &str, more: &[&str]) -> Output {
+    let mut command = Command::new(CURTAIL);
+    command.args(line.split_whitespace()).args(more);
+    command.stdin(Stdio::null()).output().expect("the binary starts")
+}

@@ -1,0 +1,84 @@
+//! A thread that sends back what it gets, over blocking sockets.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// What is read at once.
+const BYTES: usize = 2 << 10;
+
+/// It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Echo {
+    pub(super) address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    stream: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Echo {
+    /// Over TCP, one connection after the other; or over UDP.
+    pub(super) fn start(stream: bool) -> io::Result<Echo> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let builder = thread::Builder::new().name("echo".to_owned());
+        let (address, thread) = if stream {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            (listener.local_addr()?, builder.spawn(move || streams(&listener, &stopped))?)
+        } else {
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            (socket.local_addr()?, builder.spawn(move || datagrams(&socket, &stopped))?)
+        };
+        Ok(Echo { address, stop, stream, thread: Some(thread) })
+    }
+
+    /// So that it looks whether it is to stop.
+    fn wake(&self) -> io::Result<()> {
+        if self.stream {
+            TcpStream::connect(self.address).map(drop)
+        } else {
+            UdpSocket::bind("127.0.0.1:0")?.send_to(&[], self.address).map(drop)
+        }
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // A thread that nothing wakes is left behind, asleep.
+        if self.wake().is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn streams(listener: &TcpListener, stop: &AtomicBool) {
+    let mut bytes = [0; BYTES];
+    for stream in listener.incoming() {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(mut stream) = stream else { return };
+        let _ = stream.set_nodelay(true);
+        while let Ok(count @ 1..) = stream.read(&mut bytes) {
+            if stream.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+fn datagrams(socket: &UdpSocket, stop: &AtomicBool) {
+    let mut bytes = [0; BYTES];
+    while let Ok((count, from)) = socket.recv_from(&mut bytes) {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        // Who asked may be gone.
+        let _ = socket.send_to(&bytes[..count], from);
+    }
+}

@@ -1,0 +1,186 @@
+//! What it costs to measure: each way of telling when a request left and when its answer came, on this
+//! machine.
+//!
+//! The generator itself sends requests over loopback to a thread that echoes them. The way and the echo are
+//! the same for all methods, so what differs between two of them is the methods' own:
+//!
+//! | method | what is in its figure |
+//! |---|---|
+//! | user space, sleeping | the way, the echo, and the waking up of this program |
+//! | user space, spinning | the same without most of the waking up |
+//! | kernel | the way and the echo: from the stamp of the request to that of the answer |
+//!
+//! Source: document 000, §3.1, which compares methods like this against the most precise one.
+//! Cost: half a second per method and transport, under five seconds in all.
+
+mod echo;
+
+use std::future::pending;
+use std::io;
+use std::thread::available_parallelism;
+use std::time::{Instant, SystemTime};
+
+use serde::Serialize;
+
+use crate::error::LoadError;
+use crate::plan::{Extent, Pace, Plan};
+use crate::report::{Report, Stamps};
+use crate::run::run;
+use crate::split::Parts;
+use crate::stamp::{clocks, devices};
+use crate::summary::Summary;
+use echo::Echo;
+
+/// Requests per second: far enough apart that none waits for the one before.
+const RATE: f64 = 2_500.0;
+const MEASURED_NS: u64 = 480_000_000;
+const WARMUP_NS: u64 = 40_000_000;
+const TIMEOUT_NS: u64 = 1_000_000_000;
+/// Reads of a clock for one figure, and figures of which the median counts.
+const READS: u32 = 1_000;
+const ROUNDS: usize = 101;
+
+/// What measuring costs on a machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Calibration {
+    /// One look at the clock of the run, in nanoseconds.
+    pub clock_read_ns: f64,
+    /// One look at the clock of the system, by which the kernel stamps, in nanoseconds.
+    pub system_clock_read_ns: f64,
+    /// Of each method over each transport.
+    pub methods: Vec<Method>,
+    /// Stamps by network devices themselves.
+    pub hardware: Hardware,
+}
+
+/// A way of measuring, and what it measured of an echo.
+#[derive(Debug, Clone, Serialize)]
+pub struct Method {
+    /// `udp` or `tcp`.
+    pub transport: &'static str,
+    /// `user` space or `kernel`.
+    pub stamps: &'static str,
+    /// Whether the thread that sends never sleeps.
+    pub spinning: bool,
+    /// What was measured, or why nothing was.
+    #[serde(flatten)]
+    pub found: Found,
+}
+
+/// What came of a method.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// It works here.
+    Measured(Box<Measured>),
+    /// It does not, and why.
+    Lacking(String),
+}
+
+/// The figures of a method. Times are in nanoseconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    /// Echoes that came.
+    pub echoes: u64,
+    /// From when a request was taken up to when its echo was read: as a program sees it.
+    pub latency_ns: Summary,
+    /// How late requests were taken up.
+    pub schedule_lag_ns: Summary,
+    /// What the median is made of. Of the kernel's stamps `wire_to_wire` is the figure, and what a program
+    /// sees beyond it is `client_send` and `client_wake_up`.
+    pub median_parts_ns: Option<Parts>,
+    /// How far the kernel's stamps can be relied on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Stamps>,
+}
+
+/// Whether network devices could stamp packets themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hardware {
+    /// The devices of this machine.
+    pub devices: Vec<String>,
+    /// Those with a clock of their own (PTP), which can.
+    pub clocks: Vec<String>,
+}
+
+/// Measures what measuring costs; in a runtime of tokio's with time and I/O enabled. Dropping the future
+/// ends it at once.
+///
+/// # Errors
+///
+/// [`LoadError`] if no socket or thread is to be had. A method that does not work here is no error.
+///
+/// # Panics
+///
+/// Outside of such a runtime.
+pub async fn calibrate() -> Result<Calibration, LoadError> {
+    let mut methods = Vec::new();
+    for transport in ["udp", "tcp"] {
+        for (stamps, spinning) in
+            [("user", false), ("user", true), ("kernel", false), ("kernel", true)]
+        {
+            let found = method(transport, stamps == "kernel", spinning).await?;
+            methods.push(Method { transport, stamps, spinning, found });
+        }
+    }
+    Ok(Calibration {
+        clock_read_ns: cost_ns(|| std::hint::black_box(Instant::now())),
+        system_clock_read_ns: cost_ns(|| std::hint::black_box(SystemTime::now())),
+        methods,
+        hardware: Hardware { devices: devices(), clocks: clocks() },
+    })
+}
+
+async fn method(
+    transport: &'static str,
+    kernel_stamps: bool,
+    spin: bool,
+) -> Result<Found, LoadError> {
+    if spin && available_parallelism().is_ok_and(|processors| processors.get() < 2) {
+        let why = "there is one processor only, which the echo needs as well";
+        return Ok(Found::Lacking(why.to_owned()));
+    }
+    let echo = Echo::start(transport == "tcp").map_err(LoadError::Thread)?;
+    let target = format!("{transport}://{}", echo.address);
+    let target = target.parse().map_err(io::Error::other).map_err(LoadError::Thread)?;
+    let mut plan = Plan::new(target, RATE);
+    (plan.pace, plan.extent) = (Pace::constant(RATE), Extent::Duration { ns: MEASURED_NS });
+    (plan.warmup_ns, plan.timeout_ns, plan.connections) = (WARMUP_NS, TIMEOUT_NS, 1);
+    (plan.kernel_stamps, plan.spin) = (kernel_stamps, spin);
+    if transport == "tcp" {
+        // As long as the datagrams, and it ends as answers do by default.
+        plan.protocol.data = Some("x".repeat(63) + "\\n");
+    }
+    match run(&plan, pending(), |_| {}).await {
+        Ok(report) => Ok(found(report)),
+        Err(LoadError::Stamps(error)) => Ok(Found::Lacking(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+fn found(report: Report) -> Found {
+    if report.histogram.is_empty() {
+        let why = report.failures.map_or("no echo came".to_owned(), |failures| failures.first);
+        return Found::Lacking(why);
+    }
+    Found::Measured(Box::new(Measured {
+        echoes: report.histogram.len(),
+        latency_ns: report.uncorrected_ns,
+        schedule_lag_ns: report.schedule_lag_ns,
+        median_parts_ns: report.split_ns.p50,
+        kernel: report.stamps,
+    }))
+}
+
+/// What something takes, in nanoseconds: the median of means.
+fn cost_ns<T>(mut one: impl FnMut() -> T) -> f64 {
+    let mut means: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            (0..READS).for_each(|_| drop(one()));
+            start.elapsed().as_nanos() as f64 / f64::from(READS)
+        })
+        .collect();
+    means.sort_unstable_by(f64::total_cmp);
+    means[ROUNDS / 2]
+}

@@ -1,0 +1,80 @@
+//! A request on its way, also one that has to be sent again.
+//!
+//! A server that goes away says which requests it has not looked at (RFC 9113 §6.8). A user's client
+//! sends those again, over another connection, and the user waits for the answer to the second one. So
+//! does this one: the request counts once, its latency runs from the intended time as always, and its
+//! lag is that of the first sending, for what came after it is the server's doing. Whatever a server may
+//! have seen is never sent twice.
+
+use crate::fault::Fault;
+use crate::outcome::Outcome;
+use crate::schedule::Slot;
+use crate::session::Whole;
+
+/// A request is sent so many times at most. A server that still has not looked at it then will not.
+pub(super) const SENDINGS_MAX: u32 = 4;
+
+/// A request that is to be sent now, or as soon as a connection has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    New(Slot),
+    /// The server handed it back without having looked at it.
+    Again(Flight),
+}
+
+/// A request that a connection took up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flight {
+    pub(super) slot: Slot,
+    /// It waits, or waited, for the connection to be opened.
+    pub(super) opened: bool,
+    pub(super) taken_ns: u64,
+    /// When it was sent first.
+    pub(super) sent_ns: Option<u64>,
+    pub(super) left_ns: Option<u64>,
+    /// How often a connection took it up.
+    sendings: u32,
+}
+
+impl Due {
+    pub(super) fn slot(&self) -> Slot {
+        match self {
+            Due::New(slot) => *slot,
+            Due::Again(flight) => flight.slot,
+        }
+    }
+
+    /// A connection takes it up, which was open or was not.
+    pub(super) fn taken(self, now_ns: u64, opened: bool) -> Flight {
+        match self {
+            Due::New(slot) => {
+                Flight { slot, opened, taken_ns: now_ns, sent_ns: None, left_ns: None, sendings: 1 }
+            }
+            Due::Again(flight) => {
+                // It waited for a connection, if for another reason.
+                Flight { opened: true, sendings: flight.sendings + 1, ..flight }
+            }
+        }
+    }
+
+    /// Nobody waits for it any longer, and no connection had room.
+    pub(super) fn given_up(self, now_ns: u64) -> Outcome {
+        let never = Outcome::never_sent(self.slot(), now_ns);
+        match self {
+            Due::New(_) => never,
+            Due::Again(flight) => flight.ends(now_ns, never.result),
+        }
+    }
+}
+
+impl Flight {
+    /// True if it is to be sent again after this.
+    pub(super) fn goes_again(&self, result: &Result<Whole, Fault>) -> bool {
+        matches!(result, Err(Fault::Unprocessed(_))) && self.sendings < SENDINGS_MAX
+    }
+
+    pub(super) fn ends(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
+        let Flight { slot, opened, taken_ns, sent_ns, left_ns, sendings: _ } = self;
+        Outcome { slot, opened, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
+    }
+}

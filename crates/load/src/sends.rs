@@ -1,0 +1,139 @@
+//! When requests were sent: in blocks of consecutive ones, spread evenly over the run.
+//!
+//! To keep the times of all requests would take gigabytes in a long run, and the first ones say nothing of
+//! the rest. So requests are looked at in blocks of [`BLOCK`], by their place in the schedule, and every
+//! *n*th block is kept. Where there are too many, *n* is doubled and half of them are let go, so that
+//! those that are left are spread evenly again. All threads number alike, so what they keep belongs to the
+//! same blocks. Which are kept does not depend on the times, so the gaps inside of them are fair samples.
+//!
+//! Cost: a comparison per request; at most [`KEPT_MAX`] times of 16 bytes for all threads together, and as
+//! much again where threads have come a different way.
+
+/// Consecutive requests that are kept together. One gap per block is lost.
+pub(crate) const BLOCK: u64 = 256;
+/// Most requests whose times are kept.
+pub(crate) const KEPT_MAX: usize = 1 << 15;
+
+/// Times that were kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Sends {
+    /// Every so manieth block.
+    every: u64,
+    /// The place in the schedule, and the time in nanoseconds.
+    kept: Vec<(u64, u64)>,
+}
+
+impl Sends {
+    pub(crate) fn new() -> Sends {
+        Sends { every: 1, kept: Vec::new() }
+    }
+
+    /// Keeps every so manieth block only, which is a multiple of before.
+    fn thin(&mut self, every: u64) {
+        if every > self.every {
+            self.every = every;
+            self.kept.retain(|(index, _)| is_kept(*index, every));
+        }
+    }
+
+    /// Takes over those of another thread, or of the same one before.
+    pub(crate) fn merge(&mut self, other: &Sends) {
+        self.thin(other.every);
+        let every = self.every;
+        self.kept.extend(other.kept.iter().filter(|(index, _)| is_kept(*index, every)));
+    }
+
+    /// The times, block by block, ascending within each.
+    pub(crate) fn blocks(mut self) -> Vec<Vec<u64>> {
+        self.kept.sort_unstable();
+        let blocks = self.kept.chunk_by(|(one, _), (next, _)| one / BLOCK == next / BLOCK);
+        let times = blocks.map(|block| {
+            let mut times: Vec<u64> = block.iter().map(|(_, at_ns)| *at_ns).collect();
+            times.sort_unstable();
+            times
+        });
+        times.collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(times: impl IntoIterator<Item = u64>) -> Sends {
+        Sends { every: 1, kept: (0..).zip(times).collect() }
+    }
+}
+
+/// What a thread keeps. It knows how many it has handed over.
+#[derive(Debug)]
+pub(crate) struct Keep {
+    every: u64,
+    kept: usize,
+    most: usize,
+}
+
+impl Keep {
+    /// Of so many threads.
+    pub(crate) fn new(threads: usize) -> Keep {
+        Keep { every: 1, kept: 0, most: (KEPT_MAX / threads.max(1)).max(1) }
+    }
+
+    /// Takes note of a request that is sent now, if it is one of those.
+    pub(crate) fn see(&mut self, sends: &mut Sends, index: u64, at_ns: u64) {
+        if is_kept(index, self.every) && self.kept == self.most {
+            self.every = self.every.saturating_mul(2);
+            self.kept /= 2;
+        }
+        if is_kept(index, self.every) {
+            sends.thin(self.every);
+            sends.kept.push((index, at_ns));
+            self.kept += 1;
+        }
+    }
+}
+
+fn is_kept(index: u64, every: u64) -> bool {
+    (index / BLOCK).is_multiple_of(every)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What so many threads keep of so many requests, each of which hands over now and then.
+    fn kept(threads: u64, requests: u64) -> Vec<Vec<u64>> {
+        let mut all = Sends::new();
+        for thread in 0..threads {
+            let (mut keep, mut own) = (Keep::new(threads as usize), Sends::new());
+            for index in (thread..requests).step_by(threads as usize) {
+                keep.see(&mut own, index, index * 10);
+                if index % 5_000 < threads {
+                    all.merge(&std::mem::replace(&mut own, Sends::new()));
+                }
+            }
+            all.merge(&own);
+        }
+        all.blocks()
+    }
+
+    #[test]
+    fn a_short_run_is_kept_whole() {
+        let blocks = kept(2, 1_000);
+        assert_eq!(blocks.iter().map(Vec::len).collect::<Vec<_>>(), [256, 256, 256, 232]);
+        assert!(blocks.concat().into_iter().eq((0..1_000).map(|index| index * 10)));
+    }
+
+    #[test]
+    fn a_long_run_is_kept_in_whole_blocks_that_are_spread_evenly() {
+        for threads in [1, 3] {
+            let requests = 1_000_000;
+            let blocks = kept(threads, requests);
+            let all = blocks.iter().map(Vec::len).sum::<usize>();
+            assert!((KEPT_MAX / 3..=2 * KEPT_MAX).contains(&all), "{all}");
+            let starts: Vec<u64> = blocks.iter().map(|block| block[0] / 10).collect();
+            let gap = starts[1] - starts[0];
+            assert!(gap.is_power_of_two() && gap > BLOCK, "{gap}");
+            assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == gap), "{starts:?}");
+            assert!(starts[0] == 0 && starts[starts.len() - 1] + gap >= requests - BLOCK);
+            let whole = &blocks[..blocks.len() - 1];
+            assert!(whole.iter().all(|block| block.len() as u64 == BLOCK));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What measuring costs is told for every method, and methods agree with each other.
+
+use curtail_load::calibrate::{Found, Measured, calibrate};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_method_measures_or_says_why_not() {
+    let found = calibrate().await.unwrap();
+    assert!(found.clock_read_ns > 0.0 && found.system_clock_read_ns > 0.0);
+    assert_eq!(found.methods.len(), 8);
+    assert!(found.hardware.devices.contains(&"lo".to_owned()), "{:?}", found.hardware);
+    assert!(found.hardware.clocks.iter().all(|clock| found.hardware.devices.contains(clock)));
+    for method in &found.methods {
+        let (transport, stamps) = (method.transport, method.stamps);
+        let measured: &Measured = match &method.found {
+            Found::Measured(measured) => measured,
+            Found::Lacking(why) => {
+                assert!(
+                    method.spinning && why.contains("one processor"),
+                    "{transport} {stamps}: {why}"
+                );
+                continue;
+            }
+        };
+        assert_eq!(measured.echoes, 1_200, "{transport} {stamps}");
+        let p50 = measured.latency_ns.p50.unwrap();
+        let parts = measured.median_parts_ns.unwrap();
+        assert_eq!(measured.kernel.is_some(), stamps == "kernel");
+        if let Some(kernel) = &measured.kernel {
+            assert!(kernel.sent_coverage > 0.9 && kernel.received_coverage > 0.9, "{kernel:?}");
+            assert!(parts.wire_to_wire < p50 + p50 / 4, "{parts:?} of {p50}");
+            assert!(parts.client_wake_up > 0);
+        }
+    }
+    let text = serde_json::to_value(&found).unwrap();
+    assert_eq!(text["methods"][2]["stamps"], "kernel");
+    assert!(text["methods"][2]["measured"]["median_parts_ns"]["wire_to_wire"].is_u64(), "{text}");
+}
