@@ -92,7 +92,7 @@ mod sample;
 mod schedule;
 mod session;
 mod split;
-mod stamp;
+pub mod stamp;
 mod stationary;
 mod summary;
 mod target;
