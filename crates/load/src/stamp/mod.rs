@@ -129,11 +129,7 @@ pub fn read(
 /// # Errors
 ///
 /// What the system says, other than that the queue is empty.
-pub fn drain(
-    socket: &impl AsFd,
-    room: &mut Room,
-    mut each: impl FnMut(Sent),
-) -> io::Result<()> {
+pub fn drain(socket: &impl AsFd, room: &mut Room, mut each: impl FnMut(Sent)) -> io::Result<()> {
     let descriptor = socket.as_fd().as_raw_fd();
     loop {
         let mut none = [0; 1];

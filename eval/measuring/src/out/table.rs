@@ -53,7 +53,7 @@ fn row(first: &str, others: &[String], widths: &[usize]) -> String {
 }
 
 fn latencies(results: &Results) -> String {
-    const WIDTHS: [usize; 15] = [8, 8, 8, 8, 8, 8, 15, 17, 10, 8, 8, 8, 8, 9, 7];
+    const WIDTHS: [usize; 15] = [8, 8, 8, 8, 8, 8, 15, 17, 11, 8, 8, 8, 8, 11, 7];
     let head = [
         "min",
         "p50",
