@@ -97,7 +97,7 @@ mod schedule;
 mod sends;
 mod session;
 mod split;
-mod stamp;
+pub mod stamp;
 mod stationary;
 mod summary;
 mod target;

@@ -16,13 +16,13 @@ const CALIBRATED: u32 = 2_000;
 
 /// While there is one, packets that this machine receives are stamped.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub struct Keeper {
     /// The switch stays on as long as a socket wants it.
     _socket: UdpSocket,
     /// Packets that came without a stamp before the first with one.
-    pub(crate) unstamped: u32,
+    pub unstamped: u32,
     /// What a stamped packet costs more to send and receive, in nanoseconds.
-    pub(crate) cost_ns: u64,
+    pub cost_ns: u64,
 }
 
 impl Keeper {
@@ -31,7 +31,7 @@ impl Keeper {
     /// # Errors
     ///
     /// `Unsupported` if the system stamps nothing, or what it says.
-    pub(crate) fn new() -> io::Result<Keeper> {
+    pub fn new() -> io::Result<Keeper> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(socket.local_addr()?)?;
         socket.set_read_timeout(Some(PATIENCE))?;

@@ -31,7 +31,7 @@ use nix::sys::socket::{
 };
 
 pub(crate) use hardware::{clocks, devices};
-pub(crate) use keeper::Keeper;
+pub use keeper::Keeper;
 pub(crate) use realtime::Realtime;
 
 /// Linux, include/uapi/linux/net_tstamp.h.
@@ -44,31 +44,41 @@ const STAGE_SCHEDULED: u32 = 1;
 
 /// What a stamp in the error queue is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub enum Stage {
+    /// It entered the queue of the device.
     Scheduled,
+    /// It left the queue.
     Sent,
 }
 
 /// A stamp in the error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sent {
-    pub(crate) stage: Stage,
+pub struct Sent {
+    /// Of what it is.
+    pub stage: Stage,
     /// Of the datagram, or of the last byte in the stream; counted from 0 since stamps were asked for.
-    pub(crate) number: u32,
+    pub number: u32,
     /// Nanoseconds since 1970, by the clock of the system.
-    pub(crate) realtime_ns: u64,
+    pub realtime_ns: u64,
 }
 
 /// Room for what the kernel says beside bytes. Used again for every call.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub struct Room {
     control: Vec<u8>,
 }
 
 impl Room {
-    pub(crate) fn new() -> Room {
-        // A stamp, and the error that it is sent as, with an address; with room to spare.
+    /// Enough for a stamp and the error that it is sent as, with an address; with room to spare.
+    #[must_use]
+    pub fn new() -> Room {
         Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]) }
+    }
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new()
     }
 }
 
@@ -78,7 +88,7 @@ impl Room {
 ///
 /// What the system says. Kernels before 6.2 do not know `OPT_ID_TCP`; there is no error then, and
 /// stamps may miss their requests.
-pub(crate) fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
+pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
     use TimestampingFlag as Flag;
     let mut flags = Flag::SOF_TIMESTAMPING_SOFTWARE
         | Flag::SOF_TIMESTAMPING_TX_SOFTWARE
@@ -97,7 +107,7 @@ pub(crate) fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
 /// # Errors
 ///
 /// Those of a read.
-pub(crate) fn read(
+pub fn read(
     socket: &impl AsFd,
     bytes: &mut [u8],
     room: &mut Room,
@@ -119,11 +129,7 @@ pub(crate) fn read(
 /// # Errors
 ///
 /// What the system says, other than that the queue is empty.
-pub(crate) fn drain(
-    socket: &impl AsFd,
-    room: &mut Room,
-    mut each: impl FnMut(Sent),
-) -> io::Result<()> {
+pub fn drain(socket: &impl AsFd, room: &mut Room, mut each: impl FnMut(Sent)) -> io::Result<()> {
     let descriptor = socket.as_fd().as_raw_fd();
     loop {
         let mut none = [0; 1];

@@ -3,6 +3,7 @@
 pub(crate) mod claims;
 mod curves;
 mod figures;
+pub(crate) mod measuring;
 pub(crate) mod surface;
 mod table;
 
@@ -51,6 +52,8 @@ pub(crate) enum Name {
     /// 000 Table 5.1 and the heat maps of Fig. 5.5 to 5.7: an hour
     #[value(name = "table-5.1")]
     Surface,
+    /// 000 Chapter 3: a network function, by four methods and under four configurations; 15 minutes, as root
+    Measuring,
 }
 
 /// How to evaluate.
@@ -68,6 +71,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     let rows = match args.name {
+        Name::Measuring => return Err(measuring::run(root, args.smoke, args.json)),
         Name::Claims => claims::judge(root, args.smoke)?,
         Name::Potential => surface::potential(root, args.smoke)?,
         Name::Surface => surface::judge(root, args.smoke)?,

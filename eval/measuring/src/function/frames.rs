@@ -1,0 +1,40 @@
+//! The function on AF_XDP: frames from one device to the other, under another header. It sleeps until the
+//! kernel has a frame, or it looks at the ring again and again.
+
+use std::hint;
+use std::io::ErrorKind;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+
+use super::LOOK;
+use crate::frame::{FRAME_BYTES, HEADER_BYTES, header};
+use crate::sys::xdp::XdpSocket;
+use crate::world::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN, Tap};
+
+pub(super) fn forward(tap: &Tap, busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result<()> {
+    let mut from = XdpSocket::open(FUNCTION_IN.interface)?;
+    let mut to = XdpSocket::open(FUNCTION_OUT.interface)?;
+    tap.hand_to(from.as_fd())?;
+    let mut frame = [0; FRAME_BYTES];
+    frame[..HEADER_BYTES].copy_from_slice(&header(&FUNCTION_OUT, &GENERATOR_IN));
+    ready();
+    while !stop.load(Ordering::Relaxed) {
+        let came = from.receive(|bytes| {
+            let payload = bytes.get(HEADER_BYTES..FRAME_BYTES);
+            payload.map(|payload| frame[HEADER_BYTES..].copy_from_slice(payload))
+        })?;
+        match came {
+            Some(Some(())) => match to.send(&frame) {
+                // As a switch whose queue is full, it drops.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                sent => sent?,
+            },
+            Some(None) => {}
+            None if busy => hint::spin_loop(),
+            None => from.wait(LOOK)?,
+        }
+    }
+    Ok(())
+}

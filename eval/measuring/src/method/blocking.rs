@@ -1,0 +1,60 @@
+//! One packet at a time, by sockets that sleep: as netperf's request-response with a time between packets.
+//!
+//! While an answer is out nothing is sent, so packets that were due meanwhile are never sent: the rate
+//! falls, and the slowest times are measured least often. That is how this method is.
+
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Clock, Flow, PATIENCE, or_lost, sockets};
+use crate::frame::{PAYLOAD_BYTES, Payload};
+use crate::slice::Shots;
+
+pub(super) fn run(
+    shots: &mut Shots,
+    flow: Flow,
+    run: u16,
+    stop: &AtomicBool,
+) -> io::Result<Duration> {
+    let (out, back) = sockets()?;
+    back.set_read_timeout(Some(PATIENCE))?;
+    let clock = Clock(Instant::now());
+    let mut number = 0;
+    while number < flow.packets && !stop.load(Ordering::Relaxed) {
+        let now_ns = clock.now_ns();
+        let due_ns = u64::from(number) * flow.period_ns;
+        if due_ns > now_ns {
+            thread::sleep(Duration::from_nanos(due_ns - now_ns));
+        } else if now_ns - due_ns >= flow.period_ns {
+            // The next one that is not past.
+            number = u32::try_from(now_ns.div_ceil(flow.period_ns)).unwrap_or(u32::MAX);
+            continue;
+        }
+        let sent_ns = clock.now_ns();
+        or_lost(out.send(&Payload::new(run, number).bytes()))?;
+        shots.sent(number, sent_ns);
+        let mut bytes = [0; PAYLOAD_BYTES];
+        loop {
+            match back.recv(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    break;
+                }
+                count => count?,
+            };
+            let came_ns = clock.now_ns();
+            // Others are late ones of before.
+            let ours = |payload: &Payload| (payload.run, payload.number) == (run, number);
+            if let Some(payload) = Payload::read(&bytes).filter(ours) {
+                shots.came(payload, came_ns);
+                break;
+            }
+        }
+        number += 1;
+    }
+    Ok(clock.0.elapsed())
+}

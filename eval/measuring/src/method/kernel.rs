@@ -1,0 +1,59 @@
+//! UDP sockets as for the program's clock, but the times are the kernel's: those of `curtail load --stamps
+//! kernel`, by the same code.
+
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+
+use curtail_load::stamp::{Room, Sent, Stage, drain, enable, read};
+
+use super::{open, or_lost, sockets};
+use crate::frame::{PAYLOAD_BYTES, Payload};
+
+pub(super) struct Port {
+    out: UdpSocket,
+    back: UdpSocket,
+    room: Room,
+    /// The numbers of our packets by those that the kernel gave them, which count what was sent.
+    numbers: Vec<u32>,
+}
+
+impl Port {
+    pub(super) fn open() -> io::Result<Self> {
+        let (out, back) = sockets()?;
+        back.set_nonblocking(true)?;
+        enable(&out, false)?;
+        enable(&back, false)?;
+        Ok(Self { out, back, room: Room::new(), numbers: Vec::new() })
+    }
+}
+
+impl open::Port for Port {
+    fn send(&mut self, number: u32, payload: &[u8; PAYLOAD_BYTES]) -> io::Result<()> {
+        self.numbers.push(number);
+        or_lost(self.out.send(payload))
+    }
+
+    fn receive(&mut self) -> io::Result<Option<(Payload, Option<u64>)>> {
+        let mut bytes = [0; PAYLOAD_BYTES];
+        match read(&self.back, &mut bytes, &mut self.room) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            came => {
+                let (count, stamp) = came?;
+                Ok(Payload::read(&bytes[..count]).map(|payload| (payload, stamp)))
+            }
+        }
+    }
+
+    fn stamps(&self) -> bool {
+        true
+    }
+
+    fn left(&mut self, each: &mut dyn FnMut(u32, u64)) -> io::Result<()> {
+        let numbers = &self.numbers;
+        drain(&self.out, &mut self.room, |Sent { stage, number, realtime_ns }| {
+            if let (Stage::Sent, Some(ours)) = (stage, numbers.get(number as usize)) {
+                each(*ours, realtime_ns);
+            }
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! What is told: a table, a document, pictures, and a page with all of it.
+
+mod document;
+mod figures;
+mod page;
+mod table;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+pub(crate) use document::document;
+pub(crate) use table::text;
+
+use crate::plot::picture;
+use crate::run::Results;
+
+/// The page, in the folder of results.
+pub(crate) const PAGE: &str = "report.html";
+
+/// Writes all of it. What was there before under these names is overwritten.
+///
+/// # Errors
+///
+/// If the folder cannot be written.
+pub(crate) fn write(folder: &Path, results: &Results) -> Result<()> {
+    let why = || format!("{}: cannot write; give another --out", folder.display());
+    fs::create_dir_all(folder).with_context(why)?;
+    let put = |name: &str, text: &str| fs::write(folder.join(name), text).with_context(why);
+    put("results.json", &format!("{:#}\n", document(results)))?;
+    put("table.txt", &text(results))?;
+    for figure in figures::all(results) {
+        if let Some(svg) = picture(&figure.draw(figures::ALONE)) {
+            put(&format!("{}.svg", figure.id), &svg)?;
+        }
+    }
+    put(PAGE, &page::render(results))
+}
+
+/// Prints on stdout; whoever closed it does not want it.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+}

@@ -1,0 +1,204 @@
+//! Maps and programs of BPF, by the calls of bpf(2) that are needed and no more.
+//!
+//! Nothing outlives its descriptor: what was attached is detached when the process ends, however it does.
+//! Source: Linux, include/uapi/linux/bpf.h, `union bpf_attr`.
+
+use std::ffi::{CStr, c_long};
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+const MAP_CREATE: c_long = 0;
+const MAP_UPDATE: c_long = 2;
+const PROGRAM_LOAD: c_long = 5;
+#[cfg(test)]
+const PROGRAM_TEST: c_long = 10;
+const LINK_CREATE: c_long = 28;
+
+const MAP_OF_SOCKETS: u32 = 17;
+const PROGRAM_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+/// In the driver, before there is a packet buffer; not in the stack behind it.
+const MODE_DRIVER: u32 = 1 << 2;
+
+/// The helpers that are used ask for a compatible license.
+const LICENSE: &CStr = c"Dual MIT/GPL";
+/// What the verifier may say of a program that it refuses.
+const LOG_BYTES: usize = 1 << 16;
+
+#[repr(C)]
+struct Map {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct Update {
+    map: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct Load {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach: u32,
+}
+
+#[cfg(test)]
+#[repr(C)]
+struct Test {
+    program: u32,
+    result: u32,
+    bytes_in: u32,
+    bytes_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    took_ns: u32,
+}
+
+#[repr(C)]
+struct Link {
+    program: u32,
+    interface: u32,
+    attach: u32,
+    flags: u32,
+}
+
+/// What a program did with a packet.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Tested {
+    pub(crate) action: u32,
+    pub(crate) packet: Vec<u8>,
+}
+
+/// A map with room for one socket of AF_XDP.
+///
+/// # Errors
+///
+/// What the system says; `PermissionDenied` without the right to.
+pub(crate) fn map_of_sockets() -> io::Result<OwnedFd> {
+    let map = Map { kind: MAP_OF_SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
+    descriptor(MAP_CREATE, map)
+}
+
+/// Puts a socket of AF_XDP into the map. It leaves the map when it is closed.
+///
+/// # Errors
+///
+/// What the system says.
+pub(crate) fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let (key, value) = (0_u32, socket.as_raw_fd() as u32);
+    let update = Update {
+        map: map.as_raw_fd() as u32,
+        pad: 0,
+        key: &raw const key as u64,
+        value: &raw const value as u64,
+        flags: 0,
+    };
+    call(MAP_UPDATE, update).map(drop)
+}
+
+/// Has a program verified and translated.
+///
+/// # Errors
+///
+/// What the system says, with the verifier's reasons.
+pub(crate) fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
+    let mut log = vec![0_u8; LOG_BYTES];
+    let mut short = [0; 16];
+    let kept = name.len().min(15);
+    short[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+    let program = Load {
+        kind: PROGRAM_XDP,
+        count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        license: LICENSE.as_ptr() as u64,
+        log_level: 1,
+        log_bytes: LOG_BYTES as u32,
+        log: log.as_mut_ptr() as u64,
+        kernel: 0,
+        flags: 0,
+        name: short,
+        interface: 0,
+        attach: ATTACH_XDP,
+    };
+    descriptor(PROGRAM_LOAD, program).map_err(|error| {
+        let said = String::from_utf8_lossy(&log);
+        let said = said.trim_end_matches('\0').trim();
+        io::Error::new(error.kind(), format!("{name}: {error} {said}"))
+    })
+}
+
+/// Attaches a program to a device of the namespace that this thread is in, for as long as the result lives.
+///
+/// # Errors
+///
+/// What the system says.
+pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    let program = program.as_raw_fd() as u32;
+    descriptor(LINK_CREATE, Link { program, interface, attach: ATTACH_XDP, flags: MODE_DRIVER })
+}
+
+/// Runs a program on a packet, without any device.
+///
+/// # Errors
+///
+/// What the system says.
+#[cfg(test)]
+pub(crate) fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
+    let mut out = vec![0_u8; packet.len() + 256];
+    let mut test = Test {
+        program: program.as_raw_fd() as u32,
+        result: 0,
+        bytes_in: packet.len() as u32,
+        bytes_out: out.len() as u32,
+        data_in: packet.as_ptr() as u64,
+        data_out: out.as_mut_ptr() as u64,
+        repeat: 1,
+        took_ns: 0,
+    };
+    // SAFETY: the pointers lead to buffers of the lengths beside them, which live until the call returns.
+    unsafe { raw(PROGRAM_TEST, &mut test) }?;
+    out.truncate(test.bytes_out as usize);
+    Ok(Tested { action: test.result, packet: out })
+}
+
+fn descriptor<T>(command: c_long, attributes: T) -> io::Result<OwnedFd> {
+    let number = call(command, attributes)?;
+    let number = i32::try_from(number).map_err(io::Error::other)?;
+    // SAFETY: the commands that come here return a descriptor that is new, and so nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+fn call<T>(command: c_long, mut attributes: T) -> io::Result<c_long> {
+    // SAFETY: pointers in the attributes lead to what the callers above hold until this returns.
+    unsafe { raw(command, &mut attributes) }
+}
+
+/// # Safety
+///
+/// `attributes` are those of the command, and every pointer in them leads to as many bytes as they say.
+unsafe fn raw<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
+    let bytes = size_of::<T>();
+    // SAFETY: by the contract of this function; the kernel takes missing attributes as zero.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

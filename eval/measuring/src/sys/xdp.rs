@@ -1,0 +1,133 @@
+//! A socket of AF_XDP on the only queue of a device: frames in and out, past the network stack.
+//!
+//! The kernel copies frames between its buffers and memory that it shares with us (veth has no other way).
+//! The rings are those of the crate `xdp`; what is added is that no frame of the memory leaves this file,
+//! so none can outlive it. Source: Linux, Documentation/networking/af_xdp.rst.
+//!
+//! Bounds: with [`HALF`] frames unread the kernel drops what comes; with as many unsent,
+//! [`XdpSocket::send`] says `WouldBlock`.
+
+use std::ffi::CString;
+use std::fmt::Display;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use xdp::nic::NicIndex;
+use xdp::slab::{HeapSlab, Slab as _};
+use xdp::socket::{PollTimeout, XdpSocketBuilder};
+use xdp::umem::{FrameSize, UmemCfgBuilder};
+use xdp::{RingConfigBuilder, Umem, WakableRings};
+
+/// Frames for each direction, and entries of each ring.
+const HALF: u32 = 256;
+
+/// A socket that is bound to a device. It belongs to one thread.
+pub(crate) struct XdpSocket {
+    // In this order they are closed and freed: the kernel uses the memory as long as there is the socket.
+    socket: xdp::socket::XdpSocket,
+    rings: WakableRings,
+    memory: Umem,
+    /// One frame on its way in or out.
+    one: HeapSlab,
+}
+
+impl XdpSocket {
+    /// Opens a socket on a device of the namespace that this thread is in.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if there is no AF_XDP; or what the system says.
+    pub(crate) fn open(interface: &str) -> io::Result<Self> {
+        let name = CString::new(interface).map_err(io::Error::other)?;
+        let index = NicIndex::lookup_by_name(&name)?;
+        let index =
+            index.ok_or_else(|| io::Error::other(format!("{interface}: no such device")))?;
+        let frames = UmemCfgBuilder {
+            frame_size: FrameSize::TwoK,
+            frame_count: 2 * HALF,
+            ..UmemCfgBuilder::default()
+        };
+        let mut memory = Umem::map(frames.build().map_err(io::Error::other)?)?;
+        let rings = RingConfigBuilder {
+            rx_count: HALF,
+            tx_count: HALF,
+            fill_count: HALF,
+            completion_count: HALF,
+        };
+        let rings = rings.build().map_err(io::Error::other)?;
+        let lacking = |what: &str, error: &dyn Display| {
+            let why = format!("{interface}: AF_XDP: {what}: {error}");
+            io::Error::new(io::ErrorKind::Unsupported, why)
+        };
+        let mut builder = XdpSocketBuilder::new().map_err(|e| lacking("no socket", &e))?;
+        let built = builder.build_wakable_rings(&memory, rings);
+        let (mut rings, mut flags) = built.map_err(|e| lacking("no rings", &e))?;
+        flags.force_copy();
+        // SAFETY: the memory lives as long as the socket, by the order of fields in this struct.
+        unsafe { rings.fill_ring.enqueue(&mut memory, HALF as usize, false) }?;
+        let socket = builder.bind(index, 0, flags).map_err(|e| lacking("not bound", &e))?;
+        Ok(Self { socket, rings, memory, one: HeapSlab::with_capacity(1) })
+    }
+
+    /// Waits until there is a frame, or the time is over.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn wait(&self, at_most: Duration) -> io::Result<()> {
+        self.socket.poll_read(PollTimeout::new(Some(at_most))).map(drop)
+    }
+
+    /// The oldest frame that came: what `read` makes of it. None if there is none.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+        let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
+        if self.one.is_empty() {
+            // SAFETY: frames in the slab are read and given back here, while the memory is there.
+            unsafe { ring.recv(&self.memory, &mut self.one) };
+        }
+        let Some(frame) = self.one.pop_back() else { return Ok(None) };
+        let result = read(&frame);
+        self.memory.free_packet(frame);
+        // SAFETY: as in `open`. In copy mode the kernel looks at the ring itself: there is nobody to wake.
+        unsafe { self.rings.fill_ring.enqueue(&mut self.memory, 1, false) }?;
+        Ok(Some(result))
+    }
+
+    /// Sends a frame.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if the kernel has not sent earlier ones; or what it says.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let full = || io::Error::from(io::ErrorKind::WouldBlock);
+        self.rings.completion_ring.dequeue(&mut self.memory, HALF as usize);
+        let ring = self.rings.tx_ring.as_mut().ok_or_else(full)?;
+        // SAFETY: the frame goes into the ring or back to the memory, here.
+        let mut frame = unsafe { self.memory.alloc() }.ok_or_else(full)?;
+        if let Err(error) = frame.append(bytes) {
+            self.memory.free_packet(frame);
+            return Err(io::Error::other(error));
+        }
+        let mut one = HeapSlab::with_capacity(1);
+        one.push_front(frame);
+        // SAFETY: the memory lives as long as the socket.
+        let sent = unsafe { ring.send(&mut one, true) };
+        if let Some(frame) = one.pop_back() {
+            self.memory.free_packet(frame);
+            return Err(full());
+        }
+        sent.map(drop)
+    }
+}
+
+impl AsFd for XdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the socket is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.socket.raw_fd()) }
+    }
+}

@@ -1,0 +1,92 @@
+//! A thread beside the measurement that is ready before it begins, and gone after it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context as _, Result, anyhow};
+
+/// Stops when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Worker {
+    /// Starts a thread and waits until it says that it is ready.
+    ///
+    /// # Errors
+    ///
+    /// If it ends with one before.
+    pub(crate) fn start(
+        name: &str,
+        work: impl FnOnce(&AtomicBool, &dyn Fn()) -> Result<()> + Send + 'static,
+    ) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, ready) = sync_channel(1);
+        let until = Arc::clone(&stop);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // Nobody waits any more if it was ready before.
+            work(&until, &|| {
+                let _ = sender.try_send(());
+            })
+        })?;
+        let mut worker = Self { stop, thread: Some(thread) };
+        match ready.recv() {
+            Ok(()) => Ok(worker),
+            Err(_) => Err(worker.end().err().unwrap_or_else(|| anyhow!("it ended at once"))),
+        }
+        .with_context(|| format!("the {name} does not start"))
+    }
+
+    /// Stops it, and says how it ended.
+    ///
+    /// # Errors
+    ///
+    /// What it ended with.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Whoever wants to know how it ended calls `end`.
+            drop(thread.join());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_fails_says_why() {
+        let failed = Worker::start("worker", |_, _| Err(anyhow!("no room"))).err();
+        assert_eq!(
+            format!("{:#}", failed.expect("it fails")),
+            "the worker does not start: no room"
+        );
+    }
+
+    #[test]
+    fn a_worker_stops_when_it_is_told() {
+        let mut worker = Worker::start("worker", |stop, ready| {
+            ready();
+            while !stop.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            Err(anyhow!("stopped"))
+        })
+        .expect("it starts");
+        assert_eq!(worker.end().expect_err("its own").to_string(), "stopped");
+        assert!(worker.end().is_ok(), "once is enough");
+    }
+}
