@@ -67,6 +67,7 @@
 //! some, and the run does not wait.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod arrival_test;
 mod blocks;
 mod bucket;
@@ -91,6 +92,7 @@ mod run;
 mod sample;
 mod schedule;
 mod session;
+mod share;
 mod split;
 mod stamp;
 mod stationary;

@@ -30,8 +30,7 @@ use nix::sys::socket::{
     setsockopt, sockopt,
 };
 
-pub(crate) use hardware::clocks;
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::{Keeper, Stamping};
 pub(crate) use realtime::Realtime;
 
 /// Linux, include/uapi/linux/net_tstamp.h.
