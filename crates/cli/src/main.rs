@@ -5,6 +5,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic; `say` does not
 
 mod advise;
+mod agent;
 mod child;
 mod demo;
 mod digits;
@@ -61,6 +62,7 @@ enum Verb {
     Model(model::Args),
     Proxy(proxy::Args),
     Load(load::Args),
+    Agent(agent::Args),
     Report(report::Args),
     Jitter(jitter::Args),
     #[command(hide = true)]
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
     let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
         Verb::Load(args) => load::run(&args),
+        Verb::Agent(args) => agent::run(&args),
         Verb::Report(args) => report::run(&args),
         Verb::Jitter(args) => jitter::run(&args),
         Verb::Demo(args) => demo::run(&args),

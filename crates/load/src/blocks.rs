@@ -9,6 +9,8 @@
 //!
 //! There are at most [`BLOCKS_MAX`]; when a run gets longer, two become one. Cost: constant per request.
 
+use serde::{Deserialize, Serialize};
+
 use crate::bucket;
 use crate::jitter::student_quantile;
 
@@ -16,6 +18,8 @@ use crate::jitter::student_quantile;
 pub(crate) const BLOCKS_MAX: usize = 64;
 /// The length of the first blocks, in nanoseconds.
 const SHORTEST_NS: u64 = 20_000_000;
+/// The first blocks become twice as long at most so many times: a run of years.
+const DOUBLED_MAX: u32 = 30;
 /// Fewer blocks say too little about how they vary.
 const BLOCKS_MIN: usize = 8;
 
@@ -24,6 +28,14 @@ pub(crate) struct Blocks {
     length_ns: u64,
     /// One count per bucket and block; blocks up to the last that has any.
     counts: Vec<Vec<u32>>,
+}
+
+/// Blocks without the buckets that are empty.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SparseBlocks {
+    length_ns: u64,
+    /// Of each block: buckets and their counts.
+    counts: Vec<Vec<(u32, u32)>>,
 }
 
 impl Blocks {
@@ -74,6 +86,37 @@ impl Blocks {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             add_up(mine, theirs);
         }
+    }
+
+    /// As a message has them.
+    pub(crate) fn sparse(&self) -> SparseBlocks {
+        let counted = |counts: &Vec<u32>| {
+            let all = counts.iter().enumerate().map(|(at, count)| (at as u32, *count));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
+        SparseBlocks {
+            length_ns: self.length_ns,
+            counts: self.counts.iter().map(counted).collect(),
+        }
+    }
+
+    /// Those of a message, if it has any that can be.
+    pub(crate) fn from_sparse(sparse: &SparseBlocks) -> Option<Blocks> {
+        let SparseBlocks { length_ns, counts } = sparse;
+        // Others would never fit into each other.
+        let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == *length_ns);
+        if !known || counts.len() > BLOCKS_MAX {
+            return None;
+        }
+        let mut blocks = Blocks { length_ns: *length_ns, counts: Vec::new() };
+        for block in counts {
+            let mut counts = vec![0; bucket::COUNT];
+            for (at, count) in block {
+                *counts.get_mut(*at as usize)? = *count;
+            }
+            blocks.counts.push(counts);
+        }
+        Some(blocks)
     }
 
     /// Empty ones of the same length.

@@ -1,11 +1,13 @@
 //! Draws the conclusions of a run: from its record to its report.
 
+use curtail_dist::arrivals::Arrivals;
+
 use crate::arrival_test::{self, ArrivalTest};
-use crate::plan::Precision;
+use crate::plan::{Extent, Pace, Plan, Precision};
 use crate::profile::Profile;
 use crate::record::Record;
 use crate::report::{Failures, Report, Stamps};
-use crate::stamp::clocks;
+use crate::stamp::Stamping;
 use crate::stationary::{self, Trend};
 use crate::summary::{Intervals, Splits, Summary, relative_error};
 use crate::verdict::{Invalid, leaves_out_too_many, too_few, too_late, withheld};
@@ -26,9 +28,49 @@ pub(crate) struct Facts {
     pub(crate) cut_ns: Option<u64>,
     /// How sure the percentiles were to be.
     pub(crate) until: Option<Precision>,
-    /// Of the kernel's stamps, where they were asked for: unstamped packets of the warm-up, and the
-    /// cost of one in nanoseconds.
-    pub(crate) stamps: Option<(u32, u64)>,
+    /// Of the kernel's stamps, where they were asked for.
+    pub(crate) stamps: Option<Stamping>,
+}
+
+/// When a run ended, in nanoseconds since the start of the schedule.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    /// The intended time of its last request.
+    pub(crate) last_ns: u64,
+    /// It was cut short then.
+    pub(crate) cut_ns: Option<u64>,
+    /// It had measured enough then.
+    pub(crate) enough_ns: Option<u64>,
+}
+
+impl Facts {
+    /// Of a run of this plan that ended so.
+    pub(crate) fn of(plan: &Plan, end: End, stamps: Option<Stamping>) -> Facts {
+        let start_ns = plan.warmup_ns;
+        let (profile, poisson) = match &plan.pace {
+            Pace::Open { profile, arrivals } => {
+                (Some(profile.clone()), matches!(arrivals, Arrivals::Poisson))
+            }
+            Pace::Closed => (None, false),
+        };
+        // To where the next request would have been.
+        let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
+        let planned_ns = match plan.extent {
+            Extent::Duration { ns } => start_ns.saturating_add(ns),
+            Extent::Requests(_) => end.last_ns.saturating_add(gap_ns),
+        };
+        Facts {
+            profile,
+            poisson,
+            connections: plan.connections,
+            backlog: plan.backlog,
+            start_ns,
+            end_ns: end.cut_ns.or(end.enough_ns).unwrap_or(planned_ns),
+            cut_ns: end.cut_ns,
+            until: plan.until.clone(),
+            stamps,
+        }
+    }
 }
 
 /// With fewer stamps, the parts of the latencies are of some requests only.
@@ -66,6 +108,8 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         sent_again: record.sent_again,
         unasked: record.unasked,
         failures: failures(&record),
+        agents: Vec::new(),
+        start_skew_ns: None,
         unobserved: record.unobserved,
         histogram: record.latency,
         uncorrected_histogram: record.uncorrected,
@@ -101,15 +145,15 @@ fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option
 }
 
 fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
-    let (unstamped_warmup, cost_ns) = facts.stamps?;
+    let Stamping { unstamped, cost_ns, hardware_clocks } = facts.stamps.clone()?;
     let of = |count: u64| count as f64 / record.latency.len().max(1) as f64;
     Some(Stamps {
         sent_coverage: of(record.left_stamps),
         received_coverage: of(record.came_stamps),
-        unstamped_warmup,
+        unstamped_warmup: unstamped,
         cost_ns,
         clock_steps: record.clock_steps,
-        hardware_clocks: clocks(),
+        hardware_clocks,
     })
 }
 

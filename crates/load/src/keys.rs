@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use rand_distr::{Distribution as _, Uniform, Zipf};
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
 use crate::error::PlanError;
 
@@ -15,7 +16,7 @@ pub(crate) const PLACE: &str = "{key}";
 const EXPONENT_MAX: f64 = 10.0;
 
 /// How often each key is asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub enum KeyDistribution {
     /// All equally often.
     #[default]
@@ -44,7 +45,7 @@ impl FromStr for KeyDistribution {
 }
 
 /// Which keys there are.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Keys {
     /// Key numbers are below this, which is 1 to 1,000,000; times the number of requests, too.
     pub count: usize,

@@ -70,6 +70,7 @@
 //! some, and the run does not wait.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod arrival_test;
 mod blocks;
 mod bucket;
@@ -96,6 +97,7 @@ mod sample;
 mod schedule;
 mod sends;
 mod session;
+mod share;
 mod split;
 pub mod stamp;
 mod stationary;

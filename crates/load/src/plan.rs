@@ -1,6 +1,7 @@
 //! What a run does.
 
 use curtail_dist::arrivals::Arrivals;
+use serde::{Deserialize, Serialize};
 
 use crate::error::PlanError;
 use crate::profile::Profile;
@@ -12,7 +13,8 @@ use crate::target::Target;
 /// The longest time-out, in nanoseconds: what the histograms hold.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
 const CONNECTIONS_MAX: usize = 1 << 16;
-const THREADS_MAX: usize = 256;
+/// Most threads.
+pub(crate) const THREADS_MAX: usize = 256;
 /// Headers that the codec writes or leaves out by itself; passing one would have no effect.
 const OWNED: [&str; 5] =
     ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
@@ -59,7 +61,7 @@ pub struct Precision {
 }
 
 /// How much is measured, after the warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Extent {
     /// All requests that fall into this time.
     Duration {

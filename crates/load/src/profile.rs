@@ -14,6 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use curtail_kernel::duration;
+use serde::{Deserialize, Serialize};
 
 use crate::error::PlanError;
 
@@ -25,7 +26,7 @@ pub const RATE_MAX: f64 = 1e6;
 pub const STEPS_MAX: usize = 1000;
 
 /// How the rate goes over time. Rates are per second, above 0 and at most [`RATE_MAX`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Profile {
     /// The same all the time.
     Steady(f64),
@@ -41,7 +42,7 @@ pub enum Profile {
 }
 
 /// A rate for a time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Requests per second.
     pub rate: f64,
@@ -80,6 +81,17 @@ impl Profile {
                 let requests: f64 = steps.iter().map(|step| step.rate * step.ns as f64).sum();
                 requests / ns.max(1) as f64
             }
+        }
+    }
+
+    /// So many times as fast.
+    pub(crate) fn scaled(&self, times: f64) -> Profile {
+        match self {
+            Profile::Steady(rate) => Profile::Steady(rate * times),
+            Profile::Ramp { from, to } => Profile::Ramp { from: from * times, to: to * times },
+            Profile::Steps(steps) => Profile::Steps(
+                steps.iter().map(|step| Step { rate: step.rate * times, ..*step }).collect(),
+            ),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::PlanError;
 use crate::keys::Keys;
 use crate::target::Scheme;
@@ -71,7 +73,7 @@ pub enum Trust {
 }
 
 /// Where an answer ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerEnd {
     /// After so many bytes, above zero.
     Bytes(u64),

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::QueriesError;
 use crate::requests::line_fault;
 use crate::target::Scheme;
@@ -12,7 +14,7 @@ use crate::target::Scheme;
 pub const QUERIES_BYTES_MAX: u64 = 64 << 20;
 
 /// How a run goes through its queries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryOrder {
     /// One after the other, and from the start again.
     #[default]

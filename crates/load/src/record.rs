@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;
 use crate::fault::Fault;
@@ -15,7 +15,7 @@ use crate::session::Status;
 use crate::split::{Parts, Split};
 
 /// Requests without a good answer, by kind, as counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
     /// No connection could be opened.
     pub connect: u64,
@@ -42,9 +42,14 @@ impl Errors {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
+        self.counts().into_iter().sum()
+    }
+
+    /// Of each kind.
+    pub(crate) fn counts(&self) -> [u64; 9] {
         let Errors { connect, tls, timeout, reset, malformed, .. } = *self;
         let Errors { status_5xx, status_other, refused, dropped, .. } = *self;
-        connect + tls + timeout + reset + malformed + status_5xx + status_other + refused + dropped
+        [connect, tls, timeout, reset, malformed, status_5xx, status_other, refused, dropped]
     }
 
     /// What there is, most telling first: `3 with a bad status (5xx)`.

@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::agents::AgentReport;
 use crate::arrival_test::ArrivalTest;
 use crate::record::Errors;
 use crate::summary::{Intervals, Splits, Summary};
@@ -65,6 +66,12 @@ pub struct Report {
     /// When requests failed, if any did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<Failures>,
+    /// The parts of the load that agents sent, where it was sent by agents.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentReport>,
+    /// So far apart may two agents have started, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_skew_ns: Option<u64>,
     /// Answers or samples that the observer was not told, for it did not keep up.
     #[serde(skip)]
     pub unobserved: u64,

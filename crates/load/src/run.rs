@@ -7,24 +7,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curtail_dist::arrivals::Arrivals;
 use curtail_http1::ResponseHead;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
-use crate::conclude::{Facts, conclude};
+use crate::conclude::{End, Facts, conclude};
 use crate::engine::Clock;
 use crate::error::LoadError;
 use crate::observe::Listener;
 use crate::outcome::Outcome;
-use crate::plan::{Extent, Pace, Plan};
-use crate::record::Record;
+use crate::plan::Plan;
 use crate::report::Report;
 use crate::sample::Sample;
 use crate::session::{Sessions, Status};
+use crate::share::Part;
 use crate::stamp::Keeper;
 use crate::target::Target;
-use crate::threads::Threads;
+use crate::threads::{LEAD, Threads};
 use crate::watch::{Snapshot, Watch};
 
 /// From one snapshot to the next.
@@ -212,7 +211,8 @@ async fn drive(
         false => None,
     };
     // The set-up takes its time, which must be no part of the schedule's.
-    let mut threads = Threads::start(plan, &addresses, &sessions, listener.as_ref())?;
+    let (part, epoch) = (Part::WHOLE, Instant::now() + LEAD);
+    let mut threads = Threads::start(plan, part, epoch, &addresses, &sessions, listener.as_ref())?;
     // The channel ends with the threads.
     drop(listener);
     let (mut watch, mut ticks) = (Watch::new(), ticks());
@@ -252,56 +252,16 @@ async fn drive(
     let (rest, last_ns) = threads.join()?;
     progress(&watch.last_look(rest, clock.elapsed_ns(), plan));
     let end = End { last_ns, cut_ns, enough_ns };
-    Ok(report(plan, watch.total, end, keeper.as_ref()))
+    Ok(conclude(watch.total, &Facts::of(plan, end, keeper.map(|keeper| keeper.stamping))))
 }
 
-async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
+pub(crate) async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
     let failed = |source| LoadError::Resolve { host: target.host().to_owned(), source };
     let found = tokio::net::lookup_host((target.host(), target.port())).await.map_err(failed)?;
     Ok(found.collect())
 }
 
-/// When a run ended, in nanoseconds since the start of the schedule.
-#[derive(Debug, Clone, Copy)]
-struct End {
-    /// The intended time of its last request.
-    last_ns: u64,
-    /// It was cut short then.
-    cut_ns: Option<u64>,
-    /// It had measured enough then.
-    enough_ns: Option<u64>,
-}
-
-fn report(plan: &Plan, record: Record, end: End, keeper: Option<&Keeper>) -> Report {
-    let End { last_ns, cut_ns, enough_ns } = end;
-    let start_ns = plan.warmup_ns;
-    let (profile, poisson) = match &plan.pace {
-        Pace::Open { profile, arrivals } => {
-            (Some(profile.clone()), matches!(arrivals, Arrivals::Poisson))
-        }
-        Pace::Closed => (None, false),
-    };
-    // To where the next request would have been.
-    let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
-    let planned_ns = match plan.extent {
-        Extent::Duration { ns } => start_ns.saturating_add(ns),
-        Extent::Requests(_) => last_ns.saturating_add(gap_ns),
-    };
-    let facts = Facts {
-        profile,
-        poisson,
-        connections: plan.connections,
-        backlog: plan.backlog,
-        start_ns,
-        end_ns: cut_ns.or(enough_ns).unwrap_or(planned_ns),
-        cut_ns,
-        until: plan.until.clone(),
-        stamps: keeper.map(|keeper| (keeper.unstamped, keeper.cost_ns)),
-    };
-    conclude(record, &facts)
-}
-
-fn ticks() -> Interval {
+pub(crate) fn ticks() -> Interval {
     let mut ticks = interval_at((Instant::now() + SNAPSHOT_EVERY).into(), SNAPSHOT_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
@@ -310,6 +270,7 @@ fn ticks() -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Extent;
 
     #[tokio::test]
     async fn the_set_up_is_no_part_of_the_schedule() {

@@ -143,30 +143,6 @@ fn stream(seed: u64, name: &[u8]) -> u64 {
     seed::stream(seed, &[b"load", name])
 }
 
-/// One thread's share of a schedule: of so many threads, each takes every so manieth request.
-#[derive(Debug, Clone)]
-pub(crate) struct Share {
-    schedule: Schedule,
-    threads: u64,
-    /// From 0.
-    thread: u64,
-}
-
-impl Share {
-    pub(crate) fn new(schedule: Schedule, threads: u64, thread: u64) -> Share {
-        Share { schedule, threads, thread }
-    }
-}
-
-impl Iterator for Share {
-    type Item = Slot;
-
-    fn next(&mut self) -> Option<Slot> {
-        let Share { schedule, threads, thread } = self;
-        schedule.find(|slot| slot.index % *threads == *thread)
-    }
-}
-
 /// Tells intended times.
 #[derive(Debug, Clone)]
 struct Clock {

@@ -9,13 +9,15 @@
 //! Cost: a comparison per request; at most [`KEPT_MAX`] times of 16 bytes for all threads together, and as
 //! much again where threads have come a different way.
 
+use serde::{Deserialize, Serialize};
+
 /// Consecutive requests that are kept together. One gap per block is lost.
 pub(crate) const BLOCK: u64 = 256;
 /// Most requests whose times are kept.
 pub(crate) const KEPT_MAX: usize = 1 << 15;
 
 /// Times that were kept.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sends {
     /// Every so manieth block.
     every: u64,
@@ -26,6 +28,11 @@ pub(crate) struct Sends {
 impl Sends {
     pub(crate) fn new() -> Sends {
         Sends { every: 1, kept: Vec::new() }
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
     }
 
     /// Keeps every so manieth block only, which is a multiple of before.
@@ -53,6 +60,11 @@ impl Sends {
             times
         });
         times.collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn push(&mut self, index: u64, at_ns: u64) {
+        self.kept.push((index, at_ns));
     }
 
     #[cfg(test)]

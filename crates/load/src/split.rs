@@ -92,6 +92,23 @@ impl Split {
         self.count += other.count;
     }
 
+    /// As a message has them: the buckets that are not empty, with their counts and sums.
+    pub(crate) fn sparse(&self) -> Vec<(u32, u64, [u64; 4])> {
+        let all = self.buckets.iter().enumerate();
+        let all = all.map(|(at, bucket)| (at as u32, bucket.count, bucket.sums));
+        all.filter(|(_, count, _)| *count > 0).collect()
+    }
+
+    /// Those of a message, if they can be.
+    pub(crate) fn from_sparse(sparse: &[(u32, u64, [u64; 4])]) -> Option<Split> {
+        let mut split = Split::new();
+        for (at, count, sums) in sparse {
+            split.buckets.get_mut(*at as usize)?.add(&Bucket { count: *count, sums: *sums });
+            split.count = split.count.checked_add(*count)?;
+        }
+        Some(split)
+    }
+
     /// The parts of the latency that a share `quantile` of the requests does not exceed; none without
     /// requests.
     pub(crate) fn at(&self, quantile: f64) -> Option<Parts> {

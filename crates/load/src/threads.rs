@@ -16,11 +16,12 @@ use crate::exchange::Exchange;
 use crate::observe::{Listener, Observer};
 use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
-use crate::schedule::{Schedule, Share};
+use crate::schedule::Schedule;
 use crate::session::Sessions;
+use crate::share::{Part, Share};
 
 /// From the start of the threads to that of the schedule: they come up meanwhile.
-const LEAD: Duration = Duration::from_millis(5);
+pub(crate) const LEAD: Duration = Duration::from_millis(5);
 
 /// Running threads. Dropping them stops them, and waits for that, which takes microseconds.
 #[derive(Debug)]
@@ -43,15 +44,18 @@ struct Thread {
 }
 
 impl Threads {
-    /// Starts what the plan asks for.
+    /// Starts a machine's part of what the plan asks for. The schedule begins at `epoch`, which should be
+    /// [`LEAD`] away.
     pub(crate) fn start(
         plan: &Plan,
+        part: Part,
+        epoch: Instant,
         addresses: &[SocketAddr],
         sessions: &Arc<Sessions>,
         listener: Option<&Listener>,
     ) -> Result<Threads, LoadError> {
         let schedule = plan.schedule()?;
-        let (clock, orders) = (Clock::new(Instant::now() + LEAD), Arc::default());
+        let (clock, orders) = (Clock::new(epoch), Arc::default());
         let mut threads = Threads { clock, orders, threads: Vec::new() };
         let addresses: Arc<[SocketAddr]> = addresses.into();
         for number in 0..plan.threads {
@@ -59,7 +63,7 @@ impl Threads {
             woken.set_nonblocking(true).map_err(LoadError::Thread)?;
             let exchange = Arc::new(Exchange::default());
             let (alive, end) = oneshot::channel();
-            let source = source(plan, &schedule, number);
+            let source = source(plan, &schedule, part, number);
             let task = Task {
                 clock,
                 addresses: Arc::clone(&addresses),
@@ -147,18 +151,21 @@ impl Threads {
 }
 
 /// Where a thread's requests come from.
-fn source(plan: &Plan, schedule: &Schedule, number: usize) -> Source {
-    let (threads, thread) = (plan.threads as u64, number as u64);
+fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source {
     let schedule = schedule.clone();
-    match (&plan.pace, plan.extent) {
-        (Pace::Open { .. }, _) => Source::open(Share::new(schedule, threads, thread)),
-        (Pace::Closed, Extent::Duration { .. }) => Source::closed(schedule, threads, thread),
-        (Pace::Closed, Extent::Requests(count)) => {
-            let own = count / threads + u64::from(thread < count % threads);
-            let schedule = schedule.with_extent(plan.warmup_ns, Extent::Requests(own));
-            Source::closed(schedule, threads, thread)
-        }
+    let thread = number as u64;
+    if matches!(plan.pace, Pace::Open { .. }) {
+        return Source::open(Share::new(plan, schedule, part, thread));
     }
+    let own = plan.threads as u64;
+    let all = Part { number: part.number * own + thread, of: part.of * own };
+    let schedule = match plan.extent {
+        Extent::Duration { .. } => schedule,
+        Extent::Requests(count) => {
+            schedule.with_extent(plan.warmup_ns, Extent::Requests(all.share_of(count)))
+        }
+    };
+    Source::closed(schedule, all.of, all.number)
 }
 
 impl Drop for Threads {
@@ -173,5 +180,5 @@ impl Drop for Threads {
 
 /// One thread's part of what all of them have.
 fn share_of(all: usize, threads: usize, number: usize) -> usize {
-    all / threads + usize::from(number < all % threads)
+    Part { number: number as u64, of: threads as u64 }.share_of(all as u64) as usize
 }

@@ -116,6 +116,21 @@ pub enum Invalid {
         /// And in the last.
         last_ns: u64,
     },
+    /// An agent's part of the load is not valid.
+    Agent {
+        /// Its address.
+        agent: String,
+        /// What speaks against it.
+        reason: Box<Invalid>,
+    },
+    /// An agent was lost during the run, and the others were stopped: the figures are of a part of what
+    /// the plan asks for.
+    AgentLost {
+        /// Its address.
+        agent: String,
+        /// What happened to it.
+        why: String,
+    },
     /// The run was cut short: the figures are of a part of what the plan asks for.
     Interrupted {
         /// Requests that had come to an end by then.

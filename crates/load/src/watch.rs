@@ -70,7 +70,11 @@ impl Watch {
     /// Adds up what the threads have handed over, and tells what there is.
     pub(crate) fn look(&mut self, threads: &Threads, plan: &Plan) -> Snapshot {
         let since = threads.collect(&self.total);
-        let elapsed_ns = threads.clock.elapsed_ns();
+        self.look_at(since, threads.clock.elapsed_ns(), plan)
+    }
+
+    /// Adds up what was handed over, and tells what there is.
+    pub(crate) fn look_at(&mut self, since: Record, elapsed_ns: u64, plan: &Plan) -> Snapshot {
         self.tell(since, self.looked_ns, elapsed_ns, plan)
     }
 

@@ -8,6 +8,7 @@ use curtail_load::{
 
 use super::out::Outputs;
 use super::protocol::ProtocolArgs;
+use crate::agent::TokenArgs;
 use crate::exit::Stop;
 
 /// Send requests at a fixed rate, whatever the answers do, and report honest latencies.
@@ -24,7 +25,8 @@ Examples:
   curtail load grpc://127.0.0.1:50051/shop.Cart/Get --proto cart.proto --data '{\"id\": 7}' --rate 500
   curtail load redis://127.0.0.1:6379 --data 'GET user:{key}' --keys 10000 --rate 5000
   curtail load udp://127.0.0.1:7000 --size 128 --rate 10000
-  curtail load --calibrate")]
+  curtail load --calibrate
+  curtail load http://10.0.0.9/ --rate 50000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
 pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
     #[arg(required_unless_present = "calibrate")]
@@ -88,6 +90,12 @@ pub(crate) struct Args {
     /// Same seed, same schedule and queries
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
+    /// Have these send it together, each its part of one schedule: what `curtail agent` runs on other
+    /// machines. Connections are divided among them; each has so many --threads
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = curtail_load::agents::parse_agent)]
+    pub(super) agents: Vec<String>,
+    #[command(flatten)]
+    pub(super) token: TokenArgs,
     #[command(flatten)]
     protocol: ProtocolArgs,
     /// Print one JSON document on stdout
@@ -168,6 +176,30 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
     Ok(Pace::Open { profile, arrivals })
 }
 
+/// Looks for what agents are not told, and for what only they take.
+fn with_agents(args: &Args, plan: &Plan) -> Result<(), Stop> {
+    let refuse = |what: &str| Err(Stop::BadInput(what.to_owned()));
+    if args.agents.is_empty() {
+        return match args.token.given() {
+            true => refuse("--token-file is for agents; name them with --agents"),
+            false => Ok(()),
+        };
+    }
+    if plan.protocol.schema.is_some() {
+        return refuse(
+            "--proto does not go with --agents; write the messages of --queries as \
+             {\"base64\": \"...\"}",
+        );
+    }
+    if matches!(plan.protocol.trust, curtail_load::Trust::File(_)) {
+        return refuse(
+            "--cacert does not go with --agents; have their systems trust the authority, or use \
+             --insecure",
+        );
+    }
+    Ok(())
+}
+
 pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     let Some(target) = &args.target else {
         return Err(Stop::BadInput("there is no target; write http://HOST:PORT/PATH".to_owned()));
@@ -210,5 +242,6 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         ..Plan::new(target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
+    with_agents(args, &plan)?;
     Ok(plan)
 }

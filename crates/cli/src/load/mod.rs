@@ -8,7 +8,8 @@ pub(crate) mod table;
 
 use std::process::ExitCode;
 
-use curtail_load::{LoadError, Plan, Report, Sample, Snapshot};
+use curtail_load::agents::{self, Agents, AgentsError};
+use curtail_load::{Invalid, LoadError, Plan, Report, Sample, Snapshot};
 
 use args::plan;
 pub(crate) use args::{Args, percent, span};
@@ -28,10 +29,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return calibrate::run(args.json);
     }
     let plan = plan(args)?;
-    files::room_for(&plan)?;
+    let agents = match args.agents.is_empty() {
+        true => {
+            files::room_for(&plan)?;
+            None
+        }
+        false => Some(Agents { addresses: args.agents.clone(), token: args.token.token()? }),
+    };
     let runtime = crate::runtime()?;
-    let mut results = args.outputs.begin(&plan)?;
-    let measured = runtime.block_on(measure(&plan, results.as_mut()));
+    let mut results = args.outputs.begin(&plan, agents.is_some())?;
+    let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut()));
     // The system may still be looking for a host that nobody waits for any more.
     runtime.shutdown_background();
     let report = match measured {
@@ -50,15 +57,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let printed = print(args, &report);
     let written = results.map_or(Ok(()), |results| results.finish(&plan, &report));
     printed.and(written)?;
-    Ok(match report {
-        Report { partial: true, .. } => ExitCode::from(130),
+    // Where an agent was lost, the results are partial, too, and nobody interrupted anything.
+    let interrupted = |reason: &Invalid| matches!(reason, Invalid::Interrupted { .. });
+    Ok(match &report {
+        report if report.invalid_because.iter().any(interrupted) => ExitCode::from(130),
         Report { valid: false, .. } => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     })
 }
 
 /// Runs the plan, and writes what comes of it as it goes on.
-async fn measure(plan: &Plan, results: Option<&mut Results>) -> Result<Report, Stop> {
+async fn measure(
+    plan: &Plan,
+    agents: Option<&Agents>,
+    results: Option<&mut Results>,
+) -> Result<Report, Stop> {
     let mut signals = Termination::listen_at_terminal()
         .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
     let bar = progress::spinner();
@@ -70,6 +83,15 @@ async fn measure(plan: &Plan, results: Option<&mut Results>) -> Result<Report, S
         bar.set_message(line(at));
         looks.iter_mut().for_each(|looks| looks.see(at));
     };
+    if let Some(agents) = agents {
+        let report = agents::run(plan, agents, signals.next(), told).await;
+        bar.finish_and_clear();
+        return report.map_err(|error| match error {
+            AgentsError::Lacking { .. } => Stop::Lacking(error.to_string()),
+            AgentsError::Interrupted => Stop::Interrupted("before the agents were ready"),
+            _ => Stop::BadInput(error.to_string()),
+        });
+    }
     let report = match samples {
         Some(samples) => {
             let seen = |sample: &Sample| samples.see(sample);

@@ -15,6 +15,7 @@ pub(super) fn table(report: &Report) -> String {
     let _ = writeln!(text, "\n");
     latencies(&mut text, report);
     parts(&mut text, report);
+    agents(&mut text, report);
     if let Some(stamps) = &report.stamps {
         let _ = writeln!(text, "\n{}", stamped(stamps));
     }
@@ -104,6 +105,30 @@ fn parts(text: &mut String, report: &Report) {
         let shown = |parts: Option<Parts>| parts.map_or_else(|| "–".into(), |of| ms(part(of)));
         let [p50, p90, p99, p999] = of.map(shown);
         let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}");
+    }
+}
+
+/// What each agent sent, and how far apart they may have started.
+fn agents(text: &mut String, report: &Report) {
+    let Some(skew_ns) = report.start_skew_ns else { return };
+    let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
+    let [requests, errors, p50, p99, lag] = ["requests", "errors", "p50", "p99", "lag p99"];
+    let agents = &report.agents;
+    let wide = agents.iter().map(|of| of.agent.len()).max().unwrap_or(0).max(16);
+    let _ =
+        writeln!(text, "\n{:<wide$}{requests:>10}{errors:>8}{p50:>13}{p99:>13}{lag:>13}", "agents");
+    for of in agents {
+        let (name, requests, errors) = (&of.agent, of.requests, of.errors.total());
+        let times = [of.latency_ns.p50, of.latency_ns.p99, of.schedule_lag_ns.p99];
+        let [p50, p99, lag] = times.map(shown);
+        let verdict = if of.valid { "valid" } else { "not valid" };
+        let _ = writeln!(
+            text,
+            "{name:<wide$}{requests:>10}{errors:>8}{p50:>13}{p99:>13}{lag:>13}  {verdict}"
+        );
+    }
+    if agents.len() > 1 {
+        let _ = writeln!(text, "they started within {:.0} µs of each other", skew_ns as f64 / 1e3);
     }
 }
 

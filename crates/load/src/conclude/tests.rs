@@ -372,7 +372,8 @@ fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
         (record.left_stamps, record.came_stamps) = (1_000, stamped);
         record
     };
-    let asked = Facts { stamps: Some((3, 900)), ..facts(1_000) };
+    let stamping = Stamping { unstamped: 3, cost_ns: 900, hardware_clocks: Vec::new() };
+    let asked = Facts { stamps: Some(stamping), ..facts(1_000) };
     let enough = conclude(record(990), &asked);
     assert!(enough.valid, "{:?}", enough.invalid_because);
     assert_eq!(enough.stamps.unwrap().received_coverage, 0.99);

@@ -2,14 +2,16 @@
 
 use std::iter::Peekable;
 
-use crate::schedule::{Schedule, Share, Slot};
+use crate::schedule::{Schedule, Slot};
+use crate::share::Share;
 
 /// Requests, one after the other.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// An open loop: when the schedule says.
     Open(Peekable<Share>),
-    /// A closed loop: as soon as a connection is free. Of so many threads, this one has this number.
+    /// A closed loop: as soon as a connection is free. Of so many threads on all machines, this one has
+    /// this number.
     Closed { schedule: Schedule, threads: u64, thread: u64, over: bool },
     /// No more.
     Over,

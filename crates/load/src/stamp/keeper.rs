@@ -4,6 +4,9 @@ use std::io;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use super::hardware::clocks;
 use super::{Room, Sent, Stage, drain, enable, read};
 
 /// Most packets that are sent until one is stamped. It takes some tens of microseconds on Linux, where
@@ -19,10 +22,29 @@ const CALIBRATED: u32 = 2_000;
 pub struct Keeper {
     /// The switch stays on as long as a socket wants it.
     _socket: UdpSocket,
+    pub(crate) stamping: Stamping,
+}
+
+/// What is known of the stamps of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamping {
     /// Packets that came without a stamp before the first with one.
-    pub unstamped: u32,
+    pub(crate) unstamped: u32,
     /// What a stamped packet costs more to send and receive, in nanoseconds.
-    pub cost_ns: u64,
+    pub(crate) cost_ns: u64,
+    /// Devices that could stamp packets themselves.
+    pub(crate) hardware_clocks: Vec<String>,
+}
+
+impl Stamping {
+    /// With that of another machine.
+    pub(crate) fn merge(&mut self, other: Stamping) {
+        self.unstamped = self.unstamped.saturating_add(other.unstamped);
+        self.cost_ns = self.cost_ns.max(other.cost_ns);
+        self.hardware_clocks.extend(other.hardware_clocks);
+        self.hardware_clocks.sort();
+        self.hardware_clocks.dedup();
+    }
 }
 
 impl Keeper {
@@ -52,7 +74,8 @@ impl Keeper {
         }
         let stamped_ns = round_trips(&socket, |socket| stamped(socket, &mut room).map(drop))?;
         let cost_ns = stamped_ns.saturating_sub(plain_ns);
-        Ok(Keeper { _socket: socket, unstamped, cost_ns })
+        let stamping = Stamping { unstamped, cost_ns, hardware_clocks: clocks() };
+        Ok(Keeper { _socket: socket, stamping })
     }
 }
 

@@ -32,6 +32,7 @@ use nix::sys::socket::{
 
 pub(crate) use hardware::{clocks, devices};
 pub use keeper::Keeper;
+pub(crate) use keeper::Stamping;
 pub(crate) use realtime::Realtime;
 
 /// Linux, include/uapi/linux/net_tstamp.h.

@@ -44,7 +44,7 @@ fn datagrams_are_stamped_by_number_when_sent_and_when_received() {
         assert!(realtime.since_epoch_ns(received, 0, u64::MAX).unwrap() <= seen + 20_000);
     }
     assert_eq!(sent(&near, &mut room), []);
-    assert!(keeper.unstamped < 2_000);
+    assert!(keeper.stamping.unstamped < 2_000);
 }
 
 #[test]

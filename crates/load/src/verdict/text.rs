@@ -17,10 +17,11 @@ impl fmt::Display for Invalid {
                     "fell behind: {late} of {requests} requests were sent more than {limit} "
                 )?;
                 write!(f, "after their intended times; ")?;
-                if waited * 2 >= *late {
-                    write!(f, "{waited} found all {connections} connections busy: use more")
-                } else {
-                    write!(f, "use a less busy machine, or a lower rate")
+                match waited * 2 >= *late {
+                    true => {
+                        write!(f, "{waited} found all {connections} connections busy: use more")
+                    }
+                    false => write!(f, "use a less busy machine, or a lower rate"),
                 }
             }
             Invalid::FellShort { answered, requests, errors } => {
@@ -70,6 +71,8 @@ impl fmt::Display for Invalid {
             Invalid::NotStationary { percentile, first_ns, last_ns } => {
                 not_stationary(f, *percentile, *first_ns, *last_ns)
             }
+            Invalid::Agent { agent, reason } => write!(f, "agent {agent} {reason}"),
+            Invalid::AgentLost { agent, why } => lost(f, agent, why),
             Invalid::Interrupted { requests: 0 } => {
                 write!(f, "interrupted before anything was measured")
             }
@@ -98,6 +101,10 @@ fn fell_short(
         true => write!(f, "; the server does not sustain this rate"),
         false => Ok(()),
     }
+}
+
+fn lost(f: &mut fmt::Formatter<'_>, agent: &str, why: &str) -> fmt::Result {
+    write!(f, "agent {agent} was lost: {why}; the figures are of what was told until then")
 }
 
 /// Rounds to what people read: 35.205939 ms are 35.2 ms.

@@ -39,9 +39,10 @@ pub(crate) struct Outputs {
     /// Overwrite the results that are in the directory
     #[arg(long, requires = "out")]
     force: bool,
-    /// What is written of every single request: csv, parquet, or none
-    #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "out")]
-    samples: Format,
+    /// What is written of every single request: csv, parquet, or none [default: csv, or none with
+    /// --agents]
+    #[arg(long, value_name = "FORMAT", requires = "out", hide_default_value = true)]
+    samples: Option<Format>,
 }
 
 /// How samples are written.
@@ -71,8 +72,16 @@ pub(super) struct Looks {
 
 impl Outputs {
     /// Makes the directory and begins its files; none without `--out`.
-    pub(super) fn begin(&self, plan: &Plan) -> Result<Option<Results>, Stop> {
-        if self.samples == Format::Parquet && !cfg!(feature = "parquet") {
+    pub(super) fn begin(&self, plan: &Plan, agents: bool) -> Result<Option<Results>, Stop> {
+        if agents && self.samples.is_some_and(|format| format != Format::None) {
+            return Err(Stop::BadInput(
+                "--samples: agents tell what they counted, not every request; leave it out"
+                    .to_owned(),
+            ));
+        }
+        let default = if agents { Format::None } else { Format::Csv };
+        let format = self.samples.unwrap_or(default);
+        if format == Format::Parquet && !cfg!(feature = "parquet") {
             return Err(Stop::Lacking(
                 "this curtail was built without Parquet; give --samples csv, or build one that has \
                  it: cargo build --release --features parquet"
@@ -87,7 +96,7 @@ impl Outputs {
             let comment = format!("Latencies of {} in nanoseconds, by curtail load", plan.target);
             let log = LogWriter::new(file, &comment, started);
             let log = Some(log.map_err(|error| folder.refused(LOG, &error))?);
-            let samples = match self.samples {
+            let samples = match format {
                 Format::None => None,
                 format => Some(Table::begin(&mut folder, format)?),
             };

@@ -56,6 +56,8 @@ fn report(requests: u64) -> Report {
         unasked: 0,
         connections_opened: 3,
         failures: None,
+        agents: Vec::new(),
+        start_skew_ns: None,
         unobserved: 0,
         uncorrected_histogram: histogram.clone(),
         histogram,

@@ -1,0 +1,107 @@
+//! `curtail agent`: sends the parts of loads that `curtail load --agents` asks for.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use curtail_load::agents::{Event, TOKEN_BYTES_MAX, Token, serve};
+use tokio::net::TcpListener;
+
+use crate::child;
+use crate::exit::Stop;
+use crate::say;
+
+/// Where a token may stand, beside a file.
+const VARIABLE: &str = "CURTAIL_AGENT_TOKEN";
+
+/// Send a part of the loads that `curtail load --agents` asks for, one load at a time.
+///
+/// It sends whatever a coordinator asks for, to any server that it can reach. So it listens on
+/// loopback unless told otherwise, and beyond that only with a token, a secret that coordinators must
+/// know. The connection is not encrypted: where you do not trust the network, leave the agent on
+/// loopback and reach it through a tunnel, such as ssh -L. SIGTERM and SIGINT end it, and the load.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail agent
+  curtail agent --listen 10.0.0.2:7400 --token-file secret
+Then, from anywhere:
+  curtail load http://10.0.0.9/ --rate 20000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
+pub(crate) struct Args {
+    /// Where to listen for coordinators; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7400")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    token: TokenArgs,
+    /// End when stdin closes, so that nothing outlives who started it
+    #[arg(long, hide = true)]
+    tied_to_stdin: bool,
+}
+
+/// The secret that coordinators and agents share.
+#[derive(clap::Args)]
+pub(crate) struct TokenArgs {
+    /// A file with the token that agents and coordinators share [default: the variable
+    /// CURTAIL_AGENT_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    /// A file was named.
+    pub(crate) fn given(&self) -> bool {
+        self.token_file.is_some()
+    }
+
+    /// The token, if there is one. Messages never hold it.
+    pub(crate) fn token(&self) -> Result<Option<Token>, Stop> {
+        let Some(path) = &self.token_file else {
+            let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
+            let token = Token::new(&text.to_string_lossy());
+            return token.map(Some).map_err(|why| Stop::BadInput(format!("{VARIABLE}: {why}")));
+        };
+        let shown = path.display();
+        let mut text = String::new();
+        let read = File::open(path)
+            .and_then(|file| file.take(2 * TOKEN_BYTES_MAX as u64).read_to_string(&mut text));
+        read.map_err(|error| {
+            Stop::BadInput(format!("--token-file {shown}: {error}; check the path"))
+        })?;
+        let token = Token::new(&text);
+        token.map(Some).map_err(|why| Stop::BadInput(format!("--token-file {shown}: {why}")))
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let token = args.token.token()?;
+    if token.is_none() && !args.listen.ip().is_loopback() {
+        return Err(Stop::BadInput(format!(
+            "--listen {}: whoever reaches it could send loads from here; give a --token-file, or \
+             listen on 127.0.0.1",
+            args.listen
+        )));
+    }
+    let runtime = crate::runtime()?;
+    let done = runtime.block_on(listen(args, token));
+    // A name may still be looked up that nobody waits for any more.
+    runtime.shutdown_background();
+    done
+}
+
+async fn listen(args: &Args, token: Option<Token>) -> Result<ExitCode, Stop> {
+    // Before anybody is told where we listen: a signal must not find us unprepared.
+    let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+    let cannot = |error: std::io::Error| {
+        let why = format!("cannot listen on {}: {error}; give another --listen", args.listen);
+        Stop::Lacking(why)
+    };
+    let listener = TcpListener::bind(args.listen).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    let known =
+        if token.is_some() { "coordinators need the token" } else { "for this machine only" };
+    child::announce(&[address], known)?;
+    serve(listener, token, endings.next(), |event: Event| say::aside(event)).await;
+    Ok(ExitCode::SUCCESS)
+}

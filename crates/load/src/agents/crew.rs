@@ -1,0 +1,274 @@
+//! A coordinator: drives a run of several agents.
+//!
+//! All are prepared before anything is sent; one that cannot be had ends it there. Then they start at one
+//! time. Should one be lost during the run, the load is no longer the one that was asked for, so the others
+//! are stopped, and what all had told by then is reported.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::asked::Asked;
+use super::error::AgentsError;
+use super::link::{Compared, Link, News, Phase};
+use super::verdict::{Ended, Member, alone, own_plan, report};
+use super::{AGENTS_MAX, Agents, SILENCE, parse_agent};
+use crate::conclude::End;
+use crate::plan::Plan;
+use crate::record::Record;
+use crate::report::Report;
+use crate::run::ticks;
+use crate::share::Part;
+use crate::stamp::Stamping;
+use crate::watch::{Snapshot, Watch};
+
+/// From the order to start until the start, beside the way there.
+const LEAD: Duration = Duration::from_millis(250);
+/// News that wait to be added up. Beyond it they wait in the connections.
+const NEWS_MAX: usize = 2 * AGENTS_MAX;
+
+/// Has agents send a plan together and reports on the sum; as [`run`](crate::run) otherwise. Of each agent
+/// the plan's connections and backlog are a part, and its threads are as many as the plan's.
+///
+/// # Errors
+///
+/// [`AgentsError`] names the agent that could not be had, and why; nothing was sent then, or nothing measured.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime with time and I/O enabled.
+pub async fn run(
+    plan: &Plan,
+    agents: &Agents,
+    cancel: impl Future<Output = ()>,
+    progress: impl FnMut(&Snapshot),
+) -> Result<Report, AgentsError> {
+    plan.check()?;
+    check(plan, agents)?;
+    let mut cancel = pin!(cancel);
+    let clock = Instant::now();
+    let begun = async {
+        let mut ready = prepare(plan, agents).await?;
+        let compared = compare(&mut ready, clock).await?;
+        start(ready, compared, clock, plan, agents).await
+    };
+    let crew = tokio::select! {
+        biased;
+        begun = begun => begun?,
+        () = &mut cancel => return Err(AgentsError::Interrupted),
+    };
+    crew.drive(plan, cancel, progress).await
+}
+
+fn check(plan: &Plan, agents: &Agents) -> Result<(), AgentsError> {
+    let count = agents.addresses.len();
+    if !(1..=AGENTS_MAX).contains(&count) {
+        return Err(AgentsError::Count(count));
+    }
+    let mut seen = HashSet::new();
+    for address in &agents.addresses {
+        if !seen.insert(parse_agent(address)?) {
+            return Err(AgentsError::Twice(address.clone()));
+        }
+    }
+    let need = count * plan.threads;
+    if plan.connections < need {
+        return Err(AgentsError::Connections { agents: count, threads: plan.threads, need });
+    }
+    Ok(())
+}
+
+fn part(number: usize, of: usize) -> Part {
+    Part { number: number as u64, of: of as u64 }
+}
+
+/// What is ready: connections, and what is known of stamps, in the order of the agents.
+type Ready = Vec<(Link, Option<Stamping>)>;
+
+async fn prepare(plan: &Plan, agents: &Agents) -> Result<Ready, AgentsError> {
+    let of = agents.addresses.len();
+    let mut preparing = JoinSet::new();
+    for (number, address) in agents.addresses.iter().enumerate() {
+        let part = part(number, of);
+        let asked = Asked::of(&own_plan(plan, part), part)?;
+        let (address, token) = (address.clone(), agents.token.clone());
+        preparing.spawn(async move {
+            let mut link = Link::open(&address, token.as_ref()).await?;
+            let stamps = link.prepare(asked).await?;
+            Ok((number, (link, stamps)))
+        });
+    }
+    in_order(preparing).await
+}
+
+/// The clocks of all, at the same time.
+async fn compare(ready: &mut Ready, clock: Instant) -> Result<Vec<Compared>, AgentsError> {
+    let mut comparing = JoinSet::new();
+    for (number, (mut link, stamps)) in ready.drain(..).enumerate() {
+        comparing.spawn(async move {
+            let compared = link.compare(clock).await?;
+            Ok((number, ((link, stamps), compared)))
+        });
+    }
+    let (links, compared) = in_order(comparing).await?.into_iter().unzip();
+    *ready = links;
+    Ok(compared)
+}
+
+/// What tasks bring, by their numbers; or what failed first, and the others are given up.
+async fn in_order<T: 'static>(
+    mut tasks: JoinSet<Result<(usize, T), AgentsError>>,
+) -> Result<Vec<T>, AgentsError> {
+    let mut done = Vec::new();
+    while let Some(joined) = tasks.join_next().await {
+        done.push(joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?);
+    }
+    done.sort_by_key(|(number, _)| *number);
+    Ok(done.into_iter().map(|(_, value)| value).collect())
+}
+
+async fn start(
+    ready: Ready,
+    compared: Vec<Compared>,
+    clock: Instant,
+    plan: &Plan,
+    agents: &Agents,
+) -> Result<Crew, AgentsError> {
+    let way_ns = compared.iter().map(|by| by.round_trip_ns).max().unwrap_or_default();
+    let lead = LEAD + Duration::from_nanos(2 * way_ns);
+    let epoch = Instant::now() + lead;
+    let start_ns = epoch.duration_since(clock).as_nanos() as u64;
+    let (phase, orders) = watch::channel(Phase::Go);
+    let (to, news) = mpsc::channel(NEWS_MAX);
+    let mut crew = Crew { epoch, phase, news, members: Vec::new(), links: JoinSet::new() };
+    let of = ready.len();
+    for (number, ((mut link, stamps), by)) in ready.into_iter().zip(compared).enumerate() {
+        link.start(start_ns, by).await?;
+        crew.links.spawn(link.follow(number, orders.clone(), to.clone()));
+        let part = part(number, of);
+        crew.members.push(Member {
+            agent: agents.addresses[number].clone(),
+            plan: alone(&own_plan(plan, part), part),
+            stamps,
+            round_trip_ns: by.round_trip_ns,
+            record: Record::new(),
+            ended: None,
+        });
+    }
+    Ok(crew)
+}
+
+/// Agents that run. Dropping it closes the connections, which ends what they do.
+struct Crew {
+    /// When the schedule began.
+    epoch: Instant,
+    phase: watch::Sender<Phase>,
+    news: mpsc::Receiver<(usize, News)>,
+    members: Vec<Member>,
+    links: JoinSet<()>,
+}
+
+impl Crew {
+    async fn drive(
+        mut self,
+        plan: &Plan,
+        mut cancel: std::pin::Pin<&mut impl Future<Output = ()>>,
+        mut progress: impl FnMut(&Snapshot),
+    ) -> Result<Report, AgentsError> {
+        let (mut watch, mut ticks, mut since) = (Watch::new(), ticks(), Record::new());
+        let mut end = End { last_ns: 0, cut_ns: None, enough_ns: None };
+        let mut interrupted = false;
+        while self.members.iter().any(|member| member.ended.is_none()) {
+            tokio::select! {
+                biased;
+                () = &mut cancel, if !interrupted => {
+                    interrupted = end.cut_ns.is_none();
+                    self.cut(&mut end);
+                }
+                _ = ticks.tick() => {
+                    let next = watch.total.successor();
+                    let told = std::mem::replace(&mut since, next);
+                    progress(&watch.look_at(told, self.elapsed_ns(), plan));
+                    if end.enough_ns.is_none() && watch.sure_enough(plan) {
+                        end.enough_ns = Some(self.elapsed_ns());
+                        let _ = self.phase.send(Phase::Drain);
+                    }
+                    self.give_up(&end);
+                }
+                Some((number, news)) = self.news.recv() => {
+                    if self.take(number, news, &mut since, &mut end) {
+                        self.cut(&mut end);
+                    }
+                }
+            }
+        }
+        progress(&watch.last_look(since, self.elapsed_ns(), plan));
+        if let Some(nothing) = self.nothing(&watch.total, interrupted) {
+            return Err(nothing);
+        }
+        Ok(report(plan, watch.total, std::mem::take(&mut self.members), end, interrupted))
+    }
+
+    /// Takes note of what an agent says. True if it is lost.
+    fn take(&mut self, number: usize, news: News, since: &mut Record, end: &mut End) -> bool {
+        let member = &mut self.members[number];
+        match news {
+            News::Record(record) => {
+                member.record.merge(&record);
+                since.merge(&record);
+                false
+            }
+            News::End { last_ns } => {
+                end.last_ns = end.last_ns.max(last_ns);
+                member.ended = Some(Ended::Well { last_ns });
+                false
+            }
+            News::Lost(why) => {
+                member.ended = Some(Ended::Lost { why });
+                true
+            }
+        }
+    }
+
+    /// Ends the run now.
+    fn cut(&self, end: &mut End) {
+        if end.cut_ns.is_none() {
+            end.cut_ns = Some(self.elapsed_ns());
+        }
+        // Nobody listens who has ended.
+        let _ = self.phase.send(Phase::Stop);
+    }
+
+    /// Waits no longer for agents that were told to stop and do not.
+    fn give_up(&mut self, end: &End) {
+        let Some(cut_ns) = end.cut_ns else { return };
+        if self.elapsed_ns().saturating_sub(cut_ns) < SILENCE.as_nanos() as u64 {
+            return;
+        }
+        for member in &mut self.members {
+            let why = "it did not stop when it was told to".to_owned();
+            member.ended.get_or_insert(Ended::Lost { why });
+        }
+    }
+
+    /// Why there is nothing to report: an agent was lost before anything was measured.
+    fn nothing(&self, total: &Record, interrupted: bool) -> Option<AgentsError> {
+        if total.requests > 0 || interrupted {
+            return None;
+        }
+        self.members.iter().find_map(|member| match &member.ended {
+            Some(Ended::Lost { why }) => {
+                let why = format!("{why}, before anything was measured");
+                Some(AgentsError::Lacking { agent: member.agent.clone(), why })
+            }
+            _ => None,
+        })
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        Instant::now().saturating_duration_since(self.epoch).as_nanos() as u64
+    }
+}

@@ -1,0 +1,198 @@
+//! What is said of a load that several machines sent.
+//!
+//! Of the sum all is said that is said of one run, for its record is one: counts are added up, blocks of time
+//! lie on each other (all count from the start of one schedule, and start within less than a block), and so
+//! intervals are those of one longer list of latencies. Beside it each agent is judged by what it sent: one
+//! that fell behind makes the load another than the one that was asked for, even if the sum looks fine.
+
+use std::mem::discriminant;
+
+use serde::Serialize;
+
+use crate::conclude::{End, Facts, conclude};
+use crate::plan::{Pace, Plan};
+use crate::record::{Errors, Record};
+use crate::report::Report;
+use crate::share::Part;
+use crate::stamp::Stamping;
+use crate::summary::Summary;
+use crate::verdict::Invalid;
+
+/// One agent's part of a load.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgentReport {
+    /// Its address.
+    pub agent: String,
+    /// There is no reason against its part.
+    pub valid: bool,
+    /// The reasons against it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub invalid_because: Vec<Invalid>,
+    /// Its part of the mean rate of the plan, per second; none for a closed loop.
+    pub offered_rate: Option<f64>,
+    /// As of a whole report.
+    pub achieved_rate: f64,
+    /// Measured requests, whatever became of them.
+    pub requests: u64,
+    /// Those without a good answer.
+    pub errors: Errors,
+    /// Good answers, from their intended times.
+    pub latency_ns: Summary,
+    /// From the intended times until the requests were taken up.
+    pub schedule_lag_ns: Summary,
+    /// The shortest way there and back, before the start. Its clock is known to half of that.
+    pub round_trip_ns: u64,
+}
+
+/// What is known of an agent at the end.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) agent: String,
+    /// What it did, as a plan of its own.
+    pub(super) plan: Plan,
+    pub(super) stamps: Option<Stamping>,
+    pub(super) round_trip_ns: u64,
+    pub(super) record: Record,
+    /// None while it runs.
+    pub(super) ended: Option<Ended>,
+}
+
+/// How an agent ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The intended time of its last request.
+    Well {
+        last_ns: u64,
+    },
+    Lost {
+        why: String,
+    },
+}
+
+/// The plan of what an agent does alone, but for the schedule, of which it sends a part: see
+/// [`alone`].
+pub(super) fn own_plan(plan: &Plan, part: Part) -> Plan {
+    let share = |all: usize| part.share_of(all as u64) as usize;
+    let mut own = plan.clone();
+    (own.connections, own.backlog) = (share(plan.connections), share(plan.backlog));
+    own.until = None;
+    if plan.pace == Pace::Closed && part.of > 1 {
+        // Else all would draw the same.
+        let number = part.number.to_le_bytes();
+        own.seed = curtail_dist::seed::stream(plan.seed, &[b"load", b"machine", &number]);
+    }
+    own
+}
+
+/// The same with its part of the rate, to judge it by. What is sent is decided by the whole rate.
+pub(super) fn alone(own: &Plan, part: Part) -> Plan {
+    // What is asked for is not looked at again.
+    let mut alone = Plan { queries: Vec::new(), ..own.clone() };
+    if let Pace::Open { profile, .. } = &mut alone.pace {
+        *profile = profile.scaled(1.0 / part.of as f64);
+    }
+    alone
+}
+
+/// The report of all. `interrupted`: somebody wanted the end, no agent brought it about.
+pub(super) fn report(
+    plan: &Plan,
+    total: Record,
+    members: Vec<Member>,
+    end: End,
+    interrupted: bool,
+) -> Report {
+    let stamps = members.iter().filter_map(|member| member.stamps.clone());
+    let stamps = stamps.reduce(|mut all, next| {
+        all.merge(next);
+        all
+    });
+    let start_skew_ns = skew_ns(&members);
+    let mut report = conclude(total, &Facts::of(plan, end, stamps));
+    if !interrupted {
+        report.invalid_because.retain(|reason| !matches!(reason, Invalid::Interrupted { .. }));
+    }
+    let of_sum: Vec<_> = report.invalid_because.iter().map(discriminant).collect();
+    for member in members {
+        let lost = member.lost();
+        let of_member = member.report(end);
+        report.invalid_because.splice(0..0, lost);
+        let told = of_member.invalid_because.iter();
+        let own = told.filter(|reason| is_own(reason) || !of_sum.contains(&discriminant(*reason)));
+        report.invalid_because.extend(own.filter(|reason| is_news(reason)).map(|reason| {
+            Invalid::Agent { agent: of_member.agent.clone(), reason: Box::new(reason.clone()) }
+        }));
+        report.agents.push(of_member);
+    }
+    report.valid = report.invalid_because.is_empty();
+    report.start_skew_ns = Some(start_skew_ns);
+    report
+}
+
+impl Member {
+    /// Why its part ends early, if it does so by itself.
+    fn lost(&self) -> Option<Invalid> {
+        match &self.ended {
+            Some(Ended::Lost { why }) => {
+                Some(Invalid::AgentLost { agent: self.agent.clone(), why: why.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    fn report(self, end: End) -> AgentReport {
+        let lost = self.lost();
+        let last_ns = match self.ended {
+            Some(Ended::Well { last_ns }) => last_ns,
+            _ => end.last_ns,
+        };
+        let facts = Facts::of(&self.plan, End { last_ns, ..end }, self.stamps);
+        let own = conclude(self.record, &facts);
+        let mut invalid_because: Vec<Invalid> =
+            own.invalid_because.into_iter().filter(|reason| !is_nothing(reason)).collect();
+        invalid_because.splice(0..0, lost);
+        AgentReport {
+            agent: self.agent,
+            valid: invalid_because.is_empty(),
+            invalid_because,
+            offered_rate: own.offered_rate,
+            achieved_rate: own.achieved_rate,
+            requests: own.requests,
+            errors: own.errors,
+            latency_ns: own.latency_ns,
+            schedule_lag_ns: own.schedule_lag_ns,
+            round_trip_ns: self.round_trip_ns,
+        }
+    }
+}
+
+/// No request fell to it, which can happen with few.
+fn is_nothing(reason: &Invalid) -> bool {
+    matches!(reason, Invalid::NothingMeasured { requests: 0 })
+}
+
+/// What a generator does. The rest is of the server, and as true of the sum.
+fn is_own(reason: &Invalid) -> bool {
+    matches!(
+        reason,
+        Invalid::FellBehind { .. }
+            | Invalid::Dropped { .. }
+            | Invalid::StampsMissing { .. }
+            | Invalid::NotPoisson { .. }
+    )
+}
+
+/// It was not said of the sum already.
+fn is_news(reason: &Invalid) -> bool {
+    !matches!(reason, Invalid::Interrupted { .. } | Invalid::AgentLost { .. })
+}
+
+/// How far apart two of them may have started: each at a time that it knows to half of its way.
+fn skew_ns(members: &[Member]) -> u64 {
+    let mut halves: Vec<u64> = members.iter().map(|member| member.round_trip_ns / 2).collect();
+    halves.sort_unstable_by(|a, b| b.cmp(a));
+    match halves[..] {
+        [far, next, ..] => far.saturating_add(next),
+        _ => 0,
+    }
+}
