@@ -63,7 +63,6 @@ enum Verb {
     Load(load::Args),
     Report(report::Args),
     Jitter(jitter::Args),
-    #[command(hide = true)]
     Leaf(leaf::Args),
     #[command(hide = true)]
     Root(root::Args),
