@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use curtail_dist::{LogInterval, LogReader, read_text};
-use curtail_load::Histogram;
+use curtail_load::{Histogram, Intervals};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -34,6 +34,8 @@ struct Reported {
     requests: u64,
     errors: BTreeMap<String, u64>,
     withheld: Option<IgnoredAny>,
+    #[serde(default)]
+    latency_ci95_ns: Intervals,
 }
 
 /// Reads a directory or a log.
@@ -99,6 +101,7 @@ fn document(path: &Path) -> Result<Told, Stop> {
         requests: report.requests,
         errors,
         withheld: report.withheld.is_some(),
+        intervals: report.latency_ci95_ns,
     })
 }
 
