@@ -10,6 +10,10 @@ use crate::exit::Stop;
 
 /// Service times, one per line.
 pub(super) const SERVICE: &str = "service.txt";
+/// P of each query, one per line.
+pub(crate) const P: &str = "p.txt";
+/// J of each execution, one per line.
+pub(crate) const J: &str = "j.txt";
 
 /// Makes the folder, before anything is measured.
 pub(super) fn folder(path: &Path) -> Result<(), Stop> {
@@ -46,13 +50,9 @@ pub(super) fn write(folder: &Path, measured: &Measured, found: &Found) -> Result
         serde_json::to_writer_pretty(&mut *file, found).map_err(io::Error::from)?;
         writeln!(file)
     };
-    for (name, write) in [
-        (SERVICE, service),
-        ("p.txt", p),
-        ("j.txt", j),
-        ("executions.csv", each),
-        ("result.json", document),
-    ] {
+    for (name, write) in
+        [(SERVICE, service), (P, p), (J, j), ("executions.csv", each), ("result.json", document)]
+    {
         one(&folder.join(name), write)?;
     }
     Ok(())

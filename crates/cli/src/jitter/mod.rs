@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 pub(crate) use args::Args;
 use curtail_load::Pace;
+pub(crate) use files::{J, P};
 
 use crate::exit::Stop;
 use crate::progress;
