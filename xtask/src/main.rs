@@ -70,7 +70,7 @@ enum Recipe {
     /// Run the commands of pages of measurements, and put what they print into the pages
     Reprint {
         /// Pages, as docs/chain.md
-        #[arg(default_values = ["docs/chain.md"])]
+        #[arg(default_values = ["docs/chain.md", "docs/load.md", "docs/jitter.md"])]
         pages: Vec<String>,
     },
     /// Install the Python package into a fresh virtual environment, and run its tests
