@@ -62,14 +62,22 @@ fn advise(
 ) -> PyResult<String> {
     let parameters = ask::parameters(parameters)?;
     let threads = ask::threads(threads)?;
-    let (experiment, samples) = match samples {
-        None => (parameters.experiment().map_err(bad)?, None),
+    let (experiment, resampled, samples) = match samples {
+        None => {
+            let experiment = parameters.experiment().map_err(bad)?;
+            let resampled = advice::resampled(&experiment);
+            (experiment, resampled, None)
+        }
         Some(given) => {
-            let (experiment, told) = given.measured()?.experiment(&parameters).map_err(bad)?;
-            (experiment, Some(told))
+            let measured = given.measured()?;
+            let (experiment, told) = measured.clone().experiment(&parameters).map_err(bad)?;
+            let resampled = measured.resampled(&parameters, &experiment);
+            (experiment, resampled, Some(told))
         }
     };
-    let question = Question { experiment: &experiment, cancel, effort: 1.0 };
+    let (resampled, replicas_at) = (&resampled[..], &[][..]);
+    let question =
+        Question { experiment: &experiment, cancel, effort: 1.0, resampled, replicas_at };
     let answered = watched(py, progress, advice::total(&question), |watch| {
         let plan = Plan {
             threads,

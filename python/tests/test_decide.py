@@ -31,6 +31,7 @@ def as_printed(advice: curtail.Advice) -> dict[str, Any]:
     told = asdict(advice)
     told["latencies"] = advice.latencies.to_pylist()
     told["curve"] = advice.curve.to_pylist()
+    told["gain_ci95"] = {name: of and list(of) for name, of in told["gain_ci95"].items()}
     told["samples"]["probability_ci95"] = list(told["samples"]["probability_ci95"])
     return told
 

@@ -7,9 +7,12 @@ mod cargo;
 mod ci;
 mod eval;
 mod fuzz;
+#[allow(unreachable_pub)] // a test of curtail has it, too
+mod page;
 mod purity;
 mod python;
 mod reason;
+mod reprint;
 mod soak;
 mod test;
 mod tidy;
@@ -64,6 +67,12 @@ enum Recipe {
         #[arg(long, value_delimiter = ',', default_values = soak::POLICIES)]
         policies: Vec<String>,
     },
+    /// Run the commands of pages of measurements, and put what they print into the pages
+    Reprint {
+        /// Pages, as docs/chain.md
+        #[arg(default_values = ["docs/chain.md", "docs/load.md", "docs/jitter.md"])]
+        pages: Vec<String>,
+    },
     /// Install the Python package into a fresh virtual environment, and run its tests
     Python,
     /// Print every line that a capability is done by, with its figure and verdict
@@ -99,6 +108,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Bench { what } => bench::run(what, root),
         Recipe::Eval { what } => eval::run(&what, root),
         Recipe::Accept { name, lines } => accept::run(root, name, &lines),
+        Recipe::Reprint { pages } => reprint::run(root, &pages),
         Recipe::Fuzz { cases } => fuzz::run(root, cases),
         Recipe::Python => match python::run(root)? {
             python::Ran::Tested { passed, closing, .. } => {

@@ -65,7 +65,6 @@ enum Verb {
     Agent(agent::Args),
     Report(report::Args),
     Jitter(jitter::Args),
-    #[command(hide = true)]
     Leaf(leaf::Args),
     #[command(hide = true)]
     Root(root::Args),

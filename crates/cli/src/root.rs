@@ -57,15 +57,17 @@ pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     only_simulated.map_or(Ok(policy), Err)
 }
 
-fn replicas(text: &String) -> Result<Vec<SocketAddr>, Stop> {
+/// Addresses with commas between them.
+pub(crate) fn addresses(flag: &str, text: &str) -> Result<Vec<SocketAddr>, Stop> {
     let address = |part: &str| {
-        let wrong = |_| Stop::BadInput(format!("--shard {text}: {part:?} is no IP:PORT"));
+        let wrong = |_| Stop::BadInput(format!("{flag} {text}: {part:?} is no IP:PORT"));
         part.trim().parse().map_err(wrong)
     };
     text.split(',').map(address).collect()
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    let replicas = |text: &String| addresses("--shard", text);
     let limits = Limits {
         timeout_ns: args.timeout,
         attempt_timeout_ns: args.attempt_timeout,

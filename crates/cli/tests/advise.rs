@@ -143,7 +143,7 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--service exp:1 --utilization 1e-9", "e-8 at least: a run is up to 146 years"),
         ("--service exp:1 --utilization 0.3 --slots -1", "-1 is not in 1..=1024"),
         ("--utilization 0.3 --samples escape", r"escape:1: `\u{1b}[31m1` is not a sample"),
-        ("--utilization 0.3", "<--service <DIST>|--samples <FILE>>"),
+        ("--utilization 0.3", "<--service <DIST>|--samples <FILE|DIR>>"),
         ("--utilization 0.3 --service exp:1 --samples good", "cannot be used with"),
         ("--utilization 0.3 --samples good --jitter det:1", "cannot be used with"),
         ("--utilization 0.3 --samples good --arrivals on-off:0.5:10", "give a unit to every time"),
@@ -160,4 +160,41 @@ fn bad_input_is_refused_with_value_and_mend() {
 #[test]
 fn the_manual_shows_what_is_printed() {
     harness::words::manual_shows_what_is_printed(include_str!("../../../docs/advise.md"), 5);
+}
+
+#[test]
+fn what_jitter_left_becomes_a_proxy() {
+    let p: String = (1..=100).map(|at| format!("{}us\n", at * 40)).collect();
+    let j: String = (0..5_000).map(|at| if at % 100 < 2 { "40ms\n" } else { "10us\n" }).collect();
+    let folder = folder(&[("p.txt", &p), ("j.txt", &j), ("taken", "")]);
+    let replicas = "--replicas-at 127.0.0.1:9001,127.0.0.1:9002";
+    let asked = format!("advise --samples . --rate 200 --cancel reset {replicas}");
+    let line = format!("{asked} --write-config proxy.toml");
+    let answer = curtail_in(folder.path(), &line);
+    let said = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert_eq!(answer.status.code(), Some(0), "{}", String::from_utf8_lossy(&answer.stderr));
+    // 200 queries of 2.02 ms per second on two replicas.
+    assert!(said.contains("0.202 (200.0 requests/s)"), "{said}");
+    assert!(
+        said.contains("% (95 % sure: ") && said.contains("hit 2.00 % of the queries"),
+        "{said}"
+    );
+    let written = std::fs::read_to_string(folder.path().join("proxy.toml")).expect("a file");
+    assert!(said.ends_with(&format!("{}\n", written.trim_end())), "{said}");
+    let checked = curtail_in(folder.path(), "proxy --config proxy.toml --check");
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stderr));
+    let cases = [
+        ("--samples . --rate 200 --replicas-at 127.0.0.1", "\"127.0.0.1\" is no IP:PORT"),
+        ("--samples . --rate -1", "--rate -1: give requests per second above 0"),
+        ("--service exp:1 --rate 5", "the times have no unit"),
+        ("--samples .. --rate 5", "p.txt; give a folder that curtail jitter --out has written"),
+    ];
+    refused(folder.path(), "advise", &cases);
+    let taken = format!("--samples . --rate 200 {replicas} --write-config taken");
+    let uneven = format!("--samples . --rate 200 {replicas} --replicas-at 127.0.0.1:9003");
+    let cases = [
+        (&taken[..], "--write-config taken: it is there already"),
+        (&uneven[..], "a shard has 2 replicas, and another has 1"),
+    ];
+    refused(folder.path(), "advise", &cases);
 }

@@ -37,6 +37,14 @@ impl Distribution {
         resolve::of_samples(ns, have_units)
     }
 
+    /// The same, but of the samples of a file so many that are drawn from them, with replacement: how far
+    /// such ones differ is what the samples leave open (the bootstrap, Efron 1979). None where it has no
+    /// samples.
+    #[must_use]
+    pub fn resampled(&self, rng: &mut (impl Rng + ?Sized)) -> Option<Self> {
+        resolve::resampled(self, rng)
+    }
+
     /// Draws a time in nanoseconds: finite, 0 to [`MAX_SAMPLE_NS`]. For a sum, the sum of one
     /// independent draw of each term, in the order in which they are written.
     pub fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {

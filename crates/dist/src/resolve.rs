@@ -53,6 +53,27 @@ pub(crate) fn of_samples(ns: Vec<f64>, have_units: bool) -> Option<Distribution>
     Some(Distribution { samplers, has_units: Some(have_units), mean, variance, third })
 }
 
+/// A distribution whose samples are drawn from those of another one; none where that has none.
+pub(crate) fn resampled(
+    of: &Distribution,
+    rng: &mut (impl rand_core::Rng + ?Sized),
+) -> Option<Distribution> {
+    let mut again = of.clone();
+    let mut any = false;
+    for sampler in &mut again.samplers {
+        let Sampler::Empirical { samples, .. } = &*sampler else { continue };
+        let drawn = (0..samples.len()).map(|_| sampler.sample(rng)).collect();
+        let (old, new) = (empirical(samples.to_vec()).ok()?, empirical(drawn).ok()?);
+        // Moments of terms add up.
+        again.mean += new.mean - old.mean;
+        again.variance = (again.variance + new.variance - old.variance).max(0.0);
+        again.third += new.third - old.third;
+        *sampler = new.sampler;
+        any = true;
+    }
+    any.then_some(again)
+}
+
 /// One term, resolved.
 struct Part {
     sampler: Sampler,

@@ -1,7 +1,7 @@
 //! Percentiles: of what, how sure, and what they are made of.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::blocks::Blocks;
 use crate::split::{Parts, Split};
@@ -86,7 +86,7 @@ impl Splits {
 /// The 95 % confidence intervals of a latency's percentiles, in nanoseconds: lower and upper border.
 /// `None` where the percentile is not told, or where the run is too short or its latencies vary too
 /// much from one part of it to the next to tell how sure it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intervals {
     /// Of the median.
     pub p50: Option<[u64; 2]>,

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use curtail_sim::advise::{Advice, Latency, Point, Question, WORTH, advise, total};
+use curtail_sim::advise::{
+    Advice, Latency, Point, Question, Repeated, WORTH, advise, resampled, total,
+};
 use curtail_sim::{Candidate, Error, Experiment, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 
 /// A service: shards, replicas, utilization, P, J.
@@ -33,7 +35,7 @@ fn asked_at_length(
 ) -> Result<Advice, Error> {
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
-    let question = Question { experiment, cancel, effort };
+    let question = Question { experiment, cancel, effort, resampled: &[], replicas_at: &[] };
     let advice = advise(&question, &plan)?.expect("nothing stops it");
     let most = total(&question);
     assert!(progress.load(Ordering::Relaxed) <= most, "more than the {most} that were announced");
@@ -248,4 +250,46 @@ fn hedging_is_not_faster_beyond_the_load_that_is_told() {
     let above = advice.curve.iter().find(|at| at.utilization > stop).expect("a load beyond");
     assert!(!above.faster, "{:?}", advice.curve);
     assert!(advice.curve.iter().all(|at| lower(at) || !at.faster), "{:?}", advice.curve);
+}
+
+/// P and J as measured, of so many executions: 3 % have a hiccup of 30.
+fn repeated(executions: u32) -> Experiment {
+    let p_ns = (1..=100).map(|at| f64::from(at) * 2e4).collect();
+    let j_ns = (0..executions).map(|at| if at % 100 < 3 { 3e7 } else { 1e4 }).collect();
+    let repeated = Repeated { name: "samples".to_owned(), p_ns, j_ns, have_units: true };
+    let parameters = Parameters { shards: 1, utilization: 0.2, ..Parameters::default() };
+    repeated.experiment(&parameters).expect("samples enough")
+}
+
+#[test]
+fn few_samples_leave_more_open_than_many() {
+    let width = |executions| {
+        let experiment = repeated(executions);
+        let resampled = resampled(&experiment);
+        assert_eq!(resampled.len(), 16);
+        // The world has one arrival rate, whatever was sampled.
+        let off = |of: &Experiment| (of.gap_ns() / experiment.gap_ns() - 1.0).abs();
+        assert!(resampled.iter().all(|of| off(of) < 1e-9));
+        let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let plan = Plan { threads: 2, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
+        let question = Question {
+            experiment: &experiment,
+            cancel: true,
+            effort: 0.15,
+            resampled: &resampled,
+            replicas_at: &[],
+        };
+        let advice = advise(&question, &plan).expect("it can run").expect("nothing stops it");
+        assert!(progress.load(Ordering::Relaxed) <= total(&question));
+        let gain = advice.gain.p99.expect("both are stable");
+        let [low, high] = advice.gain_ci95.p99.expect("both are stable");
+        assert!(low < gain && gain < high, "{gain} in {low} to {high}");
+        assert!(
+            advice.rate.is_some_and(|rate| (rate * experiment.gap_ns() / 1e9 - 1.0).abs() < 1e-9)
+        );
+        high - low
+    };
+    let (few, many) = (width(400), width(100_000));
+    assert!(few > 1.5 * many, "{few} and {many}");
+    assert!(resampled(&experiment((5, 2, 0.35, "exp:5ms", None))).is_empty());
 }

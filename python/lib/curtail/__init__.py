@@ -14,7 +14,7 @@ Times have a unit (``"exp:5ms"``), and results are in milliseconds then; or none
 multiples of a unit of your choice.
 """
 
-from ._advise import Advice, Gain, Hiccups, Samples, advise
+from ._advise import Advice, Gain, GainIntervals, Hiccups, Samples, advise
 from ._curtail import VERSION as __version__
 from ._fit import Fits, fit
 from ._simulate import simulate
@@ -24,6 +24,7 @@ __all__ = [
     "Advice",
     "Fits",
     "Gain",
+    "GainIntervals",
     "Hiccups",
     "Samples",
     "__version__",

@@ -42,6 +42,15 @@ class Gain:
 
 
 @dataclass(frozen=True)
+class GainIntervals:
+    """The 95 % confidence intervals of a gain. None where a percentile is not known."""
+
+    p50: tuple[float, float] | None
+    p99: tuple[float, float] | None
+    p999: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
 class Hiccups:
     """The hiccups in the jitter."""
 
@@ -86,6 +95,8 @@ class Advice:
     """The best policy that hedges, whether it pays or not."""
     gain: Gain
     """What that gains over per-shard queuing."""
+    gain_ci95: GainIntervals
+    """How sure that is, as far as it depends on chance, in the simulation and in the samples."""
     bound: Gain
     """What no policy can exceed."""
     idealized: Gain
@@ -98,6 +109,8 @@ class Advice:
     """Why, in words."""
     config: str
     """A part of a configuration of ``curtail proxy``."""
+    utilization: float
+    """The utilization that was asked about."""
     unit: str
     """What latencies are in: ``"ms"``, or ``"1"`` for the experiment's own unit."""
     hiccups: Hiccups
@@ -106,6 +119,8 @@ class Advice:
     """What was simulated at this load, a row per policy."""
     curve: pa.Table
     """p99 over the load, of per-shard queuing and of the policy that hedges."""
+    rate: float | None = None
+    """The requests per second that the utilization comes to, where times have units."""
     samples: Samples | None = None
     """What the samples hold, where some were given."""
 
@@ -171,6 +186,8 @@ def advise(
 def _advice(answer: dict[str, Any]) -> Advice:
     for gain in ("gain", "bound", "idealized"):
         answer[gain] = Gain(**answer[gain])
+    sure = answer["gain_ci95"].items()
+    answer["gain_ci95"] = GainIntervals(**{name: of and tuple(of) for name, of in sure})
     answer["hiccups"] = Hiccups(**answer["hiccups"])
     answer["latencies"] = pa.Table.from_pylist(answer["latencies"], schema=_LATENCIES)
     answer["curve"] = pa.Table.from_pylist(answer["curve"], schema=_CURVE)

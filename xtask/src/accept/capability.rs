@@ -44,4 +44,5 @@ pub(super) const MEASURE: &[Check] = &[
     Check { line: 3, run: measure::peers },
     Check { line: 4, run: measure::omission },
     Check { line: 5, run: measure::jitter },
+    Check { line: 6, run: measure::chain },
 ];

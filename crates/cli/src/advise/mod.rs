@@ -1,5 +1,6 @@
 //! `curtail advise`: would hedging help?
 
+mod config;
 mod picture;
 mod question;
 mod words;
@@ -23,26 +24,33 @@ use question::Asked;
 /// all the same.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("times").required(true).args(["service", "samples"])))]
+#[command(group(clap::ArgGroup::new("load").required(true).args(["utilization", "rate"])))]
 #[command(after_help = "\
 Examples:
   curtail advise --shards 5 --utilization 0.35 --service exp:5ms --jitter bimodal:0.003:75ms
   curtail advise --shards 20 --utilization 0.3 --samples service-times.txt --json
+  curtail advise --samples out/jitter --rate 350 --replicas-at 127.0.0.1:9001,127.0.0.1:9002 \\
+                 --write-config proxy.toml
 
 Samples are service times without queueing, one per line, as 5.1ms or 5.1. Hiccups are found in
-them where they are well beyond the other samples.")]
+them where they are well beyond the other samples. A folder of curtail jitter has times of the same
+queries, repeated, so that nothing need be guessed.")]
 pub(crate) struct Args {
     /// Shards that every request asks
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = args::within(&allowed::SHARDS))]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "replicas_at", value_parser = args::within(&allowed::SHARDS))]
     shards: u32,
     /// Replicas of each shard
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = args::within(&allowed::REPLICAS))]
+    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "replicas_at", value_parser = args::within(&allowed::REPLICAS))]
     replicas: u32,
     /// Queries that a replica serves at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = args::within(&allowed::SLOTS))]
     slots: u32,
     /// The utilization of the replicas, a fraction
     #[arg(long, value_name = "U")]
-    utilization: f64,
+    utilization: Option<f64>,
+    /// Requests per second, in place of --utilization
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
     /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄)
     #[arg(long, value_name = "WHAT", value_parser = args::utilization_of, default_value = "mean")]
     utilization_of: UtilizationOf,
@@ -52,8 +60,8 @@ pub(crate) struct Args {
     /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
     #[arg(long, value_name = "DIST", conflicts_with = "samples")]
     jitter: Option<String>,
-    /// Service times, one per line, in place of --service and --jitter
-    #[arg(long, value_name = "FILE")]
+    /// Service times, one per line, in place of --service and --jitter; or a folder of curtail jitter
+    #[arg(long, value_name = "FILE|DIR")]
     samples: Option<std::path::PathBuf>,
     /// Arrivals: poisson, deterministic, mmpp:…, on-off:…, trace:PATH
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
@@ -61,6 +69,15 @@ pub(crate) struct Args {
     /// What a replica does with a query that is given up: none (it goes on) or reset (it stops)
     #[arg(long, value_name = "HOW", default_value = "none")]
     cancel: question::Cancel,
+    /// The addresses of a shard's replicas, for the configuration; once per shard
+    #[arg(long, value_name = "ADDRESS,…")]
+    replicas_at: Vec<String>,
+    /// Write the configuration of the proxy to a file
+    #[arg(long, value_name = "FILE", requires = "replicas_at")]
+    write_config: Option<std::path::PathBuf>,
+    /// Overwrite that file
+    #[arg(long, requires = "write_config")]
+    force: bool,
     /// Decides every draw
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
@@ -76,11 +93,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    let Asked { experiment, samples } = question::asked(args)?;
+    let Asked { experiment, resampled, samples, replicas_at } = question::asked(args)?;
+    config::may_be_written(args)?;
     let question = advise::Question {
         experiment: &experiment,
         cancel: args.cancel == question::Cancel::Reset,
         effort: 1.0,
+        resampled: &resampled,
+        replicas_at: &replicas_at,
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.unwrap_or(cores).clamp(1, 1024);
@@ -105,10 +125,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Some(advice) = advice else {
         return Err(Stop::Interrupted("before there was an answer"));
     };
+    let written = config::write(args, &advice.config);
     if args.json {
         say::result(crate::json(&Document { advice, samples })?)?;
     } else {
         say::result(words::answer(&advice, samples.as_ref(), progress::width()))?;
     }
+    written?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,20 @@
 //! What is asked: numbers, or samples in which the hiccups are found.
 
+use std::net::SocketAddr;
+use std::path::Path;
+
 use clap::ValueEnum;
-use curtail_dist::read_samples;
-use curtail_sim::advise::{Measured, SamplesTold};
+use curtail_dist::{Samples, read_samples};
+use curtail_sim::advise::{Measured, Repeated, SamplesTold, resampled};
 use curtail_sim::{Error, Experiment, LONGEST, Parameters, UNIT_NS};
 
 use super::Args;
 use crate::exit::Stop;
+use crate::jitter::{J, P};
+use crate::root::addresses;
+
+/// A utilization that is good enough to ask for the rate that comes to it.
+const HALF: f64 = 0.5;
 
 /// What a replica does with a query that is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,35 +28,124 @@ pub(super) enum Cancel {
 /// The question, ready to be simulated.
 pub(super) struct Asked {
     pub(super) experiment: Experiment,
+    /// The same, of samples drawn from its samples.
+    pub(super) resampled: Vec<Experiment>,
     pub(super) samples: Option<SamplesTold>,
+    pub(super) replicas_at: Vec<Vec<SocketAddr>>,
+}
+
+/// Where the times are from.
+enum Times {
+    /// Distributions.
+    Given,
+    /// Service times of different queries.
+    Measured(Measured),
+    /// Of queries that were repeated.
+    Repeated(Repeated),
+}
+
+impl Times {
+    fn read(args: &Args) -> Result<Self, Stop> {
+        let Some(path) = &args.samples else { return Ok(Self::Given) };
+        let read = |path: &Path| {
+            read_samples(path, UNIT_NS as f64).map_err(|error| Stop::BadInput(error.to_string()))
+        };
+        let name = path.display().to_string();
+        if !path.is_dir() {
+            let Samples { ns, have_units, .. } = read(path)?;
+            return Ok(Self::Measured(Measured { name, ns, have_units }));
+        }
+        let [p, j] = [P, J].map(|name| path.join(name));
+        if let Some(missing) = [&p, &j].into_iter().find(|file| !file.exists()) {
+            return Err(Stop::BadInput(format!(
+                "--samples {name}: there is no {}; give a folder that curtail jitter --out has written, \
+                 or a file of service times",
+                missing.display()
+            )));
+        }
+        let (p, j) = (read(&p)?, read(&j)?);
+        let have_units = p.have_units && j.have_units;
+        Ok(Self::Repeated(Repeated { name, p_ns: p.ns, j_ns: j.ns, have_units }))
+    }
+
+    fn experiment(
+        &self,
+        parameters: &Parameters,
+    ) -> Result<(Experiment, Option<SamplesTold>), Stop> {
+        match self {
+            Self::Given => parameters.experiment().map(|made| (made, None)),
+            Self::Repeated(of) => of.clone().experiment(parameters).map(|made| (made, None)),
+            Self::Measured(of) => {
+                of.clone().experiment(parameters).map(|(made, told)| (made, Some(told)))
+            }
+        }
+        .map_err(bad)
+    }
 }
 
 /// Checks what was asked, and reads samples.
 pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
+    let replicas_at = replicas_at(args)?;
     let mut parameters = Parameters {
         shards: args.shards,
         replicas: args.replicas,
         slots: args.slots,
-        utilization: args.utilization,
+        utilization: args.utilization.unwrap_or(HALF),
         utilization_of: args.utilization_of,
         jitter: args.jitter.clone(),
         arrivals: args.arrivals.clone(),
         seed: args.seed,
         ..Parameters::default()
     };
-    if let Some(path) = &args.samples {
-        let read = read_samples(path, UNIT_NS as f64)
-            .map_err(|error| Stop::BadInput(error.to_string()))?;
-        let name = path.display().to_string();
-        let measured = Measured { name, ns: read.ns, have_units: read.have_units };
-        let (experiment, told) = measured.experiment(&parameters).map_err(bad)?;
-        return Ok(Asked { experiment, samples: Some(told) });
+    if let Some(first) = replicas_at.first() {
+        // No more than fit into a line of arguments.
+        (parameters.shards, parameters.replicas) = (replicas_at.len() as u32, first.len() as u32);
     }
     if let Some(service) = &args.service {
         parameters.service.clone_from(service);
     }
-    let experiment = parameters.experiment().map_err(bad)?;
-    Ok(Asked { experiment, samples: None })
+    let times = Times::read(args)?;
+    if let Some(rate) = args.rate {
+        parameters.utilization = utilization(rate, &times.experiment(&parameters)?.0)?;
+    }
+    let (experiment, samples) = times.experiment(&parameters)?;
+    let resampled = match &times {
+        Times::Measured(of) => of.resampled(&parameters, &experiment),
+        _ => resampled(&experiment),
+    };
+    Ok(Asked { experiment, resampled, samples, replicas_at })
+}
+
+/// The utilization that so many requests per second come to. `at_half`: the experiment at [`HALF`].
+fn utilization(rate: f64, at_half: &Experiment) -> Result<f64, Stop> {
+    if !at_half.has_units {
+        return Err(Stop::BadInput(format!(
+            "--rate {rate}: it is per second, and the times have no unit; write them with one, as 5ms, or \
+             give --utilization"
+        )));
+    }
+    if !(rate > 0.0 && rate.is_finite()) {
+        return Err(Stop::BadInput(format!("--rate {rate}: give requests per second above 0")));
+    }
+    Ok(HALF * at_half.gap_ns() * rate / 1e9)
+}
+
+/// The addresses of each shard's replicas, of as many in each.
+fn replicas_at(args: &Args) -> Result<Vec<Vec<SocketAddr>>, Stop> {
+    let read = |text: &String| addresses("--replicas-at", text);
+    let shards: Vec<Vec<SocketAddr>> =
+        args.replicas_at.iter().map(read).collect::<Result<_, _>>()?;
+    if let Some((first, rest)) = shards.split_first()
+        && let Some(other) = rest.iter().find(|other| other.len() != first.len())
+    {
+        return Err(Stop::BadInput(format!(
+            "--replicas-at: a shard has {} replicas, and another has {}; advice is for shards that are \
+             alike, so ask for each kind",
+            first.len(),
+            other.len()
+        )));
+    }
+    Ok(shards)
 }
 
 /// What is wrong, without flags that only others have.

@@ -20,7 +20,7 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SamplesTold>, width: usiz
     text += &table(advice);
     text += &unsettled(advice, width);
     text += &picture::curve(advice, width);
-    if advice.hedge {
+    if advice.hedge || advice.config.starts_with("[listen]") {
         let _ = write!(text, "\nFor the configuration of the proxy:\n\n{}", advice.config);
     }
     text.truncate(text.trim_end().len());
@@ -33,7 +33,7 @@ fn headline(advice: &Advice, samples: Option<&SamplesTold>) -> String {
     if advice.hedge {
         let does = advice.gain.p99.map_or_else(
             || "has a steady state, which psq has not".to_owned(),
-            |gain| format!("lowers p99 by {:.0} %", gain * 100.0),
+            |gain| format!("lowers p99 by {:.0} %{}", gain * 100.0, interval(advice.gain_ci95.p99)),
         );
         let up_to = advice
             .stop_above_utilization
@@ -41,6 +41,13 @@ fn headline(advice: &Advice, samples: Option<&SamplesTold>) -> String {
         return format!("Yes: {} {does}{up_to}. ({sure})\n\n", advice.policy);
     }
     format!("No: hedging does not pay here; run {}. ({sure})\n\n", advice.policy)
+}
+
+/// From where to where a share may be, in percent.
+fn interval(of: Option<[f64; 2]>) -> String {
+    of.map_or(String::new(), |[low, high]| {
+        format!(" (95 % sure: {:.0} to {:.0} %)", low * 100.0, high * 100.0)
+    })
 }
 
 fn found(samples: &SamplesTold, unit: &str, width: usize) -> String {

@@ -14,6 +14,10 @@ use crate::plot::{FIGURE_SIZES, picture};
 
 /// Service times, one per line.
 pub(super) const SERVICE: &str = "service.txt";
+/// P of each query, one per line.
+pub(crate) const P: &str = "p.txt";
+/// J of each execution, one per line.
+pub(crate) const J: &str = "j.txt";
 /// All of it, for people.
 pub(super) const PAGE: &str = "report.html";
 
@@ -52,13 +56,8 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
         serde_json::to_writer_pretty(&mut *file, found).map_err(io::Error::from)?;
         writeln!(file)
     };
-    let files = [
-        (SERVICE, service),
-        ("p.txt", p),
-        ("j.txt", j),
-        ("executions.csv", each),
-        ("result.json", document),
-    ];
+    let files =
+        [(SERVICE, service), (P, p), (J, j), ("executions.csv", each), ("result.json", document)];
     let write = |(name, write): (&str, Writer<'_>)| {
         let path = folder.join(name);
         let error = one(&path, write).err()?;

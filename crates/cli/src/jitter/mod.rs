@@ -11,6 +11,7 @@ mod table;
 use std::process::ExitCode;
 
 pub(crate) use args::Args;
+pub(crate) use files::{J, P};
 
 use figures::Figures;
 

@@ -1,6 +1,7 @@
 //! `curtail report`: runs of load side by side, or added up.
 
 mod page;
+mod ratio;
 mod read;
 mod run;
 mod table;

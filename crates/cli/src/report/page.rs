@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use curtail_load::Summary;
 
-use super::run::{Figures, Ratios, Run};
+use super::ratio::Ratios;
+use super::run::{Figures, Run};
 use super::table::times;
 use crate::plot::distribution::{Latencies, Share, chart};
 use crate::plot::format::{NONE, count, counted, escape, three, three_or_none};

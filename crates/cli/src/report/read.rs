@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use curtail_dist::{LogInterval, LogReader, read_text};
-use curtail_load::Histogram;
+use curtail_load::{Histogram, Intervals};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -35,6 +35,8 @@ struct Reported {
     requests: u64,
     errors: BTreeMap<String, u64>,
     withheld: Option<IgnoredAny>,
+    #[serde(default)]
+    latency_ci95_ns: Intervals,
 }
 
 /// Reads a directory or a log.
@@ -102,6 +104,7 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
         requests: report.requests,
         errors,
         withheld: report.withheld.is_some(),
+        intervals: report.latency_ci95_ns,
     })
 }
 

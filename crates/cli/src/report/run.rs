@@ -1,8 +1,9 @@
 //! A run, and the sum of several.
 
-use curtail_load::{Histogram, Summary};
+use curtail_load::{Histogram, Intervals, Summary};
 use serde::Serialize;
 
+use super::ratio::{RatioIntervals, Ratios};
 use crate::exit::Stop;
 
 /// A run that was measured.
@@ -31,6 +32,8 @@ pub(super) struct Told {
     pub(super) errors: u64,
     /// The 99.9th percentile is not to be told.
     pub(super) withheld: bool,
+    /// How sure the percentiles are.
+    pub(super) intervals: Intervals,
 }
 
 /// The figures of a run, as in the JSON. None where they are not known.
@@ -49,18 +52,9 @@ pub(super) struct Figures {
     /// Over those of the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_to_first: Option<Ratios>,
-}
-
-/// Percentiles over others.
-#[derive(Clone, Copy, Serialize)]
-pub(super) struct Ratios {
-    pub(super) p50: Option<f64>,
-    pub(super) p90: Option<f64>,
-    pub(super) p95: Option<f64>,
-    pub(super) p99: Option<f64>,
-    pub(super) p999: Option<f64>,
-    pub(super) max: Option<f64>,
-    pub(super) mean: Option<f64>,
+    /// How sure these are: 95 % confidence intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ratio_ci95: Option<RatioIntervals>,
 }
 
 impl Run {
@@ -93,24 +87,15 @@ impl Run {
             errors: told.map(|told| told.errors),
             latency_ns,
             ratio_to_first: first.map(|first| Ratios::of(&latency_ns, &first.latency())),
+            ratio_ci95: first.and_then(|first| self.sureness(first)),
         }
     }
-}
 
-impl Ratios {
-    fn of(these: &Summary, those: &Summary) -> Self {
-        let ratio = |this: Option<u64>, that: Option<u64>| {
-            Some(this? as f64 / that? as f64).filter(|ratio| ratio.is_finite())
-        };
-        Self {
-            p50: ratio(these.p50, those.p50),
-            p90: ratio(these.p90, those.p90),
-            p95: ratio(these.p95, those.p95),
-            p99: ratio(these.p99, those.p99),
-            p999: ratio(these.p999, those.p999),
-            max: ratio(these.max, those.max),
-            mean: ratio(these.mean, those.mean),
-        }
+    /// How sure the ratios are; none where one of the runs does not tell how sure it is.
+    fn sureness(&self, first: &Run) -> Option<RatioIntervals> {
+        let intervals = |run: &Run| run.told.as_ref().map(|told| told.intervals);
+        let (ours, theirs) = (intervals(self)?, intervals(first)?);
+        Some(RatioIntervals::of((&self.latency(), &ours), (&first.latency(), &theirs)))
     }
 }
 
@@ -148,6 +133,8 @@ pub(super) fn merged(runs: &[Run]) -> Result<Run, Stop> {
         requests: sum(told.iter().map(|told| told.requests)),
         errors: sum(told.iter().map(|told| told.errors)),
         withheld: told.iter().any(|told| told.withheld),
+        // Blocks of time are in no file, so nobody knows how sure the sum is.
+        intervals: Intervals::default(),
     });
     let seconds = match runs.iter().map(Run::achieved_rate).sum::<Option<f64>>() {
         // So that the rates add up, whatever the lengths.

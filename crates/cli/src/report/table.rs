@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use curtail_load::Summary;
 
-use super::run::{Figures, Ratios, Run};
+use super::ratio::{RatioIntervals, Ratios};
+use super::run::{Figures, Run};
 use crate::load::table::ms;
 
 const COLUMNS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
@@ -21,7 +22,7 @@ pub(super) fn text(merged: Option<&Run>, runs: &[Run]) -> String {
     for (place, figures) in all.iter().enumerate() {
         let _ = writeln!(text, "{}", about(figures, place == 0 && merged.is_some()));
     }
-    let wide = all.iter().map(|figures| figures.name.chars().count()).max().unwrap_or(0).max(8);
+    let wide = all.iter().map(|figures| figures.name.chars().count()).max().unwrap_or(0).max(9);
     let _ = write!(text, "\n{:<wide$}", "latency");
     for name in COLUMNS {
         let _ = write!(text, "{name:>13}");
@@ -36,6 +37,14 @@ pub(super) fn text(merged: Option<&Run>, runs: &[Run]) -> String {
             let _ = write!(text, "\n{:<wide$}", "");
             for ratio in [p50, p90, p99, p999, max] {
                 let _ = write!(text, "{:>13}", ratio.map_or_else(|| "–".to_owned(), times));
+            }
+        }
+        let sure = figures.ratio_ci95.filter(RatioIntervals::any);
+        if let Some(RatioIntervals { p50, p90, p99, p999, .. }) = sure {
+            let _ = write!(text, "\n{:<wide$}", "95 % sure");
+            for interval in [p50, p90, p99, p999] {
+                let told = interval.map(|[low, high]| format!("×{low:.2}–{high:.2}"));
+                let _ = write!(text, "{:>13}", told.unwrap_or_else(|| "–".to_owned()));
             }
         }
     }

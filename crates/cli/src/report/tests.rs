@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use curtail_dist::{LogReader, LogWriter};
-use curtail_load::Histogram;
+use curtail_load::{Histogram, Intervals};
 use proptest::prelude::*;
 use roxmltree::Document;
 
@@ -29,6 +29,7 @@ fn run(name: &str, values: impl IntoIterator<Item = u64>) -> Run {
         requests: counted.len() + 2,
         errors: 2,
         withheld: false,
+        intervals: Intervals::default(),
     };
     Run { name: name.to_owned(), counted, seconds: 10.0, told: Some(told) }
 }
@@ -78,6 +79,22 @@ fn percentiles_stand_over_those_of_the_first_run() {
             "before: http://127.0.0.1:1/, offered 100.0/s, achieved 99.5/s, 2002 requests"
         )
     );
+}
+
+#[test]
+fn below_the_ratios_stands_how_sure_they_are() {
+    let sure = |name: &str, p99| {
+        let mut run = run(name, 1..=2_000);
+        run.told.as_mut().expect("a run of ours").intervals =
+            Intervals { p99: Some(p99), ..Intervals::default() };
+        run
+    };
+    let ms = 1_000_000;
+    let all = [sure("before", [1_980 * ms, 1_980 * ms]), sure("after", [990 * ms, 3_960 * ms])];
+    let text = table::text(None, &all);
+    let line = text.lines().find(|line| line.contains("95 % sure")).expect("a line of intervals");
+    let words: Vec<_> = line.split_whitespace().skip(3).collect();
+    assert_eq!(words, ["–", "–", "×0.50–2.00", "–"], "{text}");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! An experiment of measured service times, in which the hiccups are found.
 
 use curtail_dist::{Distribution, Spec};
+use rand_core::Rng as _;
+use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use super::samples::{Found, find_hiccups};
+use super::sure::resampled_by;
 use crate::bounds;
 use crate::error::Error;
 use crate::experiment::Experiment;
@@ -41,6 +44,62 @@ pub struct SamplesTold {
     pub assumes: &'static str,
 }
 
+/// What repeated executions tell of each query: its own part, and what each execution took beyond it.
+#[derive(Clone, Debug)]
+pub struct Repeated {
+    /// Where they are from, for messages.
+    pub name: String,
+    /// P of each query, in ns.
+    pub p_ns: Vec<f64>,
+    /// J of each execution, in ns.
+    pub j_ns: Vec<f64>,
+    /// Were they written with units?
+    pub have_units: bool,
+}
+
+impl Repeated {
+    /// The experiment with these as service and jitter.
+    ///
+    /// # Errors
+    /// They are too few or all zero, or the parameters are wrong.
+    pub fn experiment(self, parameters: &Parameters) -> Result<Experiment, Error> {
+        let Self { name, p_ns, j_ns, have_units } = self;
+        let mut experiment = without_times(parameters, have_units)?;
+        enough(&name, j_ns.len())?;
+        let made = |ns| Distribution::from_samples(ns, have_units);
+        let service = made(p_ns).filter(|made| made.mean() > 0.0);
+        experiment.service = service.ok_or_else(|| all_zero(&name))?;
+        experiment.jitter = made(j_ns).filter(|made| made.mean() > 0.0);
+        experiment.has_units = have_units;
+        bounds::check(&experiment)?;
+        Ok(experiment)
+    }
+}
+
+/// An experiment that samples are yet to be put into.
+fn without_times(parameters: &Parameters, have_units: bool) -> Result<Experiment, Error> {
+    let mut parameters = parameters.clone();
+    if have_units {
+        // It stands for the samples, whose units those of the arrivals must go with.
+        parameters.service = "exp:1ms".to_owned();
+    }
+    parameters.unbounded()
+}
+
+fn enough(name: &str, count: usize) -> Result<(), Error> {
+    if count >= FEWEST {
+        return Ok(());
+    }
+    let say = if count == 1 { " says" } else { "s say" };
+    let why = format!("{count} sample{say} too little about rare hiccups; give {FEWEST} or more");
+    Err(Error::Samples { name: name.to_owned(), why })
+}
+
+fn all_zero(name: &str) -> Error {
+    let why = "all samples are zero; give service times".to_owned();
+    Error::Samples { name: name.to_owned(), why }
+}
+
 impl Measured {
     /// The experiment with these in place of service and jitter, and what they hold.
     ///
@@ -48,20 +107,9 @@ impl Measured {
     /// They are too few or all zero, or the parameters are wrong.
     pub fn experiment(self, parameters: &Parameters) -> Result<(Experiment, SamplesTold), Error> {
         let Self { name, ns, have_units } = self;
-        let mut parameters = parameters.clone();
-        if have_units {
-            // It stands for the samples, whose units those of the arrivals must go with.
-            parameters.service = "exp:1ms".to_owned();
-        }
-        let mut experiment = parameters.unbounded()?;
+        let mut experiment = without_times(parameters, have_units)?;
         let count = ns.len();
-        let bad = |why: String| Error::Samples { name: name.clone(), why };
-        if count < FEWEST {
-            return Err(bad(format!(
-                "{count} sample{} too little about rare hiccups; give {FEWEST} or more",
-                if count == 1 { " says" } else { "s say" }
-            )));
-        }
+        enough(&name, count)?;
         let found = find_hiccups(&ns);
         let told = told(count, found.as_ref());
         let (body, jitter) = match found {
@@ -71,13 +119,25 @@ impl Measured {
             None => (ns, None),
         };
         let service = Distribution::from_samples(body, have_units);
-        let zeros = || bad("all samples are zero; give service times".to_owned());
-        experiment.service = service.filter(|made| made.mean() > 0.0).ok_or_else(zeros)?;
+        let service = service.filter(|made| made.mean() > 0.0);
+        experiment.service = service.ok_or_else(|| all_zero(&name))?;
         experiment.jitter =
             jitter.map(|(probability, duration)| hiccups(probability, duration)).transpose()?;
         experiment.has_units = have_units;
         bounds::check(&experiment)?;
         Ok((experiment, told))
+    }
+
+    /// The experiments of as many samples that are drawn from these, with replacement, at the arrival
+    /// rate of `experiment`, which is that of these: how far they differ is what the samples leave open.
+    #[must_use]
+    pub fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {
+        resampled_by(experiment, |rng| {
+            let index = |rng: &mut Pcg64Mcg| (rng.next_u64() % self.ns.len() as u64) as usize;
+            let ns = (0..self.ns.len()).map(|_| self.ns[index(rng)]).collect();
+            let made = Self { ns, ..self.clone() }.experiment(parameters).ok()?;
+            Some(made.0)
+        })
     }
 }
 

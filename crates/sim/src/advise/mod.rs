@@ -4,16 +4,21 @@
 //! per-shard queuing, which is the best that can be done without second copies, and two yardsticks:
 //! Idealized Hedge, and the bound O1, which no policy can beat whose servers work first come, first
 //! served. The best variant is then followed over all loads, to find the one beyond which it gains
-//! nothing.
+//! nothing. How sure the gain is follows from the replications, and where times are samples from how
+//! much it depends on them.
 //!
 //! Cost: a fixed number of simulated queries, whatever the service, so that the same question has
 //! the same answer on every machine: a few seconds on two cores.
 
+mod config;
 mod curve;
 mod hiccups;
 mod measured;
 mod reasons;
 mod samples;
+mod sure;
+
+use std::net::SocketAddr;
 
 use curtail_kernel::Policy;
 use curtail_kernel::hedge::{Cancellation, Version};
@@ -28,8 +33,9 @@ use crate::student;
 
 pub use curve::Point;
 pub use hiccups::Hiccups;
-pub use measured::{Measured, SamplesTold};
+pub use measured::{Measured, Repeated, SamplesTold};
 pub use samples::{Found, find_hiccups};
+pub use sure::{GainIntervals, resampled};
 
 /// Half of the confidence interval of p99 that is a larger share of it says that p99 depends on what is
 /// too rare for this much simulation, or is remembered for too long.
@@ -66,6 +72,11 @@ pub struct Question<'a> {
     pub cancel: bool,
     /// How much to simulate; 1 is what a person waits for.
     pub effort: f64,
+    /// The same of samples that were drawn from its samples ([`resampled`], [`Measured::resampled`]): how
+    /// much the gain depends on them. Empty where nothing was sampled.
+    pub resampled: &'a [Experiment],
+    /// Where the replicas of each shard are, for the configuration; empty where nobody says.
+    pub replicas_at: &'a [Vec<SocketAddr>],
 }
 
 /// Relative reductions of latency: 0.4 is 40 % less. Negative where latency grows; none where a
@@ -110,6 +121,8 @@ pub struct Advice {
     pub hedging_policy: String,
     /// What it gains over per-shard queuing.
     pub gain: Gain,
+    /// How sure that is, as far as it depends on chance, in the simulation and in the samples.
+    pub gain_ci95: GainIntervals,
     /// What no policy can exceed (O1).
     pub bound: Gain,
     /// What Idealized Hedge gains.
@@ -123,8 +136,14 @@ pub struct Advice {
     pub confidence: f64,
     /// Why, in words.
     pub because: String,
-    /// A part of a configuration of `curtail proxy`.
+    /// A configuration of `curtail proxy`; a part of one where nobody said where the replicas are.
     pub config: String,
+    /// The utilization that was asked about, and the requests per second that come to it, where times
+    /// have units.
+    pub utilization: f64,
+    /// Those requests per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
     /// What latencies are in: `ms`, or `1` for the experiment's own unit.
     pub unit: &'static str,
     /// The hiccups that the jitter holds.
@@ -151,7 +170,7 @@ pub struct Document {
 pub fn total(question: &Question<'_>) -> u64 {
     let candidates = candidates(question.cancel);
     let here = sized(question.experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
-    crate::compare::total(&here, &candidates) + curve::total(question)
+    crate::compare::total(&here, &candidates) + curve::total(question) + sure::total(question)
 }
 
 /// What is simulated at the load at hand: per-shard queuing, the policies that hedge, and the two
@@ -186,6 +205,8 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     let Some(outcomes) = compare(&here, &candidates, &plan)? else { return Ok(None) };
     let (best, hedger) = best(&outcomes[0], &hedgers, &outcomes[1..=hedgers.len()]);
     let (hedge, confidence) = verdict(&outcomes[0], best);
+    let sure = sure::intervals(question, hedger, [&outcomes[0], best], &plan)?;
+    let Some(gain_ci95) = sure else { return Ok(None) };
     let Some(curve) = curve::curve(question, hedger, hedge, &plan)? else { return Ok(None) };
     let facts = Facts {
         hiccups: Hiccups::of(experiment),
@@ -198,6 +219,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         shards: experiment.shards,
         replicas: experiment.servers.len(),
         utilization: experiment.utilization,
+        rate: experiment.has_units.then(|| 1e9 / experiment.gap_ns()),
         cancel: question.cancel,
         most_copies: outcomes[1..=hedgers.len()]
             .iter()
@@ -207,10 +229,13 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     let policy = if hedge { best } else { facts.psq }.policy.clone();
     Ok(Some(Advice {
         hedge,
-        config: config(&policy, experiment.slots, question.cancel),
+        config: config::config(question, &policy, &latency(facts.psq), best.unit),
+        utilization: experiment.utilization,
+        rate: facts.rate,
         policy,
         hedging_policy: best.policy.clone(),
         gain: facts.gain(best),
+        gain_ci95,
         bound: facts.gain(facts.bound),
         idealized: facts.gain(facts.idealized),
         stop_above_utilization: curve.stop_above,
@@ -323,6 +348,8 @@ struct Facts<'a> {
     shards: u32,
     replicas: usize,
     utilization: f64,
+    /// Requests per second, where times have units.
+    rate: Option<f64>,
     /// Can the replicas stop a query?
     cancel: bool,
     /// Copies per query of the policy that sends most: what there is room for.
@@ -361,13 +388,4 @@ fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
     let error = (half_width / student::quantile(REPLICATIONS as usize - 1)).max(f64::MIN_POSITIVE);
     let confidence = student::below_of_five(margin.abs() / error);
     (margin > 0.0, confidence.min(MOST_CONFIDENT))
-}
-
-/// What to write into the configuration of the proxy.
-fn config(policy: &str, slots: u32, cancel: bool) -> String {
-    let cancel = if cancel { "reset" } else { "none" };
-    format!(
-        "[[service]]\nname = \"service\"\npolicy = \"{policy}\"\nslots = {slots}\n\
-         cancel = \"{cancel}\"\n# and a [[service.shard]] with its replicas for each shard\n"
-    )
 }

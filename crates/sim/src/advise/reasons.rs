@@ -23,7 +23,7 @@ const FEW: f64 = 1.1;
 
 /// Why hedging pays, or why it does not.
 pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
-    let Facts { hiccups, utilization, .. } = *facts;
+    let Facts { hiccups, .. } = *facts;
     let hit = hit(facts);
     if !facts.psq.stable {
         return unsteady(facts, hedge);
@@ -31,8 +31,9 @@ pub(super) fn because(facts: &Facts<'_>, hedge: bool) -> String {
     let (gain, bound) = (facts.gain(facts.best), facts.gain(facts.bound));
     if hedge {
         return format!(
-            "{hit}; at a utilization of {utilization} {} p99 from {} to {}, where nothing that \
-             serves first come, first served gets below {}{}; {}",
+            "{hit}; at {} {} p99 from {} to {}, where nothing that serves first come, first served \
+             gets below {}{}; {}",
+            load(facts),
             means(facts),
             latency(figure(facts.psq, 99.0)),
             latency(figure(facts.best, 99.0)),
@@ -99,6 +100,7 @@ fn means(facts: &Facts<'_>) -> String {
 /// What keeps second copies from saving what the jitter costs.
 fn obstacle(facts: &Facts<'_>) -> String {
     let Facts { hiccups, utilization, .. } = *facts;
+    let load = load(facts);
     if let Some(lesser) = hiccups.lesser_of_two.filter(|&lesser| lesser >= ALIKE) {
         return format!(
             "the jitter of two copies is much alike (the lesser of two is on average {} of one)",
@@ -112,11 +114,10 @@ fn obstacle(facts: &Facts<'_>) -> String {
     let busy = with_the_jitter(utilization, facts.psq.utilization.with_jitter);
     if facts.most_copies >= SOME {
         return format!(
-            "at a utilization of {utilization} replicas{busy} have time for some second copies, \
-             which do not save enough"
+            "at {load} replicas{busy} have time for some second copies, which do not save enough"
         );
     }
-    format!("at a utilization of {utilization} replicas{busy} are too busy for second copies")
+    format!("at {load} replicas{busy} are too busy for second copies")
 }
 
 /// What disturbs how many.
@@ -138,22 +139,32 @@ fn hit(facts: &Facts<'_>) -> String {
 /// Per-shard queuing has no steady state: there is no latency to compare with.
 fn unsteady(facts: &Facts<'_>, hedge: bool) -> String {
     let Facts { utilization, best, psq, .. } = facts;
+    let load = load(facts);
     let busy = with_the_jitter(*utilization, psq.utilization.with_jitter);
     if hedge {
         let p99 = latency(figure(best, 99.0));
         format!(
-            "at a utilization of {utilization}{busy} psq has no steady state, and {} has one, with a \
+            "at {load}{busy} psq has no steady state, and {} has one, with a \
              p99 of {p99}; {}",
             best.policy,
             beyond(facts)
         )
     } else {
         format!(
-            "at a utilization of {utilization}{busy} neither psq nor {} has a steady state, so there \
+            "at {load}{busy} neither psq nor {} has a steady state, so there \
              is nothing to gain",
             best.policy
         )
     }
+}
+
+/// The load at hand.
+fn load(facts: &Facts<'_>) -> String {
+    // One that a rate comes to has many digits.
+    let rounded = (facts.utilization * 1e4).round() / 1e4;
+    let utilization = if rounded > 0.01 { rounded } else { facts.utilization };
+    let rate = facts.rate.map(|rate| format!(" ({rate:.1} requests/s)")).unwrap_or_default();
+    format!("a utilization of {utilization}{rate}")
 }
 
 /// How busy replicas really are, where the jitter keeps them notably busier.
@@ -266,6 +277,7 @@ mod tests {
                 shards: 2,
                 replicas: 2,
                 utilization: 0.95,
+                rate: None,
                 cancel: true,
                 most_copies: 1.0,
             };

@@ -1,11 +1,13 @@
 //! The load generator and IQ-jitter.
 
+mod chain;
 mod jitter;
 mod lag;
 mod peers;
 mod tools;
 mod truth;
 
+pub(super) use chain::judge as chain;
 pub(super) use jitter::judge as jitter;
 pub(super) use lag::judge as lag;
 pub(super) use peers::judge as peers;

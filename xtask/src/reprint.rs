@@ -1,0 +1,87 @@
+//! `cargo xtask reprint`: runs the commands of pages of the docs and puts what they print in its place.
+//!
+//! For pages of measurements, whose figures differ from run to run. It takes an otherwise idle machine.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::cargo::{self, Profile};
+use crate::page::{self, Ran};
+
+/// Reprints pages; false if a command of one failed, and then that page is left as it was.
+pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
+    let curtail = cargo::curtail(root, Profile::Release)?;
+    let programs = curtail.parent().context("a program is in a folder")?;
+    let mut good = true;
+    for name in pages {
+        let file = root.join(name);
+        let text = std::fs::read_to_string(&file).with_context(|| name.clone())?;
+        let folder = cargo::target_folder(root)?.join("reprint");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(&folder)?;
+        let all = page::run(&page::commands(&text, &[]), &folder, programs)?;
+        // A load that is not valid has printed all that it has to say.
+        let failed = |ran: &&Ran| !matches!(ran.code, Some(0 | 1));
+        if let Some(ran) = all.iter().find(failed) {
+            eprintln!("{name}: {} ended with {:?}: {}", ran.command, ran.code, ran.said);
+            good = false;
+            continue;
+        }
+        std::fs::write(&file, reprinted(&text, &all))?;
+        eprintln!("{name}: {} commands", all.len());
+    }
+    Ok(good)
+}
+
+/// The page with what its commands printed below each.
+fn reprinted(text: &str, all: &[Ran]) -> String {
+    let mut printed = all.iter();
+    let (mut page, mut inside) = (String::new(), false);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            if inside && page.ends_with("\n\n") {
+                page.pop();
+            }
+            inside = line == "```console";
+        } else if inside && !line.starts_with("$ ") {
+            continue;
+        }
+        page += line;
+        page.push('\n');
+        if inside && line.starts_with("$ ") {
+            let ran = printed.next().map(|ran| ran.printed.trim_end()).unwrap_or_default();
+            for line in ran.lines() {
+                page += line.trim_end();
+                page.push('\n');
+            }
+            if !ran.is_empty() {
+                page.push('\n');
+            }
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stood_below_a_command_is_replaced() {
+        let ran = |printed: &str| Ran {
+            command: String::new(),
+            printed: printed.to_owned(),
+            said: String::new(),
+            code: Some(0),
+        };
+        let text =
+            "# A\n\n```console\n$ one &\n$ two\nold\nolder\n```\n\n```sh\n$ kept\nold\n```\n";
+        let expected =
+            "# A\n\n```console\n$ one &\n$ two\nnew  x\n```\n\n```sh\n$ kept\nold\n```\n";
+        assert_eq!(reprinted(text, &[ran(""), ran("new  x \n")]), expected);
+        assert_eq!(page::commands(text, &[("two".into(), "three".into())]), ["one &", "three"]);
+    }
+}
