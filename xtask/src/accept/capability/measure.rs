@@ -4,6 +4,7 @@ mod chain;
 mod jitter;
 mod lag;
 mod peers;
+mod systems;
 mod tools;
 mod truth;
 

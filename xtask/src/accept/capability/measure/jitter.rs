@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
+use super::systems;
 use super::tools::{Server, json, number};
 use crate::accept::finding::Finding;
 use crate::cargo::{self, Profile};
@@ -48,6 +49,7 @@ pub(in super::super) fn judge(root: &Path) -> Result<Vec<Finding>> {
         told.join("; "),
         blamed == 0,
     ));
+    findings.extend(systems::judge(&curtail, &folder)?);
     Ok(findings)
 }
 
