@@ -79,6 +79,12 @@ async fn the_arrivals_of_all_are_tested_as_those_of_one() {
     let test = report.arrival_test.expect("there are enough gaps");
     // All but the one before each of the four blocks of 256 in which times are kept.
     assert_eq!(test.gaps, 796);
+    // What is sent late is no process of arrivals, and a report says so.
+    let lag = report.schedule_lag_ns.p90.expect("enough requests");
+    if lag > MS {
+        println!("SKIPPED: the machine is busy, requests were {lag} ns late");
+        return;
+    }
     assert!(!test.failed, "{test:?}");
 }
 
