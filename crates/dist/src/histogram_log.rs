@@ -6,6 +6,7 @@
 //!
 //! Cost: O(lines + buckets + samples); at most [`MAX_SAMPLES`] samples are kept.
 
+mod plausible;
 mod read;
 mod write;
 
@@ -24,6 +25,7 @@ use crate::error::ResolveError;
 use crate::samples::Samples;
 use crate::text::excerpt;
 
+pub use plausible::plausible_counts;
 pub use read::{LogInterval, LogReader};
 pub use write::LogWriter;
 
@@ -34,6 +36,12 @@ pub const MAX_SAMPLES: u64 = 1 << 20;
 /// The largest histogram that is decoded, in bytes before it is compressed: room for every count of
 /// one with five digits.
 const MAX_HISTOGRAM_BYTES: u64 = 64 << 20;
+
+/// Before the counts: cookie, length, offset, digits, lowest and highest value, ratio.
+const HEADER_BYTES: usize = 40;
+
+/// The most buckets: those of five digits up to the largest value.
+const MAX_BUCKETS: u64 = 1 << 24;
 
 /// What a compressed histogram begins with (HdrHistogram, encoding version 2).
 const COMPRESSED: u32 = 0x1c84_9314;
@@ -131,6 +139,10 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
     }
     if word(&plain, 4)? as usize > plain.len() {
         return Err("its histogram is cut off".to_owned());
+    }
+    let counts = plain.get(HEADER_BYTES..).unwrap_or_default();
+    if !plausible_counts(counts, MAX_BUCKETS, u64::MAX) {
+        return Err("its histogram has counts that no histogram has".to_owned());
     }
     Ok(plain)
 }

@@ -11,7 +11,9 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, LogEntry,
 };
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer, V2Serializer};
+use hdrhistogram::serialization::{
+    Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer,
+};
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
 
@@ -63,6 +65,18 @@ fn of_more_samples_than_are_kept_each_length_has_its_share() {
     assert_eq!(samples.ns.len() as u64, MAX_SAMPLES);
     let slow = samples.ns.iter().filter(|&&ns| ns > 1e6).count() as f64;
     assert!((slow / (MAX_SAMPLES as f64 * 0.001) - 1.0).abs() < 1e-3, "{slow}");
+}
+
+#[test]
+fn a_number_without_a_negative_is_no_run_of_empty_buckets() {
+    let mut bytes = Vec::new();
+    V2Serializer::new().serialize(&histogram(&[]), &mut bytes).expect("bytes");
+    bytes.truncate(40);
+    bytes.extend([0xff; 9]);
+    bytes[4..8].copy_from_slice(&9_u32.to_be_bytes());
+    let log = file(&format!("0.0,1.0,0.0,{}\n", STANDARD.encode(&bytes)));
+    let refused = read_samples(log.path(), 1.0).expect_err("no histogram").to_string();
+    assert!(refused.contains("counts that no histogram has"), "{refused}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use curtail_dist::plausible_counts;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 
@@ -41,46 +42,13 @@ pub(crate) fn decode(text: &str, like: &Histogram<u64>) -> Result<Histogram<u64>
     if digits != u32::from(like.sigfig()) || low != like.low() || !fits {
         return Err(format!("has {digits} digits from {low} to {high}"));
     }
-    if length as usize != payload.len() || !plausible(payload) {
+    if length as usize != payload.len() || !plausible_counts(payload, BUCKETS_MAX, COUNT_MAX) {
         return Err("has no counts".to_owned());
     }
     let decoded = Deserializer::new().deserialize(&mut &bytes[..]);
     let mut counts: Histogram<u64> = decoded.map_err(|error| error.to_string())?;
     counts.auto(like.is_auto_resize());
     Ok(counts)
-}
-
-/// True if a list of counts, and numbers of empty buckets, is one that a run can have.
-fn plausible(mut payload: &[u8]) -> bool {
-    let mut buckets = 0;
-    while !payload.is_empty() {
-        let Some((number, used)) = varint(payload) else { return false };
-        payload = &payload[used..];
-        // Zigzag: even ones are counts, odd ones -1, -2, … empty buckets.
-        let (half, empty) = (number >> 1, number & 1 == 1);
-        if half > if empty { BUCKETS_MAX } else { COUNT_MAX } {
-            return false;
-        }
-        buckets += if empty { half + 1 } else { 1 };
-        if buckets > BUCKETS_MAX {
-            return false;
-        }
-    }
-    true
-}
-
-/// A number in base 128, lowest first, the ninth byte whole (LEB128-64b9B), and its length.
-fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    let mut number = 0;
-    for (at, byte) in bytes.iter().enumerate().take(9) {
-        let last = at == 8 || *byte < 0x80;
-        let bits = if at == 8 { *byte } else { *byte & 0x7f };
-        number |= u64::from(bits) << (7 * at);
-        if last {
-            return Some((number, at + 1));
-        }
-    }
-    None
 }
 
 #[cfg(test)]
