@@ -99,15 +99,7 @@ pub(crate) fn draw(chart: &Curves<'_>, class: &str) -> String {
     let (width, height) = chart.size;
     let right = if chart.right.is_empty() { 14.0 } else { 48.0 };
     let frame = Frame { width, height, left: 60.0, right, top: 28.0, bottom: 46.0 };
-    let x = Scale { values: chart.x.ends, positions: (frame.left, frame.plot_right()) };
-    let y = Scale { values: chart.y.ends, positions: (frame.plot_bottom(), frame.top) };
-    let places = |axis: &Axis, scale: Scale| {
-        let ticks = axis.ticks.iter();
-        ticks.map(|(value, text)| (scale.at(*value), text.clone())).collect::<Vec<_>>()
-    };
-    let mut svg = open(&frame, &chart.caption, class);
-    let names = (chart.x.name.as_str(), chart.y.name.as_str());
-    svg += &axes(&frame, &places(&chart.x, x), &places(&chart.y, y), names);
+    let (mut svg, x, y) = begin(&frame, &chart.caption, (&chart.x, &chart.y), class);
     for (place, name) in chart.right {
         svg += &text(frame.plot_right() + 4.0, y.at(*place) + 4.0, "start", "tick", name);
     }
@@ -115,6 +107,24 @@ pub(crate) fn draw(chart: &Curves<'_>, class: &str) -> String {
         svg += &line(curve, x, y);
     }
     svg + "</svg>"
+}
+
+/// Begins a chart with its axes, and gives their scales.
+pub(crate) fn begin(
+    frame: &Frame,
+    caption: &Caption,
+    (x_axis, y_axis): (&Axis, &Axis),
+    class: &str,
+) -> (String, Scale, Scale) {
+    let x = Scale { values: x_axis.ends, positions: (frame.left, frame.plot_right()) };
+    let y = Scale { values: y_axis.ends, positions: (frame.plot_bottom(), frame.top) };
+    let places = |axis: &Axis, scale: Scale| {
+        let ticks = axis.ticks.iter();
+        ticks.map(|(value, text)| (scale.at(*value), text.clone())).collect::<Vec<_>>()
+    };
+    let names = (x_axis.name.as_str(), y_axis.name.as_str());
+    let axes = axes(frame, &places(x_axis, x), &places(y_axis, y), names);
+    (open(frame, caption, class) + &axes, x, y)
 }
 
 /// One curve, cut at the right edge.

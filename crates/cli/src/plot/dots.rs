@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::axes::{Caption, Frame, Scale, axes, open};
-use super::curves::Axis;
+use super::axes::{Caption, Frame};
+use super::curves::{Axis, begin};
 use super::format::escape;
 use super::palette::Look;
 
@@ -34,15 +34,7 @@ pub(crate) struct Dots<'a> {
 pub(crate) fn draw(chart: &Dots<'_>, class: &str) -> String {
     let (width, height) = chart.size;
     let frame = Frame { width, height, left: 52.0, right: 14.0, top: 28.0, bottom: 46.0 };
-    let x = Scale { values: chart.x.ends, positions: (frame.left, frame.plot_right()) };
-    let y = Scale { values: chart.y.ends, positions: (frame.plot_bottom(), frame.top) };
-    let places = |axis: &Axis, scale: Scale| {
-        let ticks = axis.ticks.iter();
-        ticks.map(|(value, text)| (scale.at(*value), text.clone())).collect::<Vec<_>>()
-    };
-    let mut svg = open(&frame, &chart.caption, class);
-    let names = (chart.x.name.as_str(), chart.y.name.as_str());
-    svg += &axes(&frame, &places(&chart.x, x), &places(&chart.y, y), names);
+    let (mut svg, x, y) = begin(&frame, &chart.caption, (&chart.x, &chart.y), class);
 
     let inside = |ends: (f64, f64), value: f64| ends.0 <= value && value <= ends.1;
     let shown =
