@@ -59,6 +59,15 @@ impl Floor {
         FloorHits { probability: -(-expected).exp_m1(), duration_ns: mean(count, total_ns) }
     }
 
+    /// The probability that so many executions are slow, or more, if the leaf is hit no more than the
+    /// loop was, which had so many gaps.
+    fn explains(&self, summary: &Summary, slow: f64, gaps: f64) -> f64 {
+        let dispersion = summary.hiccups.dispersion;
+        let leaf_ns = summary.mean_p_ns * summary.executions as f64 / dispersion;
+        let slow = slow / dispersion;
+        at_least(slow, slow + gaps, leaf_ns / (leaf_ns + self.ran_ns as f64))
+    }
+
     /// How many gaps are so long, and their sum.
     fn gaps_from(&self, least_ns: u64) -> (u64, u128) {
         let long = self.gaps.iter().filter(|&&(length, _)| length >= least_ns);
@@ -135,10 +144,7 @@ impl View<'_> {
         let gaps_from_ns = (0.5 * duration.value).min(from_ns).floor() as u64;
         let (gaps, _) = floor.gaps_from(gaps_from_ns);
         let gaps = gaps as f64;
-        let leaf_ns = summary.mean_p_ns * summary.executions as f64 / hiccups.dispersion;
-        let count = hiccups.count / hiccups.dispersion;
-        let share = leaf_ns / (leaf_ns + floor.ran_ns as f64);
-        let p_value = at_least(count, count + gaps, share);
+        let p_value = floor.explains(summary, hiccups.count, gaps);
         let expected = self.expected(floor, gaps_from_ns);
         // The floor's own lower end, as a share of its estimate.
         let sure = if gaps > 0.0 { poisson(gaps).low / gaps } else { 0.0 };
@@ -164,11 +170,9 @@ impl View<'_> {
             return from_ns;
         };
         let beyond = self.iter().filter(|execution| execution.jitter_ns() as f64 >= valley_ns);
-        let others = (beyond.count() as f64 - hiccups.count).max(0.0) / hiccups.dispersion;
+        let others = (beyond.count() as f64 - hiccups.count).max(0.0);
         let (gaps, _) = floor.gaps_from(valley_ns as u64);
-        let leaf_ns = summary.mean_p_ns * summary.executions as f64 / hiccups.dispersion;
-        let share = leaf_ns / (leaf_ns + floor.ran_ns as f64);
-        match at_least(others, others + gaps as f64, share) < SIGNIFICANT {
+        match floor.explains(summary, others, gaps as f64) < SIGNIFICANT {
             true => from_ns,
             false => valley_ns,
         }
