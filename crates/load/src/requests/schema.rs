@@ -126,6 +126,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_number_that_is_no_number_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.proto");
+        for id in ["089", "09", "018", "0x", "1e", "00.8f", "99999999999999999999"] {
+            std::fs::write(&path, GOOD.replace("id = 1;", &format!("id = {id};"))).unwrap();
+            let why = Schema::read(&path, "/a.S/Get").unwrap_err().to_string();
+            assert!(why.contains("--proto"), "{id}: {why}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_set_of_descriptors_is_too_strange(at in 0..400_usize, byte in any::<u8>(), cut in 0..400_usize) {
