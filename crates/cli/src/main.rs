@@ -31,6 +31,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use exit::Stop;
+use tokio::runtime::{Builder, Runtime};
 
 /// Cut the tail latency of replicated services: measure, decide, act.
 #[derive(Parser)]
@@ -97,14 +98,23 @@ fn main() -> ExitCode {
 }
 
 /// A runtime on all cores.
-fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
-    let building = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+fn runtime() -> Result<Runtime, Stop> {
+    let building = Builder::new_multi_thread().enable_all().build();
     building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))
+}
+
+/// A runtime on all cores but these, which threads that send are to have.
+fn runtime_off(processors: &curtail_load::machine::Processors) -> Result<Runtime, Stop> {
+    processors.reserve().map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => Stop::BadInput(format!("--processors: {error}")),
+        _ => Stop::Lacking(format!("the system binds no thread to a processor: {error}")),
+    })?;
+    runtime()
 }
 
 /// Runs one of many processes on a machine.
 fn run_small(work: impl Future<Output = Result<ExitCode, Stop>>) -> Result<ExitCode, Stop> {
-    let building = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let building = Builder::new_current_thread().enable_all().build();
     let runtime = building.map_err(|error| Stop::Lacking(format!("no runtime: {error}")))?;
     let done = runtime.block_on(work);
     // A thread of it may be reading a stdin that never ends.

@@ -100,6 +100,7 @@ fn bad_input_is_told_before_anything_is_sent() {
         (url, &["--repeat", "9", "--at-least", "1s"], "--at-least"),
         (url, &["--floor", "none"], "2%"),
         (url, &["--rate", "-1"], "above 0"),
+        (url, &["--processors", "1023"], "--processors: processor 1023 is none"),
         (url, &["--out", "file"], "--out file"),
     ] {
         let output = jitter(folder.path(), target, args);

@@ -3,9 +3,13 @@
 
 mod harness;
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use curtail_load::machine::Processors;
 use harness::CURTAIL;
 use harness::answering::{Server, text};
 
@@ -82,4 +86,52 @@ fn who_reads_the_table_is_not_told_twice_that_the_load_fell_behind() {
     let (document, aside) = run(&["--json"]);
     assert!(document.contains("fell behind: "), "{document}");
     assert!(aside.contains("warning: the load generator fell behind: "), "{aside}");
+}
+
+/// The processors that each thread of a process may run on, by the thread's name.
+fn processors(process: u32) -> BTreeMap<String, String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let of_thread = |folder: fs::DirEntry| {
+        // It may have ended.
+        let status = fs::read_to_string(folder.path().join("status")).ok()?;
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        let (name, allowed) = (field("Name:")?, field("Cpus_allowed_list:")?);
+        Some((name.trim().to_owned(), allowed.trim().to_owned()))
+    };
+    threads.filter_map(|folder| of_thread(folder.ok()?)).collect()
+}
+
+#[test]
+fn a_thread_that_sends_has_its_processor_to_itself() {
+    let server = Server::start(200);
+    let allowed = Processors::allowed().expect("Linux");
+    let first = allowed.numbers()[0].to_string();
+    let args = ["--rate", "100", "--duration", "1h", "--processors", &first];
+    let mut running = server.load(&args).stdout(Stdio::null()).spawn().expect("the binary starts");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let threads = loop {
+        let threads = processors(running.id());
+        if threads.get("load-0") == Some(&first) {
+            break threads;
+        }
+        assert!(Instant::now() < deadline, "{threads:?}");
+        std::thread::sleep(Duration::from_millis(5)); // tidy: real time
+    };
+    running.kill().expect("it runs");
+    running.wait().expect("it ends");
+    if allowed.numbers().len() > 1 {
+        let beside = threads.iter().filter(|(_, on)| **on == first || on.starts_with("0-"));
+        assert!(beside.map(|(name, _)| name).eq(["load-0"]), "{threads:?}");
+    }
+    for (list, why) in [
+        ("1023", "--processors: processor 1023 is none that this program may run on, which are "),
+        ("0,1", "threads: 1, processors: 2; name one processor for each thread"),
+        ("3-1", "`3-1` is no processor"),
+    ] {
+        let output = server.load(&["--rate", "9", "--processors", list]).output();
+        let output = output.expect("the binary starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{list}: {said}");
+        assert!(said.contains(why), "{list}: {said}");
+    }
 }

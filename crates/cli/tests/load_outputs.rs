@@ -64,6 +64,7 @@ fn the_files_of_a_run_tell_of_the_same_requests() {
     assert_eq!(result["report"], printed);
     assert_eq!(result["plan"]["rate"], "400");
     assert_eq!(result["plan"]["connections"], 64);
+    assert_eq!(result["plan"]["processors"], Value::Null);
     assert_eq!(result["plan"]["target"], server.url);
     assert!(result["started_utc_s"].as_f64().is_some_and(|seconds| seconds > 1.7e9), "{result}");
     assert!(result["host"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()), "{result}");

@@ -91,6 +91,14 @@ pub enum PlanError {
         /// What there may be.
         most: usize,
     },
+    /// Not one processor for each thread.
+    #[error("threads: {threads}, processors: {processors}; name one processor for each thread")]
+    Processors {
+        /// As given.
+        processors: usize,
+        /// As given.
+        threads: usize,
+    },
     /// The time-out is out of range.
     #[error("a time-out of {}; use more than zero and at most 60s", format(*.ns))]
     Timeout {

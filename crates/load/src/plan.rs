@@ -4,6 +4,7 @@ use curtail_dist::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use crate::error::PlanError;
+use crate::machine::Processors;
 use crate::profile::Profile;
 use crate::protocol::Protocol;
 use crate::queries::QueryOrder;
@@ -110,6 +111,9 @@ pub struct Plan {
     /// Never sleep: answers are seen some tens of microseconds sooner, and each thread takes a
     /// processor to itself.
     pub spin: bool,
+    /// Where the threads run: one processor for each thread, in their order; or none, and the system
+    /// decides. [`Processors::reserve`] keeps others off them.
+    pub processors: Processors,
     /// Ask the kernel when requests left and answers came ([`Report::stamps`](crate::Report::stamps)).
     pub kernel_stamps: bool,
     /// Decides the schedule and the drawn queries; nothing else is random.
@@ -138,6 +142,7 @@ impl Plan {
             warmup_ns: 0,
             threads: 1,
             spin: false,
+            processors: Processors::default(),
             kernel_stamps: false,
             seed: 0,
             protocol: Protocol::default(),
@@ -209,6 +214,10 @@ impl Plan {
         if !(1..=THREADS_MAX).contains(&self.threads) || self.threads > self.connections {
             let most = THREADS_MAX.min(self.connections);
             return Err(PlanError::Threads { threads: self.threads, most });
+        }
+        let processors = self.processors.numbers().len();
+        if processors != 0 && processors != self.threads {
+            return Err(PlanError::Processors { processors, threads: self.threads });
         }
         if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
             return Err(PlanError::Timeout { ns: self.timeout_ns });

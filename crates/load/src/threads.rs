@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::engine::{self, Clock, Measured, Orders, Source, Task};
 use crate::error::LoadError;
 use crate::exchange::Exchange;
+use crate::machine::keep_to;
 use crate::observe::{Listener, Observer};
 use crate::plan::{Extent, Pace, Plan};
 use crate::record::Record;
@@ -80,8 +81,12 @@ impl Threads {
                 warmup_ns: plan.warmup_ns,
                 observer: Observer::new(listener.cloned()),
             };
+            let processor = plan.processors.numbers().get(number).copied();
             let body = move || {
                 let _alive: oneshot::Sender<()> = alive;
+                if let Some(processor) = processor {
+                    keep_to(&[processor])?;
+                }
                 engine::run(source, task)
             };
             let named = thread::Builder::new().name(format!("load-{number}"));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use curtail_load::jitter::Repetitions;
+use curtail_load::machine::Processors;
 use curtail_load::{Extent, Pace, Plan, QueryOrder, Target, query_class};
 
 use crate::exit::Stop;
@@ -57,6 +58,10 @@ pub(crate) struct Args {
     /// An execution without an answer for so long has failed
     #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span)]
     timeout: u64,
+    /// Processor for the thread that sends, which should not be the leaf's; the rest of this program keeps
+    /// off it
+    #[arg(long, value_name = "N")]
+    processors: Option<Processors>,
     /// A header to send, like 'x-shard: 0'; may be repeated
     #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
     header: Vec<(String, String)>,
@@ -92,6 +97,8 @@ pub(super) struct Work {
     pub(super) at_least_ns: u64,
     /// Of the executing time.
     pub(super) floor: f64,
+    /// Where the loops that do nothing run.
+    pub(super) processors: Processors,
     /// One turn of executions, in nanoseconds.
     pub(super) turn_ns: u64,
 }
@@ -116,6 +123,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         order: QueryOrder::Rounds,
         // Who sleeps while a slow query runs sees its answer later than that of a fast one.
         spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
+        processors: args.processors.clone().unwrap_or_default(),
         timeout_ns: args.timeout,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
@@ -125,6 +133,9 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     };
     plan.check().map_err(|error| bad(&error))?;
     files::room_for(&plan)?;
+    let processors = Processors::allowed().map_err(|error| {
+        Stop::Lacking(format!("the system does not tell its processors: {error}"))
+    })?;
     Ok(Work {
         at_least_ns: if args.repeat.is_some() { 0 } else { args.at_least },
         most: u64::from(times) * plan.queries.len() as u64,
@@ -132,6 +143,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         classes,
         repetitions: repetitions.map_err(|error| bad(&error))?,
         floor: args.floor,
+        processors,
         turn_ns: args.turn,
     })
 }

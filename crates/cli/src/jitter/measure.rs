@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use curtail_load::jitter::{Executions, Repetitions, Stop as Enough};
-use curtail_load::machine::{Gaps, LocalLeaf, Sampler, SamplerReport, observe};
+use curtail_load::machine::{Gaps, LocalLeaf, Processors, Sampler, SamplerReport, observe};
 use curtail_load::{Answer, Errors, Extent, LoadError, Plan};
 use indicatif::ProgressBar;
 
@@ -81,7 +81,7 @@ pub(super) async fn measure(
         if !interrupted {
             bar.set_message("a loop that does nothing");
             let span = start.elapsed().mul_f64(work.floor);
-            interrupted = idle(span, &mut floor, signals).await?;
+            interrupted = idle(&work.processors, span, &mut floor, signals).await?;
         }
     }
     Ok(Measured {
@@ -210,10 +210,16 @@ impl Turns<'_> {
 }
 
 /// Loops that do nothing. True if a signal ended them.
-async fn idle(span: Duration, floor: &mut Gaps, signals: &mut Termination) -> Result<bool, Stop> {
+async fn idle(
+    processors: &Processors,
+    span: Duration,
+    floor: &mut Gaps,
+    signals: &mut Termination,
+) -> Result<bool, Stop> {
+    let processors = processors.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
-    let mut loops = tokio::task::spawn_blocking(move || observe(span, &stopped));
+    let mut loops = tokio::task::spawn_blocking(move || observe(&processors, span, &stopped));
     let (seen, interrupted) = tokio::select! {
         seen = &mut loops => (seen, false),
         () = signals.next() => {

@@ -23,7 +23,7 @@ use crate::signals::Termination;
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let work = args::work(args)?;
     files::folder(&args.out)?;
-    let runtime = crate::runtime()?;
+    let runtime = crate::runtime_off(&work.plan.processors)?;
     let measured = runtime.block_on(async {
         let mut signals = Termination::listen_at_terminal()
             .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;

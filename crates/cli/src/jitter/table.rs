@@ -135,7 +135,7 @@ pub(super) fn verdict(found: &Found) -> &'static str {
         }
         (true, Blame::Leaf) if mostly_queued(found) => {
             "The machine alone does not have these hiccups: the leaf waits for a processor that others \
-             have, this generator perhaps among them. Keep the two apart, such as with taskset."
+             have, this generator perhaps among them. Keep the two apart, such as with --processors."
         }
         (true, Blame::Leaf) => "The hiccups are the leaf's own: the machine does not explain them.",
         (true, Blame::Both) => "Some of the hiccups are the leaf's own, some are the machine's.",

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use curtail_load::machine::Processors;
 use curtail_load::{
     Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, Target,
 };
@@ -72,6 +73,10 @@ pub(crate) struct Args {
     /// Never sleep while waiting: more exact, and takes a processor per thread
     #[arg(long)]
     spin: bool,
+    /// Processors for the threads that send, one for each, such as 0 or 2,4-5; the rest of this program
+    /// keeps off them
+    #[arg(long, value_name = "LIST", conflicts_with = "agents")]
+    processors: Option<Processors>,
     /// Who says when requests leave and answers come: user (this program) or kernel
     #[arg(long, value_name = "WHO", default_value = "user")]
     stamps: Stamps,
@@ -235,6 +240,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         warmup_ns: args.warmup,
         threads: args.threads,
         spin: args.spin,
+        processors: args.processors.clone().unwrap_or_default(),
         kernel_stamps: args.stamps == Stamps::Kernel,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,

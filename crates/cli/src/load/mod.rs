@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
         false => Some(Agents { addresses: args.agents.clone(), token: args.token.token()? }),
     };
-    let runtime = crate::runtime()?;
+    let runtime = crate::runtime_off(&plan.processors)?;
     let mut results = args.outputs.begin(&plan, agents.is_some())?;
     let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut()));
     // The system may still be looking for a host that nobody waits for any more.

@@ -74,6 +74,9 @@ impl Asked {
                 "authorities of a file; have the systems of the agents trust them, or anyone",
             );
         }
+        if !own.processors.numbers().is_empty() {
+            return unsupported("processors, which every machine numbers for itself");
+        }
         let pace = match &own.pace {
             Pace::Open { profile, arrivals } => Some((profile.clone(), Process::of(arrivals))),
             Pace::Closed => None,

@@ -97,11 +97,17 @@ impl Connection {
         (matches!(self.link, Link::Closed) && self.in_vain > 0).then_some(self.in_vain)
     }
 
-    /// Sends a request; there is room. Its token, unless it has failed at once.
-    pub(super) fn send(&mut self, due: Due, context: &mut Context<'_>) -> Option<Token> {
+    /// Sends a request that was taken up at `now_ns`; there is room. Its token, unless it has failed at
+    /// once.
+    pub(super) fn send(
+        &mut self,
+        due: Due,
+        now_ns: u64,
+        context: &mut Context<'_>,
+    ) -> Option<Token> {
         let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
-        let token = self.flights.insert(due.taken(context.clock.elapsed_ns(), opened));
+        let token = self.flights.insert(due.taken(now_ns, opened));
         if matches!(self.link, Link::Closed) {
             self.open(0, context);
         }

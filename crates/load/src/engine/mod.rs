@@ -223,27 +223,28 @@ impl Engine {
             let Some(slot) = self.source.next(now_ns, self.pool.has_free()) else { return };
             self.last_ns = slot.at_ns;
             match self.pool.place(slot) {
-                Placed::On(id) => self.send(id, Due::New(slot)),
+                Placed::On(id) => self.send(id, Due::New(slot), now_ns.unsigned_abs()),
                 Placed::Waits => self.record.waited += u64::from(!slot.warmup),
                 Placed::Dropped => self.record.add_dropped(slot),
             }
         }
     }
 
-    fn send(&mut self, id: usize, due: Due) {
-        let slot = due.slot();
-        if matches!(due, Due::New(_)) {
-            self.record.sent += 1;
-            if !slot.warmup {
-                let now_ns = self.task.clock.elapsed_ns().saturating_sub(self.task.warmup_ns);
-                self.keep.see(&mut self.record.sends, slot.index, now_ns);
-            }
-        }
-        let token = self.connections[id].send(due, context!(self));
+    /// Sends on a connection what was taken up at `now_ns`. What takes time comes after.
+    fn send(&mut self, id: usize, due: Due, now_ns: u64) {
+        let (slot, new) = (due.slot(), matches!(due, Due::New(_)));
+        let token = self.connections[id].send(due, now_ns, context!(self));
         if let Some(token) = token {
             self.flying.insert(slot.index, (slot.at_ns, id, token));
         }
         self.note(id);
+        if new {
+            self.record.sent += 1;
+            if !slot.warmup {
+                let since_ns = now_ns.saturating_sub(self.task.warmup_ns);
+                self.keep.see(&mut self.record.sends, slot.index, since_ns);
+            }
+        }
     }
 
     /// Gives up what has taken too long.
@@ -292,7 +293,7 @@ impl Engine {
 
     fn send_waiting(&mut self) {
         while let Some((id, due)) = self.pool.next() {
-            self.send(id, due);
+            self.send(id, due, self.task.clock.elapsed_ns());
         }
     }
 

@@ -3,9 +3,12 @@
 mod causes;
 mod counters;
 mod leaf;
+mod processors;
 mod spin;
 
 pub use causes::{Cause, Causes, Likely, likely};
 pub use counters::Counters;
 pub use leaf::{LeafError, LocalLeaf, Sampler, SamplerReport};
+pub use processors::Processors;
+pub(crate) use processors::keep_to;
 pub use spin::{Gaps, observe};

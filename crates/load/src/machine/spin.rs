@@ -10,17 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
+use super::processors::{Processors, keep_to};
 use crate::jitter::{Floor, JitterError};
+use hdrhistogram::Histogram;
 
 /// Shorter gaps are the loop itself, and interrupts that nobody feels.
 const SHORTEST_NS: u64 = 2_000;
 /// Longer ones count as so long.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Most processors that are looked at.
-const PROCESSORS_MAX: usize = 256;
 
 /// What the loops saw.
 #[derive(Debug, Clone)]
@@ -62,23 +59,20 @@ impl Gaps {
     }
 }
 
-/// Runs a loop on each processor that this process may use, for `span` or until `stop` is set.
+/// Runs a loop on each of these processors, for `span` or until `stop` is set.
 ///
 /// # Errors
 ///
-/// If the processors cannot be told, or a thread cannot be started or bound to one.
-pub fn observe(span: Duration, stop: &AtomicBool) -> io::Result<Gaps> {
-    let allowed = sched_getaffinity(None)?;
-    let processors = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(PROCESSORS_MAX);
-    let processors: Vec<usize> = processors.collect();
+/// If a thread cannot be started or bound to one.
+pub fn observe(processors: &Processors, span: Duration, stop: &AtomicBool) -> io::Result<Gaps> {
+    let processors = processors.numbers();
     thread::scope(|scope| {
         let loops: Vec<_> = processors
             .iter()
-            .map(|cpu| {
-                let mut only = CpuSet::new();
-                only.set(*cpu);
-                thread::Builder::new().name(format!("floor-{cpu}")).spawn_scoped(scope, move || {
-                    sched_setaffinity(None, &only)?;
+            .map(|number| {
+                let named = thread::Builder::new().name(format!("floor-{number}"));
+                named.spawn_scoped(scope, move || {
+                    keep_to(&[*number])?;
                     Ok::<Gaps, io::Error>(watch(span, stop))
                 })
             })
@@ -116,7 +110,8 @@ mod tests {
 
     #[test]
     fn every_processor_is_watched_for_the_whole_time() {
-        let seen = observe(Duration::from_millis(20), &AtomicBool::new(false)).unwrap();
+        let all = Processors::allowed().unwrap();
+        let seen = observe(&all, Duration::from_millis(20), &AtomicBool::new(false)).unwrap();
         let processors = seen.processors as u64;
         assert!(processors >= 1);
         assert!(seen.observed_ns >= processors * 20_000_000, "{} ns", seen.observed_ns);
@@ -132,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_loop_that_is_stopped_has_seen_little() {
-        let seen = observe(Duration::from_secs(3_600), &AtomicBool::new(true)).unwrap();
+        let all = Processors::allowed().unwrap();
+        let seen = observe(&all, Duration::from_secs(3_600), &AtomicBool::new(true)).unwrap();
         assert_eq!((seen.observed_ns, seen.gaps.len()), (0, 0));
         assert!(seen.floor().is_err());
     }

@@ -56,6 +56,8 @@ pub(super) struct Asked {
     pub(super) backlog: usize,
     pub(super) threads: usize,
     pub(super) spin: bool,
+    /// Of the threads, where they were named: `0,2-4`.
+    pub(super) processors: Option<String>,
     /// `user` space or `kernel`.
     pub(super) stamps: &'static str,
     pub(super) timeout_s: f64,
@@ -125,6 +127,8 @@ impl Asked {
             backlog: plan.backlog,
             threads: plan.threads,
             spin: plan.spin,
+            processors: (!plan.processors.numbers().is_empty())
+                .then(|| plan.processors.to_string()),
             stamps: if plan.kernel_stamps { "kernel" } else { "user" },
             timeout_s: seconds(plan.timeout_ns),
             headers: plan.headers.iter().map(|(name, _)| name.clone()).collect(),

@@ -225,6 +225,7 @@ fn asked(document: &Document<'_>) -> Vec<(&'static str, String)> {
     }
     what += &plan.protocol.remarks();
     let waits = if plan.spin { "never sleeping" } else { "sleeping while they wait" };
+    let on = plan.processors.as_ref().map_or(String::new(), |on| format!(", on processor {on}"));
     let host = &document.host;
     let processors = host.processors.map_or("?".to_owned(), |processors| processors.to_string());
     vec![
@@ -242,7 +243,7 @@ fn asked(document: &Document<'_>) -> Vec<(&'static str, String)> {
             ),
         ),
         ("Time-out", format!("{} s after the intended time", three(plan.timeout_s))),
-        ("Threads", format!("{}, {waits}", plan.threads)),
+        ("Threads", format!("{}, {waits}{on}", plan.threads)),
         ("Seed", plan.seed.to_string()),
         (
             "Sent by",
