@@ -12,7 +12,6 @@ mod antagonist;
 mod frame;
 mod function;
 mod method;
-mod namespace;
 mod out;
 mod place;
 // Pictures look as those of `curtail` do: they are drawn by the same code, of a crate that is no library.

@@ -5,24 +5,20 @@
 //! then they go on to the AF_XDP socket of the device if there is one and to the stack if there is none, or,
 //! in the switch, straight out of another device.
 //!
-//! The programs are some tens of instructions, so they are put together here, and nobody needs a compiler
-//! for BPF. Cost: about 0.1 µs per packet. Source: Linux, Documentation/bpf/standardization/
-//! instruction-set.rst, and include/uapi/linux/bpf.h.
+//! Cost: about 0.1 µs per packet. Source: Linux, include/uapi/linux/bpf.h.
 
 use std::os::fd::RawFd;
 
+use curtail_xdp::code::{
+    ADD_CONSTANT, CALL, CONTEXT_DATA, CONTEXT_DATA_END, Code, EXIT, JUMP_IF_GREATER, JUMP_IF_NOT,
+    LOAD_8, LOAD_16, LOAD_32, MOVE, MOVE_CONSTANT, PASS, STORE_32, STORE_64, STORE_CONSTANT_16,
+};
+
 use crate::frame::{FRAME_BYTES, HEADER_BYTES, PORT};
 
-/// What a program returns for a packet that the stack is to have.
-const PASS: i32 = 2;
 /// The numbers of helpers.
 const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
-const REDIRECT_MAP: i32 = 51;
-/// Where in the context of a program things are.
-const CONTEXT_DATA: i16 = 0;
-const CONTEXT_DATA_END: i16 = 4;
-const CONTEXT_QUEUE: i16 = 16;
 
 /// Registers: the context, and the packet; calls leave both alone.
 const CONTEXT: u8 = 6;
@@ -38,8 +34,8 @@ pub(crate) enum Onward {
 }
 
 /// A program that stamps at a place of the payload.
-pub(crate) fn tap(stamp_at: usize, onward: Onward) -> Vec<u64> {
-    let mut code = Code(Vec::new());
+pub(crate) fn tap(stamp_at: usize, onward: Onward) -> Code {
+    let mut code = Code::new();
     let stamp = (HEADER_BYTES + stamp_at) as i16;
     code.add(MOVE, CONTEXT, 1, 0, 0);
     code.add(LOAD_32, PACKET, CONTEXT, CONTEXT_DATA, 0);
@@ -61,12 +57,7 @@ pub(crate) fn tap(stamp_at: usize, onward: Onward) -> Vec<u64> {
     code.add(CALL, 0, 0, 0, KTIME_GET_NS);
     code.add(STORE_32, PACKET, 0, stamp, 0);
     match onward {
-        Onward::Socket { map } => {
-            code.add_wide(1, MAP, u64::from(map as u32));
-            code.add(LOAD_32, 2, CONTEXT, CONTEXT_QUEUE, 0);
-            code.add(MOVE_CONSTANT, 3, 0, 0, PASS);
-            code.add(CALL, 0, 0, 0, REDIRECT_MAP);
-        }
+        Onward::Socket { map } => code.add_redirect(map, CONTEXT),
         Onward::Device { index, header } => {
             let (words, rest) = header.as_chunks::<8>();
             for (i, word) in words.iter().enumerate() {
@@ -84,51 +75,7 @@ pub(crate) fn tap(stamp_at: usize, onward: Onward) -> Vec<u64> {
     others.into_iter().for_each(|from| code.lead_here(from));
     code.add(MOVE_CONSTANT, 0, 0, 0, PASS);
     code.add(EXIT, 0, 0, 0, 0);
-    code.0
-}
-
-const MOVE: u8 = 0xbf;
-const MOVE_CONSTANT: u8 = 0xb7;
-const ADD_CONSTANT: u8 = 0x07;
-const LOAD_8: u8 = 0x71;
-const LOAD_16: u8 = 0x69;
-const LOAD_32: u8 = 0x61;
-const LOAD_WIDE: u8 = 0x18;
-const STORE_CONSTANT_16: u8 = 0x6a;
-const STORE_32: u8 = 0x63;
-const STORE_64: u8 = 0x7b;
-const JUMP_IF_GREATER: u8 = 0x2d;
-const JUMP_IF_NOT: u8 = 0x55;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-/// As the source of a wide load: its constant is the descriptor of a map.
-const MAP: u8 = 1;
-
-/// Instructions of 8 bytes: operation, registers, offset, constant.
-struct Code(Vec<u64>);
-
-impl Code {
-    /// Adds an instruction and returns its place.
-    fn add(&mut self, operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> usize {
-        let [o0, o1] = offset.to_ne_bytes();
-        let [c0, c1, c2, c3] = constant.to_ne_bytes();
-        self.0.push(u64::from_ne_bytes([operation, from << 4 | to, o0, o1, c0, c1, c2, c3]));
-        self.0.len() - 1
-    }
-
-    /// Loads a constant of 64 bits, which takes two.
-    fn add_wide(&mut self, to: u8, kind: u8, constant: u64) {
-        self.add(LOAD_WIDE, to, kind, 0, constant as u32 as i32);
-        self.add(0, 0, 0, 0, (constant >> 32) as u32 as i32);
-    }
-
-    /// Lets an earlier jump end here.
-    fn lead_here(&mut self, from: usize) {
-        let offset = (self.0.len() - from - 1) as i16;
-        let mut bytes = self.0[from].to_ne_bytes();
-        bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
-        self.0[from] = u64::from_ne_bytes(bytes);
-    }
+    code
 }
 
 #[cfg(test)]
@@ -138,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::frame::{ARRIVED_AT, End, Payload, RETURNED_AT, header};
-    use crate::sys::bpf::{Tested, load, map_of_sockets, test};
+    use curtail_xdp::bpf::{Tested, load, map_of_sockets, test};
 
     const PASS: u32 = super::PASS as u32;
     const REDIRECTED: u32 = 4;
@@ -163,7 +110,7 @@ mod tests {
             Some(index) => Onward::Device { index, header: header(&B, &A) },
             None => Onward::Socket { map: map.as_raw_fd() },
         };
-        let program = load("test", &tap(stamp_at, onward)).expect("the verifier takes it");
+        let program = load("test", tap(stamp_at, onward).instructions()).expect("the verifier takes it");
         Some(test(program.as_fd(), packet).expect("it runs"))
     }
 

@@ -19,12 +19,12 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
+use curtail_xdp::bpf::{self, Mode};
+use curtail_xdp::namespace::Namespace;
 use nix::net::if_::if_nametoindex;
 
 use crate::frame::{ARRIVED_AT, End, RETURNED_AT, header};
-use crate::namespace::Namespace;
 use crate::program::{Onward, tap};
-use crate::sys::bpf;
 
 const fn end(interface: &'static str, wire: u8, side: u8) -> End {
     End { interface, mac: [2, 0, 0, 0, wire, side], address: Ipv4Addr::new(10, 201, wire, side) }
@@ -115,8 +115,8 @@ impl Tap {
             None => Onward::Socket { map: sockets.as_raw_fd() },
         };
         let program =
-            bpf::load("tap", &tap(stamp_at, onward)).context("the kernel refuses the tap")?;
-        let attached = bpf::attach(program.as_fd(), index(at)?);
+            bpf::load("tap", tap(stamp_at, onward).instructions()).context("the kernel refuses the tap")?;
+        let attached = bpf::attach(program.as_fd(), index(at)?, Mode::Driver);
         let attached = attached.with_context(|| format!("no XDP on {}", at.interface))?;
         Ok(Self { sockets, _program: program, _attached: attached })
     }

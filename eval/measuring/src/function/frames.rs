@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
+use curtail_xdp::XdpSocket;
+
 use super::LOOK;
 use crate::frame::{FRAME_BYTES, HEADER_BYTES, header};
-use crate::sys::xdp::XdpSocket;
 use crate::world::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN, Tap};
 
 pub(super) fn forward(tap: &Tap, busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result<()> {

@@ -3,9 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd as _;
 
+use curtail_xdp::XdpSocket;
+
 use super::open;
 use crate::frame::{FRAME_BYTES, HEADER_BYTES, PAYLOAD_BYTES, Payload, header};
-use crate::sys::xdp::XdpSocket;
 use crate::world::{FUNCTION_IN, GENERATOR_IN, GENERATOR_OUT, Tap};
 
 pub(super) struct Port {

@@ -7,12 +7,11 @@ use std::os::fd::AsRawFd as _;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use anyhow::{Context as _, Result, bail};
 use nix::sched::{CloneFlags, setns, unshare};
 
 /// A network of its own.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     file: File,
 }
 
@@ -22,17 +21,20 @@ impl Namespace {
     /// # Errors
     ///
     /// Without the right to (CAP_SYS_ADMIN).
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> io::Result<Self> {
         // A thread enters it and keeps it open for others.
         let made = thread::spawn(|| -> io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
         });
         let file = made.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
-        let file = file.context("cannot make a network namespace; run this as root")?;
+        let file = file.map_err(|error| {
+            let why = "cannot make a network namespace; run this as root";
+            io::Error::new(error.kind(), format!("{why} ({error})"))
+        })?;
         let namespace = Self { file };
         // Its neighbors would ask for routers, and disturb.
-        namespace.inside(|| {
+        namespace.inside(|| -> io::Result<()> {
             let quiet = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
             if fs::exists(quiet)? { fs::write(quiet, "1") } else { Ok(()) }
         })?;
@@ -40,7 +42,7 @@ impl Namespace {
     }
 
     /// A path by which other programs find it while this process lives.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
@@ -49,7 +51,7 @@ impl Namespace {
     /// # Errors
     ///
     /// What the system says.
-    pub(crate) fn enter(&self) -> io::Result<()> {
+    pub fn enter(&self) -> io::Result<()> {
         Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
     }
 
@@ -58,7 +60,7 @@ impl Namespace {
     /// # Errors
     ///
     /// Those of entering it.
-    pub(crate) fn inside<T: Send, E: Send + From<io::Error>>(
+    pub fn inside<T: Send, E: Send + From<io::Error>>(
         &self,
         what: impl FnOnce() -> Result<T, E> + Send,
     ) -> Result<T, E> {
@@ -75,18 +77,37 @@ impl Namespace {
     /// # Errors
     ///
     /// If it is not there or fails.
-    pub(crate) fn ip(&self, lines: &str) -> Result<()> {
+    pub fn ip(&self, lines: &str) -> io::Result<()> {
         self.inside(|| lines.lines().try_for_each(ip))
     }
 }
 
-fn ip(line: &str) -> Result<()> {
+fn ip(line: &str) -> io::Result<()> {
     let mut command = Command::new("ip");
     command.args(line.split_whitespace()).stdin(Stdio::null());
-    let output = command.output().context("cannot run ip; install iproute2")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("ip {line}: {}", said.trim());
+    let output = command.output().map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot run ip; install iproute2 ({error})"))
+    })?;
+    if output.status.success() {
+        return Ok(());
     }
-    Ok(())
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("ip {line}: {}", said.trim())))
+}
+
+/// Two networks of one wire: 10.201.0.1 in the first, and 10.201.0.2 in the second.
+///
+/// # Errors
+///
+/// Without root, `ip`, or a kernel with veth.
+pub fn pair() -> io::Result<(Namespace, Namespace)> {
+    let (near, far) = (Namespace::new()?, Namespace::new()?);
+    let queues = "numtxqueues 1 numrxqueues 1";
+    let path = far.path();
+    near.ip(&format!(
+        "link add wire {queues} type veth peer name wire {queues} netns {path}\n\
+         addr add 10.201.0.1/24 dev wire\nlink set wire up"
+    ))?;
+    far.ip("addr add 10.201.0.2/24 dev wire\nlink set wire up")?;
+    Ok((near, far))
 }

@@ -10,14 +10,13 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 const MAP_CREATE: c_long = 0;
 const MAP_UPDATE: c_long = 2;
 const PROGRAM_LOAD: c_long = 5;
-#[cfg(test)]
 const PROGRAM_TEST: c_long = 10;
 const LINK_CREATE: c_long = 28;
 
 const MAP_OF_SOCKETS: u32 = 17;
 const PROGRAM_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
-/// In the driver, before there is a packet buffer; not in the stack behind it.
+const MODE_GENERIC: u32 = 1 << 1;
 const MODE_DRIVER: u32 = 1 << 2;
 
 /// The helpers that are used ask for a compatible license.
@@ -59,7 +58,6 @@ struct Load {
     attach: u32,
 }
 
-#[cfg(test)]
 #[repr(C)]
 struct Test {
     program: u32,
@@ -80,20 +78,30 @@ struct Link {
     flags: u32,
 }
 
-/// What a program did with a packet.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct Tested {
-    pub(crate) action: u32,
-    pub(crate) packet: Vec<u8>,
+/// Where on the way of a packet a program looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, before there is a packet buffer.
+    Driver,
+    /// At the entrance of the stack, which every device has.
+    Generic,
 }
 
-/// A map with room for one socket of AF_XDP.
+/// What a program did with a packet.
+#[derive(Debug)]
+pub struct Tested {
+    /// What it returned (include/uapi/linux/bpf.h, `enum xdp_action`).
+    pub action: u32,
+    /// The packet as it left it.
+    pub packet: Vec<u8>,
+}
+
+/// A map with room for the socket of AF_XDP of one queue, the first.
 ///
 /// # Errors
 ///
 /// What the system says; `PermissionDenied` without the right to.
-pub(crate) fn map_of_sockets() -> io::Result<OwnedFd> {
+pub fn map_of_sockets() -> io::Result<OwnedFd> {
     let map = Map { kind: MAP_OF_SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     descriptor(MAP_CREATE, map)
 }
@@ -103,7 +111,7 @@ pub(crate) fn map_of_sockets() -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// What the system says.
-pub(crate) fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
     let (key, value) = (0_u32, socket.as_raw_fd() as u32);
     let update = Update {
         map: map.as_raw_fd() as u32,
@@ -120,7 +128,7 @@ pub(crate) fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Res
 /// # Errors
 ///
 /// What the system says, with the verifier's reasons.
-pub(crate) fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
+pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut short = [0; 16];
     let kept = name.len().min(15);
@@ -151,9 +159,13 @@ pub(crate) fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// What the system says.
-pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
-    descriptor(LINK_CREATE, Link { program, interface, attach: ATTACH_XDP, flags: MODE_DRIVER })
+    let flags = match mode {
+        Mode::Driver => MODE_DRIVER,
+        Mode::Generic => MODE_GENERIC,
+    };
+    descriptor(LINK_CREATE, Link { program, interface, attach: ATTACH_XDP, flags })
 }
 
 /// Runs a program on a packet, without any device.
@@ -161,8 +173,7 @@ pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
 /// # Errors
 ///
 /// What the system says.
-#[cfg(test)]
-pub(crate) fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
+pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
     let mut out = vec![0_u8; packet.len() + 256];
     let mut test = Test {
         program: program.as_raw_fd() as u32,

@@ -1,6 +1,6 @@
-//! A socket of AF_XDP on the only queue of a device: frames in and out, past the network stack.
+//! A socket of AF_XDP on the first queue of a device: frames in and out, past the network stack.
 //!
-//! The kernel copies frames between its buffers and memory that it shares with us (veth has no other way).
+//! The kernel copies frames between its buffers and memory that it shares with us, which every device can.
 //! The rings are those of the crate `xdp`; what is added is that no frame of the memory leaves this file,
 //! so none can outlive it. Source: Linux, Documentation/networking/af_xdp.rst.
 //!
@@ -23,7 +23,7 @@ use xdp::{RingConfigBuilder, Umem, WakableRings};
 const HALF: u32 = 256;
 
 /// A socket that is bound to a device. It belongs to one thread.
-pub(crate) struct XdpSocket {
+pub struct XdpSocket {
     // In this order they are closed and freed: the kernel uses the memory as long as there is the socket.
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
@@ -38,7 +38,7 @@ impl XdpSocket {
     /// # Errors
     ///
     /// `Unsupported` if there is no AF_XDP; or what the system says.
-    pub(crate) fn open(interface: &str) -> io::Result<Self> {
+    pub fn open(interface: &str) -> io::Result<Self> {
         let name = CString::new(interface).map_err(io::Error::other)?;
         let index = NicIndex::lookup_by_name(&name)?;
         let index =
@@ -75,7 +75,7 @@ impl XdpSocket {
     /// # Errors
     ///
     /// What the system says.
-    pub(crate) fn wait(&self, at_most: Duration) -> io::Result<()> {
+    pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.socket.poll_read(PollTimeout::new(Some(at_most))).map(drop)
     }
 
@@ -84,7 +84,7 @@ impl XdpSocket {
     /// # Errors
     ///
     /// What the system says.
-    pub(crate) fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+    pub fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
         if self.one.is_empty() {
             // SAFETY: frames in the slab are read and given back here, while the memory is there.
@@ -103,7 +103,7 @@ impl XdpSocket {
     /// # Errors
     ///
     /// `WouldBlock` if the kernel has not sent earlier ones; or what it says.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = || io::Error::from(io::ErrorKind::WouldBlock);
         self.rings.completion_ring.dequeue(&mut self.memory, HALF as usize);
         let ring = self.rings.tx_ring.as_mut().ok_or_else(full)?;

@@ -1,0 +1,117 @@
+//! The way to one server past the network stack, made ready before anything is measured: to attach a program
+//! takes some network cards a second, in which they are off.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use nix::net::if_::if_nametoindex;
+
+use crate::bpf::{self, Mode};
+use crate::filter::filter;
+use crate::frame::{Ends, PAYLOAD_MAX};
+use crate::neighbor::hop;
+
+/// The way to a server. A [`Port`](crate::Port) goes it.
+#[derive(Debug)]
+pub struct Bypass {
+    /// Keeps our port from others, and gets what the program on the device leaves to the stack.
+    pub(crate) stack: UdpSocket,
+    pub(crate) ends: Ends,
+    pub(crate) map: OwnedFd,
+    device: String,
+    mode: Mode,
+    queues: usize,
+    /// The program is on the device as long as there is this.
+    _link: OwnedFd,
+}
+
+impl Bypass {
+    /// Finds the way, and puts the program on the device that leads there. Takes up to a second where the
+    /// next hop is not known yet.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` without the rights; `Unsupported` if there is no such way, or what the system
+    /// says.
+    pub fn prepare(server: SocketAddr) -> io::Result<Self> {
+        let SocketAddr::V4(server) = server else {
+            let why = format!("{server}: AF_XDP goes over IPv4 only here");
+            return Err(io::Error::new(ErrorKind::Unsupported, why));
+        };
+        let stack = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        stack.connect(server)?;
+        stack.set_nonblocking(true)?;
+        let SocketAddr::V4(own) = stack.local_addr()? else {
+            return Err(io::Error::other("a socket of IPv4 has an address of IPv6"));
+        };
+        let hop = hop(*own.ip(), *server.ip())?;
+        let device = hop.device;
+        let ends = Ends { from: own, to: server, from_mac: hop.own_mac, to_mac: hop.next_mac };
+        let index = if_nametoindex(device.as_str())?;
+        let refused = |error: io::Error| match error.kind() {
+            ErrorKind::PermissionDenied => {
+                let why = "AF_XDP takes root, or CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
+                io::Error::new(ErrorKind::PermissionDenied, why)
+            }
+            kind => io::Error::new(kind, format!("{device}: {error}")),
+        };
+        let map = bpf::map_of_sockets().map_err(refused)?;
+        let program = filter(server, own, map.as_raw_fd());
+        let program = bpf::load("curtail", program.instructions()).map_err(refused)?;
+        let attached = bpf::attach(program.as_fd(), index, Mode::Driver)
+            .map(|link| (link, Mode::Driver))
+            .or_else(|_| {
+                let link = bpf::attach(program.as_fd(), index, Mode::Generic)?;
+                Ok((link, Mode::Generic))
+            });
+        let (link, mode) = attached.map_err(|error: io::Error| match error.kind() {
+            ErrorKind::ResourceBusy | ErrorKind::AlreadyExists => {
+                let why = format!("{device}: another program of XDP is on it ({error})");
+                io::Error::new(error.kind(), why)
+            }
+            _ => refused(error),
+        })?;
+        let queues = queues(&device);
+        Ok(Self { stack, ends, map, device, mode, queues, _link: link })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// How many queues it receives by. Answers that come by another than the first pass the stack.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.queues
+    }
+
+    /// Where on their way answers leave for us.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Our own address.
+    #[must_use]
+    pub fn local(&self) -> SocketAddrV4 {
+        self.ends.from
+    }
+
+    /// The longest payload, in bytes: at most [`PAYLOAD_MAX`].
+    #[must_use]
+    pub fn payload_max(&self) -> usize {
+        let mtu = std::fs::read_to_string(format!("/sys/class/net/{}/mtu", self.device)).ok();
+        let mtu: Option<usize> = mtu.and_then(|mtu| mtu.trim().parse().ok());
+        mtu.map_or(PAYLOAD_MAX, |mtu| mtu.saturating_sub(28).min(PAYLOAD_MAX))
+    }
+}
+
+/// One, if the system does not tell.
+fn queues(device: &str) -> usize {
+    let folder = std::fs::read_dir(format!("/sys/class/net/{device}/queues"));
+    let entries = folder.into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rx-")).count().max(1)
+}

@@ -1,0 +1,34 @@
+//! UDP past the network stack of Linux, by AF_XDP: what a load generator measures with where microseconds of
+//! the stack would be in its figures. Source: document 000, §3.1, where kernel bypass is the most precise method
+//! in software.
+//!
+//! ```text
+//!            Port ── XdpSocket ──┐ frames            a program of BPF on the device (`filter`)
+//!   program                      ├──────── device ── hands it the answers of one server to one port;
+//!            UdpSocket ── stack ─┘ all the rest      everything else passes to the stack
+//! ```
+//!
+//! [`Bypass`] finds the way to a server and prepares the device, before anything is measured; [`Port`] sends
+//! and receives. Needs root, or `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_BPF`. Nothing is left on the device
+//! when the process ends, however it does.
+//!
+//! # What is unsafe
+//!
+//! `bpf` calls bpf(2), and `socket` shares memory with the kernel. All else is safe.
+
+#[allow(unsafe_code)]
+pub mod bpf;
+mod bypass;
+pub mod code;
+mod filter;
+mod frame;
+pub mod namespace;
+mod neighbor;
+mod port;
+#[allow(unsafe_code)]
+mod socket;
+
+pub use bypass::Bypass;
+pub use frame::PAYLOAD_MAX;
+pub use port::{Port, Received};
+pub use socket::XdpSocket;

@@ -1,0 +1,98 @@
+//! Which device leads to a host, and the address of the next hop on it: what the stack looks up for its own
+//! packets, read from where it shows that. Its tables of policies are not looked at.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use nix::ifaddrs::getifaddrs;
+use procfs::FromRead as _;
+use procfs::net::{ArpEntries, RouteEntries, RouteEntry};
+
+/// Of the namespace that this thread is in, which need not be that of the process.
+const ROUTES: &str = "/proc/thread-self/net/route";
+const NEIGHBORS: &str = "/proc/thread-self/net/arp";
+/// The kernel has asked for the next hop's address by then, if it is there.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Nobody answers there (RFC 863).
+const DISCARD: u16 = 9;
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The flag of an entry that is known (include/uapi/linux/if_arp.h).
+const COMPLETE: u32 = 0x02;
+
+/// The next hop to a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hop {
+    pub(crate) device: String,
+    pub(crate) own_mac: [u8; 6],
+    pub(crate) next_mac: [u8; 6],
+}
+
+/// Finds it. Where the kernel does not know the next hop yet, the host gets an empty datagram.
+///
+/// # Errors
+///
+/// If there is no route, or the next hop does not say its address within a second.
+pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
+    if host.is_loopback() || host == own {
+        // The stack would take its packets for forged ones: they have our address, and come from outside.
+        return Err(lacking(format!(
+            "{host} is this machine, and nothing goes past the network stack there; take a server on \
+             another machine, or in a network namespace"
+        )));
+    }
+    let RouteEntries(routes) = RouteEntries::from_file(ROUTES).map_err(io::Error::other)?;
+    let leads = |route: &&RouteEntry| {
+        u32::from(host) & u32::from(route.mask) == u32::from(route.destination)
+    };
+    let best = routes.iter().filter(leads);
+    let best = best.max_by_key(|route| (u32::from(route.mask), std::cmp::Reverse(route.metrics)));
+    let Some(route) = best else {
+        return Err(lacking(format!("no route to {host}")));
+    };
+    let next = if route.gateway.is_unspecified() { host } else { route.gateway };
+    let device = route.iface.clone();
+    let own_mac = own_mac(&device)?
+        .ok_or_else(|| lacking(format!("{device} has no address of Ethernet, which this needs")))?;
+    for look in 0..PATIENCE.as_millis() / LOOK_EVERY.as_millis() {
+        let ArpEntries(known) = ArpEntries::from_file(NEIGHBORS).map_err(io::Error::other)?;
+        let entry = known.iter().find(|entry| {
+            entry.ip_address == next && entry.device == device && entry.flags.bits() & COMPLETE != 0
+        });
+        if let Some(next_mac) = entry.and_then(|entry| entry.hw_address) {
+            return Ok(Hop { device, own_mac, next_mac });
+        }
+        if look == 0 {
+            // It makes the kernel ask, also where it is not sent for want of an answer.
+            let _ = UdpSocket::bind((own, 0))?.send_to(&[], (host, DISCARD));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Err(lacking(format!("{next} on {device} does not tell its Ethernet address (ARP)")))
+}
+
+/// What a device has for itself.
+fn own_mac(device: &str) -> io::Result<Option<[u8; 6]>> {
+    let mut addresses = getifaddrs()?.filter(|address| address.interface_name == device);
+    Ok(addresses.find_map(|address| address.address?.as_link_addr()?.addr()))
+}
+
+fn lacking(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_not_reached_past_the_stack() {
+        let own = Ipv4Addr::new(10, 9, 8, 7);
+        for host in [Ipv4Addr::new(127, 1, 2, 3), own] {
+            let why = hop(own, host).unwrap_err();
+            assert_eq!(why.kind(), io::ErrorKind::Unsupported);
+            assert!(why.to_string().contains("is this machine"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Sends to a server and receives from it, past the network stack.
+
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use crate::bpf;
+use crate::bypass::Bypass;
+use crate::frame::{FRAME_MAX, PAYLOAD_MAX, payload, write};
+use crate::socket::XdpSocket;
+
+/// An end of a [`Bypass`]. There is one at a time, and it belongs to one thread. Its descriptor is readable
+/// when there is an answer.
+pub struct Port {
+    bypass: Arc<Bypass>,
+    socket: XdpSocket,
+    frame: Vec<u8>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// It did not pass the stack.
+    pub bypassed: bool,
+}
+
+impl Port {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the device has no AF_XDP, or what the system says.
+    pub fn open(bypass: Arc<Bypass>) -> io::Result<Self> {
+        let socket = XdpSocket::open(bypass.device())?;
+        bpf::set_socket(bypass.map.as_fd(), socket.as_fd())?;
+        Ok(Self { bypass, socket, frame: Vec::with_capacity(FRAME_MAX) })
+    }
+
+    /// Sends a datagram.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if it is longer than [`PAYLOAD_MAX`]; `WouldBlock` if the device has not sent earlier
+    /// ones; or what the system says.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() > PAYLOAD_MAX {
+            let why = format!("a datagram of {} bytes; send at most {PAYLOAD_MAX}", bytes.len());
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        self.frame.clear();
+        write(&mut self.frame, &self.bypass.ends, bytes);
+        self.socket.send(&self.frame)
+    }
+
+    /// Receives a datagram into `bytes`, as much of it as there is room for: first what did not pass the
+    /// stack, then what did.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is none; or what the system says.
+    pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
+        let mut read = |frame: &[u8]| {
+            let payload = payload(frame)?;
+            let count = payload.len().min(bytes.len());
+            bytes[..count].copy_from_slice(&payload[..count]);
+            Some(Received { bytes: count, bypassed: true })
+        };
+        // A frame whose lengths are not right is nobody's.
+        while let Some(received) = self.socket.receive(&mut read)? {
+            if let Some(received) = received {
+                return Ok(received);
+            }
+        }
+        let count = self.bypass.stack.recv(bytes)?;
+        Ok(Received { bytes: count, bypassed: false })
+    }
+
+    /// What is readable when something has passed the stack.
+    #[must_use]
+    pub fn stack(&self) -> &UdpSocket {
+        &self.bypass.stack
+    }
+}
+
+impl std::fmt::Debug for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Port").field("bypass", &self.bypass).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

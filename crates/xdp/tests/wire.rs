@@ -1,0 +1,110 @@
+//! A server at the other end of a wire is reached past the stack, and nobody else notices. The wire is between
+//! two network namespaces of this process.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use curtail_xdp::namespace::pair;
+use curtail_xdp::{Bypass, PAYLOAD_MAX, Port, Received};
+
+/// Does something at one end of a wire; a server at the other sends everything back. SKIPPED where namespaces
+/// may not be made.
+fn with_echo(client: impl FnOnce(SocketAddr) + Send) {
+    let (near, far) = match pair() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            println!("SKIPPED: {error}");
+            return;
+        }
+        pair => pair.expect("a wire"),
+    };
+    let socket = far.inside(|| UdpSocket::bind("10.201.0.2:0")).unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut bytes = [0; 2_000];
+        while let Ok((count, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&bytes[..count], from);
+        }
+    });
+    near.inside(|| -> io::Result<()> {
+        client(address);
+        Ok(())
+    })
+    .unwrap();
+}
+
+fn open(server: SocketAddr) -> Port {
+    let bypass = Bypass::prepare(server).expect("a kernel with AF_XDP");
+    assert_eq!((bypass.device(), bypass.payload_max()), ("wire", PAYLOAD_MAX));
+    Port::open(Arc::new(bypass)).expect("veth has AF_XDP")
+}
+
+fn receive(port: &mut Port, bytes: &mut [u8]) -> io::Result<Received> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match port.receive(bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
+                thread::yield_now();
+            }
+            received => return received,
+        }
+    }
+}
+
+#[test]
+fn datagrams_go_to_a_server_and_back_past_the_stack() {
+    with_echo(|server| {
+        let mut port = open(server);
+        let mut bytes = [0; 2_000];
+        // More than the rings have room for, so that all of them go round.
+        for (length, at) in [0, 1, 17, 18, 19, 1_000, PAYLOAD_MAX].into_iter().cycle().zip(0..1_000)
+        {
+            let sent = vec![at as u8; length];
+            port.send(&sent).unwrap();
+            let received = receive(&mut port, &mut bytes).unwrap();
+            assert_eq!(received, Received { bytes: length, bypassed: true }, "{at}");
+            assert_eq!(bytes[..length], sent);
+        }
+        let long = port.send(&vec![0; PAYLOAD_MAX + 1]).unwrap_err();
+        assert_eq!(long.kind(), ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn what_the_program_leaves_to_the_stack_comes_all_the_same() {
+    with_echo(|server| {
+        let mut port = open(server);
+        // A long answer is none for our frames: the stack gets it, and we do from there.
+        let long = vec![7; PAYLOAD_MAX + 1];
+        port.stack().send(&long).unwrap();
+        let mut bytes = [0; 2_000];
+        let received = receive(&mut port, &mut bytes).unwrap();
+        assert_eq!(received, Received { bytes: long.len(), bypassed: false });
+        assert_eq!(bytes[..long.len()], long);
+    });
+}
+
+#[test]
+fn another_socket_to_the_same_server_keeps_its_answers() {
+    with_echo(|server| {
+        let mut port = open(server);
+        let other = UdpSocket::bind("0.0.0.0:0").unwrap();
+        other.connect(server).unwrap();
+        other.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        other.send(b"mine").unwrap();
+        let mut bytes = [0; 100];
+        assert_eq!(other.recv(&mut bytes).unwrap(), 4);
+        port.send(b"yours").unwrap();
+        assert_eq!(receive(&mut port, &mut bytes).unwrap().bytes, 5);
+        assert_eq!(port.receive(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+    });
+}
+
+#[test]
+fn an_address_of_another_kind_is_refused() {
+    let why = Bypass::prepare("[::1]:7".parse().unwrap()).unwrap_err();
+    assert_eq!(why.kind(), ErrorKind::Unsupported);
+    assert!(why.to_string().contains("IPv4"), "{why}");
+}
