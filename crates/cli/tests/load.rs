@@ -88,6 +88,31 @@ fn who_reads_the_table_is_not_told_twice_that_the_load_fell_behind() {
     assert!(aside.contains("warning: the load generator fell behind: "), "{aside}");
 }
 
+#[test]
+fn what_does_not_go_past_the_network_stack_is_told_with_what_does() {
+    let load = |args: &str| {
+        let mut command = Command::new(CURTAIL);
+        command.args(["load", "--rate", "9", "--stamps", "xdp"]).args(args.split_whitespace());
+        let output = command.output().expect("the binary starts");
+        (output.status.code(), text(&output.stderr))
+    };
+    for (args, code, why) in [
+        (
+            "udp://127.0.0.1:9",
+            3,
+            "127.0.0.1 is this machine, and nothing goes past the network stack",
+        ),
+        ("udp://[::1]:9", 3, "over IPv4 only"),
+        ("http://127.0.0.1:9/", 2, "write udp://HOST:PORT"),
+        ("udp://127.0.0.1:9 --connections 2", 2, "leave out --connections (here: 2)"),
+        ("udp://127.0.0.1:9 --size 1473", 2, "at most 1472 fit: use a smaller --size"),
+        ("udp://127.0.0.1:9 --agents 127.0.0.1:1", 2, "--stamps xdp does not go with --agents"),
+    ] {
+        let (found, said) = load(args);
+        assert!(found == Some(code) && said.contains(why), "{args}: {found:?} {said}");
+    }
+}
+
 /// The processors that each thread of a process may run on, by the thread's name.
 fn processors(process: u32) -> BTreeMap<String, String> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it runs");

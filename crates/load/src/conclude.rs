@@ -145,7 +145,7 @@ fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option
 }
 
 fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
-    let Stamping { unstamped, cost_ns, hardware_clocks } = facts.stamps.clone()?;
+    let Stamping { unstamped, cost_ns, hardware_clocks, past_stack } = facts.stamps.clone()?;
     let of = |count: u64| count as f64 / record.latency.len().max(1) as f64;
     Some(Stamps {
         sent_coverage: of(record.left_stamps),
@@ -154,6 +154,7 @@ fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
         cost_ns,
         clock_steps: record.clock_steps,
         hardware_clocks,
+        past_stack,
     })
 }
 
@@ -206,12 +207,12 @@ fn reasons(
     if let Some(ArrivalTest { failed: true, d, gaps, .. }) = arrivals {
         reasons.push(Invalid::NotPoisson { d: *d, gaps: *gaps });
     }
-    if let Some(Stamps { sent_coverage, received_coverage, .. }) = stamps(record, facts)
+    if let Some(Stamps { sent_coverage, received_coverage, past_stack, .. }) = stamps(record, facts)
         && sent_coverage.min(received_coverage) < STAMPED_SHARE_FINE
         && !record.latency.is_empty()
     {
         let missing = 1.0 - sent_coverage.min(received_coverage);
-        reasons.push(Invalid::StampsMissing { missing });
+        reasons.push(Invalid::StampsMissing { missing, past_stack });
     }
     if let Some(Precision { relative, per_mille }) = &facts.until
         && let Some((per_mille, found)) = unsure(record, *relative, per_mille)

@@ -99,6 +99,15 @@ pub enum PlanError {
         /// As given.
         threads: usize,
     },
+    /// What does not go past the network stack.
+    #[error(
+        "past the network stack (AF_XDP) goes UDP, over one connection, on which many requests are under way \
+         at once; write udp://HOST:PORT, and leave out --connections (here: {connections})"
+    )]
+    PastStack {
+        /// As given.
+        connections: usize,
+    },
     /// The time-out is out of range.
     #[error("a time-out of {}; use more than zero and at most 60s", format(*.ns))]
     Timeout {

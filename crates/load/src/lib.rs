@@ -74,6 +74,11 @@ pub mod agents;
 mod arrival_test;
 mod blocks;
 mod bucket;
+#[cfg(feature = "xdp")]
+mod bypass;
+#[cfg(not(feature = "xdp"))]
+#[path = "bypass_none.rs"]
+mod bypass;
 pub mod calibrate;
 mod conclude;
 mod engine;
@@ -128,6 +133,7 @@ pub use run::{Answer, run, run_observed, run_sampled, run_until};
 pub use sample::Sample;
 pub use schedule::{Schedule, Slot};
 pub use split::Parts;
+pub use stamp::{PastStack, StampsBy};
 pub use summary::{Intervals, SAMPLES_ABOVE_MIN, Splits, Summary};
 pub use target::{Scheme, Target};
 pub use verdict::{Invalid, Withheld};

@@ -3,13 +3,15 @@
 use curtail_dist::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 
+use crate::bypass::PAYLOAD_MAX;
 use crate::error::PlanError;
 use crate::machine::Processors;
 use crate::profile::Profile;
 use crate::protocol::Protocol;
 use crate::queries::QueryOrder;
 use crate::schedule::Schedule;
-use crate::target::Target;
+use crate::stamp::{StampsBy, fits};
+use crate::target::{Scheme, Target};
 
 /// The longest time-out, in nanoseconds: what the histograms hold.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
@@ -114,8 +116,8 @@ pub struct Plan {
     /// Where the threads run: one processor for each thread, in their order; or none, and the system
     /// decides. [`Processors::reserve`] keeps others off them.
     pub processors: Processors,
-    /// Ask the kernel when requests left and answers came ([`Report::stamps`](crate::Report::stamps)).
-    pub kernel_stamps: bool,
+    /// Who says when requests left and answers came ([`Report::stamps`](crate::Report::stamps)).
+    pub stamps: StampsBy,
     /// Decides the schedule and the drawn queries; nothing else is random.
     pub seed: u64,
     /// What the protocol needs to know.
@@ -143,7 +145,7 @@ impl Plan {
             threads: 1,
             spin: false,
             processors: Processors::default(),
-            kernel_stamps: false,
+            stamps: StampsBy::User,
             seed: 0,
             protocol: Protocol::default(),
         }
@@ -221,6 +223,12 @@ impl Plan {
         }
         if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
             return Err(PlanError::Timeout { ns: self.timeout_ns });
+        }
+        if self.stamps == StampsBy::Xdp {
+            if self.target.scheme() != Scheme::Udp || self.connections != 1 {
+                return Err(PlanError::PastStack { connections: self.connections });
+            }
+            fits(self, PAYLOAD_MAX)?;
         }
         for (name, _) in &self.headers {
             if is_owned(name) {

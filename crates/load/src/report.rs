@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::agents::AgentReport;
 use crate::arrival_test::ArrivalTest;
 use crate::record::Errors;
+use crate::stamp::PastStack;
 use crate::summary::{Intervals, Splits, Summary};
 use crate::verdict::{Invalid, Withheld};
 
@@ -137,4 +138,8 @@ pub struct Stamps {
     /// Network devices of this machine that have a clock, and could stamp packets themselves. They are
     /// not asked to.
     pub hardware_clocks: Vec<String>,
+    /// Requests and answers went past the network stack: there are no stamps of the kernel then, but the times
+    /// of this program, and the shares above are of those that did not pass the stack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub past_stack: Option<PastStack>,
 }

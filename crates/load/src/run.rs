@@ -21,9 +21,9 @@ use crate::report::Report;
 use crate::sample::Sample;
 use crate::session::{Sessions, Status};
 use crate::share::Part;
-use crate::stamp::Keeper;
+use crate::stamp::Source;
 use crate::target::Target;
-use crate::threads::{LEAD, Threads};
+use crate::threads::{LEAD, Machine, Threads};
 use crate::watch::{Snapshot, Watch};
 
 /// From one snapshot to the next.
@@ -205,14 +205,12 @@ async fn drive(
     let listener = Some(listener).filter(|_| tell != Tell::Nothing);
     let mut telling = listener.is_some();
     let sessions = Arc::new(Sessions::prepare(plan, heads)?);
-    // Stamping stays on as long as this one is there.
-    let keeper = match plan.kernel_stamps {
-        true => Some(Keeper::new().map_err(LoadError::Stamps)?),
-        false => None,
-    };
+    // It is there as long as the run.
+    let source = Source::prepare(plan, &addresses)?;
     // The set-up takes its time, which must be no part of the schedule's.
     let (part, epoch) = (Part::WHOLE, Instant::now() + LEAD);
-    let mut threads = Threads::start(plan, part, epoch, &addresses, &sessions, listener.as_ref())?;
+    let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
+    let mut threads = Threads::start(plan, part, epoch, &machine, listener.as_ref())?;
     // The channel ends with the threads.
     drop(listener);
     let (mut watch, mut ticks) = (Watch::new(), ticks());
@@ -252,7 +250,7 @@ async fn drive(
     let (rest, last_ns) = threads.join()?;
     progress(&watch.last_look(rest, clock.elapsed_ns(), plan));
     let end = End { last_ns, cut_ns, enough_ns };
-    Ok(conclude(watch.total, &Facts::of(plan, end, keeper.map(|keeper| keeper.stamping))))
+    Ok(conclude(watch.total, &Facts::of(plan, end, source.stamping())))
 }
 
 pub(crate) async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {

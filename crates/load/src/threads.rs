@@ -20,6 +20,7 @@ use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::session::Sessions;
 use crate::share::{Part, Share};
+use crate::stamp;
 
 /// From the start of the threads to that of the schedule: they come up meanwhile.
 pub(crate) const LEAD: Duration = Duration::from_millis(5);
@@ -44,6 +45,14 @@ struct Thread {
     handle: Option<JoinHandle<io::Result<Measured>>>,
 }
 
+/// What they all have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    pub(crate) addresses: &'a [SocketAddr],
+    pub(crate) sessions: &'a Arc<Sessions>,
+    pub(crate) source: &'a stamp::Source,
+}
+
 impl Threads {
     /// Starts a machine's part of what the plan asks for. The schedule begins at `epoch`, which should be
     /// [`LEAD`] away.
@@ -51,14 +60,13 @@ impl Threads {
         plan: &Plan,
         part: Part,
         epoch: Instant,
-        addresses: &[SocketAddr],
-        sessions: &Arc<Sessions>,
+        machine: &Machine<'_>,
         listener: Option<&Listener>,
     ) -> Result<Threads, LoadError> {
         let schedule = plan.schedule()?;
         let (clock, orders) = (Clock::new(epoch), Arc::default());
         let mut threads = Threads { clock, orders, threads: Vec::new() };
-        let addresses: Arc<[SocketAddr]> = addresses.into();
+        let addresses: Arc<[SocketAddr]> = machine.addresses.into();
         for number in 0..plan.threads {
             let (wake, woken) = UnixStream::pair().map_err(LoadError::Thread)?;
             woken.set_nonblocking(true).map_err(LoadError::Thread)?;
@@ -68,13 +76,14 @@ impl Threads {
             let task = Task {
                 clock,
                 addresses: Arc::clone(&addresses),
-                sessions: Arc::clone(sessions),
+                sessions: Arc::clone(machine.sessions),
                 connections: share_of(plan.connections, plan.threads, number),
                 threads: plan.threads,
                 backlog_max: share_of(plan.backlog, plan.threads, number),
                 timeout_ns: plan.timeout_ns,
                 spin: plan.spin,
-                stamps: plan.kernel_stamps,
+                stamps: matches!(machine.source, stamp::Source::Kernel(_)),
+                bypass: machine.source.bypass().cloned(),
                 orders: Arc::clone(&threads.orders),
                 wake: woken,
                 exchange: Arc::clone(&exchange),

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
 use crate::record::Errors;
+use crate::stamp::PastStack;
 use crate::summary::percentile;
 
 /// A percentile at which the lag is judged, in thousandths, and the lag that is always fine at it,
@@ -88,6 +89,8 @@ pub enum Invalid {
     StampsMissing {
         /// The share, 0 to 1.
         missing: f64,
+        /// They were to go past the network stack, and went through it.
+        past_stack: Option<PastStack>,
     },
     /// A percentile is less sure than the plan asks for.
     NotSure {

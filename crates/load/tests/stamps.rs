@@ -5,7 +5,7 @@ mod common;
 use std::future::pending;
 
 use common::{MS, Server, echo};
-use curtail_load::{Extent, Pace, Plan, Report, run};
+use curtail_load::{Extent, Pace, Plan, Report, StampsBy, run};
 use tokio::net::UdpSocket;
 
 fn judge(report: &Report) {
@@ -24,11 +24,11 @@ fn judge(report: &Report) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_on_a_stream_have_stamps() {
     let server = Server::start(echo).await;
-    for kernel_stamps in [true, false] {
-        let plan = Plan { kernel_stamps, threads: 2, ..server.plan(1_000.0, 600) };
+    for stamps in [StampsBy::Kernel, StampsBy::User] {
+        let plan = Plan { stamps, threads: 2, ..server.plan(1_000.0, 600) };
         let report = run(&plan, pending(), |_| {}).await.unwrap();
         assert_eq!((report.requests, report.errors.total()), (600, 0));
-        if kernel_stamps {
+        if stamps == StampsBy::Kernel {
             judge(&report);
         } else {
             assert!(report.stamps.is_none());
@@ -49,7 +49,7 @@ async fn datagrams_have_stamps() {
     });
     let mut plan = Plan::new(format!("udp://{address}").parse().unwrap(), 1_000.0);
     (plan.pace, plan.extent) = (Pace::constant(1_000.0), Extent::Requests(600));
-    (plan.kernel_stamps, plan.connections, plan.timeout_ns) = (true, 2, 1_000 * MS);
+    (plan.stamps, plan.connections, plan.timeout_ns) = (StampsBy::Kernel, 2, 1_000 * MS);
     let report = run(&plan, pending(), |_| {}).await.unwrap();
     assert_eq!((report.requests, report.errors.total()), (600, 0));
     judge(&report);

@@ -106,7 +106,7 @@ pub fn pair() -> io::Result<(Namespace, Namespace)> {
     let path = far.path();
     near.ip(&format!(
         "link add wire {queues} type veth peer name wire {queues} netns {path}\n\
-         addr add 10.201.0.1/24 dev wire\nlink set wire up"
+         addr add 10.201.0.1/24 dev wire\nlink set wire up\nlink set lo up"
     ))?;
     far.ip("addr add 10.201.0.2/24 dev wire\nlink set wire up")?;
     Ok((near, far))

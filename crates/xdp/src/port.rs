@@ -33,10 +33,10 @@ impl Port {
     /// # Errors
     ///
     /// `Unsupported` if the device has no AF_XDP, or what the system says.
-    pub fn open(bypass: Arc<Bypass>) -> io::Result<Self> {
+    pub fn open(bypass: &Arc<Bypass>) -> io::Result<Self> {
         let socket = XdpSocket::open(bypass.device())?;
         bpf::set_socket(bypass.map.as_fd(), socket.as_fd())?;
-        Ok(Self { bypass, socket, frame: Vec::with_capacity(FRAME_MAX) })
+        Ok(Self { bypass: Arc::clone(bypass), socket, frame: Vec::with_capacity(FRAME_MAX) })
     }
 
     /// Sends a datagram.

@@ -38,7 +38,7 @@ fn with_echo(client: impl FnOnce(SocketAddr) + Send) {
 fn open(server: SocketAddr) -> Port {
     let bypass = Bypass::prepare(server).expect("a kernel with AF_XDP");
     assert_eq!((bypass.device(), bypass.payload_max()), ("wire", PAYLOAD_MAX));
-    Port::open(Arc::new(bypass)).expect("veth has AF_XDP")
+    Port::open(&Arc::new(bypass)).expect("veth has AF_XDP")
 }
 
 fn receive(port: &mut Port, bytes: &mut [u8]) -> io::Result<Received> {

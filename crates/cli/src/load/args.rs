@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use curtail_load::machine::Processors;
 use curtail_load::{
-    Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, Target,
+    Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, StampsBy, Target,
 };
 
 use super::out::Outputs;
@@ -64,9 +64,9 @@ pub(crate) struct Args {
     /// The percentiles that --until-ci is about
     #[arg(long, value_name = "P", value_parser = per_mille, value_delimiter = ',', default_value = "50,99", requires = "until_ci")]
     percentiles: Vec<u32>,
-    /// Connections at most
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    connections: usize,
+    /// Connections at most [default: 64, or 1 with --stamps xdp]
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
     /// Threads that send
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     /// keeps off them
     #[arg(long, value_name = "LIST", conflicts_with = "agents")]
     processors: Option<Processors>,
-    /// Who says when requests leave and answers come: user (this program) or kernel
+    /// Who says when requests leave and answers come
     #[arg(long, value_name = "WHO", default_value = "user")]
     stamps: Stamps,
     /// A request without an answer for so long has failed
@@ -117,6 +117,8 @@ enum Stamps {
     User,
     /// The kernel, by SO_TIMESTAMPING
     Kernel,
+    /// This program, past the network stack by AF_XDP: UDP to another machine, as root
+    Xdp,
 }
 
 pub(crate) fn span(text: &str) -> Result<u64, String> {
@@ -196,6 +198,9 @@ fn with_agents(args: &Args, plan: &Plan) -> Result<(), Stop> {
              {\"base64\": \"...\"}",
         );
     }
+    if plan.stamps == StampsBy::Xdp {
+        return refuse("--stamps xdp does not go with --agents, for it has one connection");
+    }
     if matches!(plan.protocol.trust, curtail_load::Trust::File(_)) {
         return refuse(
             "--cacert does not go with --agents; have their systems trust the authority, or use \
@@ -228,11 +233,16 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         None => Vec::new(),
     };
     let order = if args.shuffle { QueryOrder::Random } else { QueryOrder::InOrder };
+    let stamps = match args.stamps {
+        Stamps::User => StampsBy::User,
+        Stamps::Kernel => StampsBy::Kernel,
+        Stamps::Xdp => StampsBy::Xdp,
+    };
     let plan = Plan {
         pace,
         extent,
         until,
-        connections: args.connections,
+        connections: args.connections.unwrap_or(if stamps == StampsBy::Xdp { 1 } else { 64 }),
         headers: args.header.clone(),
         queries,
         order,
@@ -241,7 +251,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         threads: args.threads,
         spin: args.spin,
         processors: args.processors.clone().unwrap_or_default(),
-        kernel_stamps: args.stamps == Stamps::Kernel,
+        stamps,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
         protocol: args.protocol.protocol()?,

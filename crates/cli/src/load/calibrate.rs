@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use curtail_load::LoadError;
 use curtail_load::calibrate::{Calibration, Found, Hardware, Measured, Method, calibrate};
+use curtail_load::{LoadError, Stamps, StampsBy};
 
 use crate::exit::Stop;
 use crate::progress;
@@ -35,29 +35,20 @@ fn table(found: &Calibration) -> String {
         found.clock_read_ns, found.system_clock_read_ns
     );
     let heads = ["p50", "p99", "wire", "beyond", "lag p50", "lag p99"];
-    let _ = write!(text, "{:<28}", "an echo over loopback");
+    let _ = write!(text, "{:<36}", "an echo, over loopback but for veth");
     for head in heads {
         let _ = write!(text, "{head:>12}");
     }
     for method in &found.methods {
         let _ = write!(text, "\n{}", row(method));
     }
-    let of_kernel = found.methods.iter().filter_map(|method| match &method.found {
-        Found::Measured(measured) => Some((method, measured.kernel.as_ref()?)),
-        Found::Lacking(_) => None,
-    });
     text += "\n";
-    for (method, stamps) in of_kernel {
-        let share = |of: f64| of * 100.0;
-        let _ = write!(
-            text,
-            "\n{}: {:.1} % of the requests and {:.1} % of the echoes have stamps, which cost {:.1} µs \
-             per packet",
-            name(method),
-            share(stamps.sent_coverage),
-            share(stamps.received_coverage),
-            stamps.cost_ns as f64 / 1e3
-        );
+    for method in &found.methods {
+        if let Found::Measured(measured) = &method.found
+            && let Some(stamps) = &measured.stamped
+        {
+            let _ = write!(text, "\n{}: {}", name(method), covered(stamps));
+        }
     }
     let _ = write!(text, "\n\n{}", hardware(&found.hardware));
     text + "\n\nwire: from the request's leaving to the echo's coming, which with stamps of the kernel \
@@ -65,24 +56,41 @@ fn table(found: &Calibration) -> String {
             requests are taken up"
 }
 
+fn covered(stamps: &Stamps) -> String {
+    let [sent, came] = [stamps.sent_coverage, stamps.received_coverage].map(|share| share * 100.0);
+    let of = format!("{sent:.1} % of the requests and {came:.1} % of the echoes");
+    match stamps.past_stack {
+        Some(_) => format!("{of} did not pass the network stack"),
+        None => {
+            let cost_us = stamps.cost_ns as f64 / 1e3;
+            format!("{of} have stamps, which cost {cost_us:.1} µs per packet")
+        }
+    }
+}
+
 fn name(method: &Method) -> String {
     let waiting = if method.spinning { "spinning" } else { "sleeping" };
-    let stamps = if method.stamps == "user" { "user space" } else { method.stamps };
-    format!("{}, {stamps}, {waiting}", method.transport)
+    let stamps = match method.stamps {
+        StampsBy::User => "user space",
+        StampsBy::Kernel => "kernel",
+        StampsBy::Xdp => "xdp",
+    };
+    let over = if method.over == "veth" { " on veth" } else { "" };
+    format!("{}{over}, {stamps}, {waiting}", method.transport)
 }
 
 fn row(method: &Method) -> String {
     let name = name(method);
     let measured: &Measured = match &method.found {
         Found::Measured(measured) => measured,
-        Found::Lacking(why) => return format!("{name:<28}{:>12} {why}", "–"),
+        Found::Lacking(why) => return format!("{name:<36}{:>12} {why}", "–"),
     };
     let Measured { latency_ns, schedule_lag_ns, median_parts_ns, .. } = measured;
     let wire = median_parts_ns.map(|parts| parts.wire_to_wire);
     let beyond = median_parts_ns.map(|parts| parts.client_send + parts.client_wake_up);
     let cells =
         [latency_ns.p50, latency_ns.p99, wire, beyond, schedule_lag_ns.p50, schedule_lag_ns.p99];
-    let mut text = format!("{name:<28}");
+    let mut text = format!("{name:<36}");
     for cell in cells {
         let us = cell.map_or_else(|| "–".to_owned(), |ns| format!("{:.1} µs", ns as f64 / 1e3));
         let _ = write!(text, "{us:>12}");
@@ -113,7 +121,7 @@ mod tests {
     use curtail_load::Summary;
 
     fn method(found: Found) -> Method {
-        Method { transport: "udp", stamps: "user", spinning: true, found }
+        Method { transport: "udp", over: "loopback", stamps: StampsBy::User, spinning: true, found }
     }
 
     #[test]
@@ -121,7 +129,7 @@ mod tests {
         let lacking = Found::Lacking("one processor".to_owned());
         assert_eq!(
             row(&method(lacking)).trim_end(),
-            "udp, user space, spinning              – one processor"
+            "udp, user space, spinning                      – one processor"
         );
         let latency_ns = Summary { p50: Some(12_345), ..Summary::default() };
         let measured = Measured {
@@ -129,7 +137,7 @@ mod tests {
             latency_ns,
             schedule_lag_ns: Summary::default(),
             median_parts_ns: None,
-            kernel: None,
+            stamped: None,
         };
         let row = row(&method(Found::Measured(Box::new(measured))));
         let cells: Vec<&str> = row.split_whitespace().skip(4).collect();

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use curtail_load::{
-    Failures, Intervals, Invalid, Parts, Report, SAMPLES_ABOVE_MIN, Splits, Stamps, Summary,
+    Failures, Intervals, Invalid, Parts, PastStack, Report, SAMPLES_ABOVE_MIN, Splits, Stamps,
+    Summary,
 };
 
 pub(crate) fn ms(ns: u64) -> String {
@@ -136,6 +137,13 @@ fn agents(text: &mut String, report: &Report) {
 fn stamped(stamps: &Stamps) -> String {
     let Stamps { sent_coverage, received_coverage, cost_ns, clock_steps, .. } = stamps;
     let [sent, received] = [sent_coverage, received_coverage].map(|share| share * 100.0);
+    if let Some(PastStack { device, in_driver, .. }) = &stamps.past_stack {
+        let place = if *in_driver { "in its driver" } else { "behind its driver" };
+        return format!(
+            "past the network stack, on {device} {place}: {sent:.1} % of the requests, {received:.1} % of \
+             the answers"
+        );
+    }
     let mut text = format!(
         "stamps of the kernel: {sent:.1} % of the requests, {received:.1} % of the answers; they cost \
          {:.1} µs per packet",

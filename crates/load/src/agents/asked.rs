@@ -13,6 +13,7 @@ use crate::profile::Profile;
 use crate::protocol::{AnswerEnd, Protocol, Trust};
 use crate::queries::QueryOrder;
 use crate::share::Part;
+use crate::stamp::StampsBy;
 use crate::target::Target;
 
 /// Of a burst without a unit in its text; nobody writes one.
@@ -37,7 +38,7 @@ pub(crate) struct Asked {
     warmup_ns: u64,
     threads: usize,
     spin: bool,
-    kernel_stamps: bool,
+    stamps: StampsBy,
     seed: u64,
     http2: bool,
     streams: usize,
@@ -77,6 +78,9 @@ impl Asked {
         if !own.processors.numbers().is_empty() {
             return unsupported("processors, which every machine numbers for itself");
         }
+        if own.stamps == StampsBy::Xdp {
+            return unsupported("a way past the network stack, which has one connection");
+        }
         let pace = match &own.pace {
             Pace::Open { profile, arrivals } => Some((profile.clone(), Process::of(arrivals))),
             Pace::Closed => None,
@@ -97,7 +101,7 @@ impl Asked {
             warmup_ns: own.warmup_ns,
             threads: own.threads,
             spin: own.spin,
-            kernel_stamps: own.kernel_stamps,
+            stamps: own.stamps,
             seed: own.seed,
             http2: protocol.http2,
             streams: protocol.streams,
@@ -140,7 +144,7 @@ impl Asked {
             warmup_ns: self.warmup_ns,
             threads: self.threads,
             spin: self.spin,
-            kernel_stamps: self.kernel_stamps,
+            stamps: self.stamps,
             seed: self.seed,
             protocol: Protocol {
                 http2: self.http2,

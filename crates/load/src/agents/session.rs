@@ -22,8 +22,8 @@ use crate::record::Record;
 use crate::run::{resolve, ticks};
 use crate::session::Sessions;
 use crate::share::Part;
-use crate::stamp::Keeper;
-use crate::threads::Threads;
+use crate::stamp::Source;
+use crate::threads::{Machine, Threads};
 
 /// A start may be so far away.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ struct Prepared {
     part: Part,
     addresses: Vec<std::net::SocketAddr>,
     sessions: Arc<Sessions>,
-    keeper: Option<Keeper>,
+    source: Source,
 }
 
 /// Runs what the coordinator asks for; `began` is told the target.
@@ -71,7 +71,7 @@ pub(super) async fn run(
     };
     // Only short orders are left.
     frames.allow(GREETING_BYTES_MAX);
-    let stamps = prepared.keeper.as_ref().map(|keeper| keeper.stamping.clone());
+    let stamps = prepared.source.stamping();
     tell(&mut out, &Told::Ready { stamps }).await?;
     let started = tokio::select! {
         started = start(&mut frames, &mut out, clock) => started?,
@@ -82,9 +82,10 @@ pub(super) async fn run(
         Some(Err(why)) => return fail(&mut out, why).await,
         None => return Ok(()),
     };
-    let Prepared { plan, part, addresses, sessions, keeper: _keeper } = prepared;
+    let Prepared { plan, part, addresses, sessions, source } = prepared;
     began(plan.target.to_string());
-    let threads = match Threads::start(&plan, part, epoch, &addresses, &sessions, None) {
+    let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
+    let threads = match Threads::start(&plan, part, epoch, &machine, None) {
         Ok(threads) => threads,
         Err(error) => return fail(&mut out, error.to_string()).await,
     };
@@ -116,13 +117,10 @@ async fn prepare(frames: &mut Frames) -> Result<Prepared, Stop> {
     let making = tokio::task::spawn_blocking(move || {
         plan.check()?;
         let sessions = Arc::new(Sessions::prepare(&plan, false)?);
-        let keeper = match plan.kernel_stamps {
-            true => Some(Keeper::new().map_err(LoadError::Stamps)?),
-            false => None,
-        };
-        Ok::<_, LoadError>((plan, sessions, keeper))
+        let source = Source::prepare(&plan, &[])?;
+        Ok::<_, LoadError>((plan, sessions, source))
     });
-    let (plan, sessions, keeper) = match making.await {
+    let (plan, sessions, source) = match making.await {
         Ok(made) => made?,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     };
@@ -130,7 +128,7 @@ async fn prepare(frames: &mut Frames) -> Result<Prepared, Stop> {
     let addresses = found.map_err(|_| {
         refuse(format!("cannot resolve {}: no name server answers", plan.target.host()))
     })??;
-    Ok(Prepared { plan, part, addresses, sessions, keeper })
+    Ok(Prepared { plan, part, addresses, sessions, source })
 }
 
 /// Waits for the start, and tells the time as often as it is asked for. None if there is none.

@@ -1,7 +1,7 @@
 //! A thread that sends back what it gets, over blocking sockets.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,21 +14,22 @@ const BYTES: usize = 2 << 10;
 pub(super) struct Echo {
     pub(super) address: SocketAddr,
     stop: Arc<AtomicBool>,
-    stream: bool,
+    pub(super) stream: bool,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Echo {
-    /// Over TCP, one connection after the other; or over UDP.
-    pub(super) fn start(stream: bool) -> io::Result<Echo> {
+    /// Over TCP, one connection after the other; or over UDP. Of this machine, or of the network namespace
+    /// that this thread is in.
+    pub(super) fn start(stream: bool, at: Ipv4Addr) -> io::Result<Echo> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let builder = thread::Builder::new().name("echo".to_owned());
         let (address, thread) = if stream {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let listener = TcpListener::bind((at, 0))?;
             (listener.local_addr()?, builder.spawn(move || streams(&listener, &stopped))?)
         } else {
-            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            let socket = UdpSocket::bind((at, 0))?;
             (socket.local_addr()?, builder.spawn(move || datagrams(&socket, &stopped))?)
         };
         Ok(Echo { address, stop, stream, thread: Some(thread) })
@@ -39,7 +40,7 @@ impl Echo {
         if self.stream {
             TcpStream::connect(self.address).map(drop)
         } else {
-            UdpSocket::bind("127.0.0.1:0")?.send_to(&[], self.address).map(drop)
+            UdpSocket::bind("0.0.0.0:0")?.send_to(&[], self.address).map(drop)
         }
     }
 }

@@ -9,14 +9,18 @@
 //! | user space, sleeping | the way, the echo, and the waking up of this program |
 //! | user space, spinning | the same without most of the waking up |
 //! | kernel | the way and the echo: from the stamp of the request to that of the answer |
+//! | past the stack | the way and the echo, whose own stack is in it; over a wire, as no other way is possible |
 //!
 //! Source: document 000, §3.1, which compares methods like this against the most precise one.
-//! Cost: half a second per method and transport, under five seconds in all.
+//! Cost: half a second per method and transport, under eight seconds in all.
 
 mod echo;
+#[cfg(feature = "xdp")]
+mod wire;
 
 use std::future::pending;
 use std::io;
+use std::net::Ipv4Addr;
 use std::thread::available_parallelism;
 use std::time::{Instant, SystemTime};
 
@@ -27,7 +31,7 @@ use crate::plan::{Extent, Pace, Plan};
 use crate::report::{Report, Stamps};
 use crate::run::run;
 use crate::split::Parts;
-use crate::stamp::{clocks, devices};
+use crate::stamp::{StampsBy, clocks, devices};
 use crate::summary::Summary;
 use echo::Echo;
 
@@ -58,8 +62,10 @@ pub struct Calibration {
 pub struct Method {
     /// `udp` or `tcp`.
     pub transport: &'static str,
-    /// `user` space or `kernel`.
-    pub stamps: &'static str,
+    /// `loopback`, or `veth` between two network namespaces.
+    pub over: &'static str,
+    /// Who told the times.
+    pub stamps: StampsBy,
     /// Whether the thread that sends never sleeps.
     pub spinning: bool,
     /// What was measured, or why nothing was.
@@ -89,9 +95,9 @@ pub struct Measured {
     /// What the median is made of. Of the kernel's stamps `wire_to_wire` is the figure, and what a program
     /// sees beyond it is `client_send` and `client_wake_up`.
     pub median_parts_ns: Option<Parts>,
-    /// How far the kernel's stamps can be relied on.
+    /// How far the kernel's stamps can be relied on, or how much went past the stack.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<Stamps>,
+    pub stamped: Option<Stamps>,
 }
 
 /// Whether network devices could stamp packets themselves.
@@ -116,13 +122,17 @@ pub struct Hardware {
 pub async fn calibrate() -> Result<Calibration, LoadError> {
     let mut methods = Vec::new();
     for transport in ["udp", "tcp"] {
-        for (stamps, spinning) in
-            [("user", false), ("user", true), ("kernel", false), ("kernel", true)]
-        {
-            let found = method(transport, stamps == "kernel", spinning).await?;
-            methods.push(Method { transport, stamps, spinning, found });
+        let echo = Echo::start(transport == "tcp", Ipv4Addr::LOCALHOST);
+        let echo = echo.map_err(LoadError::Thread)?;
+        for stamps in [StampsBy::User, StampsBy::Kernel] {
+            for spinning in [false, true] {
+                let found = measure(&echo, stamps, spinning).await?;
+                methods.push(Method { transport, over: "loopback", stamps, spinning, found });
+            }
         }
     }
+    #[cfg(feature = "xdp")]
+    methods.extend(wire::methods().await?);
     Ok(Calibration {
         clock_read_ns: cost_ns(|| std::hint::black_box(Instant::now())),
         system_clock_read_ns: cost_ns(|| std::hint::black_box(SystemTime::now())),
@@ -131,23 +141,19 @@ pub async fn calibrate() -> Result<Calibration, LoadError> {
     })
 }
 
-async fn method(
-    transport: &'static str,
-    kernel_stamps: bool,
-    spin: bool,
-) -> Result<Found, LoadError> {
+async fn measure(echo: &Echo, stamps: StampsBy, spin: bool) -> Result<Found, LoadError> {
     if spin && available_parallelism().is_ok_and(|processors| processors.get() < 2) {
         let why = "there is one processor only, which the echo needs as well";
         return Ok(Found::Lacking(why.to_owned()));
     }
-    let echo = Echo::start(transport == "tcp").map_err(LoadError::Thread)?;
+    let transport = if echo.stream { "tcp" } else { "udp" };
     let target = format!("{transport}://{}", echo.address);
     let target = target.parse().map_err(io::Error::other).map_err(LoadError::Thread)?;
     let mut plan = Plan::new(target, RATE);
     (plan.pace, plan.extent) = (Pace::constant(RATE), Extent::Duration { ns: MEASURED_NS });
     (plan.warmup_ns, plan.timeout_ns, plan.connections) = (WARMUP_NS, TIMEOUT_NS, 1);
-    (plan.kernel_stamps, plan.spin) = (kernel_stamps, spin);
-    if transport == "tcp" {
+    (plan.stamps, plan.spin) = (stamps, spin);
+    if echo.stream {
         // As long as the datagrams, and it ends as answers do by default.
         plan.protocol.data = Some("x".repeat(63) + "\\n");
     }
@@ -168,7 +174,7 @@ fn found(report: Report) -> Found {
         latency_ns: report.uncorrected_ns,
         schedule_lag_ns: report.schedule_lag_ns,
         median_parts_ns: report.split_ns.p50,
-        kernel: report.stamps,
+        stamped: report.stamps,
     }))
 }
 

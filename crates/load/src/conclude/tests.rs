@@ -5,6 +5,7 @@ use crate::record::Errors;
 use crate::schedule::Slot;
 use crate::sends::Sends;
 use crate::session::{Status, Whole};
+use crate::stamp::PastStack;
 use crate::verdict::Withheld;
 
 use serde_json::{Value, json, to_value};
@@ -372,16 +373,22 @@ fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
         (record.left_stamps, record.came_stamps) = (1_000, stamped);
         record
     };
-    let stamping = Stamping { unstamped: 3, cost_ns: 900, hardware_clocks: Vec::new() };
+    let stamping = Stamping { unstamped: 3, cost_ns: 900, ..Stamping::default() };
     let asked = Facts { stamps: Some(stamping), ..facts(1_000) };
     let enough = conclude(record(990), &asked);
     assert!(enough.valid, "{:?}", enough.invalid_because);
     assert_eq!(enough.stamps.unwrap().received_coverage, 0.99);
     let few = conclude(record(900), &asked);
-    let [Invalid::StampsMissing { missing }] = few.invalid_because[..] else {
+    let [Invalid::StampsMissing { missing, past_stack: None }] = &few.invalid_because[..] else {
         panic!("{:?}", few.invalid_because)
     };
     assert!((missing - 0.1).abs() < 1e-9);
+    let past_stack = PastStack { device: "eth7".to_owned(), queues: 4, in_driver: true };
+    let stamping = Stamping { past_stack: Some(past_stack), ..Stamping::default() };
+    let past = conclude(record(900), &Facts { stamps: Some(stamping), ..facts(1_000) });
+    let why = past.invalid_because[0].to_string();
+    assert!(why.contains("10.0 % of the answers came through the network stack"), "{why}");
+    assert!(why.contains("ethtool -L eth7 combined 1"), "{why}");
     assert!(conclude(record(0), &facts(1_000)).valid, "nobody asked");
 }
 

@@ -36,6 +36,7 @@ pub(crate) use source::Source;
 use wait::Waiting;
 use wire::Scratch;
 
+use crate::bypass::Bypass;
 use crate::exchange::Exchange;
 use crate::observe::Observer;
 use crate::outcome::Outcome;
@@ -60,6 +61,8 @@ pub(crate) struct Task {
     pub(crate) spin: bool,
     /// Ask the kernel for stamps.
     pub(crate) stamps: bool,
+    /// The way past the network stack, where it is wanted.
+    pub(crate) bypass: Option<Arc<Bypass>>,
     /// How it is to go on; a byte on the other end of the wake-up says to a thread that sleeps that it
     /// has changed.
     pub(crate) orders: Arc<Orders>,
@@ -98,6 +101,7 @@ struct Context<'a> {
     scratch: &'a mut Scratch,
     /// To understand the kernel's stamps, where they are wanted.
     stamps: &'a mut Option<Realtime>,
+    bypass: Option<&'a Arc<Bypass>>,
     /// What requests came to, for the engine to take note of.
     outcomes: &'a mut Vec<Outcome>,
     /// Requests that the server handed back, which are to be sent again.
@@ -118,6 +122,7 @@ macro_rules! context {
             poller: &$engine.poller,
             scratch: &mut $engine.scratch,
             stamps: &mut $engine.stamps,
+            bypass: $engine.task.bypass.as_ref(),
             outcomes: &mut $engine.outcomes,
             again: &mut $engine.again,
             unasked: &mut $engine.record.unasked,

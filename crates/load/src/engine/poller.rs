@@ -53,6 +53,14 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }
 
+    /// Watches a socket that may be watched already.
+    pub(super) fn add_again(&self, socket: impl AsFd, id: u64) -> io::Result<()> {
+        match self.add(socket, id, false) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            added => added,
+        }
+    }
+
     pub(super) fn modify(&self, socket: impl AsFd, id: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }

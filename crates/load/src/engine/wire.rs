@@ -6,10 +6,12 @@
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
+use crate::bypass::{Bypass, Port};
 use crate::session::LENGTH_BYTES;
 use crate::stamp::{self, Room, Sent, Stage};
 
@@ -31,11 +33,18 @@ pub(super) struct Scratch {
     room: Room,
     /// When the kernel received what was read last, by the clock of the system; if it says so.
     pub(super) received_ns: Option<u64>,
+    /// What was read last did not pass the network stack.
+    pub(super) bypassed: bool,
 }
 
 impl Scratch {
     pub(super) fn new() -> Scratch {
-        Scratch { bytes: vec![0; READ_BYTES].into(), room: Room::new(), received_ns: None }
+        Scratch {
+            bytes: vec![0; READ_BYTES].into(),
+            room: Room::new(),
+            received_ns: None,
+            bypassed: false,
+        }
     }
 }
 
@@ -43,6 +52,7 @@ impl Scratch {
 enum Socket {
     Stream(TcpStream),
     Datagram(UdpSocket),
+    PastStack(Box<Port>),
 }
 
 /// What a read found.
@@ -83,11 +93,26 @@ impl Wire {
         Ok(Wire { socket, stamped: false })
     }
 
+    /// Opens the way past the network stack, which has one server.
+    pub(super) fn past_stack(bypass: &Arc<Bypass>) -> io::Result<Wire> {
+        let port = Port::open(bypass)?;
+        Ok(Wire { socket: Socket::PastStack(Box::new(port)), stamped: false })
+    }
+
+    /// A socket for what comes through the stack nevertheless.
+    pub(super) fn stack(&self) -> Option<&UdpSocket> {
+        match &self.socket {
+            Socket::PastStack(port) => Some(port.stack()),
+            _ => None,
+        }
+    }
+
     /// Asks for stamps of the kernel; before anything is sent.
     pub(super) fn stamp(&mut self) -> io::Result<()> {
         match &self.socket {
             Socket::Stream(stream) => stamp::enable(stream, true),
             Socket::Datagram(socket) => stamp::enable(socket, false),
+            Socket::PastStack(_) => return Ok(()),
         }?;
         self.stamped = true;
         Ok(())
@@ -115,6 +140,7 @@ impl Wire {
         let error = match &self.socket {
             Socket::Stream(stream) => stream.take_error(),
             Socket::Datagram(socket) => socket.take_error(),
+            Socket::PastStack(_) => Ok(None),
         };
         error?.map_or(Ok(()), Err)
     }
@@ -125,7 +151,8 @@ impl Wire {
         while !output.is_empty() {
             let result = match &mut self.socket {
                 Socket::Stream(stream) => stream.write(output),
-                Socket::Datagram(socket) => send(socket, output),
+                Socket::Datagram(socket) => send(output, |bytes| socket.send(bytes).map(drop)),
+                Socket::PastStack(port) => send(output, |bytes| port.send(bytes)),
             };
             match result {
                 Ok(count) => {
@@ -161,7 +188,7 @@ impl Wire {
     }
 
     fn read_once(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
-        let Scratch { bytes, room, received_ns } = scratch;
+        let Scratch { bytes, room, received_ns, bypassed } = scratch;
         match (&mut self.socket, self.stamped) {
             (Socket::Stream(stream), false) => stream.read(bytes),
             (Socket::Stream(stream), true) => {
@@ -182,15 +209,22 @@ impl Wire {
                 length.put_u32_le(count as u32);
                 Ok(LENGTH_BYTES + count)
             }
+            (Socket::PastStack(port), _) => {
+                let (mut length, rest) = bytes.split_at_mut(LENGTH_BYTES);
+                let received = port.receive(rest)?;
+                *bypassed = received.bypassed;
+                length.put_u32_le(received.bytes as u32);
+                Ok(LENGTH_BYTES + received.bytes)
+            }
         }
     }
 }
 
 /// Sends the first datagram of `output`, and tells how long it was with its length.
-fn send(socket: &UdpSocket, output: &[u8]) -> io::Result<usize> {
+fn send(output: &[u8], send: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<usize> {
     let (mut length, rest) = output.split_at(LENGTH_BYTES);
     let length = length.get_u32_le() as usize;
-    socket.send(&rest[..length])?;
+    send(&rest[..length])?;
     Ok(LENGTH_BYTES + length)
 }
 
@@ -199,6 +233,7 @@ impl AsFd for Wire {
         match &self.socket {
             Socket::Stream(stream) => stream.as_fd(),
             Socket::Datagram(socket) => socket.as_fd(),
+            Socket::PastStack(port) => port.as_fd(),
         }
     }
 }

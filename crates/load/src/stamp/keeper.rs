@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::hardware::clocks;
-use super::{Room, Sent, Stage, drain, enable, read};
+use super::{PastStack, Room, Sent, Stage, drain, enable, read};
 
 /// Most packets that are sent until one is stamped. It takes some tens of microseconds on Linux, where
 /// the switch is thrown by a task of its own.
@@ -34,6 +34,8 @@ pub(crate) struct Stamping {
     pub(crate) cost_ns: u64,
     /// Devices that could stamp packets themselves.
     pub(crate) hardware_clocks: Vec<String>,
+    /// Instead of all that: nothing passes the stack.
+    pub(crate) past_stack: Option<PastStack>,
 }
 
 impl Stamping {
@@ -74,7 +76,7 @@ impl Keeper {
         }
         let stamped_ns = round_trips(&socket, |socket| stamped(socket, &mut room).map(drop))?;
         let cost_ns = stamped_ns.saturating_sub(plain_ns);
-        let stamping = Stamping { unstamped, cost_ns, hardware_clocks: clocks() };
+        let stamping = Stamping { unstamped, cost_ns, hardware_clocks: clocks(), past_stack: None };
         Ok(Keeper { _socket: socket, stamping })
     }
 }

@@ -20,6 +20,7 @@
 mod hardware;
 mod keeper;
 mod realtime;
+mod source;
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -34,6 +35,8 @@ pub(crate) use hardware::{clocks, devices};
 pub use keeper::Keeper;
 pub(crate) use keeper::Stamping;
 pub(crate) use realtime::Realtime;
+pub use source::{PastStack, StampsBy};
+pub(crate) use source::{Source, fits};
 
 /// Linux, include/uapi/linux/net_tstamp.h.
 const TX_SCHED: u32 = 1 << 8;

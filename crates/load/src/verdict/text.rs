@@ -6,6 +6,7 @@ use curtail_kernel::duration::format;
 
 use super::{FEW, Invalid, Withheld, too_few};
 use crate::record::Errors;
+use crate::stamp::PastStack;
 
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,13 +53,8 @@ impl fmt::Display for Invalid {
             Invalid::NothingMeasured { .. } => {
                 write!(f, "nothing measured: there is no good answer")
             }
-            Invalid::StampsMissing { missing } => {
-                write!(
-                    f,
-                    "stamps missing: {:.1} % of the answers lack one of the kernel's; ",
-                    missing * 100.0
-                )?;
-                write!(f, "use a lower rate, or leave out --stamps kernel")
+            Invalid::StampsMissing { missing, past_stack } => {
+                stamps_missing(f, *missing, past_stack.as_ref())
             }
             Invalid::NotSure { per_mille, found, asked } => not_sure(f, *per_mille, *found, *asked),
             Invalid::NotPoisson { d, gaps } => {
@@ -128,6 +124,29 @@ fn not_stationary(
     match last_ns > first_ns {
         true => write!(f, "use a lower rate, if a queue grows, or a longer warm-up"),
         false => write!(f, "use a longer warm-up"),
+    }
+}
+
+fn stamps_missing(
+    f: &mut fmt::Formatter<'_>,
+    missing: f64,
+    past_stack: Option<&PastStack>,
+) -> fmt::Result {
+    write!(f, "stamps missing: {:.1} % of the answers ", missing * 100.0)?;
+    match past_stack {
+        None => {
+            write!(f, "lack one of the kernel's; use a lower rate, or leave out --stamps kernel")
+        }
+        Some(PastStack { device, queues: 2.., .. }) => write!(
+            f,
+            "came through the network stack; have {device} receive by one queue (ethtool -L {device} \
+             combined 1), or leave out --stamps xdp"
+        ),
+        Some(_) => write!(
+            f,
+            "came through the network stack, as do fragments and what is longer than a frame; use a \
+             smaller --size, or leave out --stamps xdp"
+        ),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use curtail_load::{Extent, Pace, Plan, QueryOrder, Report};
+use curtail_load::{Extent, Pace, Plan, QueryOrder, Report, StampsBy};
 use serde::Serialize;
 
 use super::protocol::Spoken;
@@ -58,8 +58,7 @@ pub(super) struct Asked {
     pub(super) spin: bool,
     /// Of the threads, where they were named: `0,2-4`.
     pub(super) processors: Option<String>,
-    /// `user` space or `kernel`.
-    pub(super) stamps: &'static str,
+    pub(super) stamps: StampsBy,
     pub(super) timeout_s: f64,
     pub(super) headers: Vec<String>,
     /// How many different ones; 0 where it is the target's own.
@@ -129,7 +128,7 @@ impl Asked {
             spin: plan.spin,
             processors: (!plan.processors.numbers().is_empty())
                 .then(|| plan.processors.to_string()),
-            stamps: if plan.kernel_stamps { "kernel" } else { "user" },
+            stamps: plan.stamps,
             timeout_s: seconds(plan.timeout_ns),
             headers: plan.headers.iter().map(|(name, _)| name.clone()).collect(),
             queries: plan.queries.len(),
