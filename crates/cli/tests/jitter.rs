@@ -3,11 +3,13 @@
 mod harness;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output};
 
 use harness::CURTAIL;
 use harness::answering::{Server, text};
+use harness::serving::serve;
 use serde_json::Value;
 
 fn jitter(folder: &Path, target: &str, args: &[&str]) -> Output {
@@ -127,4 +129,29 @@ fn a_leaf_that_does_not_answer_well_is_told() {
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains("no query was answered well") && said.contains(why), "{said}");
     }
+}
+
+#[test]
+fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
+    let folder = folder();
+    fs::write(folder.path().join("queries.txt"), "/a\n/nope\n").expect("a file");
+    let target = serve(|mut stream| {
+        let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
+        let mut status = "";
+        while let Some(Ok(line)) = lines.next() {
+            if line.starts_with("GET") {
+                status = if line.contains("/nope") { "404 Not Found" } else { "200 OK" };
+            }
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            if line.is_empty() && stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let output =
+        jitter(folder.path(), &format!("http://{target}/"), &["--repeat", "20", "--turn", "300ms"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let named = "query 2 of 2, `/nope`, was never answered well (status 404)";
+    assert!(said.contains(named) && said.contains("take it out of the file"), "{said}");
 }

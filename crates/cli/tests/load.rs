@@ -160,3 +160,16 @@ fn a_thread_that_sends_has_its_processor_to_itself() {
         assert!(said.contains(why), "{list}: {said}");
     }
 }
+
+#[test]
+fn a_calibration_has_nothing_to_do_with_a_load() {
+    for other in [["--rate", "7"], ["--out", "here"], ["--processors", "0"], ["--connections", "3"]]
+    {
+        let mut command = Command::new(CURTAIL);
+        let output = command.args(["load", "--calibrate"]).args(other).output();
+        let output = output.expect("the binary starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{other:?}: {said}");
+        assert!(said.contains("--calibrate") && said.contains(other[0]), "{other:?}: {said}");
+    }
+}

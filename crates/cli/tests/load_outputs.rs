@@ -254,6 +254,9 @@ fn runs_are_compared_and_added_up() {
     assert_eq!(merged["latency_ns"]["max"].as_u64(), most.max().flatten());
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
     assert!(page.contains("<h1>One load, sent in 2 runs: "), "{page}");
+    let twice = report(&["--merge", "one", "two", "./one"], folder.path());
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(text(&twice.stderr).contains("./one is named twice"), "{}", text(&twice.stderr));
     let again = report(&["one", "--out", "page.html"], folder.path());
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
@@ -337,4 +340,25 @@ fn samples_can_be_parquet() {
     let bytes = fs::read(folder.path().join("samples.parquet")).expect("a file");
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
     assert!(!names(folder.path()).contains(&"samples.csv".to_owned()));
+}
+
+#[test]
+fn a_run_without_a_good_answer_is_compared_with_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, status) in [("good", 200), ("bad", 500)] {
+        load(&Server::start(status), &folder.path().join(name), 50, &["--samples", "none"]);
+    }
+    let args = ["good", "bad", "--out", "page.html"];
+    let output = report(&args, folder.path());
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.contains("fell short: 0 of 50 requests"), "{said}");
+    let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    assert!(page.contains("bad") && page.ends_with("</html>\n"), "{page}");
+    let merged = report(&["--merge", "good", "bad", "--json"], folder.path());
+    let merged: Value = serde_json::from_slice(&merged.stdout).expect("JSON alone");
+    assert_eq!(
+        (&merged["merged"]["requests"], &merged["merged"]["errors"]),
+        (&100.into(), &50.into())
+    );
 }

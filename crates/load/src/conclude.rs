@@ -146,7 +146,11 @@ fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option
 
 fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
     let Stamping { unstamped, cost_ns, hardware_clocks, past_stack } = facts.stamps.clone()?;
-    let of = |count: u64| count as f64 / record.latency.len().max(1) as f64;
+    // Of answers that do not count, nobody has kept them.
+    if record.latency.is_empty() {
+        return None;
+    }
+    let of = |count: u64| count as f64 / record.latency.len() as f64;
     Some(Stamps {
         sent_coverage: of(record.left_stamps),
         received_coverage: of(record.came_stamps),
@@ -209,7 +213,6 @@ fn reasons(
     }
     if let Some(Stamps { sent_coverage, received_coverage, past_stack, .. }) = stamps(record, facts)
         && sent_coverage.min(received_coverage) < STAMPED_SHARE_FINE
-        && !record.latency.is_empty()
     {
         let missing = 1.0 - sent_coverage.min(received_coverage);
         reasons.push(Invalid::StampsMissing { missing, past_stack });

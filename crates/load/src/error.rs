@@ -168,6 +168,14 @@ pub enum PlanError {
     Protocol(String),
 }
 
+/// What helps where a file cannot be read.
+fn mend(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::InvalidData => "save it as UTF-8",
+        _ => "check the path",
+    }
+}
+
 /// To three digits.
 fn rounded(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
@@ -177,7 +185,7 @@ fn rounded(value: f64) -> f64 {
 #[derive(Debug, thiserror::Error)]
 pub enum QueriesError {
     /// The file cannot be read.
-    #[error("cannot read {path}: {source}; check the path")]
+    #[error("cannot read {path}: {source}; {}", mend(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -227,8 +235,8 @@ pub enum LoadError {
     /// The run was given up before it began.
     #[error("interrupted while the host was being resolved")]
     Interrupted,
-    /// The kernel gives no time stamps.
-    #[error("no stamps of the kernel: {0}")]
+    /// The kernel gives no time stamps, or nothing goes past the network stack.
+    #[error("--stamps: {0}")]
     Stamps(io::Error),
     /// A thread could not be started, or the system did not let it wait for sockets.
     #[error("cannot start a thread: {0}")]

@@ -159,3 +159,19 @@ async fn a_server_that_dies_is_told_with_when_and_how_many() {
     assert!(failures.last_at_ns >= failures.first_at_ns && failures.last_at_ns >= 149 * MS);
     assert!(failures.first.contains("closed before it answered"), "{}", failures.first);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_loop_of_datagrams_has_one_under_way() {
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut bytes = [0; 2_000];
+        while let Ok((count, from)) = socket.recv_from(&mut bytes).await {
+            let _ = socket.send_to(&bytes[..count], from).await;
+        }
+    });
+    let mut plan = curtail_load::Plan::new(format!("udp://{address}").parse().unwrap(), 1.0);
+    (plan.pace, plan.extent, plan.connections) = (Pace::Closed, Extent::Requests(2_000), 1);
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.requests, report.errors.total()), (2_000, 0), "none overran the server");
+}

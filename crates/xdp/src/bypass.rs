@@ -40,7 +40,14 @@ impl Bypass {
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         };
         let stack = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        stack.connect(server)?;
+        // The system lets nobody connect to the broadcast address of a network without asking for it.
+        let connected = stack.connect(server);
+        let several = connected.as_ref().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
+        if several || server.ip().is_multicast() || server.ip().is_broadcast() {
+            let why = format!("{server} is no single server; give the address of one");
+            return Err(io::Error::new(ErrorKind::Unsupported, why));
+        }
+        connected?;
         stack.set_nonblocking(true)?;
         let SocketAddr::V4(own) = stack.local_addr()? else {
             return Err(io::Error::other("a socket of IPv4 has an address of IPv6"));
@@ -67,7 +74,10 @@ impl Bypass {
             });
         let (link, mode) = attached.map_err(|error: io::Error| match error.kind() {
             ErrorKind::ResourceBusy | ErrorKind::AlreadyExists => {
-                let why = format!("{device}: another program of XDP is on it ({error})");
+                let why = format!(
+                    "{device}: another program of XDP is on it ({error}); wait until it ends, or take it off \
+                     (ip link set dev {device} xdp off)"
+                );
                 io::Error::new(error.kind(), why)
             }
             _ => refused(error),

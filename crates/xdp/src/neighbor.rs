@@ -35,7 +35,7 @@ pub(crate) struct Hop {
 ///
 /// If there is no route, or the next hop does not say its address within a second.
 pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
-    if host.is_loopback() || host == own {
+    if host.is_loopback() || host.is_unspecified() || host == own {
         // The stack would take its packets for forged ones: they have our address, and come from outside.
         return Err(lacking(format!(
             "{host} is this machine, and nothing goes past the network stack there; take a server on \
@@ -69,7 +69,7 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
         }
         thread::sleep(LOOK_EVERY);
     }
-    Err(lacking(format!("{next} on {device} does not tell its Ethernet address (ARP)")))
+    Err(lacking(format!("{next} on {device} does not tell its Ethernet address (ARP); is it up?")))
 }
 
 /// What a device has for itself.

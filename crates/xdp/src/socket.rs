@@ -98,7 +98,7 @@ impl XdpSocket {
         Ok(Some(result))
     }
 
-    /// Sends a frame.
+    /// Sends a frame. What the device then drops is lost, as on any wire.
     ///
     /// # Errors
     ///
@@ -121,7 +121,11 @@ impl XdpSocket {
             self.memory.free_packet(frame);
             return Err(full());
         }
-        sent.map(drop)
+        match sent {
+            // The device dropped it: it is longer than the other end of a wire takes, say.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
+            sent => sent.map(drop),
+        }
     }
 }
 

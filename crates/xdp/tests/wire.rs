@@ -104,7 +104,36 @@ fn another_socket_to_the_same_server_keeps_its_answers() {
 
 #[test]
 fn an_address_of_another_kind_is_refused() {
-    let why = Bypass::prepare("[::1]:7".parse().unwrap()).unwrap_err();
-    assert_eq!(why.kind(), ErrorKind::Unsupported);
-    assert!(why.to_string().contains("IPv4"), "{why}");
+    for (server, expected) in [
+        ("[::1]:7", "IPv4"),
+        ("127.0.0.1:7", "is this machine"),
+        ("0.0.0.0:7", "is this machine"),
+        ("224.0.0.1:7", "is no single server"),
+        ("255.255.255.255:7", "is no single server"),
+    ] {
+        let why = Bypass::prepare(server.parse().unwrap()).unwrap_err();
+        assert_eq!(why.kind(), ErrorKind::Unsupported);
+        assert!(why.to_string().contains(expected), "{why}");
+    }
+}
+
+#[test]
+fn a_frame_that_the_device_drops_is_lost_and_no_more() {
+    with_echo(|server| {
+        let mut port = open(server);
+        let small = |link: &str| {
+            let status = std::process::Command::new("ip")
+                .args(format!("link set wire mtu {link}").split_whitespace())
+                .status();
+            assert!(status.unwrap().success());
+        };
+        // Of this end; the far one drops what is longer than its own.
+        small("600");
+        let _ = port.send(&[1; 1_400]);
+        small("1500");
+        port.send(b"here").unwrap();
+        let mut bytes = [0; 2_000];
+        while receive(&mut port, &mut bytes).unwrap().bytes != 4 {}
+        assert_eq!(&bytes[..4], b"here");
+    });
 }

@@ -11,7 +11,7 @@ use crate::files;
 use crate::load::{ProtocolArgs, percent, span};
 
 /// Queries are repeated at least so often before P can be said to have converged.
-const LEAST: u32 = 20;
+pub(super) const LEAST: u32 = 20;
 
 /// Tell how much of a service's variability belongs to the query, and how much to the machine.
 ///
@@ -28,7 +28,7 @@ Examples:
 pub(crate) struct Args {
     /// Where to: http://HOST:PORT, or another protocol of `curtail load`
     target: Target,
-    /// One query per line: a request target, or JSON such as {\"path\": \"/a\", \"class\": \"term\"}
+    /// One query per line: a request target, or JSON such as {"path": "/a", "class": "term"}
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
     /// Execute each query so many times [default: until P is known, from 20 times on]
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     /// A header to send, like 'x-shard: 0'; may be repeated
     #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
     header: Vec<(String, String)>,
-    /// Where the samples and the report go
+    /// Where the samples and the report go; those of a run before are overwritten
     #[arg(long, value_name = "DIR", default_value = "out/jitter")]
     pub(super) out: PathBuf,
     /// Same seed, same order of queries

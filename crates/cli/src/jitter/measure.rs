@@ -14,7 +14,7 @@ use curtail_load::machine::{Gaps, LocalLeaf, Processors, Sampler, SamplerReport,
 use curtail_load::{Answer, Errors, Extent, LoadError, Plan};
 use indicatif::ProgressBar;
 
-use super::args::Work;
+use super::args::{self, Work};
 use crate::exit::Stop;
 use crate::signals::Termination;
 
@@ -22,6 +22,8 @@ use crate::signals::Termination;
 const WARMUP_NS: u64 = 200_000_000;
 /// How often the counters of a local leaf are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// So many times as many executions as are needed are the most, failed ones included.
+const FAILURES_FACTOR: u64 = 2;
 /// Whether P has converged is asked again when there are so many times as many executions.
 const ASK_AGAIN: f64 = 1.2;
 
@@ -64,6 +66,7 @@ pub(super) async fn measure(
         executions: executions.map_err(|error| Stop::BadInput(error.to_string()))?,
         each: Vec::new(),
         errors: Errors::default(),
+        answered: vec![0; work.classes.len()],
         opened: 0,
         enough: Enough::NotYet,
         ask_at: 0,
@@ -116,6 +119,8 @@ struct Turns<'a> {
     executions: Executions,
     each: Vec<Execution>,
     errors: Errors,
+    /// How often each query was answered well.
+    answered: Vec<u64>,
     /// Good answers whose connection was opened for them.
     opened: u64,
     enough: Enough,
@@ -163,7 +168,29 @@ impl Turns<'_> {
                 report.failures.map_or("no answer came".to_owned(), |failures| failures.first);
             return Err(Stop::Lacking(format!("no query was answered well: {why}")));
         }
+        self.look_at_failures(report.failures.map(|failures| failures.first))?;
         Ok(false)
+    }
+
+    /// Nobody learns P of a query that fails, however often it is executed.
+    fn look_at_failures(&mut self, first: Option<String>) -> Result<(), Stop> {
+        let queries = self.work.classes.len() as u64;
+        let executed = self.executions.len() as u64 + self.errors.total();
+        if let Some(never) = self.answered.iter().position(|times| *times == 0)
+            && executed >= u64::from(args::LEAST) * queries
+        {
+            let first = first.map_or(String::new(), |first| format!(" ({first})"));
+            return Err(Stop::Lacking(format!(
+                "query {} of {queries}, `{}`, was never answered well{first}; take it out of the file, or \
+                 mend the server",
+                never + 1,
+                self.work.plan.queries[never]
+            )));
+        }
+        if executed >= FAILURES_FACTOR * self.work.most {
+            self.enough = Enough::AtMost;
+        }
+        Ok(())
     }
 
     fn take(&mut self, answer: &Answer) -> ControlFlow<()> {
@@ -173,6 +200,7 @@ impl Turns<'_> {
             return self.go_on();
         }
         let (query, service_ns) = (answer.query % self.work.classes.len(), answer.uncorrected_ns);
+        self.answered[query] += 1;
         if self.executions.push(query, service_ns).is_err() {
             // There is no room for more.
             self.enough = Enough::AtMost;

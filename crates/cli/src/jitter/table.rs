@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use curtail_load::jitter::{Bias, Blame};
 use curtail_load::machine::Cause;
 
+use super::args::LEAST;
 use super::result::{Found, Hiccup};
 use crate::load::ms;
 
@@ -129,6 +130,9 @@ fn mostly_queued(found: &Found) -> bool {
 /// In a sentence.
 pub(super) fn verdict(found: &Found) -> &'static str {
     match (found.seen.bimodal, found.blame) {
+        (false, _) if found.repetitions < LEAST => {
+            "Whether there are hiccups cannot be told: execute every query 20 times or more (--repeat)."
+        }
         (false, _) => {
             "No hiccups: J has one mode. What varies varies smoothly, and a second copy of a query would \
              gain little."

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "calibrate")]
     target: Option<Target>,
     /// Tell what each way of measuring costs on this machine, and send nothing to anybody
-    #[arg(long, conflicts_with = "target")]
+    #[arg(long, conflicts_with_all = ["target", "rate", "processors", "threads", "connections", "stamps", "spin", "agents", "out"])]
     pub(super) calibrate: bool,
     /// Requests per second: 500, a ramp 100..2000, or steps 100:10s,200:10s
     #[arg(long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals", "calibrate"], conflicts_with = "closed")]
@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long)]
     spin: bool,
     /// Processors for the threads that send, one for each, such as 0 or 2,4-5; the rest of this program
-    /// keeps off them
+    /// keeps off them where it may run on others
     #[arg(long, value_name = "LIST", conflicts_with = "agents")]
     processors: Option<Processors>,
     /// Who says when requests leave and answers come

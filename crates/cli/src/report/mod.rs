@@ -56,6 +56,9 @@ struct Document {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
+    if args.merge {
+        each_once(&args.runs)?;
+    }
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let merged = if args.merge { Some(run::merged(&runs)?) } else { None };
     if let Some(out) = &args.out {
@@ -82,9 +85,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A run that is added to itself would count twice.
+fn each_once(runs: &[PathBuf]) -> Result<(), Stop> {
+    let places: Vec<PathBuf> =
+        runs.iter().map(|run| run.canonicalize().unwrap_or_else(|_| run.clone())).collect();
+    match (1..places.len()).find(|at| places[..*at].contains(&places[*at])) {
+        Some(at) => {
+            let twice = runs[at].display();
+            Err(Stop::BadInput(format!("--merge: {twice} is named twice; name each run once")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn write(out: &Path, text: &str) -> Result<(), Stop> {
     let written = File::create(out).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
+        // Half a page is not to be taken for the whole. What is no plain file is left alone.
+        if out.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            let _ = std::fs::remove_file(out);
+        }
         let out = out.display();
         Stop::Lacking(format!(
             "cannot write {out}: {error}; make room for it, or give another --out"

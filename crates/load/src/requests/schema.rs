@@ -2,17 +2,24 @@
 //! `.proto` file, or a set of descriptors. Cost: once per request, before the run.
 
 use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
+use protox::Compiler;
+use protox::file::{File as Source, FileResolver, GoogleFileResolver};
 
 use crate::error::PlanError;
 
 /// The longest set of descriptors. Those of large systems take some megabytes.
 const DESCRIPTORS_BYTES_MAX: u64 = 64 << 20;
+
+/// The longest `.proto` file.
+const SOURCE_BYTES_MAX: u64 = 16 << 20;
+/// How deep things in it may be nested. `protoc` allows messages in 32 others.
+const DEPTH_MAX: usize = 100;
 
 /// What a method takes.
 #[derive(Debug)]
@@ -61,12 +68,65 @@ fn input(path: &Path, method: &str) -> Result<MessageDescriptor, PlanError> {
     Ok(method.input())
 }
 
+/// The files of a folder, and those that come with the compiler. It calls itself for every message in a
+/// message, and a stack has an end.
+struct Sources {
+    folder: PathBuf,
+    known: GoogleFileResolver,
+}
+
+impl Sources {
+    fn below(folder: &Path) -> Sources {
+        Sources { folder: folder.to_owned(), known: GoogleFileResolver::new() }
+    }
+}
+
+impl FileResolver for Sources {
+    fn resolve_path(&self, path: &Path) -> Option<String> {
+        let name = path.strip_prefix(&self.folder).unwrap_or(path);
+        name.to_str().map(str::to_owned)
+    }
+
+    fn open_file(&self, name: &str) -> Result<Source, protox::Error> {
+        let file = File::open(self.folder.join(name)).map(|file| file.take(SOURCE_BYTES_MAX + 1));
+        let mut text = String::new();
+        match file.and_then(|mut file| file.read_to_string(&mut text)) {
+            Ok(_) if text.len() as u64 > SOURCE_BYTES_MAX => Err(protox::Error::new(format!(
+                "{name}: more than {SOURCE_BYTES_MAX} bytes; use a set of descriptors"
+            ))),
+            Ok(_) if depth(&text) > DEPTH_MAX => Err(protox::Error::new(format!(
+                "{name}: braces and brackets in more than {DEPTH_MAX} others; nest less"
+            ))),
+            Ok(_) => Source::from_source(name, &text),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.known.open_file(name),
+            Err(error) => Err(protox::Error::new(format!("{name}: {error}"))),
+        }
+    }
+}
+
+/// How deep things are nested, at most: braces of comments and texts count as well.
+fn depth(text: &str) -> usize {
+    let (mut deep, mut deepest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'{' | b'[' | b'<' | b'(' => deep += 1,
+            b'}' | b']' | b'>' | b')' => deep = deep.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(deep);
+    }
+    deepest
+}
+
 fn pool(path: &Path) -> Result<DescriptorPool, String> {
     if path.extension().is_some_and(|extension| extension == "proto") {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        let described = protox::compile([path], [folder]).map_err(|error| error.to_string())?;
-        return DescriptorPool::from_file_descriptor_set(described).map_err(|e| e.to_string());
+        let mut compiler = Compiler::with_file_resolver(Sources::below(folder));
+        compiler.include_imports(true);
+        compiler.open_file(path).map_err(|error| error.to_string())?;
+        return DescriptorPool::from_file_descriptor_set(compiler.file_descriptor_set())
+            .map_err(|error| error.to_string());
     }
     let file = File::open(path).map_err(|error| format!("{error}; check the path"))?;
     let mut bytes = Vec::new();
@@ -135,6 +195,24 @@ mod tests {
             let why = Schema::read(&path, "/a.S/Get").unwrap_err().to_string();
             assert!(why.contains("--proto"), "{id}: {why}");
         }
+    }
+
+    #[test]
+    fn messages_are_nested_so_deep_and_no_deeper() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.proto");
+        let nested =
+            |deep: usize| format!("{GOOD}{}{}", "message M {".repeat(deep), "}".repeat(deep));
+        std::fs::write(&path, nested(5_000)).unwrap();
+        let why = Schema::read(&path, "/a.S/Get").unwrap_err().to_string();
+        assert!(why.contains("a.proto: braces and brackets in more than 100 others"), "{why}");
+        // Also where another file imports it.
+        let other = folder.path().join("b.proto");
+        std::fs::write(&other, "syntax = \"proto3\"; import \"a.proto\";").unwrap();
+        let why = Schema::read(&other, "/a.S/Get").unwrap_err().to_string();
+        assert!(why.contains("nest less"), "{why}");
+        std::fs::write(&path, nested(0)).unwrap();
+        assert!(Schema::read(&other, "/a.S/Get").is_ok());
     }
 
     proptest! {

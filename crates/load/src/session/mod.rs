@@ -54,7 +54,7 @@ pub(crate) use udp::LENGTH_BYTES;
 
 use crate::error::PlanError;
 use crate::fault::Fault;
-use crate::plan::Plan;
+use crate::plan::{Pace, Plan};
 use crate::protocol::AnswerEnd;
 use crate::requests::{self, Call};
 use crate::tls::TlsClient;
@@ -178,6 +178,8 @@ pub(crate) struct Sessions {
     /// Most requests at once on a connection of HTTP/2.
     pub(crate) streams: usize,
     /// Where an answer on a raw connection ends.
+    /// Most datagrams under way on a socket.
+    pub(crate) datagrams_max: usize,
     pub(crate) answer_end: AnswerEnd,
     /// Where there is TLS.
     pub(crate) tls: Option<TlsClient>,
@@ -204,7 +206,9 @@ impl Sessions {
         let is_tls = plan.target.scheme().is_tls();
         let tls = is_tls.then(|| TlsClient::prepare(plan)).transpose()?;
         let (requests, streams) = (requests::prepare(plan)?, plan.protocol.streams);
-        Ok(Sessions { requests, heads, body_bytes_max, streams, answer_end, tls })
+        // In a closed loop, a connection asks again once it is answered.
+        let datagrams_max = if plan.pace == Pace::Closed { 1 } else { udp::OUTSTANDING_MAX };
+        Ok(Sessions { requests, heads, body_bytes_max, streams, datagrams_max, answer_end, tls })
     }
 
     /// A session for a connection that was just opened.

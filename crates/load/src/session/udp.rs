@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
 /// Most datagrams under way on a socket.
-const OUTSTANDING_MAX: usize = 1 << 16;
+pub(super) const OUTSTANDING_MAX: usize = 1 << 16;
 const NUMBER_BYTES: usize = 8;
 /// The length before a datagram.
 pub(crate) const LENGTH_BYTES: usize = 4;
@@ -38,7 +38,7 @@ impl Udp {
 
 impl Session for Udp {
     fn capacity(&self) -> usize {
-        OUTSTANDING_MAX - self.outstanding.len()
+        self.sessions.datagrams_max - self.outstanding.len()
     }
 
     fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {

@@ -140,7 +140,7 @@ fn stamps_missing(
         Some(PastStack { device, queues: 2.., .. }) => write!(
             f,
             "came through the network stack; have {device} receive by one queue (ethtool -L {device} \
-             combined 1), or leave out --stamps xdp"
+             combined 1, or rx 1 tx 1), or leave out --stamps xdp"
         ),
         Some(_) => write!(
             f,

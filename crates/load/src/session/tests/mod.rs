@@ -23,6 +23,7 @@ pub(super) fn sessions(requests: Requests) -> Arc<Sessions> {
         heads: false,
         body_bytes_max: LIMIT,
         streams: 100,
+        datagrams_max: 1 << 16,
         answer_end,
         tls: None,
     })
