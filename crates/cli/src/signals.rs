@@ -21,6 +21,8 @@ impl Termination {
 
     /// The same for a program that a person started: it ends with the terminal, too, but for `nohup`.
     pub(crate) fn listen_at_terminal() -> std::io::Result<Self> {
+        // Whoever writes more than a bound on files allows (`ulimit -f`) is told, rather than killed.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
         Ok(Self { hangup, ..Self::listen()? })
     }

@@ -101,6 +101,7 @@ fn bad_input_is_told_before_anything_is_sent() {
         (url, &["--repeat", "0"], "--repeat"),
         (url, &["--repeat", "9", "--at-least", "1s"], "--at-least"),
         (url, &["--floor", "none"], "2%"),
+        (url, &["--turn", "0s"], "'--turn <SPAN>': write a time above zero"),
         (url, &["--rate", "-1"], "above 0"),
         (url, &["--processors", "1023"], "--processors: processor 1023 is none"),
         (url, &["--out", "file"], "--out file"),
@@ -124,7 +125,7 @@ fn a_leaf_that_does_not_answer_well_is_told() {
         (Server::start(503).url, "status 503"),
         ("http://127.0.0.1:1/".to_owned(), "cannot connect"),
     ] {
-        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", "300ms"]);
+        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", "1s"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains("no query was answered well") && said.contains(why), "{said}");

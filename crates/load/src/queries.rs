@@ -73,6 +73,8 @@ fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, Queries
             continue;
         }
         if let Some(what) = line_fault(scheme, line) {
+            // What is read is this line alone.
+            let what = what.replace(" at line 1 column ", " at column ");
             return Err(QueriesError::Line { path: path.to_owned(), line: i + 1, what });
         }
         queries.push(line.to_owned());

@@ -110,7 +110,8 @@ mod tests {
             Some(index) => Onward::Device { index, header: header(&B, &A) },
             None => Onward::Socket { map: map.as_raw_fd() },
         };
-        let program = load("test", tap(stamp_at, onward).instructions()).expect("the verifier takes it");
+        let program =
+            load("test", tap(stamp_at, onward).instructions()).expect("the verifier takes it");
         Some(test(program.as_fd(), packet).expect("it runs"))
     }
 

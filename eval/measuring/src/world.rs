@@ -114,8 +114,8 @@ impl Tap {
             }
             None => Onward::Socket { map: sockets.as_raw_fd() },
         };
-        let program =
-            bpf::load("tap", tap(stamp_at, onward).instructions()).context("the kernel refuses the tap")?;
+        let program = bpf::load("tap", tap(stamp_at, onward).instructions())
+            .context("the kernel refuses the tap")?;
         let attached = bpf::attach(program.as_fd(), index(at)?, Mode::Driver);
         let attached = attached.with_context(|| format!("no XDP on {}", at.interface))?;
         Ok(Self { sockets, _program: program, _attached: attached })

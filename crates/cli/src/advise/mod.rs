@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Service times, one per line, in place of --service and --jitter; or a folder of curtail jitter
     #[arg(long, value_name = "FILE|DIR")]
     samples: Option<std::path::PathBuf>,
-    /// Arrivals: poisson, deterministic, mmpp:…, on-off:…, trace:PATH
+    /// Arrivals: poisson, constant, mmpp:…, on-off:…, trace:PATH
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     arrivals: String,
     /// What a replica does with a query that is given up: none (it goes on) or reset (it stops)

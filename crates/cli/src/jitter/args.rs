@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50%")]
     floor: f64,
     /// Executions for so long, then the loops that do nothing, and so on
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "10s")]
+    #[arg(long, value_name = "SPAN", value_parser = some_time, default_value = "10s")]
     turn: u64,
     /// Connections at most, with --rate
     #[arg(long, default_value_t = 64, value_name = "N", requires = "rate")]
@@ -76,6 +76,13 @@ pub(crate) struct Args {
     pub(super) json: bool,
     #[command(flatten)]
     protocol: ProtocolArgs,
+}
+
+fn some_time(text: &str) -> Result<u64, String> {
+    match span(text)? {
+        0 => Err("write a time above zero, such as 10s".to_owned()),
+        ns => Ok(ns),
+    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -51,7 +51,7 @@ pub(crate) struct ExperimentArgs {
     /// [default: no hints]
     #[arg(long, value_name = "SD")]
     pub(crate) hint_error: Option<f64>,
-    /// Arrivals: poisson, deterministic, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
+    /// Arrivals: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
     #[arg(long, value_name = "PROCESS")]
     pub(crate) arrivals: Option<String>,
     /// Requests of each replication [default: 100000]

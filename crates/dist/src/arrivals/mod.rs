@@ -58,7 +58,7 @@ const SMALLEST_SHARE: f64 = 1e-6;
 
 /// The forms, for help and error texts.
 pub const FORMS: &str =
-    "poisson, deterministic, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH";
+    "poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH";
 
 impl Arrivals {
     /// Parses a process; a trace is read. Lengths without a unit are multiples of `unit_ns`.
