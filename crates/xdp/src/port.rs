@@ -10,6 +10,10 @@ use crate::bypass::Bypass;
 use crate::frame::{FRAME_MAX, PAYLOAD_MAX, payload, write};
 use crate::socket::XdpSocket;
 
+/// Answers that wait unread, at most: 16 MiB, so that a program that is held up for some milliseconds loses
+/// none, which would look as if the server had.
+const FRAMES: u32 = 4_096;
+
 /// An end of a [`Bypass`]. There is one at a time, and it belongs to one thread. Its descriptor is readable
 /// when there is an answer.
 pub struct Port {
@@ -34,7 +38,7 @@ impl Port {
     ///
     /// `Unsupported` if the device has no AF_XDP, or what the system says.
     pub fn open(bypass: &Arc<Bypass>) -> io::Result<Self> {
-        let socket = XdpSocket::open(bypass.device())?;
+        let socket = XdpSocket::open(bypass.device(), FRAMES)?;
         bpf::set_socket(bypass.map.as_fd(), socket.as_fd())?;
         Ok(Self { bypass: Arc::clone(bypass), socket, frame: Vec::with_capacity(FRAME_MAX) })
     }

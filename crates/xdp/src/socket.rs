@@ -4,7 +4,7 @@
 //! The rings are those of the crate `xdp`; what is added is that no frame of the memory leaves this file,
 //! so none can outlive it. Source: Linux, Documentation/networking/af_xdp.rst.
 //!
-//! Bounds: with [`HALF`] frames unread the kernel drops what comes; with as many unsent,
+//! Bounds: with as many frames unread as it was opened with the kernel drops what comes; with as many unsent,
 //! [`XdpSocket::send`] says `WouldBlock`.
 
 use std::ffi::CString;
@@ -19,9 +19,6 @@ use xdp::socket::{PollTimeout, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Umem, WakableRings};
 
-/// Frames for each direction, and entries of each ring.
-const HALF: u32 = 256;
-
 /// A socket that is bound to a device. It belongs to one thread.
 pub struct XdpSocket {
     // In this order they are closed and freed: the kernel uses the memory as long as there is the socket.
@@ -30,30 +27,33 @@ pub struct XdpSocket {
     memory: Umem,
     /// One frame on its way in or out.
     one: HeapSlab,
+    /// For each direction, and in each ring.
+    frames: u32,
 }
 
 impl XdpSocket {
-    /// Opens a socket on a device of the namespace that this thread is in.
+    /// Opens a socket on a device of the namespace that this thread is in, with room for so many frames of
+    /// 2 KiB in each direction: a power of two.
     ///
     /// # Errors
     ///
     /// `Unsupported` if there is no AF_XDP; or what the system says.
-    pub fn open(interface: &str) -> io::Result<Self> {
+    pub fn open(interface: &str, frames: u32) -> io::Result<Self> {
         let name = CString::new(interface).map_err(io::Error::other)?;
         let index = NicIndex::lookup_by_name(&name)?;
         let index =
             index.ok_or_else(|| io::Error::other(format!("{interface}: no such device")))?;
-        let frames = UmemCfgBuilder {
+        let memory = UmemCfgBuilder {
             frame_size: FrameSize::TwoK,
-            frame_count: 2 * HALF,
+            frame_count: 2 * frames,
             ..UmemCfgBuilder::default()
         };
-        let mut memory = Umem::map(frames.build().map_err(io::Error::other)?)?;
+        let mut memory = Umem::map(memory.build().map_err(io::Error::other)?)?;
         let rings = RingConfigBuilder {
-            rx_count: HALF,
-            tx_count: HALF,
-            fill_count: HALF,
-            completion_count: HALF,
+            rx_count: frames,
+            tx_count: frames,
+            fill_count: frames,
+            completion_count: frames,
         };
         let rings = rings.build().map_err(io::Error::other)?;
         let lacking = |what: &str, error: &dyn Display| {
@@ -65,9 +65,9 @@ impl XdpSocket {
         let (mut rings, mut flags) = built.map_err(|e| lacking("no rings", &e))?;
         flags.force_copy();
         // SAFETY: the memory lives as long as the socket, by the order of fields in this struct.
-        unsafe { rings.fill_ring.enqueue(&mut memory, HALF as usize, false) }?;
+        unsafe { rings.fill_ring.enqueue(&mut memory, frames as usize, false) }?;
         let socket = builder.bind(index, 0, flags).map_err(|e| lacking("not bound", &e))?;
-        Ok(Self { socket, rings, memory, one: HeapSlab::with_capacity(1) })
+        Ok(Self { socket, rings, memory, one: HeapSlab::with_capacity(1), frames })
     }
 
     /// Waits until there is a frame, or the time is over.
@@ -105,7 +105,7 @@ impl XdpSocket {
     /// `WouldBlock` if the kernel has not sent earlier ones; or what it says.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = || io::Error::from(io::ErrorKind::WouldBlock);
-        self.rings.completion_ring.dequeue(&mut self.memory, HALF as usize);
+        self.rings.completion_ring.dequeue(&mut self.memory, self.frames as usize);
         let ring = self.rings.tx_ring.as_mut().ok_or_else(full)?;
         // SAFETY: the frame goes into the ring or back to the memory, here.
         let mut frame = unsafe { self.memory.alloc() }.ok_or_else(full)?;

@@ -11,6 +11,8 @@ pub(crate) const FRAME_BYTES: usize = 60;
 /// Ethernet, IPv4 and UDP.
 pub(crate) const HEADER_BYTES: usize = 42;
 pub(crate) const PAYLOAD_BYTES: usize = FRAME_BYTES - HEADER_BYTES;
+/// Frames of a socket of AF_XDP in each direction: few, so that they stay in the caches.
+pub(crate) const FRAMES: u32 = 256;
 /// The UDP port of all packets.
 pub(crate) const PORT: u16 = 4803;
 /// Where in the payload the taps write.

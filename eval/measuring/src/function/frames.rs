@@ -11,12 +11,12 @@ use anyhow::Result;
 use curtail_xdp::XdpSocket;
 
 use super::LOOK;
-use crate::frame::{FRAME_BYTES, HEADER_BYTES, header};
+use crate::frame::{FRAME_BYTES, FRAMES, HEADER_BYTES, header};
 use crate::world::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN, Tap};
 
 pub(super) fn forward(tap: &Tap, busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result<()> {
-    let mut from = XdpSocket::open(FUNCTION_IN.interface)?;
-    let mut to = XdpSocket::open(FUNCTION_OUT.interface)?;
+    let mut from = XdpSocket::open(FUNCTION_IN.interface, FRAMES)?;
+    let mut to = XdpSocket::open(FUNCTION_OUT.interface, FRAMES)?;
     tap.hand_to(from.as_fd())?;
     let mut frame = [0; FRAME_BYTES];
     frame[..HEADER_BYTES].copy_from_slice(&header(&FUNCTION_OUT, &GENERATOR_IN));

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use curtail_xdp::XdpSocket;
 
 use super::open;
-use crate::frame::{FRAME_BYTES, HEADER_BYTES, PAYLOAD_BYTES, Payload, header};
+use crate::frame::{FRAME_BYTES, FRAMES, HEADER_BYTES, PAYLOAD_BYTES, Payload, header};
 use crate::world::{FUNCTION_IN, GENERATOR_IN, GENERATOR_OUT, Tap};
 
 pub(super) struct Port {
@@ -17,8 +17,8 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn open(returned: &Tap) -> io::Result<Self> {
-        let out = XdpSocket::open(GENERATOR_OUT.interface)?;
-        let back = XdpSocket::open(GENERATOR_IN.interface)?;
+        let out = XdpSocket::open(GENERATOR_OUT.interface, FRAMES)?;
+        let back = XdpSocket::open(GENERATOR_IN.interface, FRAMES)?;
         returned.hand_to(back.as_fd())?;
         let mut frame = [0; FRAME_BYTES];
         frame[..HEADER_BYTES].copy_from_slice(&header(&GENERATOR_OUT, &FUNCTION_IN));
