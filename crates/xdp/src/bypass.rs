@@ -2,7 +2,7 @@
 //! takes some network cards a second, in which they are off.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use nix::net::if_::if_nametoindex;
@@ -102,12 +102,6 @@ impl Bypass {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
-    }
-
-    /// Our own address.
-    #[must_use]
-    pub fn local(&self) -> SocketAddrV4 {
-        self.ends.from
     }
 
     /// The longest payload, in bytes: at most [`PAYLOAD_MAX`].

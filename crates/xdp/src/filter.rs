@@ -1,6 +1,6 @@
 //! The program on the device: answers of one server to one port go to our socket, and all else to the stack.
 //!
-//! The machine's other traffic, this session's ssh among it, goes over the same device, so what is not surely
+//! The machine's other traffic, whoever is logged in among it, goes over the same device, so what is not surely
 //! ours passes: fragments, options of IP, frames that are too long for our buffers. Cost: some twenty
 //! instructions per packet that the device receives, about 0.1 µs.
 
