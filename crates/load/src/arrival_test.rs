@@ -124,7 +124,7 @@ mod tests {
     fn other_processes_fail() {
         let profile = Profile::Steady(1_000.0);
         let bursty = Arrivals::parse("on-off:0.2:50ms", 1e6).unwrap();
-        for arrivals in [Arrivals::Deterministic, bursty] {
+        for arrivals in [Arrivals::Constant, bursty] {
             let sent = times(&profile, &arrivals, 1, 5_000);
             assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed, "{arrivals}");
         }

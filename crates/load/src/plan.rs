@@ -50,7 +50,7 @@ impl Pace {
     /// Equal gaps at a steady rate per second, the first request at once.
     #[must_use]
     pub fn constant(rate: f64) -> Pace {
-        Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Deterministic }
+        Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Constant }
     }
 }
 

@@ -53,7 +53,7 @@ impl Schedule {
     pub fn new(profile: Profile, arrivals: &Arrivals, seed: u64) -> Schedule {
         let gap_ns = 1e9 / profile.first();
         let process = match arrivals {
-            Arrivals::Deterministic => None,
+            Arrivals::Constant => None,
             _ => Some(arrivals::Clock::new(arrivals, gap_ns, stream(seed, b"arrivals"))),
         };
         Schedule { clock: Some(Clock { profile, gap_ns, process }), ..Schedule::untimed(seed) }

@@ -85,7 +85,7 @@ enum Dealer {
 
 impl Dealer {
     fn new(plan: &Plan, machines: u64) -> Dealer {
-        let random = !matches!(&plan.pace, Pace::Open { arrivals: Arrivals::Deterministic, .. });
+        let random = !matches!(&plan.pace, Pace::Open { arrivals: Arrivals::Constant, .. });
         // Fails for no machine only.
         match Uniform::new(0, machines).ok().filter(|_| random && machines > 1) {
             Some(draw) => {

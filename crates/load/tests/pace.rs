@@ -105,7 +105,7 @@ async fn a_rate_in_steps_is_kept() {
     let mut plan = server.plan(1.0, 0);
     let profile: Profile = "100:200ms,1000:300ms".parse().unwrap();
     plan.extent = Extent::Duration { ns: profile.own_ns().unwrap() };
-    plan.pace = Pace::Open { profile, arrivals: Arrivals::Deterministic };
+    plan.pace = Pace::Open { profile, arrivals: Arrivals::Constant };
     let mut intended = Vec::new();
     let report = run_observed(&plan, pending(), |_| {}, |answer| intended.push(answer.intended_ns))
         .await

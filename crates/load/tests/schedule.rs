@@ -37,7 +37,7 @@ fn gaps_of_a_poisson_schedule_are_exponential() {
 
 #[test]
 fn a_constant_schedule_does_not_drift() {
-    let schedule = Schedule::new(Profile::Steady(3.0), &Arrivals::Deterministic, 42);
+    let schedule = Schedule::new(Profile::Steady(3.0), &Arrivals::Constant, 42);
     for (i, slot) in schedule.take(100_000).enumerate() {
         let exact = (i as u128 * 1_000_000_000 + 1) / 3;
         assert!(u128::from(slot.at_ns).abs_diff(exact) <= 1, "slot {i} at {} ns", slot.at_ns);
@@ -81,7 +81,7 @@ fn the_rate_changes_neither_the_queries_nor_the_shape() {
 
 #[test]
 fn queries_in_order_are_cycled() {
-    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Deterministic, 0)
+    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Constant, 0)
         .with_queries(3, QueryOrder::InOrder);
     let queries: Vec<usize> = schedule.take(7).map(|slot| slot.query).collect();
     assert_eq!(queries, [0, 1, 2, 0, 1, 2, 0]);
@@ -89,7 +89,7 @@ fn queries_in_order_are_cycled() {
 
 #[test]
 fn in_rounds_each_query_is_asked_once_before_any_is_asked_again() {
-    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Deterministic, 5);
+    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Constant, 5);
     let slots = schedule.with_queries(20, QueryOrder::Rounds).take(20 * 50);
     let queries: Vec<usize> = slots.map(|slot| slot.query).collect();
     let rounds: Vec<&[usize]> = queries.chunks(20).collect();
@@ -108,7 +108,7 @@ fn in_rounds_each_query_is_asked_once_before_any_is_asked_again() {
 
 #[test]
 fn drawn_queries_are_uniform() {
-    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Deterministic, 5)
+    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Constant, 5)
         .with_queries(10, QueryOrder::Random);
     let mut counts = [0_u32; 10];
     for slot in schedule.take(100_000) {

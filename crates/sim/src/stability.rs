@@ -77,7 +77,7 @@ fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
         return false;
     }
     let load = least_work(experiment, candidate) / experiment.capacity() / experiment.gap_ns();
-    let most = if *arrivals == Arrivals::Deterministic { 1.0 + ROUNDING } else { 1.0 - ROUNDING };
+    let most = if *arrivals == Arrivals::Constant { 1.0 + ROUNDING } else { 1.0 - ROUNDING };
     load > most
 }
 
@@ -134,9 +134,9 @@ mod tests {
             let parameters = Parameters { utilization, arrivals, speeds, ..Parameters::default() };
             is_overloaded(&parameters.experiment().expect("an experiment"), PSQ)
         };
-        assert!(overloaded(1.0, "poisson", &[]) && overloaded(1.3, "deterministic", &[]));
+        assert!(overloaded(1.0, "poisson", &[]) && overloaded(1.3, "constant", &[]));
         assert!(overloaded(1.0, "poisson", &[1.0, 0.5]));
-        assert!(!overloaded(0.999, "poisson", &[]) && !overloaded(1.0, "deterministic", &[]));
+        assert!(!overloaded(0.999, "poisson", &[]) && !overloaded(1.0, "constant", &[]));
     }
 
     const PSQ: Candidate = Candidate::Policy(Policy::PerShardQueue);

@@ -21,7 +21,7 @@ fn text() -> impl Strategy<Value = String> {
         "mmpp",
         "on-off",
         "poisson",
-        "deterministic",
+        "constant",
         "",
     ]);
     let numbers = prop_oneof![

@@ -11,7 +11,7 @@ fn unloaded() -> Parameters {
         replicas: 2,
         utilization: 0.01,
         service: "det:1".to_owned(),
-        arrivals: "deterministic".to_owned(),
+        arrivals: "constant".to_owned(),
         network: Some("det:0.25".to_owned()),
         requests: 1_000,
         replications: 2,

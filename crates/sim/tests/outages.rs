@@ -60,7 +60,7 @@ fn a_copy_that_is_lost_fails_where_there_is_no_other_server() {
         replicas: 1,
         utilization: 0.1,
         service: "det:1".to_owned(),
-        arrivals: "deterministic".to_owned(),
+        arrivals: "constant".to_owned(),
         outage: Some("det:100.5/det:999999".to_owned()),
         requests: 100,
         warm_up: 0.0,

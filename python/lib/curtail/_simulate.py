@@ -67,7 +67,7 @@ def simulate(
         Each query comes with a hint of its P, which is off by a factor of exp(``hint_error`` · Z), Z
         standard normal; without hints where it is left open.
     arrivals
-        ``"poisson"``, ``"deterministic"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
+        ``"poisson"``, ``"constant"``, ``"mmpp:FACTOR:SHARE:LENGTH"``, ``"on-off:SHARE:LENGTH"``
         or ``"trace:PATH"``.
     requests, warm_up, replications
         Requests of each replication, the share of them that is not measured, and independent

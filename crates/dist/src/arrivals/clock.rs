@@ -58,7 +58,7 @@ impl Clock {
     pub fn next_ns(&mut self) -> f64 {
         self.now_ns += match self.process {
             Arrivals::Poisson => self.gap_ns * exponential(&mut self.rng),
-            Arrivals::Deterministic => self.gap_ns,
+            Arrivals::Constant => self.gap_ns,
             Arrivals::Modulated { factor, share, .. } => self.modulated(factor, share),
             Arrivals::Trace { ref gaps, .. } => {
                 let gap = self.gap_ns * gaps[self.at];
@@ -156,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn deterministic_arrivals_have_none() {
-        let counts = counts("deterministic", 1_000);
+    fn constant_arrivals_have_none() {
+        let counts = counts("constant", 1_000);
         assert!(counts[1..].iter().all(|&count| count == 100.0), "the first gap comes before all");
     }
 

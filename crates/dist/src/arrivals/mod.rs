@@ -3,7 +3,7 @@
 //! | form | process |
 //! |---|---|
 //! | `poisson` | independent exponential gaps |
-//! | `deterministic`, or `constant` | equal gaps |
+//! | `constant`, or `deterministic` | equal gaps |
 //! | `mmpp:FACTOR:SHARE:LENGTH` | a Markov-modulated Poisson process: bursts that cover SHARE of the time and last LENGTH on average have FACTOR times the rate of the rest |
 //! | `on-off:SHARE:LENGTH` | Poisson arrivals while on, none while off; on for SHARE of the time, for LENGTH on average |
 //! | `trace:PATH` | recorded arrival times, one per line, over and over |
@@ -28,8 +28,8 @@ pub use error::ArrivalsError;
 pub enum Arrivals {
     /// `poisson`
     Poisson,
-    /// `deterministic`
-    Deterministic,
+    /// `constant`
+    Constant,
     /// `mmpp:FACTOR:SHARE:LENGTH` and `on-off:SHARE:LENGTH`
     Modulated {
         /// The rate inside of bursts over the rate outside, at least 1; none where nothing arrives
@@ -70,7 +70,7 @@ impl Arrivals {
         let fields: Vec<&str> = text.split(':').collect();
         match fields[..] {
             ["poisson"] => Ok(Self::Poisson),
-            ["deterministic" | "constant"] => Ok(Self::Deterministic),
+            ["constant" | "deterministic"] => Ok(Self::Constant),
             ["mmpp", factor, share, length] => {
                 let factor = number(factor, "FACTOR", |f| f >= 1.0, "1 or more").map_err(bad)?;
                 Self::modulated(Some(factor), share, length, unit_ns).map_err(bad)
@@ -116,7 +116,7 @@ impl fmt::Display for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Poisson => f.write_str("poisson"),
-            Self::Deterministic => f.write_str("deterministic"),
+            Self::Constant => f.write_str("constant"),
             Self::Modulated { factor: Some(factor), share, written, .. } => {
                 write!(f, "mmpp:{factor}:{share}:{written}")
             }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn processes_read_back_as_printed() {
-        for text in ["poisson", "deterministic", "mmpp:5:0.1:50", "on-off:0.25:20ms"] {
+        for text in ["poisson", "constant", "mmpp:5:0.1:50", "on-off:0.25:20ms"] {
             assert_eq!(parse(text).expect(text).to_string(), text);
         }
     }

@@ -217,7 +217,7 @@ mod tests {
         let trace = Arrivals::Trace { path: "t.txt".into(), gaps, mean_ns: Some(1.0 / 3.0) };
         for (rate, arrivals) in [
             ("333.3333333333333", Arrivals::Poisson),
-            ("10..70", Arrivals::Deterministic),
+            ("10..70", Arrivals::Constant),
             ("1:10s,2:1h", Arrivals::parse("mmpp:5:0.1:50ms", 1.0).unwrap()),
             ("7", trace),
         ] {

@@ -31,7 +31,7 @@ pub(crate) fn clockwork() -> Parameters {
         replicas: 1,
         utilization: 0.1,
         service: "det:1".to_owned(),
-        arrivals: "deterministic".to_owned(),
+        arrivals: "constant".to_owned(),
         requests: 1_000,
         warm_up: 0.0,
         replications: 1,
