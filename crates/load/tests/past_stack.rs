@@ -2,24 +2,17 @@
 //! wire is between two network namespaces of this process.
 #![cfg(feature = "xdp")]
 
+#[path = "../../xdp/tests/common/mod.rs"]
+mod common;
+
 use std::future::pending;
-use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, UdpSocket};
-use std::thread;
+use std::io;
+use std::net::SocketAddr;
 
 use curtail_load::{Extent, Pace, Plan, Report, StampsBy, run};
-use curtail_xdp::namespace::{Namespace, pair};
+use curtail_xdp::namespace::Namespace;
 
-/// None where namespaces may not be made, after saying so.
-fn wire() -> Option<(Namespace, Namespace)> {
-    match pair() {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            println!("SKIPPED: {error}");
-            None
-        }
-        pair => Some(pair.expect("a wire")),
-    }
-}
+use common::{bind, echo, wire};
 
 fn plan(server: SocketAddr) -> Plan {
     let mut plan = Plan::new(format!("udp://{server}").parse().unwrap(), 1_000.0);
@@ -40,14 +33,7 @@ fn run_in(namespace: &Namespace, plan: &Plan) -> Report {
 #[test]
 fn answers_come_past_the_stack() {
     let Some((near, far)) = wire() else { return };
-    let socket = far.inside(|| UdpSocket::bind("10.201.0.2:0")).unwrap();
-    let server = socket.local_addr().unwrap();
-    thread::spawn(move || {
-        let mut bytes = [0; 2_000];
-        while let Ok((count, from)) = socket.recv_from(&mut bytes) {
-            let _ = socket.send_to(&bytes[..count], from);
-        }
-    });
+    let server = echo(&far);
     for bytes in [16, 1_472] {
         let mut plan = plan(server);
         plan.protocol.datagram_bytes = bytes;
@@ -63,8 +49,7 @@ fn answers_come_past_the_stack() {
 #[test]
 fn a_server_that_is_not_there_is_told() {
     let Some((near, far)) = wire() else { return };
-    let socket = far.inside(|| UdpSocket::bind("10.201.0.2:0")).unwrap();
-    let server = socket.local_addr().unwrap();
+    let (socket, server) = bind(&far);
     drop(socket);
     let report = run_in(&near, &plan(server));
     assert_eq!(report.errors.total(), 500, "{:?}", report.errors);

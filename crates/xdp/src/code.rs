@@ -34,18 +34,6 @@ pub const EXIT: u8 = 0x95;
 /// As the kind of a wide constant: it is the descriptor of a map.
 pub const MAP: u8 = 1;
 
-/// Where in the context of an XDP program the packet begins (`struct xdp_md`).
-pub const CONTEXT_DATA: i16 = 0;
-/// Where it ends.
-pub const CONTEXT_DATA_END: i16 = 4;
-/// The queue that it came by.
-pub const CONTEXT_QUEUE: i16 = 16;
-
-/// What an XDP program returns for a packet that the stack is to have.
-pub const PASS: i32 = 2;
-/// The helper that gives a packet to what a map has for a key.
-pub const REDIRECT_MAP: i32 = 51;
-
 /// Instructions of 8 bytes: operation, registers, offset, constant.
 #[derive(Debug, Clone, Default)]
 pub struct Code(Vec<u64>);
@@ -75,15 +63,6 @@ impl Code {
     pub fn add_wide(&mut self, to: u8, kind: u8, constant: u64) {
         self.add(LOAD_WIDE, to, kind, 0, constant as u32 as i32);
         self.add(0, 0, 0, 0, (constant >> 32) as u32 as i32);
-    }
-
-    /// Gives the packet to the socket that a map has for its queue, or to the stack if there is none; of the
-    /// registers, `context` has the context.
-    pub fn add_redirect(&mut self, map: std::os::fd::RawFd, context: u8) {
-        self.add_wide(1, MAP, u64::from(map as u32));
-        self.add(LOAD_32, 2, context, CONTEXT_QUEUE, 0);
-        self.add(MOVE_CONSTANT, 3, 0, 0, PASS);
-        self.add(CALL, 0, 0, 0, REDIRECT_MAP);
     }
 
     /// Lets an earlier jump end here.

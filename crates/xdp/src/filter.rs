@@ -7,57 +7,33 @@
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
-use crate::code::{
-    ADD_CONSTANT, AND_CONSTANT, CONTEXT_DATA, CONTEXT_DATA_END, Code, EXIT, JUMP_IF_GREATER,
-    JUMP_IF_NOT, LOAD_8, LOAD_16, LOAD_32, MOVE, MOVE_CONSTANT, PASS,
-};
+use crate::code::{AND_CONSTANT, Code, LOAD_8, LOAD_16, LOAD_32};
 use crate::frame::{FRAME_MAX, HEADER_BYTES};
-
-/// Registers: the context, and the packet; calls leave both alone.
-const CONTEXT: u8 = 6;
-const PACKET: u8 = 7;
+use crate::program::{LOADED, PACKET, Program, network};
 
 /// The program for UDP from a server to us; the map has our socket.
 pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code {
-    let mut code = Code::new();
-    code.add(MOVE, CONTEXT, 1, 0, 0);
-    code.add(LOAD_32, PACKET, CONTEXT, CONTEXT_DATA, 0);
-    code.add(LOAD_32, 3, CONTEXT, CONTEXT_DATA_END, 0);
-    code.add(MOVE, 4, PACKET, 0, 0);
-    code.add(ADD_CONSTANT, 4, 0, 0, HEADER_BYTES as i32);
-    let mut others = vec![code.add(JUMP_IF_GREATER, 4, 3, 0, 0)];
-    code.add(MOVE, 4, PACKET, 0, 0);
-    code.add(ADD_CONSTANT, 4, 0, 0, FRAME_MAX as i32);
-    others.push(code.add(JUMP_IF_GREATER, 3, 4, 0, 0));
-    // Values as they lie in memory, which is the order of the network.
-    let short = |value: u16| i32::from(value.to_be());
+    let mut program = Program::on_packets_of(HEADER_BYTES);
+    program.up_to(FRAME_MAX);
+    // As they lie in memory, which is the order of the network.
     let address = |of: SocketAddrV4| i32::from_ne_bytes(of.ip().octets());
     let ports = |from: SocketAddrV4, to: SocketAddrV4| {
         let ([a, b], [c, d]) = (from.port().to_be_bytes(), to.port().to_be_bytes());
         i32::from_ne_bytes([a, b, c, d])
     };
-    for (load, at, value) in [
-        (LOAD_16, 12, short(0x0800)),
-        // IPv4 without options, and UDP.
-        (LOAD_8, 14, 0x45),
-        (LOAD_8, 23, 17),
-        (LOAD_32, 26, address(server)),
-        (LOAD_32, 30, address(us)),
-        (LOAD_32, 34, ports(server, us)),
-    ] {
-        code.add(load, 5, PACKET, at, 0);
-        others.push(code.add(JUMP_IF_NOT, 5, 0, 0, value));
-    }
-    // More fragments, or an offset.
-    code.add(LOAD_16, 5, PACKET, 20, 0);
-    code.add(AND_CONSTANT, 5, 0, 0, short(0x3fff));
-    others.push(code.add(JUMP_IF_NOT, 5, 0, 0, 0));
-    code.add_redirect(map, CONTEXT);
-    code.add(EXIT, 0, 0, 0, 0);
-    others.into_iter().for_each(|from| code.lead_here(from));
-    code.add(MOVE_CONSTANT, 0, 0, 0, PASS);
-    code.add(EXIT, 0, 0, 0, 0);
-    code
+    program.expect(LOAD_16, 12, network(0x0800));
+    // IPv4 without options, and UDP.
+    program.expect(LOAD_8, 14, 0x45);
+    program.expect(LOAD_8, 23, 17);
+    program.expect(LOAD_32, 26, address(server));
+    program.expect(LOAD_32, 30, address(us));
+    program.expect(LOAD_32, 34, ports(server, us));
+    // No more fragments, and no offset.
+    program.code.add(LOAD_16, LOADED, PACKET, 20, 0);
+    program.code.add(AND_CONSTANT, LOADED, 0, 0, network(0x3fff));
+    program.expect_loaded(0);
+    program.redirect(map);
+    program.finish()
 }
 
 #[cfg(test)]
@@ -67,7 +43,9 @@ mod tests {
 
     use super::*;
     use crate::bpf::{load, map_of_sockets, test};
+    use crate::code::MOVE_CONSTANT;
     use crate::frame::{Ends, write};
+    use crate::program::PASS;
 
     const SERVER: &str = "10.200.0.1:60000";
     const US: &str = "192.168.255.2:40000";

@@ -25,6 +25,7 @@ mod frame;
 pub mod namespace;
 mod neighbor;
 mod port;
+pub mod program;
 #[allow(unsafe_code)]
 mod socket;
 

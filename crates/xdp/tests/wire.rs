@@ -1,33 +1,22 @@
 //! A server at the other end of a wire is reached past the stack, and nobody else notices. The wire is between
 //! two network namespaces of this process.
 
+mod common;
+
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use curtail_xdp::namespace::pair;
 use curtail_xdp::{Bypass, PAYLOAD_MAX, Port, Received};
 
-/// Does something at one end of a wire; a server at the other sends everything back. SKIPPED where namespaces
-/// may not be made.
+use common::{echo, wire};
+
+/// Does something at one end of a wire; a server at the other sends everything back.
 fn with_echo(client: impl FnOnce(SocketAddr) + Send) {
-    let (near, far) = match pair() {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            println!("SKIPPED: {error}");
-            return;
-        }
-        pair => pair.expect("a wire"),
-    };
-    let socket = far.inside(|| UdpSocket::bind("10.201.0.2:0")).unwrap();
-    let address = socket.local_addr().unwrap();
-    thread::spawn(move || {
-        let mut bytes = [0; 2_000];
-        while let Ok((count, from)) = socket.recv_from(&mut bytes) {
-            let _ = socket.send_to(&bytes[..count], from);
-        }
-    });
+    let Some((near, far)) = wire() else { return };
+    let address = echo(&far);
     near.inside(|| -> io::Result<()> {
         client(address);
         Ok(())

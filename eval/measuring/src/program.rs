@@ -10,19 +10,15 @@
 use std::os::fd::RawFd;
 
 use curtail_xdp::code::{
-    ADD_CONSTANT, CALL, CONTEXT_DATA, CONTEXT_DATA_END, Code, EXIT, JUMP_IF_GREATER, JUMP_IF_NOT,
-    LOAD_8, LOAD_16, LOAD_32, MOVE, MOVE_CONSTANT, PASS, STORE_32, STORE_64, STORE_CONSTANT_16,
+    CALL, Code, LOAD_8, LOAD_16, MOVE_CONSTANT, STORE_32, STORE_64, STORE_CONSTANT_16,
 };
+use curtail_xdp::program::{PACKET, Program, network};
 
 use crate::frame::{FRAME_BYTES, HEADER_BYTES, PORT};
 
 /// The numbers of helpers.
 const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
-
-/// Registers: the context, and the packet; calls leave both alone.
-const CONTEXT: u8 = 6;
-const PACKET: u8 = 7;
 
 /// Where packets of ours go on.
 #[derive(Debug, Clone, Copy)]
@@ -35,29 +31,18 @@ pub(crate) enum Onward {
 
 /// A program that stamps at a place of the payload.
 pub(crate) fn tap(stamp_at: usize, onward: Onward) -> Code {
-    let mut code = Code::new();
     let stamp = (HEADER_BYTES + stamp_at) as i16;
-    code.add(MOVE, CONTEXT, 1, 0, 0);
-    code.add(LOAD_32, PACKET, CONTEXT, CONTEXT_DATA, 0);
-    code.add(LOAD_32, 3, CONTEXT, CONTEXT_DATA_END, 0);
-    code.add(MOVE, 4, PACKET, 0, 0);
-    code.add(ADD_CONSTANT, 4, 0, 0, FRAME_BYTES as i32);
-    let mut others = vec![code.add(JUMP_IF_GREATER, 4, 3, 0, 0)];
-    // IPv4 without options, UDP, our port: network byte order, read as it lies in memory.
-    let network = |value: u16| i32::from(value.to_be());
-    for (load, at, value) in [
-        (LOAD_16, 12, network(0x0800)),
-        (LOAD_8, 14, 0x45),
-        (LOAD_8, 23, 17),
-        (LOAD_16, 36, network(PORT)),
-    ] {
-        code.add(load, 5, PACKET, at, 0);
-        others.push(code.add(JUMP_IF_NOT, 5, 0, 0, value));
-    }
+    let mut program = Program::on_packets_of(FRAME_BYTES);
+    // IPv4 without options, UDP, our port.
+    program.expect(LOAD_16, 12, network(0x0800));
+    program.expect(LOAD_8, 14, 0x45);
+    program.expect(LOAD_8, 23, 17);
+    program.expect(LOAD_16, 36, network(PORT));
+    let code = &mut program.code;
     code.add(CALL, 0, 0, 0, KTIME_GET_NS);
     code.add(STORE_32, PACKET, 0, stamp, 0);
     match onward {
-        Onward::Socket { map } => code.add_redirect(map, CONTEXT),
+        Onward::Socket { map } => program.redirect(map),
         Onward::Device { index, header } => {
             let (words, rest) = header.as_chunks::<8>();
             for (i, word) in words.iter().enumerate() {
@@ -71,11 +56,7 @@ pub(crate) fn tap(stamp_at: usize, onward: Onward) -> Code {
             code.add(CALL, 0, 0, 0, REDIRECT);
         }
     }
-    code.add(EXIT, 0, 0, 0, 0);
-    others.into_iter().for_each(|from| code.lead_here(from));
-    code.add(MOVE_CONSTANT, 0, 0, 0, PASS);
-    code.add(EXIT, 0, 0, 0, 0);
-    code
+    program.finish()
 }
 
 #[cfg(test)]
@@ -87,7 +68,7 @@ mod tests {
     use crate::frame::{ARRIVED_AT, End, Payload, RETURNED_AT, header};
     use curtail_xdp::bpf::{Tested, load, map_of_sockets, test};
 
-    const PASS: u32 = super::PASS as u32;
+    const PASS: u32 = curtail_xdp::program::PASS as u32;
     const REDIRECTED: u32 = 4;
 
     const A: End = End { interface: "a", mac: [2; 6], address: Ipv4Addr::new(10, 0, 0, 1) };
