@@ -194,8 +194,16 @@ fn lines_of_requests_are_read_and_bad_ones_told_with_the_line_and_a_mend() {
     let file = directory.path().join("queries");
     fs::write(&file, "/a/{key}\n{\"path\": \"/b\", \"body\": \"{key}\"}\n").unwrap();
     assert_eq!(read_queries(&file).unwrap().len(), 2);
-    for line in ["{\"path\": \"b\"}", "{\"path\": \"/b\"", "{\"headers\": {\"Expect\": \"\"}}", "x"]
-    {
+    for line in [
+        r#"{"path": "b"}"#,
+        r#"{"path": "/b""#,
+        r#"{"headers": {"Expect": ""}}"#,
+        r#"{"headers": {"a b": ""}}"#,
+        r#"{"headers": {"a": "\n"}}"#,
+        r#"{"method": "A B"}"#,
+        r#"{"method": "CONNECT"}"#,
+        "x",
+    ] {
         fs::write(&file, format!("/a\n\n{line}\n")).unwrap();
         let error = read_queries_for(&file, Scheme::Https).unwrap_err().to_string();
         assert!(error.contains("queries:3: "), "{error}");

@@ -88,7 +88,12 @@ fn some_time(text: &str) -> Result<u64, String> {
 fn rate(text: &str) -> Result<f64, String> {
     let rate =
         text.parse().ok().filter(|rate: &f64| *rate > 0.0 && *rate <= curtail_load::RATE_MAX);
-    rate.ok_or_else(|| "write a number of queries per second above 0, such as 50".to_owned())
+    rate.ok_or_else(|| {
+        format!(
+            "write a number of queries per second above 0 and at most {}, such as 50",
+            curtail_load::RATE_MAX
+        )
+    })
 }
 
 /// What is to be done.

@@ -166,7 +166,8 @@ impl Turns<'_> {
         if self.executions.len() == before {
             let why =
                 report.failures.map_or("no answer came".to_owned(), |failures| failures.first);
-            return Err(Stop::Lacking(format!("no query was answered well: {why}")));
+            let target = &self.work.plan.target;
+            return Err(Stop::Lacking(format!("no query was answered well by {target}: {why}")));
         }
         self.look_at_failures(report.failures.map(|failures| failures.first))?;
         Ok(false)

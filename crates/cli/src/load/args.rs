@@ -133,7 +133,9 @@ fn number(text: &str) -> Result<f64, String> {
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let inside = number.filter(|percent| *percent > 0.0 && *percent < 100.0);
-    inside.map(|percent| percent / 100.0).ok_or_else(|| "write a share such as 2%".to_owned())
+    inside
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "write a share above 0% and below 100%, such as 2%".to_owned())
 }
 
 fn per_mille(text: &str) -> Result<u32, String> {

@@ -18,6 +18,8 @@ use crate::target::Scheme;
 const MEND: &str = "write a request target, such as /search?q=a%20b, or a JSON object, such as \
                     {\"method\": \"POST\", \"path\": \"/x\", \"body\": \"text\"}";
 
+const TUNNEL: &str = "CONNECT opens a tunnel, which no answer ends; leave it out";
+
 /// What a request says.
 #[derive(Debug, Default)]
 pub(super) struct Call {
@@ -72,6 +74,9 @@ impl Call {
         if let Some(name) = headers.keys().find(|name| is_owned(name)) {
             return Err(format!("header `{name}` is written by the load generator; leave it out"));
         }
+        if method.as_deref() == Some("CONNECT") {
+            return Err(TUNNEL.to_owned());
+        }
         Ok(Call { method, path, headers: headers.into_iter().collect(), body })
     }
 }
@@ -82,6 +87,16 @@ pub(super) fn line_fault(line: &str) -> Option<String> {
         Ok(call) => call,
         Err(why) => return Some(why),
     };
+    let method = call.method.as_deref().unwrap_or("GET");
+    let mut headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    if let Err(fault) = sendable(method, []) {
+        return Some(format!("method `{method}` cannot be sent: {fault}; write one such as POST"));
+    }
+    if let Some((name, fault)) =
+        headers.find_map(|header| Some((header.0, sendable("GET", [header]).err()?)))
+    {
+        return Some(format!("header `{name}` cannot be sent: {fault}"));
+    }
     let path = call.path?;
     let why = if !path.starts_with('/') {
         "does not begin with `/`"
@@ -124,10 +139,7 @@ pub(super) fn each(
             body,
         };
         if complete.method == "CONNECT" {
-            return Err(refused(
-                &text,
-                "CONNECT opens a tunnel, which no answer ends; leave it out",
-            ));
+            return Err(refused(&text, TUNNEL));
         }
         take(&text, &complete)?;
     }
@@ -158,15 +170,19 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanE
 
 /// Says which part cannot be sent.
 fn blame(call: &Complete<'_>, source: WriteError) -> PlanError {
-    let sendable = |header: &(&str, &str)| {
-        let mut scratch = BytesMut::new();
-        let (length, persistence) = (BodyLength::None, Persistence::Default);
-        write_request(&mut scratch, "GET", "/", [*header], length, persistence).is_ok()
-    };
-    let what = match call.headers.iter().find(|header| !sendable(header)) {
+    let what = match call.headers.iter().find(|header| sendable("GET", [**header]).is_err()) {
         Some((name, value)) => format!("header `{name}: {value}`"),
         None if source == WriteError::Method => format!("method `{}`", call.method),
         None => format!("query `{}`", call.path),
     };
     PlanError::Unsendable { what, source }
+}
+
+/// Whether a method and headers can be written at all.
+fn sendable<'a>(
+    method: &str,
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(), WriteError> {
+    let (length, persistence) = (BodyLength::None, Persistence::Default);
+    write_request(&mut BytesMut::new(), method, "/", headers, length, persistence)
 }
