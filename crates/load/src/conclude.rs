@@ -10,7 +10,7 @@ use crate::report::{Failures, Report, Stamps};
 use crate::stamp::Stamping;
 use crate::stationary::{self, Trend};
 use crate::summary::{Intervals, Splits, Summary, relative_error};
-use crate::verdict::{Invalid, leaves_out_too_many, too_few, too_late, withheld};
+use crate::verdict::{Invalid, Withheld, leaves_out_too_many, too_few, too_late, withheld};
 
 /// What a report says about a run beside its record.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct Facts {
     /// The measured time, in nanoseconds from the start of the schedule.
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
+    /// How long it was to be: the profile of the rate goes by that.
+    pub(crate) planned_ns: u64,
     /// Cut short then.
     pub(crate) cut_ns: Option<u64>,
     /// How sure the percentiles were to be.
@@ -55,9 +57,17 @@ impl Facts {
         };
         // To where the next request would have been.
         let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
-        let planned_ns = match plan.extent {
-            Extent::Duration { ns } => start_ns.saturating_add(ns),
-            Extent::Requests(_) => end.last_ns.saturating_add(gap_ns),
+        let early_ns = end.cut_ns.or(end.enough_ns);
+        let (planned_ns, end_ns) = match plan.extent {
+            Extent::Duration { ns } => {
+                let planned_end_ns = start_ns.saturating_add(ns);
+                // Nothing is sent while the last answers are awaited.
+                (ns, early_ns.map_or(planned_end_ns, |early_ns| early_ns.min(planned_end_ns)))
+            }
+            Extent::Requests(_) => {
+                let end_ns = early_ns.unwrap_or(end.last_ns.saturating_add(gap_ns));
+                (end_ns.saturating_sub(start_ns), end_ns)
+            }
         };
         Facts {
             profile,
@@ -65,11 +75,26 @@ impl Facts {
             connections: plan.connections,
             backlog: plan.backlog,
             start_ns,
-            end_ns: end.cut_ns.or(end.enough_ns).unwrap_or(planned_ns),
+            end_ns,
+            planned_ns,
             cut_ns: end.cut_ns,
             until: plan.until.clone(),
             stamps,
         }
+    }
+
+    fn measured_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// The mean rate of what was to be sent in the measured time.
+    fn offered_rate(&self) -> Option<f64> {
+        let profile = self.profile.as_ref()?;
+        Some(match self.measured_ns() {
+            0 => profile.first(),
+            ns if ns == self.planned_ns => profile.mean(ns),
+            ns => profile.requests(ns as f64, self.planned_ns) / (ns as f64 / 1e9),
+        })
     }
 }
 
@@ -81,18 +106,17 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     let (answered, achieved_rate) = achieved(&record, facts);
     let arrival_test = arrival_test(&record, facts);
     let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
-    let reasons = reasons(&record, facts, answered, arrival_test.as_ref());
+    let reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
     let mut latency_ns = Summary::of(&record.latency);
     if withheld.is_some() {
         latency_ns.p999 = None;
     }
-    let measured_ns = facts.end_ns.saturating_sub(facts.start_ns);
     Report {
         valid: reasons.is_empty(),
         invalid_because: reasons,
         partial: facts.cut_ns.is_some(),
         closed_loop: facts.profile.is_none(),
-        offered_rate: facts.profile.as_ref().map(|profile| profile.mean(measured_ns)),
+        offered_rate: facts.offered_rate(),
         achieved_rate,
         requests: record.requests,
         errors: record.errors,
@@ -132,7 +156,26 @@ fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
 fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
     let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
     let blocks = record.sends.clone().blocks();
-    arrival_test::test(&blocks, profile, facts.end_ns.saturating_sub(facts.start_ns))
+    arrival_test::test(&blocks, profile, facts.planned_ns)
+}
+
+/// Good answers in time, as the verdict counts them: also those that only the shift by the median leaves out.
+///
+/// At the end of the time latencies above the median reach beyond it, and at its start those below it end
+/// before; of a server that keeps up that is the rate times the mean distance from the median.
+fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
+    let good = record.requests.saturating_sub(record.errors.total());
+    if facts.profile.is_none() {
+        // Whoever waits for answers has them in time.
+        return good;
+    }
+    let median_ns = record.latency.value_at_quantile(0.5);
+    let distances = record.latency.iter_recorded().map(|bucket| {
+        bucket.value_iterated_to().abs_diff(median_ns) as f64
+            * bucket.count_since_last_iteration() as f64
+    });
+    let edges = distances.sum::<f64>() / facts.measured_ns().max(1) as f64;
+    answered.saturating_add(edges as u64).min(good)
 }
 
 /// The first percentile that is less sure than asked for: which, and half of its interval over its
@@ -179,6 +222,7 @@ fn reasons(
     facts: &Facts,
     answered: u64,
     arrivals: Option<&ArrivalTest>,
+    withheld: Option<Withheld>,
 ) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if facts.cut_ns.is_some() {
@@ -194,6 +238,7 @@ fn reasons(
         });
     }
     let (requests, errors) = (record.requests, record.errors);
+    let answered = in_time(record, facts, answered);
     if too_few(answered, requests) {
         reasons.push(Invalid::FellShort { answered, requests, errors });
     }
@@ -217,10 +262,11 @@ fn reasons(
         let missing = 1.0 - sent_coverage.min(received_coverage);
         reasons.push(Invalid::StampsMissing { missing, past_stack });
     }
-    if let Some(Precision { relative, per_mille }) = &facts.until
-        && let Some((per_mille, found)) = unsure(record, *relative, per_mille)
-    {
-        reasons.push(Invalid::NotSure { per_mille, found, asked: *relative });
+    if let Some(Precision { relative, per_mille }) = &facts.until {
+        if let Some((per_mille, found)) = unsure(record, *relative, per_mille) {
+            reasons.push(Invalid::NotSure { per_mille, found, asked: *relative });
+        }
+        reasons.extend(withheld.filter(|_| per_mille.contains(&999)).map(Invalid::Withheld));
     }
     // A rate that goes up and down has latencies that do.
     if matches!(facts.profile, None | Some(Profile::Steady(_)))

@@ -101,6 +101,8 @@ pub enum Invalid {
         /// What was asked for.
         asked: f64,
     },
+    /// A percentile that the plan asks for is not told.
+    Withheld(Withheld),
     /// The requests were not sent as Poisson arrivals are. See [`ArrivalTest`](crate::ArrivalTest).
     NotPoisson {
         /// The largest difference between the distribution functions of the gaps, 0 to 1.

@@ -146,6 +146,7 @@ async fn an_agent_that_dies_ends_the_load_and_what_was_told_is_reported() {
     assert_eq!((agent, &why[..]), (&two[1].address, "it closed the connection"));
     let interrupted = |reason: &Invalid| matches!(reason, Invalid::Interrupted { .. });
     assert!(!report.invalid_because.iter().any(interrupted), "nobody did");
+    assert_eq!(report.arrival_test, None, "a part of the requests is missing");
     let sum: u64 = report.agents.iter().map(|agent| agent.requests).sum();
     assert_eq!((sum, report.histogram.len()), (report.requests, report.requests));
     assert!(matches!(report.agents[1].invalid_because[0], Invalid::AgentLost { .. }));

@@ -112,6 +112,11 @@ pub(super) fn report(
     if !interrupted {
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::Interrupted { .. }));
     }
+    if members.iter().any(|member| member.lost().is_some()) {
+        // Its requests are missing, so that the gaps are none of the process.
+        report.arrival_test = None;
+        report.invalid_because.retain(|reason| !matches!(reason, Invalid::NotPoisson { .. }));
+    }
     let of_sum: Vec<_> = report.invalid_because.iter().map(discriminant).collect();
     for member in members {
         let lost = member.lost();

@@ -59,6 +59,7 @@ fn facts(requests: u64) -> Facts {
         backlog: 100,
         start_ns: 0,
         end_ns: requests * 2 * MS,
+        planned_ns: requests * 2 * MS,
         cut_ns: None,
         until: None,
         stamps: None,
@@ -400,4 +401,78 @@ fn equal_gaps_are_no_poisson_arrivals() {
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
     assert!(report.arrival_test.unwrap().failed);
     assert!(conclude(record, &facts(1_000)).valid, "where they were asked for");
+}
+
+#[test]
+fn a_profile_that_ends_early_is_judged_by_what_was_to_be_sent_until_then() {
+    let profile: crate::Profile = "100..2000".parse().unwrap();
+    let arrivals = curtail_dist::arrivals::Arrivals::Poisson;
+    let schedule = crate::schedule::Schedule::new(profile.clone(), &arrivals, 42)
+        .with_extent(0, Extent::Duration { ns: 60_000 * MS });
+    let due: Vec<u64> =
+        schedule.map(|slot| slot.at_ns).take_while(|at_ns| *at_ns < 20_000 * MS).collect();
+    let mut record = Record::new();
+    for at_ns in &due {
+        record.add(&ended(*at_ns, 0, Ok(200)), 0);
+    }
+    record.sends = Sends::of(due.iter().copied());
+    let of = |profile, end_ns| Facts {
+        profile: Some(profile),
+        poisson: true,
+        end_ns,
+        planned_ns: 60_000 * MS,
+        ..facts(0)
+    };
+    let report = conclude(record, &of(profile, 20_000 * MS));
+    assert!(report.valid, "{:?}", report.invalid_because);
+    // 100/s, and a third of the way to 2,000/s.
+    let offered = report.offered_rate.unwrap();
+    assert!((offered - 416.7).abs() < 0.1, "{offered}");
+    let steps: crate::Profile = "100:10s,400:50s".parse().unwrap();
+    for (end_ns, expected) in [(0, 100.0), (5_000, 100.0), (20_000, 250.0), (60_000, 350.0)] {
+        let offered = of(steps.clone(), end_ns * MS).offered_rate();
+        assert_eq!(offered, Some(expected), "{end_ns} ms");
+    }
+}
+
+#[test]
+fn a_run_that_is_cut_while_answers_are_awaited_took_as_long_as_planned() {
+    let mut plan = Plan::new("http://h".parse().unwrap(), 500.0);
+    (plan.warmup_ns, plan.extent) = (10 * MS, Extent::Duration { ns: 100 * MS });
+    let end = |cut_ns| End { last_ns: 0, cut_ns, enough_ns: None };
+    let ends = |cut_ns| Facts::of(&plan, end(cut_ns), None).end_ns;
+    assert_eq!([None, Some(900 * MS)].map(ends), [110 * MS; 2]);
+    assert_eq!(ends(Some(60 * MS)), 60 * MS);
+}
+
+/// Requests at 20/s for 30 s, with latencies that are exponential with a mean of 2 s.
+fn spread() -> Record {
+    let mut record = Record::new();
+    for i in 0..600_u32 {
+        let share = (f64::from(i) * 0.618_033_988_75).fract();
+        let latency_ns = (-(1.0 - share).ln() * 2e9) as u64;
+        record.add(&ended_after(latency_ns, u64::from(i) * 50 * MS, 0, Ok(200)), 0);
+    }
+    record
+}
+
+#[test]
+fn latencies_that_spread_are_no_sign_of_a_rate_that_is_not_sustained() {
+    let profile = Some(Profile::Steady(20.0));
+    let facts = Facts { profile, end_ns: 30_000 * MS, planned_ns: 30_000 * MS, ..facts(0) };
+    assert_eq!(conclude(spread(), &facts).invalid_because, []);
+    assert_eq!(conclude(spread(), &Facts { profile: None, ..facts }).invalid_because, []);
+}
+
+#[test]
+fn a_percentile_that_was_asked_for_and_is_withheld_makes_a_run_invalid() {
+    let of = |per_mille| {
+        let until = Some(Precision { relative: 0.9, per_mille: vec![per_mille] });
+        let lag_ns = |i| if i < 11 { 3 * MS } else { 0 };
+        conclude(steady(10_000, lag_ns), &Facts { until, ..facts(10_000) }).invalid_because
+    };
+    assert_eq!(of(990), []);
+    let why = of(999);
+    assert!(matches!(why[..], [Invalid::Withheld(_)]), "{why:?}");
+    assert!(why[0].to_string().ends_with("too much of it, and it was asked for"), "{}", why[0]);
 }

@@ -57,6 +57,7 @@ impl fmt::Display for Invalid {
                 stamps_missing(f, *missing, past_stack.as_ref())
             }
             Invalid::NotSure { per_mille, found, asked } => not_sure(f, *per_mille, *found, *asked),
+            Invalid::Withheld(withheld) => write!(f, "{withheld}, and it was asked for"),
             Invalid::NotPoisson { d, gaps } => {
                 write!(
                     f,

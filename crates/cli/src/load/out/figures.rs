@@ -1,6 +1,6 @@
 //! The figures of a run.
 
-use curtail_load::{Pace, Parts, Plan, Profile, Report};
+use curtail_load::{Extent, Pace, Parts, Plan, Profile, Report};
 
 use super::series::{Piece, Series};
 use crate::plot::FIGURE_SIZES;
@@ -107,7 +107,7 @@ impl Figures<'_> {
         let points = steps(&pieces, rate);
         let end_s = points.last()?.0;
         let mut curves = vec![Curve { name: achieved, look: solid, points }];
-        let offer = self.offered(end_s);
+        let offer = offered_until(self.plan, end_s);
         if !offer.is_empty() {
             curves.push(Curve { name: offered, look: black, points: offer });
         }
@@ -123,25 +123,6 @@ impl Figures<'_> {
             size: (size.0, size.1 * 0.7),
         };
         Some(draw(&chart, size.2))
-    }
-
-    /// The rate of the plan over the time; nothing for a closed loop.
-    fn offered(&self, end_s: f64) -> Vec<(f64, f64)> {
-        let Pace::Open { profile, .. } = &self.plan.pace else { return Vec::new() };
-        let start_s = self.plan.warmup_ns as f64 / 1e9;
-        match profile {
-            Profile::Steady(rate) => vec![(start_s, *rate), (end_s, *rate)],
-            Profile::Ramp { from, to } => vec![(start_s, *from), (end_s, *to)],
-            Profile::Steps(steps) => {
-                let mut at = start_s;
-                let corners = steps.iter().flat_map(|step| {
-                    let from = at;
-                    at += step.ns as f64 / 1e9;
-                    [(from.min(end_s), step.rate), (at.min(end_s), step.rate)]
-                });
-                corners.collect()
-            }
-        }
     }
 
     /// What the percentiles are made of.
@@ -213,4 +194,57 @@ fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f
         Some([(piece.from_ns as f64 / 1e9, value), (piece.until_ns as f64 / 1e9, value)])
     };
     pieces.iter().filter_map(step).flatten().collect()
+}
+
+/// The rate of the plan over the time, until then; nothing for a closed loop.
+fn offered_until(plan: &Plan, end_s: f64) -> Vec<(f64, f64)> {
+    let Pace::Open { profile, .. } = &plan.pace else { return Vec::new() };
+    let start_s = plan.warmup_ns as f64 / 1e9;
+    match profile {
+        Profile::Steady(rate) => vec![(start_s, *rate), (end_s, *rate)],
+        Profile::Ramp { from, to } => {
+            let Extent::Duration { ns } = plan.extent else { return Vec::new() };
+            let planned_s = ns as f64 / 1e9;
+            // A run that ended early has not reached its last rate.
+            let end_s = end_s.clamp(start_s, start_s + planned_s);
+            let rate = from + (to - from) * (end_s - start_s) / planned_s;
+            vec![(start_s, *from), (end_s, rate)]
+        }
+        Profile::Steps(steps) => {
+            let mut corners = Vec::new();
+            let mut at = start_s;
+            for step in steps {
+                if at >= end_s {
+                    break;
+                }
+                corners.push((at, step.rate));
+                at += step.ns as f64 / 1e9;
+                corners.push((at.min(end_s), step.rate));
+            }
+            corners
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_offered_is_drawn_as_far_as_the_run_got() {
+        let of = |profile: &str, end_s| {
+            let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
+            (plan.warmup_ns, plan.extent) =
+                (1_000_000_000, Extent::Duration { ns: 10_000_000_000 });
+            plan.pace = Pace::poisson(1.0);
+            let Pace::Open { profile: of_plan, .. } = &mut plan.pace else { unreachable!() };
+            *of_plan = profile.parse().unwrap();
+            offered_until(&plan, end_s)
+        };
+        assert_eq!(of("5", 3.0), [(1.0, 5.0), (3.0, 5.0)]);
+        assert_eq!(of("10..110", 6.0), [(1.0, 10.0), (6.0, 60.0)]);
+        assert_eq!(of("10..110", 12.0), [(1.0, 10.0), (11.0, 110.0)], "the last answers");
+        assert_eq!(of("10:4s,20:6s", 3.0), [(1.0, 10.0), (3.0, 10.0)]);
+        assert_eq!(of("10:4s,20:6s", 6.0), [(1.0, 10.0), (5.0, 10.0), (5.0, 20.0), (6.0, 20.0)]);
+    }
 }
