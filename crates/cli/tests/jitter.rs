@@ -6,10 +6,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use harness::CURTAIL;
 use harness::answering::{Server, text};
-use harness::serving::serve;
+use harness::serving::{self, serve};
 use serde_json::Value;
 
 fn jitter(folder: &Path, target: &str, args: &[&str]) -> Output {
@@ -94,6 +96,8 @@ fn people_get_a_table_and_a_verdict() {
 fn bad_input_is_told_before_anything_is_sent() {
     let (server, folder) = (Server::start(200), folder());
     fs::write(folder.path().join("file"), "").expect("a file");
+    fs::create_dir(folder.path().join("load")).expect("a folder");
+    fs::write(folder.path().join("load/latency.hlog"), "").expect("a file");
     fs::write(folder.path().join("bad.txt"), "/fine\nno slash\n").expect("a file");
     let url = server.url.as_str();
     for (target, args, mend) in [
@@ -105,6 +109,10 @@ fn bad_input_is_told_before_anything_is_sent() {
         (url, &["--rate", "-1"], "above 0"),
         (url, &["--processors", "1023"], "--processors: processor 1023 is none"),
         (url, &["--out", "file"], "--out file"),
+        (url, &["--out", "load"], "--out load: results of curtail load are there"),
+        (url, &["--rate", "8", "--turn", "100ms"], "use a longer --turn"),
+        (url, &["--keys", "5"], "write a line for each into --queries"),
+        ("udp://127.0.0.1:9", &[], "no queries to execute again"),
     ] {
         let output = jitter(folder.path(), target, args);
         let said = text(&output.stderr);
@@ -115,7 +123,7 @@ fn bad_input_is_told_before_anything_is_sent() {
     command.args(["jitter", url, "--queries", "bad.txt"]).current_dir(folder.path());
     let said = text(&command.output().expect("the binary starts").stderr);
     assert!(said.contains("bad.txt:2: "), "{said}");
-    assert_eq!(server.answered.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(server.answered.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -155,4 +163,54 @@ fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     let named = "query 2 of 2, `/nope`, was never answered well (status 404)";
     assert!(said.contains(named) && said.contains("take it out of the file"), "{said}");
+}
+
+#[test]
+fn queries_are_executed_as_often_as_asked_for_where_a_turn_is_shorter_than_a_round() {
+    let (server, folder) = (Server::start(200), folder());
+    let queries: String = (0..300).map(|n| format!("/{n}\n")).collect();
+    fs::write(folder.path().join("queries.txt"), queries).expect("a file");
+    let args = ["--repeat", "5", "--turn", "10ms", "--floor", "5%", "--json"];
+    let output = jitter(folder.path(), &server.url, &args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((&found["repetitions"], &found["enough"]), (&5.into(), &"at-most".into()));
+    // A round at most is beyond what was asked for.
+    let executions = found["executions"].as_u64().expect("a number");
+    assert!((1_500..=1_875).contains(&executions), "{executions}");
+}
+
+#[test]
+fn what_was_measured_before_a_leaf_failed_is_reported() {
+    let folder = folder();
+    let turns = Arc::<AtomicU32>::default();
+    let target = serve(move |stream| {
+        // Each turn has a connection of its own.
+        let status = if turns.fetch_add(1, Ordering::Relaxed) < 2 { 200 } else { 503 };
+        serving::http(&stream, |stream| {
+            let answer = format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).is_ok()
+        });
+    });
+    let args = ["--repeat", "100000", "--turn", "300ms", "--json"];
+    let p = folder.path().join("out/jitter/p.txt");
+    let output = jitter(folder.path(), &format!("http://{target}/"), &args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("status 503; these are partial results"), "{said}");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!(found["partial"], true);
+    assert!(
+        found["ended_because"].as_str().is_some_and(|why| why.contains("no query was answered"))
+    );
+    assert!(found["executions"].as_u64().is_some_and(|executions| executions > 100), "{found}");
+    assert_eq!(fs::read_to_string(p).expect("a file").lines().count(), 1 + 3);
+}
+
+#[test]
+fn a_turn_in_which_by_chance_no_query_comes_is_none_without_an_answer() {
+    let (server, folder) = (Server::start(200), folder());
+    let args = ["--repeat", "2", "--rate", "8", "--turn", "130ms", "--floor", "5%", "--json"];
+    let output = jitter(folder.path(), &server.url, &args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }

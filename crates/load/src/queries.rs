@@ -21,8 +21,8 @@ pub enum QueryOrder {
     InOrder,
     /// Each drawn uniformly, by the plan's seed.
     Random,
-    /// In rounds: each query once, in a random order, and so again. However long a run is, no query is
-    /// asked more than once more often than another.
+    /// In rounds: each query once as they are given, and then each once in one random order after the
+    /// other. However long a run is, no query is measured more than once more often than another.
     Rounds,
 }
 

@@ -79,7 +79,7 @@ impl Schedule {
             QueryOrder::InOrder => Order::Cycled,
             // Fails for an empty range only.
             QueryOrder::Random => Uniform::new(0, count).map_or(Order::Cycled, Order::Random),
-            QueryOrder::Rounds => Order::Rounds(Vec::new()),
+            QueryOrder::Rounds => Order::Rounds { round: (0..count).collect(), at: 0 },
         };
         self
     }
@@ -113,7 +113,8 @@ impl Schedule {
         if over {
             return None;
         }
-        let slot = Slot { index: self.index, at_ns, query: self.picker.next(self.index), warmup };
+        let query = self.picker.next(self.index, warmup);
+        let slot = Slot { index: self.index, at_ns, query, warmup };
         self.index += 1;
         self.measured += u64::from(!warmup);
         Some(slot)
@@ -188,21 +189,27 @@ enum Order {
     Cycled,
     /// Over 64 bits on every machine, so that a seed draws the same everywhere.
     Random(Uniform<u64>),
-    /// Those of this round.
-    Rounds(Vec<u64>),
+    /// Those of this round, and how many of them were picked.
+    Rounds {
+        round: Vec<u64>,
+        at: usize,
+    },
 }
 
 impl Picker {
-    fn next(&mut self, index: u64) -> usize {
+    fn next(&mut self, index: u64, warmup: bool) -> usize {
         let query = match &mut self.order {
             Order::Cycled => index % self.count,
             Order::Random(draw) => draw.sample(&mut self.rng),
-            Order::Rounds(round) => {
-                if index.is_multiple_of(self.count) {
-                    *round = (0..self.count).collect();
+            // What is not measured is missing from no round.
+            Order::Rounds { .. } if warmup => index % self.count,
+            Order::Rounds { round, at } => {
+                if *at == round.len() {
                     shuffle(round, &mut self.rng);
+                    *at = 0;
                 }
-                round[(index % self.count) as usize]
+                *at += 1;
+                round[*at - 1]
             }
         };
         let key = self.keys.as_mut().map_or(0, KeyPicker::next);

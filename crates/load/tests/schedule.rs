@@ -98,12 +98,23 @@ fn in_rounds_each_query_is_asked_once_before_any_is_asked_again() {
         sorted.sort_unstable();
         assert_eq!(sorted, (0..20).collect::<Vec<_>>());
     }
+    assert!(rounds[0].is_sorted(), "the first is as given");
     assert!(rounds.windows(2).all(|pair| pair[0] != pair[1]), "and not in one order");
     // The first of a round is any: 50 draws of 20 leave out a certain one with 8 %.
     let mut first: Vec<usize> = rounds.iter().map(|round| round[0]).collect();
     first.sort_unstable();
     first.dedup();
     assert!(first.len() > 12, "{first:?}");
+}
+
+#[test]
+fn a_warm_up_is_missing_from_no_round() {
+    let schedule = Schedule::new(Profile::Steady(1.0), &Arrivals::Constant, 5)
+        .with_queries(3, QueryOrder::Rounds)
+        .with_extent(2_000_000_000, Extent::Requests(6));
+    let slots: Vec<_> = schedule.map(|slot| (slot.warmup, slot.query)).collect();
+    assert_eq!(slots[..5], [(true, 0), (true, 1), (false, 0), (false, 1), (false, 2)]);
+    assert_eq!(slots.len(), 8);
 }
 
 #[test]

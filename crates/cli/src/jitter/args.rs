@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use curtail_load::jitter::Repetitions;
 use curtail_load::machine::Processors;
-use curtail_load::{Extent, Pace, Plan, QueryOrder, Target, query_class};
+use curtail_load::{Extent, Pace, Plan, PlanError, QueryOrder, Scheme, Target, query_class};
 
 use crate::exit::Stop;
 use crate::files;
@@ -117,13 +117,25 @@ pub(super) struct Work {
 
 pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
-    let queries = curtail_load::read_queries_for(&args.queries, args.target.scheme())
-        .map_err(|error| bad(&error))?;
     let scheme = args.target.scheme();
+    if scheme == Scheme::Udp {
+        return Err(Stop::BadInput(
+            "udp:// has no queries to execute again; use another protocol".to_owned(),
+        ));
+    }
+    if args.protocol.has_keys() {
+        return Err(Stop::BadInput(
+            "--keys: with each key it is another query; write a line for each into --queries"
+                .to_owned(),
+        ));
+    }
+    let queries =
+        curtail_load::read_queries_for(&args.queries, scheme).map_err(|error| bad(&error))?;
     let class = |query: &String| query_class(scheme, query).unwrap_or_default();
     let classes: Vec<String> = queries.iter().map(class).collect();
     let repetitions = match args.repeat {
-        Some(times) => Repetitions::new(times, times, f64::MAX),
+        // So often, whether P is known by then or not.
+        Some(times) => Repetitions::new(times, times, f64::MIN_POSITIVE),
         None => Repetitions::new(LEAST, args.repeat_at_most, args.tolerance),
     };
     let times = args.repeat.unwrap_or(args.repeat_at_most);
@@ -143,7 +155,14 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         queries,
         ..Plan::new(args.target.clone(), 1.0)
     };
-    plan.check().map_err(|error| bad(&error))?;
+    if let Err(error) = plan.check() {
+        return Err(Stop::BadInput(match error {
+            PlanError::FewerThanOne { .. } => {
+                "--rate: fewer than one query is due in a turn; use a longer --turn".to_owned()
+            }
+            error => error.to_string(),
+        }));
+    }
     files::room_for(&plan)?;
     let processors = Processors::allowed().map_err(|error| {
         Stop::Lacking(format!("the system does not tell its processors: {error}"))

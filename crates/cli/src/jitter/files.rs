@@ -9,7 +9,7 @@ use super::measure::Measured;
 use super::page;
 use super::result::{counted, jitter_ns};
 use crate::exit::Stop;
-use crate::load::out::remove;
+use crate::load::out::{LOG, remove};
 use crate::plot::{FIGURE_SIZES, picture};
 
 /// Service times, one per line.
@@ -27,6 +27,12 @@ pub(super) fn folder(path: &Path) -> Result<(), Stop> {
         let path = path.display();
         Stop::BadInput(format!("--out {path}: {error}; name a folder that can be written to"))
     };
+    if path.join(LOG).symlink_metadata().is_ok() {
+        let path = path.display();
+        return Err(Stop::BadInput(format!(
+            "--out {path}: results of curtail load are there; name another folder"
+        )));
+    }
     fs::create_dir_all(path).map_err(refused)?;
     // Whether files can be made there is known only by making one. What an earlier run has left stays
     // until there is something to put in its place.
@@ -43,8 +49,9 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
     };
     let p: Writer<'_> = &|file| {
         writeln!(file, "# P of each query: the least of its service times")?;
-        let least = (0..found.queries).filter_map(|query| measured.executions.p_ns(query));
-        least.into_iter().try_for_each(|ns| writeln!(file, "{ns}ns"))
+        let last = executions.iter().map(|of| of.query).max().unwrap_or(0);
+        let mut least = (0..=last).filter_map(|query| measured.executions.p_ns(query));
+        least.try_for_each(|ns| writeln!(file, "{ns}ns"))
     };
     let j: Writer<'_> = &|file| {
         writeln!(file, "# J of {} executions: what they took beyond P", executions.len())?;

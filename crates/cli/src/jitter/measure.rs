@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use curtail_dist::seed;
 use curtail_load::jitter::{Executions, Repetitions, Stop as Enough};
 use curtail_load::machine::{Gaps, LocalLeaf, Processors, Sampler, SamplerReport, observe};
-use curtail_load::{Answer, Errors, Extent, LoadError, Plan};
+use curtail_load::{Answer, Errors, Extent, LoadError, Pace, Plan};
 use indicatif::ProgressBar;
+use rand_core::Rng as _;
 
 use super::args::{self, Work};
 use crate::exit::Stop;
@@ -24,6 +26,8 @@ const WARMUP_NS: u64 = 200_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// So many times as many executions as are needed are the most, failed ones included.
 const FAILURES_FACTOR: u64 = 2;
+/// So many turns may by chance go by without an execution.
+const FRUITLESS_MAX: u32 = 10;
 /// Whether P has converged is asked again when there are so many times as many executions.
 const ASK_AGAIN: f64 = 1.2;
 
@@ -47,6 +51,16 @@ pub(super) struct Measured {
     pub(super) enough: Enough,
     /// A signal ended it.
     pub(super) interrupted: bool,
+    /// Why it ended before there was enough, if nobody wanted it to.
+    pub(super) ended: Option<String>,
+}
+
+/// How a turn ended.
+enum Turned {
+    Well,
+    Interrupted,
+    /// Another one would be no better, and why.
+    InVain(String),
 }
 
 pub(super) async fn measure(
@@ -67,7 +81,9 @@ pub(super) async fn measure(
         each: Vec::new(),
         errors: Errors::default(),
         answered: vec![0; work.classes.len()],
+        order: Vec::new(),
         opened: 0,
+        fruitless: 0,
         enough: Enough::NotYet,
         ask_at: 0,
         executing: Duration::ZERO,
@@ -75,18 +91,27 @@ pub(super) async fn measure(
     };
     bar.set_length(work.most);
     let mut floor = Gaps::none();
-    let mut interrupted = false;
+    let mut turned = Turned::Well;
     let mut seed = work.plan.seed;
-    while turns.enough == Enough::NotYet && !interrupted {
+    while turns.enough == Enough::NotYet && matches!(turned, Turned::Well) {
         let start = Instant::now();
-        interrupted = turns.turn(seed, signals).await?;
+        turned = turns.turn(seed, signals).await?;
         seed = seed.wrapping_add(1);
-        if !interrupted {
+        if matches!(turned, Turned::Well) {
             bar.set_message("a loop that does nothing");
             let span = start.elapsed().mul_f64(work.floor);
-            interrupted = idle(&work.processors, span, &mut floor, signals).await?;
+            if idle(&work.processors, span, &mut floor, signals).await? {
+                turned = Turned::Interrupted;
+            }
         }
     }
+    let interrupted = matches!(turned, Turned::Interrupted);
+    let ended = match turned {
+        Turned::InVain(why) if turns.each.is_empty() => return Err(Stop::Lacking(why)),
+        // Nothing that was measured is lost.
+        Turned::InVain(why) => Some(why),
+        Turned::Well | Turned::Interrupted => None,
+    };
     Ok(Measured {
         executions: turns.executions,
         each: turns.each,
@@ -95,6 +120,7 @@ pub(super) async fn measure(
         errors: turns.errors,
         enough: turns.enough,
         interrupted,
+        ended,
     })
 }
 
@@ -121,8 +147,12 @@ struct Turns<'a> {
     errors: Errors,
     /// How often each query was answered well.
     answered: Vec<u64>,
-    /// Good answers whose connection was opened for them.
+    /// The queries in the order in which this turn asks them first.
+    order: Vec<usize>,
+    /// Good answers of this turn whose connection was opened for them.
     opened: u64,
+    /// Turns without a failure and without an execution, one after the other.
+    fruitless: u32,
     enough: Enough,
     /// How many executions there are when it is asked whether they are enough.
     ask_at: usize,
@@ -132,16 +162,20 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Executes for a while. True if a signal ended it.
-    async fn turn(&mut self, seed: u64, signals: &mut Termination) -> Result<bool, Stop> {
+    /// Executes for a while.
+    async fn turn(&mut self, seed: u64, signals: &mut Termination) -> Result<Turned, Stop> {
+        self.line_up(seed);
+        let queries = &self.work.plan.queries;
         let plan = Plan {
             extent: Extent::Duration { ns: self.work.turn_ns },
             warmup_ns: WARMUP_NS,
             seed,
+            queries: self.order.iter().map(|query| queries[*query].clone()).collect(),
             ..self.work.plan.clone()
         };
         self.bar.set_message("executing");
         let before = self.executions.len();
+        self.opened = 0;
         self.since = Instant::now();
         let report =
             curtail_load::run_until(&plan, signals.next(), |_| {}, |answer| self.take(answer));
@@ -153,28 +187,52 @@ impl Turns<'_> {
         self.executing += self.since.elapsed();
         self.errors.merge(&report.errors);
         if report.partial {
-            return Ok(true);
+            return Ok(Turned::Interrupted);
         }
-        if self.executions.len() == before && self.opened > 0 {
-            return Err(Stop::Lacking(
-                "no query was answered over a connection that was open already, so all of them took the \
-                 time to open one; let the server keep its connections open, and answer only what it is \
-                 asked"
-                    .to_owned(),
-            ));
-        }
+        let first = report.failures.map(|failures| failures.first);
         if self.executions.len() == before {
-            let why =
-                report.failures.map_or("no answer came".to_owned(), |failures| failures.first);
-            let target = &self.work.plan.target;
-            return Err(Stop::Lacking(format!("no query was answered well by {target}: {why}")));
+            return Ok(self.in_vain(first));
         }
-        self.look_at_failures(report.failures.map(|failures| failures.first))?;
-        Ok(false)
+        self.fruitless = 0;
+        self.look_at_failures(first)
+    }
+
+    /// Whoever was asked least often is asked first, and else it is chance: a turn may be shorter than a round.
+    fn line_up(&mut self, seed: u64) {
+        let mut rng = seed::rng(seed::stream(seed, &[b"jitter", b"order"]));
+        let mut order: Vec<_> = self
+            .answered
+            .iter()
+            .enumerate()
+            .map(|(at, times)| (*times, rng.next_u64(), at))
+            .collect();
+        order.sort_unstable();
+        self.order = order.into_iter().map(|(_, _, query)| query).collect();
+    }
+
+    /// What comes of a turn without an execution, whose first failure was this one.
+    fn in_vain(&mut self, first: Option<String>) -> Turned {
+        let target = &self.work.plan.target;
+        if let Some(first) = first {
+            return Turned::InVain(format!("no query was answered well by {target}: {first}"));
+        }
+        self.fruitless += 1;
+        // With few queries per second, or next to no time, it is chance whether any comes to a turn.
+        let chance = self.opened == 0 || self.work.plan.pace != Pace::Closed;
+        if chance && self.fruitless < FRUITLESS_MAX {
+            return Turned::Well;
+        }
+        Turned::InVain(match self.opened {
+            0 => format!("no answer came from {target}; use a longer --turn"),
+            _ => "no query was answered over a connection that was open already, so all of them took the \
+                  time to open one; let the server keep its connections open, and answer only what it is \
+                  asked"
+                .to_owned(),
+        })
     }
 
     /// Nobody learns P of a query that fails, however often it is executed.
-    fn look_at_failures(&mut self, first: Option<String>) -> Result<(), Stop> {
+    fn look_at_failures(&self, first: Option<String>) -> Result<Turned, Stop> {
         let queries = self.work.classes.len() as u64;
         let executed = self.executions.len() as u64 + self.errors.total();
         if let Some(never) = self.answered.iter().position(|times| *times == 0)
@@ -188,10 +246,11 @@ impl Turns<'_> {
                 self.work.plan.queries[never]
             )));
         }
-        if executed >= FAILURES_FACTOR * self.work.most {
-            self.enough = Enough::AtMost;
+        if self.enough == Enough::NotYet && executed >= FAILURES_FACTOR * self.work.most {
+            let failed = self.errors.total();
+            return Ok(Turned::InVain(format!("{failed} of {executed} executions failed")));
         }
-        Ok(())
+        Ok(Turned::Well)
     }
 
     fn take(&mut self, answer: &Answer) -> ControlFlow<()> {
@@ -200,7 +259,7 @@ impl Turns<'_> {
         if !answer.good || answer.opened || self.enough != Enough::NotYet {
             return self.go_on();
         }
-        let (query, service_ns) = (answer.query % self.work.classes.len(), answer.uncorrected_ns);
+        let (query, service_ns) = (self.order[answer.query], answer.uncorrected_ns);
         self.answered[query] += 1;
         if self.executions.push(query, service_ns).is_err() {
             // There is no room for more.
@@ -231,10 +290,13 @@ impl Turns<'_> {
             self.enough = repetitions.stop(&self.executions);
         }
         let (done, queries) = (self.executions.len(), self.work.classes.len());
-        let later = (done as f64 * ASK_AGAIN) as usize;
         let most = self.work.most as usize;
-        let later = if done < most { later.min(most) } else { later };
-        self.ask_at = later.max(done + queries.min(1_000));
+        self.ask_at = if done < most {
+            ((done as f64 * ASK_AGAIN) as usize).max(done + queries.min(1_000)).min(most)
+        } else {
+            // Some queries are a round behind where executions have failed.
+            done + (queries / 4).clamp(1, 1_000)
+        };
     }
 }
 

@@ -56,5 +56,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
     }
     written?;
-    Ok(if found.partial { ExitCode::from(130) } else { ExitCode::SUCCESS })
+    match found.ended_because {
+        Some(why) => Err(Stop::Lacking(format!("{why}; these are partial results"))),
+        None if found.partial => Ok(ExitCode::from(130)),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }

@@ -6,7 +6,7 @@ use curtail_load::jitter::Bias;
 
 use super::figures::{CLASSES, Figures, Part, parts};
 use super::result::{Found, Hiccup};
-use super::table::{gaps, verdict};
+use super::table::{gaps, machines, verdict};
 use crate::plot::format::{NONE, count, counted, escape, share, three};
 use crate::plot::html::{figure, list, table};
 use crate::plot::palette::key_of;
@@ -66,9 +66,10 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
         reading = list(READING.map(|(term, text)| (term, text.to_owned()))),
     );
     let partial = if found.partial {
-        r#"<p class="partial" role="note"><strong>Partial.</strong> It was interrupted.</p>"#
+        let why = found.ended_because.as_deref().unwrap_or("it was interrupted");
+        format!(r#"<p class="partial" role="note"><strong>Partial:</strong> {}.</p>"#, escape(why))
     } else {
-        ""
+        String::new()
     };
     let summary = format!(
         "{}, {} executions{}: {} ms on average, of which {} ms are P.",
@@ -205,11 +206,12 @@ fn hiccups(found: &Found) -> String {
             share(hiccup.probability),
         );
     }
+    let machines = machines(found).map(|(of, duration)| ("the machine's", of, duration));
     let between = found
         .intermediate
         .iter()
         .map(|of| ("in between", of.probability, Some(of.duration_ns)))
-        .chain([("the machine's", found.floor.probability, found.floor.duration_ns)]);
+        .chain(machines);
     for (name, probability, duration) in between {
         let duration = duration.map_or(NONE.to_owned(), ms);
         let _ = write!(
@@ -254,7 +256,7 @@ fn measured(found: &Found) -> Vec<(&'static str, String)> {
     let enough = match found.enough {
         "converged" => "P has converged",
         "at-most" => "as often as asked for",
-        _ => "it was interrupted before P had converged",
+        _ => "it ended before P had converged",
     };
     let fit = &found.fit;
     vec![

@@ -14,9 +14,12 @@ use super::measure::{Execution, Measured};
 /// The document of `curtail jitter`.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
-    /// A signal ended it before it was done.
+    /// It ended before it was done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) partial: bool,
+    /// Why, unless a signal ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended_because: Option<String>,
     pub(super) target: String,
     pub(super) queries: usize,
     pub(super) executions: usize,
@@ -138,7 +141,8 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         .filter_map(|index| Some(class(&measured.executions.class(index)?.summarize())));
     let found_floor = attribution.as_ref().map(|of| (of.floor, of.gaps_from_ns));
     Found {
-        partial: measured.interrupted,
+        partial: measured.interrupted || measured.ended.is_some(),
+        ended_because: measured.ended.clone(),
         target: plan.target.to_string(),
         queries: summary.queries,
         executions: summary.executions,

@@ -23,7 +23,8 @@ pub(super) fn table(found: &Found) -> String {
     }
     let _ = write!(text, "\n{}", verdict(found));
     if found.partial {
-        let _ = write!(text, "\n\ninterrupted: partial results");
+        let why = found.ended_because.as_deref().unwrap_or("interrupted");
+        let _ = write!(text, "\n\n{why}: partial results");
     }
     text
 }
@@ -93,15 +94,20 @@ fn hiccups(text: &mut String, found: &Found) {
         let duration = ms(between.duration_ns.round() as u64);
         let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "in between");
     }
-    let floor = &found.floor;
-    let duration = floor.duration_ns.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
-    let _ = writeln!(
-        text,
-        "{:<16}{:>30}{duration:>34}",
-        "the machine's",
-        format!("{:.5}", floor.probability)
-    );
+    let (probability, duration) = match machines(found) {
+        Some((probability, duration)) => (format!("{probability:.5}"), duration),
+        None => ("–".to_owned(), None),
+    };
+    let duration = duration.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
+    let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "the machine's");
     let _ = writeln!(text, "(intervals of 95 %; the machine's are {})", gaps(found));
+}
+
+/// The probability of the machine's own hiccups and their duration; none where there are no hiccups to compare
+/// them with, or nobody has looked.
+pub(super) fn machines(found: &Found) -> Option<(f64, Option<f64>)> {
+    let floor = &found.floor;
+    (found.seen.bimodal && floor.observed_ns > 0).then_some((floor.probability, floor.duration_ns))
 }
 
 /// What the machine's hiccups are.
@@ -134,8 +140,8 @@ pub(super) fn verdict(found: &Found) -> &'static str {
             "Whether there are hiccups cannot be told: execute every query 20 times or more (--repeat)."
         }
         (false, _) => {
-            "No hiccups: J has one mode. What varies varies smoothly, and a second copy of a query would \
-             gain little."
+            "No hiccups were found: J has one mode. Whether a second copy of a query gains anything depends \
+             on how far J spreads: ask curtail advise --samples."
         }
         (true, Blame::Leaf) if mostly_queued(found) => {
             "The machine alone does not have these hiccups: the leaf waits for a processor that others \

@@ -55,6 +55,10 @@ pub(crate) struct ProtocolArgs {
 type Bytes = std::vec::Vec<u8>;
 
 impl ProtocolArgs {
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
     pub(crate) fn protocol(&self) -> Result<Protocol, Stop> {
         let trust = match &self.cacert {
             Some(file) => Trust::File(file.clone()),

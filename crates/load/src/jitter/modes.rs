@@ -1,9 +1,9 @@
 //! The modes of a mixture: body, intermediate, hiccups.
 //!
-//! The peaks of the mixture's density are parted by valleys. The body is the part that holds most;
-//! each valley beyond it has to pass the test of `modality`, or the parts on its two sides are one.
-//! The last mode holds the hiccups, the modes between it and the body are intermediate. But a few
-//! outliers beyond the hiccups are no mode of their own: one that holds less than [`LEAST_TIME`] of
+//! The peaks of the mixture's density are parted by valleys. The body is the part that holds most, or the
+//! one with the median where that comes before it; each valley beyond it has to pass the test of
+//! `modality`, or the parts on its two sides are one. The last mode holds the hiccups, the modes between
+//! it and the body are intermediate. But a few outliers beyond the hiccups are no mode of their own: one that holds less than [`LEAST_TIME`] of
 //! the time of all slow executions belongs to the one before it.
 //!
 //! Where the last mode may hold two kinds that overlap (`kinds`), there are two readings of it.
@@ -51,7 +51,10 @@ impl Modes {
         let parts = parts(histogram, mixture);
         let mass = |part: &Part| count(histogram, part.start, part.end);
         let body = (0..parts.len()).max_by(|&a, &b| mass(&parts[a]).total_cmp(&mass(&parts[b])));
-        let body = body.unwrap_or(0);
+        // Half of all are no hiccups, however many parts the others are in.
+        let middle = median(histogram);
+        let holds_middle = parts.iter().position(|part| middle < part.end).unwrap_or(0);
+        let body = body.unwrap_or(0).min(holds_middle);
         let body_peak = parts[body].peak;
         let scan = Scan::of(histogram);
         let mut valleys = Vec::new();
@@ -71,8 +74,7 @@ impl Modes {
         let mut found = Modes { valleys, readings: Vec::new(), p_value, doubtful: 0 };
         match found.valleys.last() {
             Some(&last) => found.read(histogram, mixture, last, body_peak + 1),
-            // Half of all are no hiccups.
-            None => match scan.valley(body_peak.max(median(histogram)), histogram.bins.len()) {
+            None => match scan.valley(body_peak.max(middle), histogram.bins.len()) {
                 // The mixture does not show it, but it is there.
                 Some(valley) if valley.p_value < SIGNIFICANT => {
                     found.p_value = valley.p_value;

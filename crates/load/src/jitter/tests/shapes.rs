@@ -1,8 +1,9 @@
 //! What is bimodal, and what is not.
 
 use curtail_dist::{Spec, seed};
+use rand_distr::Distribution as _;
 
-use super::world::World;
+use super::world::{World, lognormal};
 use crate::jitter::{Executions, Summary};
 
 /// 200 queries of 5 ms, each executed 200 times, with a jitter from this distribution, in
@@ -103,6 +104,28 @@ fn two_modes_are_found_and_well_described() {
     }
     let found = summary("lognormal:0.08:0.8+bimodal:0.001:30", 1);
     assert!(found.modality.distance < 0.02, "{found:?}");
+}
+
+#[test]
+fn hiccups_that_nearly_half_of_all_have_are_not_taken_for_the_body() {
+    // The others are in two parts, each of which is smaller than that of the hiccups.
+    let [noise, other] = [lognormal(0.08, 0.4), lognormal(0.4, 0.2)];
+    for number in 0..10 {
+        let mut rng = seed::rng(number);
+        let mut made = Executions::new(vec!["all"; 200]).expect("queries");
+        for at in 0..4_000_usize {
+            let jitter_ms = match at / 200 % 20 {
+                0..5 => noise.sample(&mut rng),
+                5..11 => other.sample(&mut rng),
+                _ => noise.sample(&mut rng) + 3.0,
+            };
+            made.push(at % 200, ((5.0 + jitter_ms) * 1e6) as u64).expect("a query");
+        }
+        let hiccups = made.all().summarize().hiccups;
+        assert!(hiccups.probability.contains(0.45), "{number}: {hiccups:?}");
+        let duration_ns = hiccups.duration_ns.expect("hiccups");
+        assert!((duration_ns.value / 3e6 - 1.0).abs() < 0.1, "{number}: {hiccups:?}");
+    }
 }
 
 #[test]
