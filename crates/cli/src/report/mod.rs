@@ -72,11 +72,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         write(out, &page::render(merged.as_ref(), &runs))?;
     }
     if args.json {
-        let first = runs.first();
-        let figures = |run: &Run| run.figures(first);
+        // Parts of one load are not to be compared, nor is a run with itself.
+        let first = runs.first().filter(|_| merged.is_none());
+        let figures = |(place, run): (usize, &Run)| run.figures(first.filter(|_| place > 0));
         let document = Document {
             merged: merged.as_ref().map(|merged| merged.figures(None)),
-            runs: runs.iter().map(figures).collect(),
+            runs: runs.iter().enumerate().map(figures).collect(),
         };
         say::result(crate::json(&document)?)?;
     } else {
@@ -99,15 +100,18 @@ fn each_once(runs: &[PathBuf]) -> Result<(), Stop> {
 }
 
 fn write(out: &Path, text: &str) -> Result<(), Stop> {
-    let written = File::create(out).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| {
-        // Half a page is not to be taken for the whole. What is no plain file is left alone.
-        if out.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            let _ = std::fs::remove_file(out);
-        }
+    let cannot = |error: std::io::Error| {
         let out = out.display();
         Stop::Lacking(format!(
             "cannot write {out}: {error}; make room for it, or give another --out"
         ))
+    };
+    let mut file = File::create(out).map_err(cannot)?;
+    file.write_all(text.as_bytes()).map_err(|error| {
+        // Half a page is not to be taken for the whole. What is no plain file is left alone.
+        if out.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            let _ = std::fs::remove_file(out);
+        }
+        cannot(error)
     })
 }

@@ -67,6 +67,14 @@ impl Counters {
         stopped
     }
 
+    /// Adds what a process says in its `stat`: the 12th field counts pages read from a disk, of all its threads.
+    pub(super) fn add_stat(&mut self, text: &str) {
+        // The name, in brackets, may have spaces and brackets in it.
+        let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
+        let faults = fields.split(' ').nth(9).and_then(|field| field.parse().ok()).unwrap_or(0);
+        self.major_faults = self.major_faults.saturating_add(faults);
+    }
+
     /// Takes the time that a control group was throttled from its `cpu.stat`: of version 2
     /// (`throttled_usec`) or 1 (`throttled_time`, in nanoseconds).
     pub(super) fn take_throttled(&mut self, text: &str) {
@@ -97,6 +105,11 @@ mod tests {
         assert!(!counters.add_status(status));
         assert!(counters.add_status("State:\tT (stopped)\nvoluntary_ctxt_switches:\tmany\n"));
         assert_eq!((counters.voluntary_switches, counters.involuntary_switches), (11, 4));
+        counters
+            .add_stat("7 (a leaf) S) S 1 7 7 0 -1 4194560 311 0 42 0 9 3 0 0 20 0 1 0 88 1 2\n");
+        counters.add_stat("7 (leaf) S");
+        counters.add_stat("");
+        assert_eq!(counters.major_faults, 42);
         counters.take_throttled("nr_periods 5\nnr_throttled 2\nthrottled_time 84000000\n");
         assert_eq!(counters.throttled_ns, 84_000_000);
         counters.take_throttled("usage_usec 5\nthrottled_usec 20\n");

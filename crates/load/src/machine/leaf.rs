@@ -198,9 +198,10 @@ impl SamplerReport {
     }
 }
 
-/// The open files of a leaf's threads: opening them costs more than reading.
+/// The open files of a leaf's processes and threads: opening them costs more than reading.
 #[derive(Debug)]
 struct Files {
+    processes: Vec<File>,
     threads: Vec<(File, File)>,
     throttling: Option<File>,
     text: String,
@@ -216,16 +217,23 @@ impl Files {
             let file = |name| File::open(thread.path().join(name)).ok();
             Some((file("schedstat")?, file("status")?))
         };
+        let stat = |process| File::open(format!("/proc/{process}/stat")).ok();
+        let processes = leaf.processes.iter().take(THREADS_MAX).filter_map(stat).collect();
         let throttling = leaf.throttling().and_then(|path| File::open(path).ok());
         let threads = threads.take(THREADS_MAX).filter_map(open).collect();
-        Files { threads, throttling, text: String::new(), stopped: false }
+        Files { processes, threads, throttling, text: String::new(), stopped: false }
     }
 
     /// What the counters say. A thread that has ended says nothing.
     fn read(&mut self) -> Counters {
-        let Files { threads, throttling, text, stopped } = self;
+        let Files { processes, threads, throttling, text, stopped } = self;
         let mut counters = Counters::default();
         *stopped = false;
+        for stat in processes {
+            if read_again(stat, text).is_ok() {
+                counters.add_stat(text);
+            }
+        }
         for (schedstat, status) in threads {
             if read_again(schedstat, text).is_ok() {
                 counters.add_schedstat(text);
@@ -271,6 +279,7 @@ mod tests {
         let leaf = LocalLeaf { processes: vec![std::process::id() as i32], name: String::new() };
         let mut report = SamplerReport::default();
         let mut files = Files::open(&leaf);
+        assert_eq!(files.processes.len(), 1);
         report.look(&mut files);
         let start = Instant::now();
         // Work for the counter to see.
