@@ -13,6 +13,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
 use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab as _};
 use xdp::socket::{PollTimeout, XdpSocketBuilder};
@@ -29,6 +31,8 @@ pub struct XdpSocket {
     one: HeapSlab,
     /// For each direction, and in each ring.
     frames: u32,
+    /// There may be frames in the ring that the kernel has not sent yet.
+    unsent: bool,
 }
 
 impl XdpSocket {
@@ -67,7 +71,8 @@ impl XdpSocket {
         // SAFETY: the memory lives as long as the socket, by the order of fields in this struct.
         unsafe { rings.fill_ring.enqueue(&mut memory, frames as usize, false) }?;
         let socket = builder.bind(index, 0, flags).map_err(|e| lacking("not bound", &e))?;
-        Ok(Self { socket, rings, memory, one: HeapSlab::with_capacity(1), frames })
+        let one = HeapSlab::with_capacity(1);
+        Ok(Self { socket, rings, memory, one, frames, unsent: false })
     }
 
     /// Waits until there is a frame, or the time is over.
@@ -85,6 +90,7 @@ impl XdpSocket {
     ///
     /// What the system says.
     pub fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+        self.push()?;
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
         if self.one.is_empty() {
             // SAFETY: frames in the slab are read and given back here, while the memory is there.
@@ -98,11 +104,13 @@ impl XdpSocket {
         Ok(Some(result))
     }
 
-    /// Sends a frame. What the device then drops is lost, as on any wire.
+    /// Sends a frame, or leaves it to the next [`push`](Self::push) where the device takes none now. What the
+    /// device then drops is lost, as on any wire.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the kernel has not sent earlier ones; or what it says.
+    /// `WouldBlock` if there is no room, as the kernel has not sent earlier ones: then it is not sent later
+    /// either. Or what the kernel says.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = || io::Error::from(io::ErrorKind::WouldBlock);
         self.rings.completion_ring.dequeue(&mut self.memory, self.frames as usize);
@@ -116,16 +124,42 @@ impl XdpSocket {
         let mut one = HeapSlab::with_capacity(1);
         one.push_front(frame);
         // SAFETY: the memory lives as long as the socket.
-        let sent = unsafe { ring.send(&mut one, true) };
+        unsafe { ring.send(&mut one, false) }?;
         if let Some(frame) = one.pop_back() {
             self.memory.free_packet(frame);
             return Err(full());
         }
-        match sent {
-            // The device dropped it: it is longer than the other end of a wire takes, say.
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
-            sent => sent.map(drop),
+        self.unsent = true;
+        self.push()
+    }
+
+    /// Has the kernel send what is in the ring.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn push(&mut self) -> io::Result<()> {
+        if !self.unsent {
+            return Ok(());
         }
+        match send(self.socket.raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
+            // The device or the kernel takes no more for now.
+            Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
+            // The device dropped one, which is longer than the other end of a wire takes, say; there may be
+            // others behind it.
+            Err(Errno::EBUSY) => Ok(()),
+            sent => {
+                sent?;
+                self.unsent = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// There may be frames that wait for the next [`push`](Self::push).
+    #[must_use]
+    pub fn unsent(&self) -> bool {
+        self.unsent
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use curtail_xdp::{Bypass, PAYLOAD_MAX, Port, Received};
 
-use common::{echo, wire};
+use common::{bind, echo, wire};
 
 /// Does something at one end of a wire; a server at the other sends everything back.
 fn with_echo(client: impl FnOnce(SocketAddr) + Send) {
@@ -125,4 +125,36 @@ fn a_frame_that_the_device_drops_is_lost_and_no_more() {
         while receive(&mut port, &mut bytes).unwrap().bytes != 4 {}
         assert_eq!(&bytes[..4], b"here");
     });
+}
+
+#[test]
+fn what_the_device_takes_later_is_sent_later_and_once() {
+    let Some((near, far)) = wire() else { return };
+    let (socket, server) = bind(&far);
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    near.inside(|| -> io::Result<()> {
+        let mut port = open(server);
+        let link = |state: &str| {
+            let status =
+                std::process::Command::new("ip").args(["link", "set", "wire", state]).status();
+            assert!(status.unwrap().success());
+        };
+        link("down");
+        // They are in the ring all the same: more than the kernel sends at once.
+        for number in 0..40 {
+            assert_eq!(port.send(&[number]).unwrap_err().kind(), ErrorKind::NetworkDown);
+        }
+        link("up");
+        port.send(&[40]).expect("it is in the ring");
+        assert!(port.unsent(), "the kernel sends no more at once");
+        assert_eq!(port.receive(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(!port.unsent());
+        port.send(&[41]).unwrap();
+        Ok(())
+    })
+    .unwrap();
+    for number in 0..=41 {
+        let mut bytes = [0; 9];
+        assert_eq!((socket.recv(&mut bytes).unwrap(), bytes[0]), (1, number));
+    }
 }

@@ -199,7 +199,7 @@ impl Connection {
             Ok(count) => self.written += count as u64,
             Err(error) => return self.close(&Fault::of(error), context),
         }
-        let blocked = !self.output.is_empty();
+        let blocked = !self.output.is_empty() || wire.unsent();
         if blocked != self.watched
             && let Err(error) = context.poller.modify(&*wire, self.id as u64, blocked)
         {
