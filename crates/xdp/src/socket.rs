@@ -7,14 +7,15 @@
 //! Bounds: with as many frames unread as it was opened with the kernel drops what comes; with as many unsent,
 //! [`XdpSocket::send`] says `WouldBlock`.
 
+use std::error::Error as _;
 use std::ffi::CString;
-use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
+use xdp::error::SocketError;
 use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab as _};
 use xdp::socket::{PollTimeout, XdpSocketBuilder};
@@ -60,17 +61,14 @@ impl XdpSocket {
             completion_count: frames,
         };
         let rings = rings.build().map_err(io::Error::other)?;
-        let lacking = |what: &str, error: &dyn Display| {
-            let why = format!("{interface}: AF_XDP: {what}: {error}");
-            io::Error::new(io::ErrorKind::Unsupported, why)
-        };
-        let mut builder = XdpSocketBuilder::new().map_err(|e| lacking("no socket", &e))?;
+        let lacking = |error| lacking(interface, &error);
+        let mut builder = XdpSocketBuilder::new().map_err(lacking)?;
         let built = builder.build_wakable_rings(&memory, rings);
-        let (mut rings, mut flags) = built.map_err(|e| lacking("no rings", &e))?;
+        let (mut rings, mut flags) = built.map_err(lacking)?;
         flags.force_copy();
         // SAFETY: the memory lives as long as the socket, by the order of fields in this struct.
         unsafe { rings.fill_ring.enqueue(&mut memory, frames as usize, false) }?;
-        let socket = builder.bind(index, 0, flags).map_err(|e| lacking("not bound", &e))?;
+        let socket = builder.bind(index, 0, flags).map_err(lacking)?;
         let one = HeapSlab::with_capacity(1);
         Ok(Self { socket, rings, memory, one, frames, unsent: false })
     }
@@ -167,5 +165,47 @@ impl AsFd for XdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is open as long as the socket is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.socket.raw_fd()) }
+    }
+}
+
+/// Why there is no socket on a device, and what to do.
+fn lacking(interface: &str, error: &SocketError) -> io::Error {
+    let step = match error {
+        SocketError::SocketCreation(_) => "no socket",
+        SocketError::Bind(_) => "not bound",
+        _ => "no memory shared with the kernel",
+    };
+    // What the crate prints is for those who know it; what the system said lies below.
+    let system = error.source().and_then(|error| error.downcast_ref::<io::Error>());
+    let said = system.map_or_else(|| error.to_string(), ToString::to_string);
+    let mend = match system.and_then(io::Error::raw_os_error).map(Errno::from_raw) {
+        Some(Errno::EBUSY) => ": another socket of AF_XDP has its first queue; end that program",
+        Some(Errno::EPERM) => ": give CAP_NET_RAW",
+        Some(Errno::ENOBUFS) => ": give CAP_IPC_LOCK, or let it lock more memory (ulimit -l 32768)",
+        _ => "",
+    };
+    let why = format!("{interface}: AF_XDP: {step}: {said}{mend}");
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdp::socket::OptName;
+
+    #[test]
+    fn what_is_lacking_is_told_with_what_to_do() {
+        let failed = |errno: Errno| io::Error::from_raw_os_error(errno as i32);
+        let memory = |inner| SocketError::SetSockOpt { inner, option: OptName::UmemRegion };
+        for (error, expected) in [
+            (SocketError::SocketCreation(failed(Errno::EPERM)), "give CAP_NET_RAW"),
+            (memory(failed(Errno::ENOBUFS)), "give CAP_IPC_LOCK"),
+            (SocketError::Bind(failed(Errno::EBUSY)), "end that program"),
+            (SocketError::Bind(failed(Errno::EOPNOTSUPP)), "not supported"),
+        ] {
+            let why = lacking("eth0", &error).to_string();
+            assert!(why.starts_with("eth0: AF_XDP: ") && why.contains(expected), "{why}");
+            assert!(!why.contains('{'), "not as programmers print it: {why}");
+        }
     }
 }

@@ -92,6 +92,16 @@ fn another_socket_to_the_same_server_keeps_its_answers() {
 }
 
 #[test]
+fn a_second_end_is_refused_with_what_to_do() {
+    with_echo(|server| {
+        let bypass = Arc::new(Bypass::prepare(server).unwrap());
+        let _first = Port::open(&bypass).unwrap();
+        let why = Port::open(&bypass).unwrap_err().to_string();
+        assert!(why.contains("busy") && why.contains("end that program"), "{why}");
+    });
+}
+
+#[test]
 fn an_address_of_another_kind_is_refused() {
     for (server, expected) in [
         ("[::1]:7", "IPv4"),
