@@ -58,7 +58,8 @@ impl Bypass {
         let index = if_nametoindex(device.as_str())?;
         let refused = |error: io::Error| match error.kind() {
             ErrorKind::PermissionDenied => {
-                let why = "AF_XDP takes root, or CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
+                let why =
+                    "AF_XDP takes root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK";
                 io::Error::new(ErrorKind::PermissionDenied, why)
             }
             kind => io::Error::new(kind, format!("{device}: {error}")),
