@@ -92,6 +92,27 @@ fn another_socket_to_the_same_server_keeps_its_answers() {
 }
 
 #[test]
+fn the_device_is_asked_in_the_network_that_it_is_in() {
+    let Some((near, far)) = wire() else { return };
+    // /sys shows the devices of the network where it was mounted.
+    let queues = "numtxqueues 2 numrxqueues 2";
+    let path = far.path();
+    near.ip(&format!(
+        "link add wide {queues} type veth peer name wide {queues} netns {path}\n\
+         addr add 10.202.0.1/24 dev wide\nlink set wide mtu 1400 up"
+    ))
+    .unwrap();
+    far.ip("addr add 10.202.0.2/24 dev wide\nlink set wide up").unwrap();
+    near.inside(|| -> io::Result<()> {
+        let bypass = Bypass::prepare("10.202.0.2:9".parse().unwrap())?;
+        let found = (bypass.device(), bypass.payload_max(), bypass.queues());
+        assert_eq!(found, ("wide", 1_372, 2));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_second_end_is_refused_with_what_to_do() {
     with_echo(|server| {
         let bypass = Arc::new(Bypass::prepare(server).unwrap());
