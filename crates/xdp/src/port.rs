@@ -10,8 +10,8 @@ use crate::bypass::Bypass;
 use crate::frame::{FRAME_MAX, PAYLOAD_MAX, payload, write};
 use crate::socket::XdpSocket;
 
-/// Answers that wait unread, at most: 16 MiB, so that a program that is held up for some milliseconds loses
-/// none, which would look as if the server had.
+/// Answers that wait unread, at most: 8 MiB, and as much again for what is sent. So a program that is held up
+/// for some milliseconds loses none, which would look as if the server had.
 const FRAMES: u32 = 4_096;
 
 /// An end of a [`Bypass`]. There is one at a time, and it belongs to one thread. Its descriptor is readable

@@ -28,7 +28,7 @@ pub struct XdpSocket {
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
     memory: Umem,
-    /// One frame on its way in or out.
+    /// One frame on its way in.
     one: HeapSlab,
     /// For each direction, and in each ring.
     frames: u32,
