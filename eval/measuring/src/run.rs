@@ -183,7 +183,7 @@ mod tests {
                 for quantile in [0.1, 0.5, 0.9] {
                     let of = |of: &Histogram<u64>| of.value_at_quantile(quantile);
                     let (by_method, by_taps) = (of(&slice.measured), of(&slice.tapped));
-                    // The kernel's clock may be slewed meanwhile.
+                    // Histograms round, to three digits.
                     assert!(
                         by_method + 1_000 > by_taps,
                         "{subject} {method}: {by_method} {by_taps}"
