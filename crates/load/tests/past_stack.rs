@@ -54,7 +54,7 @@ fn a_server_that_is_not_there_is_told() {
     let report = run_in(&near, &plan(server));
     assert_eq!(report.errors.total(), 500, "{:?}", report.errors);
     let first = report.failures.unwrap().first;
-    // The far kernel says so, to our kernel; the way is opened again and again.
+    // The far kernel says so, to our kernel; connections are opened again and again, over one socket.
     assert!(first.contains("refused"), "{first}");
     assert!(report.connections_opened > 1);
 }

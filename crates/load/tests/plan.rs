@@ -175,3 +175,13 @@ fn bad_files_of_queries_are_refused_with_the_line() {
     let missing = read_queries(directory.path().join("missing")).unwrap_err();
     assert!(matches!(missing, QueriesError::Read { .. }));
 }
+
+#[cfg(not(feature = "xdp"))]
+#[tokio::test]
+async fn a_build_without_a_way_past_the_stack_says_so() {
+    let mut plan = Plan::new("udp://10.201.0.2:9".parse().unwrap(), 100.0);
+    (plan.stamps, plan.connections) = (curtail_load::StampsBy::Xdp, 1);
+    assert_eq!(plan.check(), Ok(()));
+    let why = run(&plan, std::future::pending(), |_| {}).await.unwrap_err();
+    assert!(why.to_string().contains("build it with the feature `xdp`"), "{why}");
+}

@@ -6,10 +6,12 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{getsockopt, sockopt};
+use xdp::nic::NicIndex;
 
 use crate::bpf::{self, Mode};
 use crate::filter::filter;
-use crate::frame::{Ends, PAYLOAD_MAX};
+use crate::frame::{ETHERNET_BYTES, Ends, HEADER_BYTES, PAYLOAD_MAX};
 use crate::neighbor::hop;
 
 /// The way to a server. A [`Port`](crate::Port) goes it.
@@ -22,6 +24,7 @@ pub struct Bypass {
     device: String,
     mode: Mode,
     queues: usize,
+    payload_max: usize,
     /// The program is on the device as long as there is this.
     _link: OwnedFd,
 }
@@ -58,7 +61,8 @@ impl Bypass {
         let index = if_nametoindex(device.as_str())?;
         let refused = |error: io::Error| match error.kind() {
             ErrorKind::PermissionDenied => {
-                let why = "AF_XDP takes root, or CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
+                let why =
+                    "AF_XDP takes root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK";
                 io::Error::new(ErrorKind::PermissionDenied, why)
             }
             kind => io::Error::new(kind, format!("{device}: {error}")),
@@ -82,8 +86,9 @@ impl Bypass {
             }
             _ => refused(error),
         })?;
-        let queues = queues(&device);
-        Ok(Self { stack, ends, map, device, mode, queues, _link: link })
+        let queues = queues(index);
+        let payload_max = payload_max(&stack)?;
+        Ok(Self { stack, ends, map, device, mode, queues, payload_max, _link: link })
     }
 
     /// The device.
@@ -107,15 +112,20 @@ impl Bypass {
     /// The longest payload, in bytes: at most [`PAYLOAD_MAX`].
     #[must_use]
     pub fn payload_max(&self) -> usize {
-        let mtu = std::fs::read_to_string(format!("/sys/class/net/{}/mtu", self.device)).ok();
-        let mtu: Option<usize> = mtu.and_then(|mtu| mtu.trim().parse().ok());
-        mtu.map_or(PAYLOAD_MAX, |mtu| mtu.saturating_sub(28).min(PAYLOAD_MAX))
+        self.payload_max
     }
 }
 
-/// One, if the system does not tell.
-fn queues(device: &str) -> usize {
-    let folder = std::fs::read_dir(format!("/sys/class/net/{device}/queues"));
-    let entries = folder.into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rx-")).count().max(1)
+// What follows asks the network that this thread is in, which need not be the one that /sys shows.
+
+/// What fits into a packet to where a socket is connected.
+fn payload_max(socket: &UdpSocket) -> io::Result<usize> {
+    let mtu = usize::try_from(getsockopt(socket, sockopt::IpMtu)?).unwrap_or(0);
+    Ok(mtu.saturating_sub(HEADER_BYTES - ETHERNET_BYTES).min(PAYLOAD_MAX))
+}
+
+/// One, if the device does not tell.
+fn queues(index: u32) -> usize {
+    let queues = NicIndex::new(index).queue_count();
+    queues.map_or(1, |queues| (queues.rx_current as usize).max(1))
 }

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! [`Bypass`] finds the way to a server and prepares the device, before anything is measured; [`Port`] sends
-//! and receives. Needs root, or `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_BPF`. Nothing is left on the device
-//! when the process ends, however it does.
+//! and receives. Needs root, or `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and `CAP_IPC_LOCK`; the last is for
+//! 16 MiB that are shared with the kernel, for which `ulimit -l 32768` does as well. Nothing is left on the
+//! device when the process ends, however it does.
 //!
 //! # What is unsafe
 //!

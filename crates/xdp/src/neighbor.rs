@@ -1,6 +1,7 @@
 //! Which device leads to a host, and the address of the next hop on it: what the stack looks up for its own
 //! packets, read from where it shows that. Its tables of policies are not looked at.
 
+use std::cmp::Reverse;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
@@ -43,12 +44,7 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
         )));
     }
     let RouteEntries(routes) = RouteEntries::from_file(ROUTES).map_err(io::Error::other)?;
-    let leads = |route: &&RouteEntry| {
-        u32::from(host) & u32::from(route.mask) == u32::from(route.destination)
-    };
-    let best = routes.iter().filter(leads);
-    let best = best.max_by_key(|route| (u32::from(route.mask), std::cmp::Reverse(route.metrics)));
-    let Some(route) = best else {
+    let Some(route) = best(&routes, host) else {
         return Err(lacking(format!("no route to {host}")));
     };
     let next = if route.gateway.is_unspecified() { host } else { route.gateway };
@@ -72,6 +68,15 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     Err(lacking(format!("{next} on {device} does not tell its Ethernet address (ARP); is it up?")))
 }
 
+/// The route that the kernel takes: among equal ones the first.
+fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
+    let leads = |route: &&RouteEntry| {
+        u32::from(host) & u32::from(route.mask) == u32::from(route.destination)
+    };
+    let rank = |route: &&RouteEntry| (Reverse(u32::from(route.mask)), route.metrics);
+    routes.iter().filter(leads).min_by_key(rank)
+}
+
 /// What a device has for itself.
 fn own_mac(device: &str) -> io::Result<Option<[u8; 6]>> {
     let mut addresses = getifaddrs()?.filter(|address| address.interface_name == device);
@@ -85,6 +90,23 @@ fn lacking(what: String) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_route_is_taken() {
+        let table = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+            all 00000000 0100000A 0003 0 0 0 00000000 0 0 0\n\
+            dear 0000000A 00000000 0001 0 0 100 000000FF 0 0 0\n\
+            first 0000000A 00000000 0001 0 0 50 000000FF 0 0 0\n\
+            second 0000000A 00000000 0001 0 0 50 000000FF 0 0 0\n\
+            narrow 0000010A 00000000 0001 0 0 200 0000FFFF 0 0 0\n";
+        let RouteEntries(routes) = RouteEntries::from_read(table.as_bytes()).unwrap();
+        for (host, device) in
+            [([10, 9, 9, 9], "first"), ([10, 1, 9, 9], "narrow"), ([9, 9, 9, 9], "all")]
+        {
+            let found = best(&routes, host.into()).map(|route| route.iface.as_str());
+            assert_eq!(found, Some(device), "{host:?}");
+        }
+    }
 
     #[test]
     fn this_machine_is_not_reached_past_the_stack() {

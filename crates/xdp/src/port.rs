@@ -10,8 +10,8 @@ use crate::bypass::Bypass;
 use crate::frame::{FRAME_MAX, PAYLOAD_MAX, payload, write};
 use crate::socket::XdpSocket;
 
-/// Answers that wait unread, at most: 16 MiB, so that a program that is held up for some milliseconds loses
-/// none, which would look as if the server had.
+/// Answers that wait unread, at most: 8 MiB, and as much again for what is sent. So a program that is held up
+/// for some milliseconds loses none, which would look as if the server had.
 const FRAMES: u32 = 4_096;
 
 /// An end of a [`Bypass`]. There is one at a time, and it belongs to one thread. Its descriptor is readable
@@ -43,12 +43,12 @@ impl Port {
         Ok(Self { bypass: Arc::clone(bypass), socket, frame: Vec::with_capacity(FRAME_MAX) })
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram, or leaves it to the next [`push`](Self::push) where the device takes none now.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if it is longer than [`PAYLOAD_MAX`]; `WouldBlock` if the device has not sent earlier
-    /// ones; or what the system says.
+    /// `InvalidInput` if it is longer than [`PAYLOAD_MAX`]; `WouldBlock` if there is no room, as the device has
+    /// not sent earlier ones; or what the system says.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() > PAYLOAD_MAX {
             let why = format!("a datagram of {} bytes; send at most {PAYLOAD_MAX}", bytes.len());
@@ -57,6 +57,21 @@ impl Port {
         self.frame.clear();
         write(&mut self.frame, &self.bypass.ends, bytes);
         self.socket.send(&self.frame)
+    }
+
+    /// Sends what was left to it. To send and to receive does the same.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn push(&mut self) -> io::Result<()> {
+        self.socket.push()
+    }
+
+    /// Something is left to the next [`push`](Self::push), perhaps.
+    #[must_use]
+    pub fn unsent(&self) -> bool {
+        self.socket.unsent()
     }
 
     /// Receives a datagram into `bytes`, as much of it as there is room for: first what did not pass the

@@ -7,12 +7,15 @@
 //! Bounds: with as many frames unread as it was opened with the kernel drops what comes; with as many unsent,
 //! [`XdpSocket::send`] says `WouldBlock`.
 
+use std::error::Error as _;
 use std::ffi::CString;
-use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
+use xdp::error::SocketError;
 use xdp::nic::NicIndex;
 use xdp::slab::{HeapSlab, Slab as _};
 use xdp::socket::{PollTimeout, XdpSocketBuilder};
@@ -25,10 +28,12 @@ pub struct XdpSocket {
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
     memory: Umem,
-    /// One frame on its way in or out.
+    /// One frame on its way in.
     one: HeapSlab,
     /// For each direction, and in each ring.
     frames: u32,
+    /// There may be frames in the ring that the kernel has not sent yet.
+    unsent: bool,
 }
 
 impl XdpSocket {
@@ -56,18 +61,16 @@ impl XdpSocket {
             completion_count: frames,
         };
         let rings = rings.build().map_err(io::Error::other)?;
-        let lacking = |what: &str, error: &dyn Display| {
-            let why = format!("{interface}: AF_XDP: {what}: {error}");
-            io::Error::new(io::ErrorKind::Unsupported, why)
-        };
-        let mut builder = XdpSocketBuilder::new().map_err(|e| lacking("no socket", &e))?;
+        let lacking = |error| lacking(interface, &error);
+        let mut builder = XdpSocketBuilder::new().map_err(lacking)?;
         let built = builder.build_wakable_rings(&memory, rings);
-        let (mut rings, mut flags) = built.map_err(|e| lacking("no rings", &e))?;
+        let (mut rings, mut flags) = built.map_err(lacking)?;
         flags.force_copy();
         // SAFETY: the memory lives as long as the socket, by the order of fields in this struct.
         unsafe { rings.fill_ring.enqueue(&mut memory, frames as usize, false) }?;
-        let socket = builder.bind(index, 0, flags).map_err(|e| lacking("not bound", &e))?;
-        Ok(Self { socket, rings, memory, one: HeapSlab::with_capacity(1), frames })
+        let socket = builder.bind(index, 0, flags).map_err(lacking)?;
+        let one = HeapSlab::with_capacity(1);
+        Ok(Self { socket, rings, memory, one, frames, unsent: false })
     }
 
     /// Waits until there is a frame, or the time is over.
@@ -85,6 +88,7 @@ impl XdpSocket {
     ///
     /// What the system says.
     pub fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+        self.push()?;
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
         if self.one.is_empty() {
             // SAFETY: frames in the slab are read and given back here, while the memory is there.
@@ -98,11 +102,13 @@ impl XdpSocket {
         Ok(Some(result))
     }
 
-    /// Sends a frame. What the device then drops is lost, as on any wire.
+    /// Sends a frame, or leaves it to the next [`push`](Self::push) where the device takes none now. What the
+    /// device then drops is lost, as on any wire.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if the kernel has not sent earlier ones; or what it says.
+    /// `WouldBlock` if there is no room, as the kernel has not sent earlier ones: then it is not sent later
+    /// either. Or what the kernel says.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = || io::Error::from(io::ErrorKind::WouldBlock);
         self.rings.completion_ring.dequeue(&mut self.memory, self.frames as usize);
@@ -116,16 +122,42 @@ impl XdpSocket {
         let mut one = HeapSlab::with_capacity(1);
         one.push_front(frame);
         // SAFETY: the memory lives as long as the socket.
-        let sent = unsafe { ring.send(&mut one, true) };
+        unsafe { ring.send(&mut one, false) }?;
         if let Some(frame) = one.pop_back() {
             self.memory.free_packet(frame);
             return Err(full());
         }
-        match sent {
-            // The device dropped it: it is longer than the other end of a wire takes, say.
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
-            sent => sent.map(drop),
+        self.unsent = true;
+        self.push()
+    }
+
+    /// Has the kernel send what is in the ring.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn push(&mut self) -> io::Result<()> {
+        if !self.unsent {
+            return Ok(());
         }
+        match send(self.socket.raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
+            // The device or the kernel takes no more for now.
+            Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
+            // The device dropped one, which is longer than the other end of a wire takes, say; there may be
+            // others behind it.
+            Err(Errno::EBUSY) => Ok(()),
+            sent => {
+                sent?;
+                self.unsent = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// There may be frames that wait for the next [`push`](Self::push).
+    #[must_use]
+    pub fn unsent(&self) -> bool {
+        self.unsent
     }
 }
 
@@ -133,5 +165,47 @@ impl AsFd for XdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is open as long as the socket is borrowed.
         unsafe { BorrowedFd::borrow_raw(self.socket.raw_fd()) }
+    }
+}
+
+/// Why there is no socket on a device, and what to do.
+fn lacking(interface: &str, error: &SocketError) -> io::Error {
+    let step = match error {
+        SocketError::SocketCreation(_) => "no socket",
+        SocketError::Bind(_) => "not bound",
+        _ => "no memory shared with the kernel",
+    };
+    // What the crate prints is for those who know it; what the system said lies below.
+    let system = error.source().and_then(|error| error.downcast_ref::<io::Error>());
+    let said = system.map_or_else(|| error.to_string(), ToString::to_string);
+    let mend = match system.and_then(io::Error::raw_os_error).map(Errno::from_raw) {
+        Some(Errno::EBUSY) => ": another socket of AF_XDP has its first queue; end that program",
+        Some(Errno::EPERM) => ": give CAP_NET_RAW",
+        Some(Errno::ENOBUFS) => ": give CAP_IPC_LOCK, or let it lock more memory (ulimit -l 32768)",
+        _ => "",
+    };
+    let why = format!("{interface}: AF_XDP: {step}: {said}{mend}");
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdp::socket::OptName;
+
+    #[test]
+    fn what_is_lacking_is_told_with_what_to_do() {
+        let failed = |errno: Errno| io::Error::from_raw_os_error(errno as i32);
+        let memory = |inner| SocketError::SetSockOpt { inner, option: OptName::UmemRegion };
+        for (error, expected) in [
+            (SocketError::SocketCreation(failed(Errno::EPERM)), "give CAP_NET_RAW"),
+            (memory(failed(Errno::ENOBUFS)), "give CAP_IPC_LOCK"),
+            (SocketError::Bind(failed(Errno::EBUSY)), "end that program"),
+            (SocketError::Bind(failed(Errno::EOPNOTSUPP)), "not supported"),
+        ] {
+            let why = lacking("eth0", &error).to_string();
+            assert!(why.starts_with("eth0: AF_XDP: ") && why.contains(expected), "{why}");
+            assert!(!why.contains('{'), "not as programmers print it: {why}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use curtail_xdp::{Bypass, PAYLOAD_MAX, Port, Received};
 
-use common::{echo, wire};
+use common::{bind, echo, wire};
 
 /// Does something at one end of a wire; a server at the other sends everything back.
 fn with_echo(client: impl FnOnce(SocketAddr) + Send) {
@@ -92,6 +92,37 @@ fn another_socket_to_the_same_server_keeps_its_answers() {
 }
 
 #[test]
+fn the_device_is_asked_in_the_network_that_it_is_in() {
+    let Some((near, far)) = wire() else { return };
+    // /sys shows the devices of the network where it was mounted.
+    let queues = "numtxqueues 2 numrxqueues 2";
+    let path = far.path();
+    near.ip(&format!(
+        "link add wide {queues} type veth peer name wide {queues} netns {path}\n\
+         addr add 10.202.0.1/24 dev wide\nlink set wide mtu 1400 up"
+    ))
+    .unwrap();
+    far.ip("addr add 10.202.0.2/24 dev wide\nlink set wide up").unwrap();
+    near.inside(|| -> io::Result<()> {
+        let bypass = Bypass::prepare("10.202.0.2:9".parse().unwrap())?;
+        let found = (bypass.device(), bypass.payload_max(), bypass.queues());
+        assert_eq!(found, ("wide", 1_372, 2));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_second_end_is_refused_with_what_to_do() {
+    with_echo(|server| {
+        let bypass = Arc::new(Bypass::prepare(server).unwrap());
+        let _first = Port::open(&bypass).unwrap();
+        let why = Port::open(&bypass).unwrap_err().to_string();
+        assert!(why.contains("busy") && why.contains("end that program"), "{why}");
+    });
+}
+
+#[test]
 fn an_address_of_another_kind_is_refused() {
     for (server, expected) in [
         ("[::1]:7", "IPv4"),
@@ -125,4 +156,36 @@ fn a_frame_that_the_device_drops_is_lost_and_no_more() {
         while receive(&mut port, &mut bytes).unwrap().bytes != 4 {}
         assert_eq!(&bytes[..4], b"here");
     });
+}
+
+#[test]
+fn what_the_device_takes_later_is_sent_later_and_once() {
+    let Some((near, far)) = wire() else { return };
+    let (socket, server) = bind(&far);
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    near.inside(|| -> io::Result<()> {
+        let mut port = open(server);
+        let link = |state: &str| {
+            let status =
+                std::process::Command::new("ip").args(["link", "set", "wire", state]).status();
+            assert!(status.unwrap().success());
+        };
+        link("down");
+        // They are in the ring all the same: more than the kernel sends at once.
+        for number in 0..40 {
+            assert_eq!(port.send(&[number]).unwrap_err().kind(), ErrorKind::NetworkDown);
+        }
+        link("up");
+        port.send(&[40]).expect("it is in the ring");
+        assert!(port.unsent(), "the kernel sends no more at once");
+        assert_eq!(port.receive(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(!port.unsent());
+        port.send(&[41]).unwrap();
+        Ok(())
+    })
+    .unwrap();
+    for number in 0..=41 {
+        let mut bytes = [0; 9];
+        assert_eq!((socket.recv(&mut bytes).unwrap(), bytes[0]), (1, number));
+    }
 }

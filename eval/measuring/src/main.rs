@@ -31,7 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser};
 use run::Size;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -62,6 +63,18 @@ struct Args {
     json: bool,
 }
 
+impl Args {
+    fn size(&self) -> Size {
+        // Five turns are enough for p99.99, with some packets to miss.
+        let (seconds, repetitions) = if self.smoke { (0.3, 2) } else { (2.2, 5) };
+        Size {
+            rate: self.rate,
+            seconds: self.seconds.unwrap_or(seconds),
+            repetitions: self.repetitions.unwrap_or(repetitions),
+        }
+    }
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     within(text, 100.0, 200_000.0, "packets per second")
 }
@@ -77,7 +90,11 @@ fn within(text: &str, low: f64, high: f64, unit: &str) -> Result<f64, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match work(&args) {
+    let size = args.size();
+    if let Err(why) = size.check() {
+        Args::command().error(ErrorKind::ValueValidation, why).exit();
+    }
+    match work(&args, size) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -86,18 +103,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn work(args: &Args) -> Result<ExitCode> {
+fn work(args: &Args, size: Size) -> Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot take signals")?;
     }
-    // Five turns are enough for p99.99, with some packets to miss.
-    let (seconds, repetitions) = if args.smoke { (0.3, 2) } else { (2.2, 5) };
-    let size = Size {
-        rate: args.rate,
-        seconds: args.seconds.unwrap_or(seconds),
-        repetitions: args.repetitions.unwrap_or(repetitions),
-    };
     let results = run::run(size, &stop)?;
     out::write(&args.out, &results)?;
     if args.json {
@@ -111,4 +121,23 @@ fn work(args: &Args) -> Result<ExitCode> {
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::from(1),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_has_no_more_packets_than_memory_is_meant_for() {
+        let check = |line: &str| {
+            let words = ["measuring", "--out", "x"].into_iter().chain(line.split_whitespace());
+            Args::try_parse_from(words).expect("flags").size().check()
+        };
+        assert_eq!(check(""), Ok(()));
+        assert_eq!(check("--smoke --rate 200000"), Ok(()));
+        assert_eq!(check("--rate 30000 --seconds 600"), Ok(()));
+        let why = check("--rate 200000 --seconds 600").expect_err("100 million");
+        assert!(why.contains("--rate") && why.contains("--seconds"), "{why}");
+        assert!(why.contains("120100000 packets"), "{why}");
+    }
 }

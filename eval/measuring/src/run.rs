@@ -17,6 +17,9 @@ use crate::place::Places;
 use crate::slice::{Slice, nanoseconds};
 use crate::world::World;
 
+/// Most packets of a turn. Each has some fifty bytes of memory from the start: 1 GB in all.
+const PACKETS_MAX: u32 = 20_000_000;
+
 /// How large the experiment is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
@@ -26,6 +29,20 @@ pub(crate) struct Size {
 }
 
 impl Size {
+    /// # Errors
+    ///
+    /// With what to do, if a turn has more packets than memory is meant for.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let packets = self.flow().packets;
+        if packets <= PACKETS_MAX {
+            return Ok(());
+        }
+        Err(format!(
+            "{packets} packets in a turn; at most {PACKETS_MAX} fit into memory: use a lower --rate or fewer \
+             --seconds"
+        ))
+    }
+
     /// The flow of one turn. A tenth of it, and no more than half a second, is there to warm up: sockets
     /// find their routes, caches fill, and the kernel begins to stamp.
     pub(crate) fn flow(&self) -> Flow {
@@ -166,7 +183,7 @@ mod tests {
                 for quantile in [0.1, 0.5, 0.9] {
                     let of = |of: &Histogram<u64>| of.value_at_quantile(quantile);
                     let (by_method, by_taps) = (of(&slice.measured), of(&slice.tapped));
-                    // The kernel's clock may be slewed meanwhile.
+                    // Histograms round, to three digits.
                     assert!(
                         by_method + 1_000 > by_taps,
                         "{subject} {method}: {by_method} {by_taps}"

@@ -24,7 +24,10 @@ pub(super) fn run(json: bool) -> Result<ExitCode, Stop> {
         };
         bar.finish_and_clear();
         found
-    })?;
+    });
+    // What still measures over a wire is not waited for: nobody wants it any more.
+    runtime.shutdown_background();
+    let found = found?;
     say::result(if json { crate::json(&found)? } else { table(&found) })?;
     Ok(ExitCode::SUCCESS)
 }

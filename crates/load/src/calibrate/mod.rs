@@ -110,7 +110,8 @@ pub struct Hardware {
 }
 
 /// Measures what measuring costs; in a runtime of tokio's with time and I/O enabled. Dropping the future
-/// ends it at once.
+/// ends it at once, but for what measures over a wire: that goes on for two seconds at most, on a thread of the
+/// runtime's own, for which to drop the runtime waits and to shut it down in the background does not.
 ///
 /// # Errors
 ///

@@ -22,7 +22,7 @@ const METHODS: [(StampsBy, bool); 4] = [
     (StampsBy::Xdp, true),
 ];
 
-/// Measures all of them. Without the rights, they say so.
+/// Measures all of them, to the end even if nobody waits for it. Without the rights, they say so.
 pub(super) async fn methods() -> Result<Vec<Method>, LoadError> {
     let measuring = tokio::task::spawn_blocking(|| match pair() {
         Ok((near, far)) => on(&near, &far),

@@ -22,6 +22,8 @@ const READS_MAX: usize = 4;
 pub(super) struct Connection {
     id: usize,
     link: Link,
+    /// Of a connection that was closed: the way past the network stack, for the next one.
+    kept: Option<Wire>,
     input: BytesMut,
     output: BytesMut,
     /// By token.
@@ -63,6 +65,7 @@ impl Connection {
         Connection {
             id,
             link: Link::Closed,
+            kept: None,
             input: BytesMut::new(),
             output: BytesMut::new(),
             flights: Slab::new(),
@@ -127,8 +130,10 @@ impl Connection {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in first..context.addresses.len() {
             let datagrams = context.sessions.datagrams();
+            let kept = self.kept.take();
+            let watched = kept.is_some();
             let wire = match context.bypass {
-                Some(bypass) => Wire::past_stack(bypass),
+                Some(bypass) => kept.map_or_else(|| Wire::past_stack(bypass), Ok),
                 None => Wire::connect(context.addresses[address], datagrams),
             };
             let connecting = wire.and_then(|mut wire| {
@@ -136,9 +141,14 @@ impl Connection {
                 if context.stamps.is_some() && datagrams {
                     wire.stamp()?;
                 }
-                context.poller.add(&wire, self.id as u64, true)?;
+                let id = self.id as u64;
+                if watched {
+                    context.poller.modify(&wire, id, true)?;
+                    return Ok(wire);
+                }
+                context.poller.add(&wire, id, true)?;
                 if let Some(stack) = wire.stack() {
-                    context.poller.add_again(stack, self.id as u64)?;
+                    context.poller.add(stack, id, false)?;
                 }
                 Ok(wire)
             });
@@ -162,7 +172,9 @@ impl Connection {
 
     /// Something happened on the socket.
     pub(super) fn ready(&mut self, readable: bool, context: &mut Context<'_>) {
-        if let Link::Connecting { wire, address, .. } = &self.link {
+        if matches!(self.link, Link::Closed) {
+            self.discard(context);
+        } else if let Link::Connecting { wire, address, .. } = &self.link {
             let (connected, address) = (wire.connected(), *address);
             match connected {
                 Ok(()) => self.connected(context),
@@ -199,7 +211,7 @@ impl Connection {
             Ok(count) => self.written += count as u64,
             Err(error) => return self.close(&Fault::of(error), context),
         }
-        let blocked = !self.output.is_empty();
+        let blocked = !self.output.is_empty() || wire.unsent();
         if blocked != self.watched
             && let Err(error) = context.poller.modify(&*wire, self.id as u64, blocked)
         {
@@ -373,12 +385,42 @@ impl Connection {
         }
     }
 
+    /// Reads what comes while the connection is closed, which is late, or says once more that nobody listens:
+    /// the poller would tell of it again and again.
+    fn discard(&mut self, context: &mut Context<'_>) {
+        let Some(wire) = &mut self.kept else { return };
+        for _ in 0..READS_MAX {
+            if matches!(wire.read(&mut self.input, context.scratch), Ok(Found::Nothing)) {
+                break;
+            }
+        }
+        self.input.clear();
+    }
+
+    /// What becomes of the socket of a connection that ends: it is closed, but for the way past the stack if
+    /// that has not failed itself. To open it again takes milliseconds, and fails while the kernel still
+    /// takes the last one apart.
+    fn put_away(&mut self, wire: Wire, fault: &Fault, context: &Context<'_>) {
+        let Some(stack) = wire.stack() else { return };
+        let failed = matches!(fault, Fault::Io(_));
+        if !failed && context.poller.modify(&wire, self.id as u64, false).is_ok() {
+            self.kept = Some(wire);
+        } else {
+            // It outlives the wire, and nobody reads it until there is the next. It was watched.
+            let _ = context.poller.remove(stack);
+        }
+    }
+
     /// Ends the connection, and with this fault all that is on it.
     fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
         if !std::mem::take(&mut self.answered) {
             self.in_vain = self.in_vain.saturating_add(1);
         }
-        self.link = Link::Closed;
+        if let Link::Connecting { wire, .. } | Link::Open { wire, .. } =
+            std::mem::replace(&mut self.link, Link::Closed)
+        {
+            self.put_away(wire, fault, context);
+        }
         self.input.clear();
         self.output.clear();
         self.unsent.clear();
@@ -390,3 +432,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(all(test, feature = "xdp"))]
+mod tests;

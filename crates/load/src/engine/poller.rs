@@ -53,12 +53,9 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }
 
-    /// Watches a socket that may be watched already.
-    pub(super) fn add_again(&self, socket: impl AsFd, id: u64) -> io::Result<()> {
-        match self.add(socket, id, false) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            added => added,
-        }
+    /// Watches a socket no longer, though it stays open.
+    pub(super) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, socket)?)
     }
 
     pub(super) fn modify(&self, socket: impl AsFd, id: u64, writable: bool) -> io::Result<()> {
@@ -123,6 +120,10 @@ mod tests {
         poller.modify(&far, 8, true).unwrap();
         assert_eq!(poller.wait(Duration::from_secs(10)).unwrap(), 1);
         assert_eq!(poller.ready(0), Ready { id: 8, writable: true, ..ready });
+        poller.remove(&far).unwrap();
+        assert_eq!(poller.wait(Duration::ZERO).unwrap(), 0);
+        poller.add(&far, 9, false).unwrap();
+        assert_eq!(poller.wait(Duration::ZERO).unwrap(), 1);
         drop(far);
         assert_eq!(poller.wait(Duration::ZERO).unwrap(), 0, "a closed socket is forgotten");
     }

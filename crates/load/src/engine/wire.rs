@@ -148,6 +148,9 @@ impl Wire {
     /// Writes what the system takes from the start of `output`, and tells how many bytes.
     pub(super) fn write(&mut self, output: &mut BytesMut) -> io::Result<usize> {
         let mut written = 0;
+        if let Socket::PastStack(port) = &mut self.socket {
+            port.push()?;
+        }
         while !output.is_empty() {
             let result = match &mut self.socket {
                 Socket::Stream(stream) => stream.write(output),
@@ -165,6 +168,11 @@ impl Wire {
             }
         }
         Ok(written)
+    }
+
+    /// Something that was written may wait for the next write, though that has nothing more to write.
+    pub(super) fn unsent(&self) -> bool {
+        matches!(&self.socket, Socket::PastStack(port) if port.unsent())
     }
 
     /// Appends what has come to `input`: of datagrams, one with its length.

@@ -36,6 +36,7 @@ mod udp;
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::{Bytes, BytesMut};
 use curtail_http1::ResponseHead;
@@ -177,9 +178,11 @@ pub(crate) struct Sessions {
     pub(crate) body_bytes_max: u64,
     /// Most requests at once on a connection of HTTP/2.
     pub(crate) streams: usize,
-    /// Where an answer on a raw connection ends.
     /// Most datagrams under way on a socket.
     pub(crate) datagrams_max: usize,
+    /// Sessions of datagrams that were begun.
+    pub(crate) begun: AtomicU64,
+    /// Where an answer on a raw connection ends.
     pub(crate) answer_end: AnswerEnd,
     /// Where there is TLS.
     pub(crate) tls: Option<TlsClient>,
@@ -208,7 +211,16 @@ impl Sessions {
         let (requests, streams) = (requests::prepare(plan)?, plan.protocol.streams);
         // In a closed loop, a connection asks again once it is answered.
         let datagrams_max = if plan.pace == Pace::Closed { 1 } else { udp::OUTSTANDING_MAX };
-        Ok(Sessions { requests, heads, body_bytes_max, streams, datagrams_max, answer_end, tls })
+        Ok(Sessions {
+            requests,
+            heads,
+            body_bytes_max,
+            streams,
+            datagrams_max,
+            begun: AtomicU64::new(0),
+            answer_end,
+            tls,
+        })
     }
 
     /// A session for a connection that was just opened.

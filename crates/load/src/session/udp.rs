@@ -2,11 +2,15 @@
 //! the server sends back. Many are under way at once; late and duplicate answers are ignored, lost
 //! ones are given up in time.
 //!
+//! No number comes twice in a run: past the network stack, one port serves all connections, one after the
+//! other, so that an answer to an earlier one may come on a later one.
+//!
 //! Between the session and the socket a datagram stands behind its length (4 bytes, least significant
 //! first), so that what is on the wire stays apart in a stream of bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 
@@ -32,7 +36,9 @@ pub(crate) struct Udp {
 
 impl Udp {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Udp {
-        Udp { sessions, next: 0, outstanding: HashMap::new(), numbers: Vec::new() }
+        // Enough for a session that sends a million per second for an hour.
+        let next = sessions.begun.fetch_add(1, Ordering::Relaxed) << 32;
+        Udp { sessions, next, outstanding: HashMap::new(), numbers: Vec::new() }
     }
 }
 

@@ -119,7 +119,6 @@ pub fn read(
     let mut parts = [IoSliceMut::new(bytes)];
     let descriptor = socket.as_fd().as_raw_fd();
     let control = Some(&mut room.control[..]);
-    // The buffer for control messages is what its capacity says.
     let message = recvmsg::<SockaddrStorage>(descriptor, &mut parts, control, MsgFlags::empty())?;
     let stamp = message.cmsgs()?.find_map(|control| match control {
         ControlMessageOwned::ScmTimestampsns(stamps) => nanoseconds(&stamps),

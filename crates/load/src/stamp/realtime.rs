@@ -1,15 +1,15 @@
 //! From the clock of the system, by which the kernel stamps, to the clock of the run.
 //!
-//! The two run at slightly different speeds, and the one of the system may be set at any time. So how
-//! far they are apart is measured again and again; and between two measurements that differ by more than
-//! any correction of speed explains, somebody set the clock: stamps of that time mean nothing.
+//! On Linux the two run at the same speed, corrections of it included, but the one of the system may be set
+//! at any time. So how far they are apart is measured again and again; and between two measurements that
+//! differ by more than measuring explains, somebody set the clock: stamps of that time mean nothing.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// From one measurement to the next, in nanoseconds.
 const EVERY_NS: u64 = 50_000_000;
-/// Clocks are slewed by 500 parts in a million at most, and measuring takes some microseconds when it
-/// is interrupted.
+/// Measuring is off by some tens of microseconds where it is interrupted every time, and smaller steps do
+/// no more harm than that.
 const STEP_NS: u64 = 100_000;
 /// Tries per measurement: the one that took least time counts.
 const TRIES: usize = 5;

@@ -22,6 +22,7 @@ pub(super) fn forward(tap: &Tap, busy: bool, stop: &AtomicBool, ready: &dyn Fn()
     frame[..HEADER_BYTES].copy_from_slice(&header(&FUNCTION_OUT, &GENERATOR_IN));
     ready();
     while !stop.load(Ordering::Relaxed) {
+        to.push()?;
         let came = from.receive(|bytes| {
             let payload = bytes.get(HEADER_BYTES..FRAME_BYTES);
             payload.map(|payload| frame[HEADER_BYTES..].copy_from_slice(payload))

@@ -13,7 +13,7 @@ use crate::slice::Shots;
 
 /// With so many packets under way, stamps of those that left are fetched though none came back: the
 /// kernel keeps a few hundred.
-const UNREAD_MAX: u64 = 8;
+const UNDER_WAY_MAX: u64 = 8;
 
 /// What a generator sends and receives by.
 pub(super) trait Port {
@@ -54,7 +54,7 @@ pub(super) fn run(
             port.send(number, &payload)?;
             shots.sent(number, sent_ns);
             number += 1;
-            if shots.under_way() > UNREAD_MAX {
+            if shots.under_way() > UNDER_WAY_MAX {
                 port.left(&mut |number, left_ns| shots.left(number, left_ns))?;
             }
         }

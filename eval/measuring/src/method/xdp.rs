@@ -37,6 +37,7 @@ impl open::Port for Port {
     }
 
     fn receive(&mut self) -> io::Result<Option<(Payload, Option<u64>)>> {
+        self.out.push()?;
         let read = |frame: &[u8]| frame.get(HEADER_BYTES..).and_then(Payload::read);
         Ok(self.back.receive(read)?.flatten().map(|payload| (payload, None)))
     }

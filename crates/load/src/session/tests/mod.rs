@@ -7,6 +7,7 @@ mod turns;
 mod udp;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -24,6 +25,7 @@ pub(super) fn sessions(requests: Requests) -> Arc<Sessions> {
         body_bytes_max: LIMIT,
         streams: 100,
         datagrams_max: 1 << 16,
+        begun: AtomicU64::new(0),
         answer_end,
         tls: None,
     })

@@ -39,6 +39,21 @@ fn an_answer_to_what_was_given_up_is_not_taken_for_the_next() {
     assert_eq!(session.capacity(), 1 << 16);
 }
 
+#[test]
+fn an_answer_to_another_connection_of_the_run_is_not_taken_for_ours() {
+    let sessions = sessions(Requests::Udp(one("")));
+    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    let (mut first, mut second) = (sessions.open(), sessions.open());
+    first.send(0, 1, &mut out);
+    let mut answer = out.split();
+    second.send(0, 1, &mut out);
+    let mut own = out.split();
+    second.receive(&mut answer, &mut out, &mut replies).unwrap();
+    assert!(replies.is_empty(), "{replies:?}");
+    second.receive(&mut own, &mut out, &mut replies).unwrap();
+    assert_eq!(replies.len(), 1);
+}
+
 proptest! {
     #[test]
     fn the_verdict_does_not_depend_on_the_cuts(
