@@ -43,10 +43,10 @@ impl Bypass {
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         };
         let stack = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        // The system lets nobody connect to the broadcast address of a network without asking for it.
         let connected = stack.connect(server);
-        let several = connected.as_ref().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
-        if several || server.ip().is_multicast() || server.ip().is_broadcast() {
+        // That is what the system says of the broadcast address of a network (`EACCES`).
+        let broadcast = connected.as_ref().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
+        if broadcast || server.ip().is_multicast() || server.ip().is_broadcast() {
             let why = format!("{server} is no single server; give the address of one");
             return Err(io::Error::new(ErrorKind::Unsupported, why));
         }
@@ -97,7 +97,8 @@ impl Bypass {
         &self.device
     }
 
-    /// How many queues it receives by. Answers that come by another than the first pass the stack.
+    /// How many queues it receives by. Answers that come by another than the first are left to the
+    /// stack.
     #[must_use]
     pub fn queues(&self) -> usize {
         self.queues

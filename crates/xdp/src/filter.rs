@@ -1,8 +1,8 @@
 //! The program on the device: answers of one server to one port go to our socket, and all else to the stack.
 //!
 //! The machine's other traffic, whoever is logged in among it, goes over the same device, so what is not surely
-//! ours passes: fragments, options of IP, frames that are too long for our buffers. Cost: some twenty
-//! instructions per packet that the device receives, about 0.1 µs.
+//! ours is left to the stack: fragments, options of IP, frames that are too long for our buffers. Cost: some
+//! twenty instructions per packet that the device receives, about 0.1 µs.
 
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
@@ -62,9 +62,9 @@ mod tests {
         frame
     }
 
-    /// True for a packet that is none of ours. No socket is in the map, so ours would pass as well: here the
-    /// program drops them, by another third argument of the redirect.
-    fn passes(packet: &[u8]) -> Option<bool> {
+    /// True for a packet that is left to the stack as none of ours. No socket is in the map, so ours would be
+    /// left to it as well: here the program drops them, by another third argument of the redirect.
+    fn is_left(packet: &[u8]) -> Option<bool> {
         let map: OwnedFd = match map_of_sockets() {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 println!("SKIPPED: programs of BPF need root");
@@ -76,7 +76,7 @@ mod tests {
         let code = filter(server, us, map.as_raw_fd());
         let whole = load("test", code.instructions()).expect("the verifier takes it");
         assert_eq!(test(whole.as_fd(), packet).expect("it runs").action, PASS as u32);
-        // With what it does if there is no socket changed from passing to dropping.
+        // With what it does if there is no socket changed from leaving to dropping.
         let mut changed = code.instructions().to_vec();
         let redirect = changed.len() - 5;
         changed[redirect] = {
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn answers_of_the_server_are_ours_whatever_their_length() {
         for length in [0, 1, 18, 1_472] {
-            let Some(passed) = passes(&answer(SERVER, US, &vec![7; length])) else { return };
-            assert!(!passed, "{length} bytes");
+            let Some(left) = is_left(&answer(SERVER, US, &vec![7; length])) else { return };
+            assert!(!left, "{length} bytes");
         }
     }
 
@@ -118,8 +118,8 @@ mod tests {
             ("too long", answer(SERVER, US, &[7; 1_473])),
         ];
         for (what, packet) in others {
-            let Some(passed) = passes(&packet) else { return };
-            assert!(passed, "{what}");
+            let Some(left) = is_left(&packet) else { return };
+            assert!(left, "{what}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! ```text
 //!            Port ── XdpSocket ──┐ frames            a program of BPF on the device (`filter`)
 //!   program                      ├──────── device ── hands it the answers of one server to one port;
-//!            UdpSocket ── stack ─┘ all the rest      everything else passes to the stack
+//!            UdpSocket ── stack ─┘ all the rest      everything else is left to the stack
 //! ```
 //!
 //! [`Bypass`] finds the way to a server and prepares the device, before anything is measured; [`Port`] sends

@@ -14,7 +14,8 @@ use crate::socket::XdpSocket;
 /// for some milliseconds loses none, which would look as if the server had.
 const FRAMES: u32 = 4_096;
 
-/// An end of a [`Bypass`]. There is one at a time, and it belongs to one thread. Its descriptor is readable
+/// An end of a [`Bypass`]. There is one at a time, for the kernel refuses to bind a second (`EBUSY`), and it
+/// belongs to one thread. Its descriptor is readable
 /// when there is an answer.
 pub struct Port {
     bypass: Arc<Bypass>,
@@ -27,7 +28,7 @@ pub struct Port {
 pub struct Received {
     /// How many bytes it has.
     pub bytes: usize,
-    /// It did not pass the stack.
+    /// It came past the stack, and was not left to it.
     pub bypassed: bool,
 }
 
@@ -74,8 +75,8 @@ impl Port {
         self.socket.unsent()
     }
 
-    /// Receives a datagram into `bytes`, as much of it as there is room for: first what did not pass the
-    /// stack, then what did.
+    /// Receives a datagram into `bytes`, as much of it as there is room for: first what came past
+    /// the stack, then what was left to it.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl Port {
         Ok(Received { bytes: count, bypassed: false })
     }
 
-    /// What is readable when something has passed the stack.
+    /// What is readable when something was left to the stack.
     #[must_use]
     pub fn stack(&self) -> &UdpSocket {
         &self.bypass.stack

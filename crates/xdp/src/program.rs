@@ -23,7 +23,7 @@ const CONTEXT_DATA_END: i16 = 4;
 /// The queue that it came by.
 const CONTEXT_QUEUE: i16 = 16;
 
-/// What an XDP program returns for a packet that the stack is to have.
+/// What an XDP program returns for a packet that is left to the stack (`XDP_PASS`).
 pub const PASS: i32 = 2;
 /// The helper that gives a packet to what a map has for a key.
 const REDIRECT_MAP: i32 = 51;
@@ -40,13 +40,13 @@ pub fn network(value: u16) -> i32 {
 pub struct Program {
     /// For what has no method here.
     pub code: Code,
-    /// The jumps of packets that pass.
+    /// The jumps of packets that are left to the stack.
     others: Vec<usize>,
 }
 
 impl Program {
-    /// Begins with what the kernel's verifier insists on: shorter packets pass, so that `bytes_min` bytes may be
-    /// loaded and stored.
+    /// Begins with what the kernel's verifier insists on: shorter packets are left to the stack, so that `bytes_min`
+    /// bytes of all others may be loaded and stored.
     #[must_use]
     pub fn on_packets_of(bytes_min: usize) -> Self {
         let mut program = Self { code: Code::new(), others: Vec::new() };
@@ -54,17 +54,17 @@ impl Program {
         code.add(MOVE, CONTEXT, 1, 0, 0);
         code.add(LOAD_32, PACKET, CONTEXT, CONTEXT_DATA, 0);
         code.add(LOAD_32, END, CONTEXT, CONTEXT_DATA_END, 0);
-        program.pass_if_greater(bytes_min, |border| (border, END));
+        program.leave_if_greater(bytes_min, |border| (border, END));
         program
     }
 
-    /// Longer packets pass; before any call.
+    /// Longer packets are left to the stack; before any call.
     pub fn up_to(&mut self, bytes_max: usize) {
-        self.pass_if_greater(bytes_max, |border| (END, border));
+        self.leave_if_greater(bytes_max, |border| (END, border));
     }
 
     /// Compares the end with where `bytes` would end, in the order that `operands` says.
-    fn pass_if_greater(&mut self, bytes: usize, operands: fn(u8) -> (u8, u8)) {
+    fn leave_if_greater(&mut self, bytes: usize, operands: fn(u8) -> (u8, u8)) {
         const BORDER: u8 = 4;
         self.code.add(MOVE, BORDER, PACKET, 0, 0);
         self.code.add(ADD_CONSTANT, BORDER, 0, 0, bytes as i32);
@@ -72,7 +72,7 @@ impl Program {
         self.others.push(self.code.add(JUMP_IF_GREATER, greater, than, 0, 0));
     }
 
-    /// Packets that have another value at a place pass; `load` says how many bits it has.
+    /// Packets that have another value at a place are left to the stack; `load` says how many bits it has.
     pub fn expect(&mut self, load: u8, at: i16, value: i32) {
         self.code.add(load, LOADED, PACKET, at, 0);
         self.expect_loaded(value);
@@ -91,7 +91,7 @@ impl Program {
         self.code.add(CALL, 0, 0, 0, REDIRECT_MAP);
     }
 
-    /// Ends with what the last call returned, and for all that passes with that.
+    /// Ends with what the last call returned, and for all others by leaving them to the stack.
     #[must_use]
     pub fn finish(mut self) -> Code {
         self.code.add(EXIT, 0, 0, 0, 0);

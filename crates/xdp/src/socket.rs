@@ -98,6 +98,7 @@ impl XdpSocket {
         let result = read(&frame);
         self.memory.free_packet(frame);
         // SAFETY: as in `open`. In copy mode the kernel looks at the ring itself: there is nobody to wake.
+        // There is a frame for it, the one just freed, and room: the kernel took it out of this ring before.
         unsafe { self.rings.fill_ring.enqueue(&mut self.memory, 1, false) }?;
         Ok(Some(result))
     }

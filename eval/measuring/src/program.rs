@@ -1,9 +1,9 @@
 //! The taps: XDP programs that stamp packets where they enter a device, and say where those go on.
 //!
 //! A tap looks at every packet that its device receives, before the network stack does. What is not one of
-//! ours passes (ARP, say). Ours get the time of the kernel's monotonic clock written into their payload;
-//! then they go on to the AF_XDP socket of the device if there is one and to the stack if there is none, or,
-//! in the switch, straight out of another device.
+//! ours is left to the stack (ARP, say). Ours get the time of the kernel's monotonic clock written into their
+//! payload; then they go on to the AF_XDP socket of the device if there is one and to the stack if there is
+//! none, or, in the switch, straight out of another device.
 //!
 //! Cost: about 0.1 µs per packet. Source: Linux, include/uapi/linux/bpf.h.
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_ours_are_stamped_and_pass_where_there_is_no_socket() {
+    fn packets_of_ours_are_stamped_and_left_to_the_stack_where_there_is_no_socket() {
         let sent = packet();
         let Some(Tested { action, packet: first }) = run(ARRIVED_AT, None, &sent) else { return };
         assert_eq!(action, PASS);
