@@ -10,7 +10,7 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 
 use crate::fault::Fault;
-use crate::session::{Reply, Session, Token};
+use crate::session::{Reply, Session, Token, check_output};
 
 /// What plain bytes are taken out in: a record's.
 const PIECE_BYTES: usize = 16 << 10;
@@ -104,6 +104,8 @@ impl Tls {
         };
         self.write(out)?;
         received?;
+        // What the inner session has to say waits here.
+        check_output(out)?;
         state.map_err(|error| Fault::Tls(self.explain(&error)))?;
         Ok(())
     }

@@ -10,18 +10,22 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::cuts;
+use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::protocol::Trust;
-use crate::session::{Session, Sessions};
+use crate::session::{OUTPUT_BYTES_MAX, Reply, Session, Sessions, Token};
 
-fn client() -> Box<dyn Session> {
+fn sessions() -> &'static Arc<Sessions> {
     static SESSIONS: OnceLock<Arc<Sessions>> = OnceLock::new();
-    let sessions = SESSIONS.get_or_init(|| {
+    SESSIONS.get_or_init(|| {
         let mut plan = Plan::new("https://h.example".parse().unwrap(), 1.0);
         plan.protocol.trust = Trust::Anyone;
         Arc::new(Sessions::prepare(&plan, false).unwrap())
-    });
-    sessions.open()
+    })
+}
+
+fn client() -> Box<dyn Session> {
+    sessions().open()
 }
 
 fn server() -> ServerConnection {
@@ -42,6 +46,24 @@ fn server() -> ServerConnection {
     ServerConnection::new(Arc::clone(config)).unwrap()
 }
 
+/// Lets the server read.
+fn read(server: &mut ServerConnection, out: &mut BytesMut) {
+    let mut from_client = &out.split()[..];
+    while !from_client.is_empty() {
+        server.read_tls(&mut from_client).unwrap();
+        server.process_new_packets().unwrap();
+    }
+}
+
+/// What the server has to say.
+fn written(server: &mut ServerConnection) -> Vec<u8> {
+    let mut wire = Vec::new();
+    while server.wants_write() {
+        server.write_tls(&mut wire).unwrap();
+    }
+    wire
+}
+
 /// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is.
 fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
     let (mut session, mut server) = (client(), server());
@@ -50,20 +72,13 @@ fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
     assert!(session.holds());
     let (mut sizes, mut answered) = (sizes.iter().cycle(), false);
     let fault = loop {
-        let mut from_client = &out.split()[..];
-        while !from_client.is_empty() {
-            server.read_tls(&mut from_client).unwrap();
-            server.process_new_packets().unwrap();
-        }
+        read(&mut server, &mut out);
         let mut request = [0; 1000];
         if server.reader().read(&mut request).is_ok_and(|count| count > 0) {
             server.writer().write_all(answer).unwrap();
             answered = true;
         }
-        let mut wire = Vec::new();
-        while server.wants_write() {
-            server.write_tls(&mut wire).unwrap();
-        }
+        let mut wire = written(&mut server);
         if answered {
             wire.extend_from_slice(after);
         }
@@ -113,4 +128,63 @@ proptest! {
             let _ = super::hear(client(), &[7], input, &sizes);
         }
     }
+}
+
+/// A session that has much to say to whatever comes.
+#[derive(Debug)]
+struct Talker;
+
+impl Session for Talker {
+    fn capacity(&self) -> usize {
+        1
+    }
+
+    fn send(&mut self, _: usize, _: Token, out: &mut BytesMut) {
+        out.extend_from_slice(b"x");
+    }
+
+    fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        out: &mut BytesMut,
+        _: &mut Vec<Reply>,
+    ) -> Result<(), Fault> {
+        input.clear();
+        out.resize(out.len() + (4 << 20), 0);
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
+        Fault::Closed
+    }
+
+    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
+        false
+    }
+
+    fn reusable(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_more_than_it_reads_is_given_up() {
+    let (mut session, mut server) =
+        (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
+    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    session.send(0, 7, &mut out);
+    while session.holds() {
+        read(&mut server, &mut out);
+        input.extend_from_slice(&written(&mut server));
+        session.receive(&mut input, &mut out, &mut replies).unwrap();
+    }
+    read(&mut server, &mut out);
+    // From here on the server reads nothing.
+    let fault = (0..100).find_map(|_| {
+        server.writer().write_all(b"?").unwrap();
+        input.extend_from_slice(&written(&mut server));
+        session.receive(&mut input, &mut out, &mut replies).err()
+    });
+    assert!(format!("{fault:?}").contains("asks for more than it reads"), "{fault:?}");
+    assert!(out.len() < OUTPUT_BYTES_MAX + (5 << 20), "{}", out.len());
 }
