@@ -15,6 +15,8 @@ use crate::session::{Reply, Session, Token};
 
 /// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Most requests whose stamp of leaving is waited for. A device that stamps nothing never tells of them.
+const LEAVING_MAX: usize = 1 << 16;
 /// Reads of one connection in one turn. Others get theirs, and due requests are sent.
 const READS_MAX: usize = 4;
 
@@ -227,7 +229,7 @@ impl Connection {
                     // Kernels count bytes in 32 bits.
                     end.wrapping_sub(1) as u32
                 };
-                self.leaving.push_back((number, token));
+                push_leaving(&mut self.leaving, number, token);
             }
             if let Some(flight) = self.flights.get_mut(token as usize) {
                 flight.sent_ns.get_or_insert(now_ns);
@@ -388,5 +390,26 @@ impl Connection {
         for flight in self.flights.drain() {
             context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
         }
+    }
+}
+
+/// Takes note of a request that was written. The oldest are forgotten where no stamps come.
+fn push_leaving(leaving: &mut VecDeque<(u32, Token)>, number: u32, token: Token) {
+    if leaving.len() >= LEAVING_MAX {
+        leaving.pop_front();
+    }
+    leaving.push_back((number, token));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_stamps_the_latest_requests_are_waited_for_and_no_more() {
+        let mut leaving = VecDeque::new();
+        let all = LEAVING_MAX as u32 + 7;
+        (0..all).for_each(|number| push_leaving(&mut leaving, number, number % 5));
+        assert!(leaving.into_iter().eq((7..all).map(|number| (number, number % 5))));
     }
 }
