@@ -104,8 +104,8 @@ pub async fn run(
 }
 
 /// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
-/// order. Should it be so slow that 65,536 answers wait for it, further ones are not told, and
-/// [`Report::unobserved`] counts them.
+/// order. Should it be so slow that 65,536 answers of a thread wait for it, further ones are not told,
+/// and [`Report::unobserved`] counts them.
 ///
 /// # Errors
 ///
