@@ -66,6 +66,11 @@ fn written(server: &mut ServerConnection) -> Vec<u8> {
 
 /// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is.
 fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
+    hear_end(answer, false, after, sizes)
+}
+
+/// The same, of a server that may say that this was all.
+fn hear_end(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
     let (mut session, mut server) = (client(), server());
     let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
     session.send(0, 7, &mut out);
@@ -76,6 +81,9 @@ fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
         let mut request = [0; 1000];
         if server.reader().read(&mut request).is_ok_and(|count| count > 0) {
             server.writer().write_all(answer).unwrap();
+            if notifies {
+                server.send_close_notify();
+            }
             answered = true;
         }
         let mut wire = written(&mut server);
@@ -104,6 +112,24 @@ fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
 fn an_answer_before_a_broken_record_counts() {
     let said = hear(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", &[23, 3, 3, 0, 1, 0], &[]);
     assert!(said[0].contains("Http(200)") && said[1].contains("Tls("), "{said:?}");
+}
+
+#[test]
+fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
+    let (endless, head) =
+        ("HTTP/1.1 200 \r\n\r\nabc", "HTTP/1.1 200 \r\ncontent-length: 3\r\n\r\nabc");
+    let whole = |said: &[String]| said.len() == 2 && said[0].contains("body_bytes: 3");
+    for sizes in [&[][..], &[1]] {
+        let hear = |answer: &str, notifies| hear_end(answer.as_bytes(), notifies, &[], sizes);
+        let said = hear(endless, true);
+        assert!(whole(&said) && said[1] == "Closed", "{said:?}");
+        assert_eq!(hear(endless, false), ["HalfAnswer"]);
+        // Whoever tells its length need not: a connection without a request on it may just end.
+        for notifies in [false, true] {
+            let said = hear(head, notifies);
+            assert!(whole(&said) && said[1] == "Closed", "{said:?}");
+        }
+    }
 }
 
 proptest! {
