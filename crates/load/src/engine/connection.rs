@@ -146,7 +146,6 @@ impl Connection {
             });
             match connecting {
                 Ok(wire) => {
-                    *context.connects += 1;
                     self.watched = true;
                     let session = match std::mem::replace(&mut self.link, Link::Closed) {
                         // What was to be sent to the address before goes to this one.
@@ -188,6 +187,7 @@ impl Connection {
                 // Without stamps the coverage says so.
                 let _ = wire.stamp();
             }
+            *context.connects += 1;
             self.link = Link::Open { wire, session };
             self.flush(context);
             self.settle_at_once(context);
