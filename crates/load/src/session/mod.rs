@@ -189,9 +189,9 @@ pub(crate) struct Sessions {
     pub(crate) body_bytes_max: u64,
     /// Most requests at once on a connection of HTTP/2.
     pub(crate) streams: usize,
-    /// Where an answer on a raw connection ends.
     /// Most datagrams under way on a socket.
     pub(crate) datagrams_max: usize,
+    /// Where an answer on a raw connection ends.
     pub(crate) answer_end: AnswerEnd,
     /// Where there is TLS.
     pub(crate) tls: Option<TlsClient>,
