@@ -26,7 +26,8 @@ const BLOCKS_MIN: usize = 8;
 #[derive(Debug, Clone)]
 pub(crate) struct Blocks {
     length_ns: u64,
-    /// One count per bucket and block; blocks up to the last that has any.
+    /// One count per bucket and block; blocks up to the last that has any, or that one before had. Who
+    /// reads them leaves out those that are empty.
     counts: Vec<Vec<u32>>,
 }
 
@@ -88,6 +89,11 @@ impl Blocks {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
     /// As a message has them.
     pub(crate) fn sparse(&self) -> SparseBlocks {
         let counted = |counts: &Vec<u32>| {
@@ -119,9 +125,12 @@ impl Blocks {
         Some(blocks)
     }
 
-    /// Empty ones of the same length.
+    /// Empty ones, as long and as many.
     pub(crate) fn successor(&self) -> Blocks {
-        Blocks { length_ns: self.length_ns, counts: Vec::new() }
+        let mut next = self.clone();
+        // Writes to all of their memory.
+        next.counts.iter_mut().for_each(|counts| counts.fill(0));
+        next
     }
 
     /// The standard error of the share of requests that are not above `ns`; none if there are too few

@@ -86,8 +86,8 @@ pub struct Plan {
     pub extent: Extent,
     /// End before, as soon as the percentiles are so sure. A run that does not get there is invalid.
     pub until: Option<Precision>,
-    /// Most connections at once, 1 to 65,536. Opened when first needed, kept open, and the one used
-    /// last is used next.
+    /// Most connections at once, 1 to 65,536. Opened when first needed and kept open. The one with the
+    /// fewest requests on it is used next, of several the one that comes first.
     pub connections: usize,
     /// Most requests that wait for a connection when all are busy. The wait counts in the latency.
     /// Beyond it requests are dropped, which makes the run invalid.

@@ -260,12 +260,15 @@ impl Record {
         }
     }
 
-    /// An empty record for the time after this one: its blocks are as long, and its memory is there, so
-    /// that the thread that fills it does not wait for it.
+    /// An empty record for the time after this one: its blocks are as long and as many, and its memory is
+    /// there, so that the thread that fills it does not wait for it.
     pub(crate) fn successor(&self) -> Record {
         let mut next = Record::new();
         next.blocks = self.blocks.successor();
-        for counts in [&mut next.latency, &mut next.uncorrected, &mut next.lag] {
+        // It has grown with the time.
+        next.ends_us = Histogram::new_from(&self.ends_us);
+        let Record { latency, uncorrected, lag, ends_us, .. } = &mut next;
+        for counts in [latency, uncorrected, lag, ends_us] {
             // Writes to all of it.
             counts.reset();
         }
@@ -309,5 +312,61 @@ impl Record {
         // All threads see the same clock.
         self.clock_steps = self.clock_steps.max(other.clock_steps);
         self.unobserved += other.unobserved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Whole;
+
+    /// Answers to requests every 2 ms, from one on.
+    fn add(record: &mut Record, from: u64, requests: u64) {
+        for index in from..from + requests {
+            let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
+            let whole = Whole { status: Status::Http(200), head: None, body_bytes: 0 };
+            let done_ns = slot.at_ns + 3_000_000 + index % 7 * 500_000;
+            record.add(
+                &Outcome { done_ns, result: Ok(whole), ..Outcome::never_sent(slot, slot.at_ns) },
+                0,
+            );
+        }
+    }
+
+    fn room(record: &Record) -> (usize, usize) {
+        (record.ends_us.distinct_values(), record.blocks.len())
+    }
+
+    #[test]
+    fn the_memory_of_a_successor_is_there() {
+        let mut before = Record::new();
+        add(&mut before, 0, 2_000);
+        let mut next = before.successor();
+        assert_eq!(room(&next), room(&before));
+        assert_eq!((next.requests, next.ends_us.len(), next.latency.len()), (0, 0, 0));
+        add(&mut next, 1_000, 1_000);
+        assert_eq!(room(&next), room(&before), "nothing had to grow");
+        add(&mut next, 2_000, 100_000);
+        assert_eq!(next.ends_us.len(), 101_000, "what has to grow does");
+    }
+
+    #[test]
+    fn records_and_their_successors_add_up_to_one() {
+        let (mut whole, mut sum) = (Record::new(), Record::new());
+        for (from, requests) in [(0, 2_000), (2_000, 100), (2_100, 9_000), (11_100, 1)] {
+            add(&mut whole, from, requests);
+            let mut next = sum.successor();
+            add(&mut next, from, requests);
+            sum.merge(&next);
+        }
+        // One that saw nothing.
+        sum.merge(&sum.successor());
+        assert_eq!((&sum.ends_us, &sum.latency), (&whole.ends_us, &whole.latency));
+        let blocks = |record: &Record| {
+            let Record { blocks, .. } = record;
+            let sparse = serde_json::to_value(blocks.sparse()).unwrap();
+            (sparse, blocks.share_error(4_000_000), blocks.quantiles(0.5, 0))
+        };
+        assert_eq!(blocks(&sum), blocks(&whole));
     }
 }

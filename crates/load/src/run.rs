@@ -104,8 +104,8 @@ pub async fn run(
 }
 
 /// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
-/// order. Should it be so slow that 65,536 answers wait for it, further ones are not told, and
-/// [`Report::unobserved`] counts them.
+/// order. Should it be so slow that 65,536 answers of a thread wait for it, further ones are not told,
+/// and [`Report::unobserved`] counts them.
 ///
 /// # Errors
 ///
@@ -200,7 +200,7 @@ async fn drive(
         () = &mut cancel => return Err(LoadError::Interrupted),
     };
     let heads = tell == Tell::Answers;
-    let (to, mut outcomes) = mpsc::channel(BATCHES_MAX);
+    let (to, outcomes) = mpsc::channel(BATCHES_MAX);
     let listener = Listener { to, failures: tell == Tell::All };
     let listener = Some(listener).filter(|_| tell != Tell::Nothing);
     let mut telling = listener.is_some();
@@ -213,6 +213,8 @@ async fn drive(
     let mut threads = Threads::start(plan, part, epoch, &machine, listener.as_ref())?;
     // The channel ends with the threads.
     drop(listener);
+    // Dropped before the threads, which are waited for: one may wait for room in the channel.
+    let mut outcomes = outcomes;
     let (mut watch, mut ticks) = (Watch::new(), ticks());
     // When it was cut short, and when it had measured enough.
     let (mut cut_ns, mut enough_ns) = (None, None);

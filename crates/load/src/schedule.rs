@@ -13,6 +13,7 @@ use crate::keys::{KeyPicker, Keys};
 use crate::plan::Extent;
 use crate::profile::Profile;
 use crate::queries::QueryOrder;
+use crate::share::Part;
 
 /// One request that is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Schedule {
     pub(crate) fn untimed(seed: u64) -> Schedule {
         let picker = Picker {
             count: 1,
-            order: Order::Cycled,
+            order: Order::Cycled { from: 0 },
             rng: seed::rng(stream(seed, b"queries")),
             keys: None,
         };
@@ -76,9 +77,11 @@ impl Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
         self.picker.order = match order {
-            QueryOrder::InOrder => Order::Cycled,
+            QueryOrder::InOrder => Order::Cycled { from: 0 },
             // Fails for an empty range only.
-            QueryOrder::Random => Uniform::new(0, count).map_or(Order::Cycled, Order::Random),
+            QueryOrder::Random => {
+                Uniform::new(0, count).map_or(Order::Cycled { from: 0 }, Order::Random)
+            }
             QueryOrder::Rounds => Order::Rounds { round: (0..count).collect(), at: 0 },
         };
         self
@@ -89,6 +92,14 @@ impl Schedule {
     pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
         let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
         self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
+        self
+    }
+
+    /// Where queries are gone through in order, begins with the one at the start of this part of them.
+    pub(crate) fn with_start(mut self, part: Part) -> Schedule {
+        if let Order::Cycled { from } = &mut self.picker.order {
+            *from = part.number * self.picker.count / part.of;
+        }
         self
     }
 
@@ -186,20 +197,19 @@ struct Picker {
 
 #[derive(Debug, Clone)]
 enum Order {
-    Cycled,
+    /// From this one on.
+    Cycled { from: u64 },
     /// Over 64 bits on every machine, so that a seed draws the same everywhere.
     Random(Uniform<u64>),
     /// Those of this round, and how many of them were picked.
-    Rounds {
-        round: Vec<u64>,
-        at: usize,
-    },
+    Rounds { round: Vec<u64>, at: usize },
 }
 
 impl Picker {
     fn next(&mut self, index: u64, warmup: bool) -> usize {
         let query = match &mut self.order {
-            Order::Cycled => index % self.count,
+            // Below `count`, as what is added to it.
+            Order::Cycled { from } => (*from + index % self.count) % self.count,
             Order::Random(draw) => draw.sample(&mut self.rng),
             // What is not measured is missing from no round.
             Order::Rounds { .. } if warmup => index % self.count,

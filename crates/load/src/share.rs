@@ -111,6 +111,7 @@ mod tests {
     use crate::arrival_test::test;
     use crate::plan::Extent;
     use crate::profile::Profile;
+    use crate::sends::{Keep, Sends};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -169,6 +170,20 @@ mod tests {
             together.sort_unstable();
             let sum = test(&[together], profile, 20 * SECOND).unwrap();
             assert!(!sum.failed, "{rate} {sum:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_many_machines_are_poisson_by_what_is_kept_of_them() {
+        let plan = plan("poisson", "30000", 1);
+        let Pace::Open { profile, .. } = &plan.pace else { unreachable!() };
+        for machine in [0, 31, 63] {
+            let (mut keep, mut sends) = (Keep::new(1), Sends::new());
+            for slot in share(&plan, machine, 64, 0) {
+                keep.see(&mut sends, slot.index, slot.at_ns);
+            }
+            let part = test(&sends.blocks(), &profile.scaled(1.0 / 64.0), 20 * SECOND).unwrap();
+            assert!(!part.failed && part.d < 0.05, "{machine} {part:?}");
         }
     }
 

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, panic};
 
+use curtail_dist::seed;
 use tokio::sync::oneshot;
 
 use crate::engine::{self, Clock, Measured, Orders, Source, Task};
@@ -166,19 +167,26 @@ impl Threads {
 
 /// Where a thread's requests come from.
 fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source {
-    let schedule = schedule.clone();
     let thread = number as u64;
     if matches!(plan.pace, Pace::Open { .. }) {
-        return Source::open(Share::new(plan, schedule, part, thread));
+        return Source::open(Share::new(plan, schedule.clone(), part, thread));
     }
     let own = plan.threads as u64;
     let all = Part { number: part.number * own + thread, of: part.of * own };
-    let schedule = match plan.extent {
-        Extent::Duration { .. } => schedule,
-        Extent::Requests(count) => {
-            schedule.with_extent(plan.warmup_ns, Extent::Requests(all.share_of(count)))
-        }
+    // Else all threads of a machine would draw the same; machines have seeds of their own.
+    let seed = match thread {
+        0 => plan.seed,
+        _ => seed::stream(plan.seed, &[b"load", b"thread", &thread.to_le_bytes()]),
     };
+    let extent = match plan.extent {
+        Extent::Requests(count) => Extent::Requests(all.share_of(count)),
+        time @ Extent::Duration { .. } => time,
+    };
+    let schedule = Schedule::untimed(seed)
+        .with_queries(plan.queries.len(), plan.order)
+        .with_keys(plan.protocol.keys, seed)
+        .with_start(all)
+        .with_extent(plan.warmup_ns, extent);
     Source::closed(schedule, all.of, all.number)
 }
 
@@ -195,4 +203,70 @@ impl Drop for Threads {
 /// One thread's part of what all of them have.
 fn share_of(all: usize, threads: usize, number: usize) -> usize {
     Part { number: number as u64, of: threads as u64 }.share_of(all as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::own_plan;
+    use crate::keys::{KeyDistribution, Keys};
+    use crate::queries::QueryOrder;
+
+    fn plan(order: QueryOrder, keys: Option<Keys>) -> Plan {
+        let mut plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
+        (plan.pace, plan.threads, plan.connections) = (Pace::Closed, 3, 8);
+        plan.queries = (0..60).map(|i| format!("/{i}?{{key}}")).collect();
+        (plan.order, plan.protocol.keys) = (order, keys);
+        plan
+    }
+
+    /// The first queries of each thread of each machine.
+    fn asked(plan: &Plan, machines: u64) -> Vec<Vec<usize>> {
+        let mut all = Vec::new();
+        for number in 0..machines {
+            let part = Part { number, of: machines };
+            let own = own_plan(plan, part);
+            let schedule = own.schedule().unwrap();
+            for thread in 0..own.threads {
+                let mut source = source(&own, &schedule, part, thread);
+                let next = std::iter::from_fn(|| source.next(0, true));
+                all.push(next.map(|slot| slot.query).take(60).collect());
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn no_two_threads_of_a_closed_loop_ask_the_same_in_the_same_order() {
+        let keys = Keys { count: 1_000, distribution: KeyDistribution::Uniform };
+        let orders = [QueryOrder::InOrder, QueryOrder::Random, QueryOrder::Rounds];
+        for (order, keys) in
+            orders.into_iter().flat_map(|order| [(order, None), (order, Some(keys))])
+        {
+            let plan = plan(order, keys);
+            for machines in [1, 2] {
+                let all = asked(&plan, machines);
+                let mut different = all.clone();
+                different.sort_unstable();
+                different.dedup();
+                assert_eq!(different.len(), all.len(), "{order:?} {keys:?} {machines}");
+            }
+            let one: Vec<usize> =
+                plan.schedule().unwrap().take(60).map(|slot| slot.query).collect();
+            assert_eq!(asked(&plan, 1)[0], one, "the first asks as one alone would");
+        }
+    }
+
+    #[test]
+    fn threads_that_ask_in_order_begin_evenly_apart_and_those_in_rounds_ask_each_once() {
+        let starts = |machines| -> Vec<usize> {
+            asked(&plan(QueryOrder::InOrder, None), machines).iter().map(|asked| asked[0]).collect()
+        };
+        assert_eq!(starts(1), [0, 20, 40]);
+        assert_eq!(starts(2), [0, 10, 20, 30, 40, 50]);
+        for mut round in asked(&plan(QueryOrder::Rounds, None), 2) {
+            round.sort_unstable();
+            assert!(round.into_iter().eq(0..60));
+        }
+    }
 }

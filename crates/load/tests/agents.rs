@@ -77,8 +77,8 @@ async fn the_arrivals_of_all_are_tested_as_those_of_one() {
     plan.pace = Pace::poisson(400.0);
     let report = measured(&plan, &named(&two)).await.unwrap();
     let test = report.arrival_test.expect("there are enough gaps");
-    // All but the one before each of the four blocks of 256 in which times are kept.
-    assert_eq!(test.gaps, 796);
+    // All but the one before the block of 1,024 in which times are kept.
+    assert_eq!(test.gaps, 799);
     // What is sent late is no process of arrivals, and a report says so.
     let lag = report.schedule_lag_ns.p90.expect("enough requests");
     if lag > MS {

@@ -82,5 +82,6 @@ async fn a_server_that_is_not_there_is_counted() {
     let report = run(&plan_for(unused, 500.0, 10), pending(), |_| {}).await.unwrap();
     assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
     assert_eq!((report.latency_ns.max, report.valid), (None, false));
+    assert_eq!(report.connections_opened, 0, "it was only tried");
     assert!(report.failures.unwrap().first.contains("cannot connect"));
 }

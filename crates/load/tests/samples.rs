@@ -2,10 +2,16 @@
 
 mod common;
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
 
 use common::{MS, Server, answer, echo, next_head, plan_for};
-use curtail_load::{Histogram, Sample, run_sampled};
+use curtail_load::{Extent, Histogram, Pace, Sample, run_sampled};
+use tokio::sync::Notify;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_intervals_add_up_to_the_report_count_by_count() {
@@ -84,4 +90,44 @@ async fn a_request_that_fails_is_a_sample_with_the_kind_of_its_failure() {
         run_sampled(&plan, pending(), |_| {}, told).await.unwrap();
         assert_eq!(endings, vec![(ending.to_owned(), false); 5]);
     }
+}
+
+/// Begins a run, and drops it when its observer has not looked for so many requests.
+async fn dropped_after(requests: usize) {
+    let (asked, reached) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (count, tell) = (Arc::clone(&asked), Arc::clone(&reached));
+    let server = Server::start(move |mut stream| {
+        let (count, tell) = (Arc::clone(&count), Arc::clone(&tell));
+        async move {
+            while next_head(&mut stream).await.is_some() {
+                answer(&mut stream, 200, "").await;
+                count.fetch_add(1, Ordering::Relaxed);
+                tell.notify_one();
+            }
+        }
+    })
+    .await;
+    let mut plan = server.plan(1.0, 0);
+    (plan.pace, plan.extent) = (Pace::Closed, Extent::Duration { ns: 3_600_000 * MS });
+    (plan.threads, plan.connections) = (2, 8);
+    let mut run = pin!(run_sampled(&plan, pending(), |_| {}, |_| {}));
+    // One look starts the threads: there is no name to be looked up.
+    let looked = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;
+    assert!(looked.is_pending());
+    let enough = asked.load(Ordering::Relaxed) + requests;
+    while asked.load(Ordering::Relaxed) < enough {
+        reached.notified().await;
+    }
+}
+
+#[test]
+fn a_run_that_is_dropped_ends_though_its_observer_has_not_kept_up() {
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        // More than the channel of outcomes has room for: 64 batches of 256.
+        runtime.block_on(dropped_after(64 * 256 + 1_000));
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(Duration::from_secs(60)).expect("dropping the run ends");
 }

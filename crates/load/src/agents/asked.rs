@@ -6,7 +6,7 @@
 use curtail_dist::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 
-use super::AgentsError;
+use super::{AGENTS_MAX, AgentsError};
 use crate::keys::Keys;
 use crate::plan::{Extent, Pace, Plan};
 use crate::profile::Profile;
@@ -121,8 +121,12 @@ impl Asked {
     /// What is wrong with it.
     pub(crate) fn plan(self) -> Result<(Plan, Part), String> {
         let part = Part { number: self.number, of: self.of };
-        if part.number >= part.of {
-            return Err(format!("part {} of {}", part.number, part.of));
+        if part.number >= part.of || part.of > AGENTS_MAX as u64 {
+            let most = AGENTS_MAX;
+            return Err(format!(
+                "part {}, counted from 0, of {}; there are {most} at most",
+                part.number, part.of
+            ));
         }
         let target: Target = self.target.parse().map_err(|error| format!("{error}"))?;
         let pace = match self.pace {
@@ -232,6 +236,27 @@ mod tests {
         plan.protocol.answer_end = AnswerEnd::Until(vec![0, 255]);
         plan.protocol.trust = Trust::Anyone;
         assert_eq!(sent(&plan).unwrap().0, plan);
+    }
+
+    #[test]
+    fn a_part_that_there_is_not_is_refused() {
+        let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
+        let most = AGENTS_MAX as u64;
+        for (number, of, fine) in [
+            (0, 1, true),
+            (most - 1, most, true),
+            (0, 0, false),
+            (1, 1, false),
+            (0, most + 1, false),
+            (0, 1 << 63, false),
+            (u64::MAX - 1, u64::MAX, false),
+        ] {
+            let asked = Asked { number, of, ..Asked::of(&plan, Part::WHOLE).unwrap() };
+            match asked.plan() {
+                Ok((_, part)) => assert!(fine && part == Part { number, of }, "{part:?}"),
+                Err(why) => assert!(!fine && why.contains("64 at most"), "{why}"),
+            }
+        }
     }
 
     #[test]

@@ -180,11 +180,13 @@ impl Crew {
     ) -> Result<Report, AgentsError> {
         let (mut watch, mut ticks, mut since) = (Watch::new(), ticks(), Record::new());
         let mut end = End { last_ns: 0, cut_ns: None, enough_ns: None };
-        let mut interrupted = false;
+        // An agent may have been lost before somebody wants the end: then that one has cut the run.
+        let (mut interrupted, mut cancelled) = (false, false);
         while self.members.iter().any(|member| member.ended.is_none()) {
             tokio::select! {
                 biased;
-                () = &mut cancel, if !interrupted => {
+                () = &mut cancel, if !cancelled => {
+                    cancelled = true;
                     interrupted = end.cut_ns.is_none();
                     self.cut(&mut end);
                 }
@@ -270,5 +272,35 @@ impl Crew {
 
     fn elapsed_ns(&self) -> u64 {
         Instant::now().saturating_duration_since(self.epoch).as_nanos() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_wants_the_end_after_an_agent_was_lost_is_heard_once() {
+        let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
+        let member = |agent: &str| Member {
+            agent: agent.to_owned(),
+            plan: plan.clone(),
+            stamps: None,
+            round_trip_ns: 0,
+            record: Record::new(),
+            ended: None,
+        };
+        let (phase, mut orders) = watch::channel(Phase::Go);
+        let (to, news) = mpsc::channel(NEWS_MAX);
+        let members = vec![member("lost:1"), member("fine:1")];
+        let crew = Crew { epoch: Instant::now(), phase, news, members, links: JoinSet::new() };
+        to.send((0, News::Lost("it is gone".to_owned()))).await.unwrap();
+        let cancel = pin!(async {
+            // The run was cut for the one that was lost; the other one ends only after this.
+            orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
+            to.send((1, News::End { last_ns: 0 })).await.unwrap();
+        });
+        let told = crew.drive(&plan, cancel, |_| {}).await.unwrap_err().to_string();
+        assert!(told.contains("lost:1") && told.contains("it is gone"), "{told}");
     }
 }

@@ -34,6 +34,8 @@ pub use agent::{Event, serve};
 pub use crew::run;
 pub use error::{AgentsError, TokenError};
 pub use verdict::AgentReport;
+#[cfg(test)]
+pub(crate) use verdict::own_plan;
 
 /// Most agents of a run.
 pub const AGENTS_MAX: usize = 64;

@@ -71,7 +71,7 @@ pub(super) enum Ended {
 
 /// The plan of what an agent does alone, but for the schedule, of which it sends a part: see
 /// [`alone`].
-pub(super) fn own_plan(plan: &Plan, part: Part) -> Plan {
+pub(crate) fn own_plan(plan: &Plan, part: Part) -> Plan {
     let share = |all: usize| part.share_of(all as u64) as usize;
     let mut own = plan.clone();
     (own.connections, own.backlog) = (share(plan.connections), share(plan.backlog));

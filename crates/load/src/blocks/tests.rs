@@ -131,3 +131,25 @@ fn quantiles_are_those_of_each_block() {
         assert!((median / ((block as f64 + 1.0) * 1e6) - 1.0).abs() < 0.01, "{median}");
     }
 }
+
+#[test]
+fn a_successor_is_empty_and_says_nothing() {
+    let mut blocks = Blocks::new();
+    for i in 0..10_000_u64 {
+        blocks.add(i * MS, MS + i);
+    }
+    let mut next = blocks.successor();
+    assert_eq!((next.length_ns, next.counts.len()), (blocks.length_ns, blocks.counts.len()));
+    assert_eq!((next.share_error(MS), next.quantiles(0.5, 0)), (None, Vec::new()));
+    let (mut alone, mut sparse) = (Blocks::new(), blocks.clone());
+    sparse.merge(&Blocks::from_sparse(&next.sparse()).unwrap());
+    assert_eq!(sparse.counts, blocks.counts);
+    // What it is given says as much as without the blocks that stay empty.
+    for i in 4_000..8_000_u64 {
+        next.add(i * MS, MS * (1 + i % 3));
+        alone.add(i * MS, MS * (1 + i % 3));
+    }
+    assert_eq!(next.length_ns, alone.length_ns);
+    assert_eq!(next.share_error(2 * MS), alone.share_error(2 * MS));
+    assert_eq!(next.quantiles(0.5, 0), alone.quantiles(0.5, 0));
+}

@@ -15,6 +15,8 @@ use crate::session::{Reply, Session, Token};
 
 /// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Most requests whose stamp of leaving is waited for. A device that stamps nothing never tells of them.
+const LEAVING_MAX: usize = 1 << 16;
 /// Reads of one connection in one turn. Others get theirs, and due requests are sent.
 const READS_MAX: usize = 4;
 
@@ -154,7 +156,6 @@ impl Connection {
             });
             match connecting {
                 Ok(wire) => {
-                    *context.connects += 1;
                     self.watched = true;
                     let session = match std::mem::replace(&mut self.link, Link::Closed) {
                         // What was to be sent to the address before goes to this one.
@@ -198,6 +199,7 @@ impl Connection {
                 // Without stamps the coverage says so.
                 let _ = wire.stamp();
             }
+            *context.connects += 1;
             self.link = Link::Open { wire, session };
             self.flush(context);
             self.settle_at_once(context);
@@ -239,7 +241,7 @@ impl Connection {
                     // Kernels count bytes in 32 bits.
                     end.wrapping_sub(1) as u32
                 };
-                self.leaving.push_back((number, token));
+                push_leaving(&mut self.leaving, number, token);
             }
             if let Some(flight) = self.flights.get_mut(token as usize) {
                 flight.sent_ns.get_or_insert(now_ns);
@@ -433,5 +435,13 @@ impl Connection {
     }
 }
 
-#[cfg(all(test, feature = "xdp"))]
+/// Takes note of a request that was written. The oldest are forgotten where no stamps come.
+fn push_leaving(leaving: &mut VecDeque<(u32, Token)>, number: u32, token: Token) {
+    if leaving.len() >= LEAVING_MAX {
+        leaving.pop_front();
+    }
+    leaving.push_back((number, token));
+}
+
+#[cfg(test)]
 mod tests;

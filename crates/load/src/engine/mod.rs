@@ -135,6 +135,8 @@ macro_rules! context {
 const WAKE: u64 = u64::MAX;
 /// Most requests that are sent in one turn, before answers get theirs.
 const SENDS_MAX: usize = 32;
+/// Most sockets that are looked at before what has become due meanwhile is sent.
+const LOOKS_MAX: usize = 8;
 /// What takes some microseconds and can wait is done only if nothing is due for so long.
 const QUIET_NS: i64 = 100_000;
 
@@ -166,25 +168,8 @@ struct Engine {
 ///
 /// If the system gives no poller.
 pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
-    let poller = Poller::new()?;
-    poller.add(&task.wake, WAKE, false)?;
     let mut waiting = Waiting::new(task.spin);
-    let mut engine = Engine {
-        source,
-        poller,
-        scratch: Scratch::new(),
-        stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
-        pool: Pool::new(task.connections, task.backlog_max),
-        connections: (0..task.connections).map(Connection::new).collect(),
-        flying: BTreeMap::new(),
-        outcomes: Vec::new(),
-        again: Vec::new(),
-        rest: Rest::default(),
-        record: Box::new(Record::new()),
-        keep: Keep::new(task.threads),
-        last_ns: 0,
-        task,
-    };
+    let mut engine = Engine::new(source, task)?;
     while !engine.task.orders.stop.load(Ordering::Relaxed) {
         if engine.task.orders.drain.load(Ordering::Relaxed) {
             engine.source = Source::Over;
@@ -208,6 +193,27 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
 }
 
 impl Engine {
+    fn new(source: Source, task: Task) -> io::Result<Engine> {
+        let poller = Poller::new()?;
+        poller.add(&task.wake, WAKE, false)?;
+        Ok(Engine {
+            source,
+            poller,
+            scratch: Scratch::new(),
+            stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
+            pool: Pool::new(task.connections, task.backlog_max),
+            connections: (0..task.connections).map(Connection::new).collect(),
+            flying: BTreeMap::new(),
+            outcomes: Vec::new(),
+            again: Vec::new(),
+            rest: Rest::default(),
+            record: Box::new(Record::new()),
+            keep: Keep::new(task.threads),
+            last_ns: 0,
+            task,
+        })
+    }
+
     /// When the next request is to be sent.
     fn due_ns(&mut self) -> Option<i64> {
         self.source.due_ns(self.pool.has_free())
@@ -273,6 +279,9 @@ impl Engine {
 
     fn take_events(&mut self, events: usize) {
         for at in 0..events {
+            if at > 0 && at.is_multiple_of(LOOKS_MAX) {
+                self.send_due();
+            }
             let ready = self.poller.ready(at);
             let Some(connection) = self.connections.get_mut(ready.id as usize) else {
                 self.woken();
@@ -350,4 +359,57 @@ impl Engine {
 /// On the clock of a run, which is negative before its start.
 fn at(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Extent, Plan};
+    use crate::share::{Part, Share};
+    use std::time::{Duration, Instant};
+
+    /// One that has so much to send at once, over one socket, and the other end of its wake-up.
+    fn engine(requests: u64) -> (Engine, UnixStream) {
+        // Nobody is asked: the socket is not looked at once more.
+        let mut plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1e6);
+        plan.extent = Extent::Requests(requests);
+        let schedule = plan.schedule().unwrap();
+        let (woken, wake) = UnixStream::pair().unwrap();
+        woken.set_nonblocking(true).unwrap();
+        let task = Task {
+            clock: Clock::new(Instant::now() - Duration::from_secs(1)),
+            addresses: [SocketAddr::from(([127, 0, 0, 1], 1))].into(),
+            sessions: Arc::new(Sessions::prepare(&plan, false).unwrap()),
+            connections: 1,
+            threads: 1,
+            backlog_max: 0,
+            timeout_ns: plan.timeout_ns,
+            spin: false,
+            stamps: false,
+            bypass: None,
+            orders: Arc::default(),
+            wake: woken,
+            exchange: Arc::default(),
+            warmup_ns: 0,
+            observer: Observer::new(None),
+        };
+        let source = Source::open(Share::new(&plan, schedule, Part::WHOLE, 0));
+        (Engine::new(source, task).unwrap(), wake)
+    }
+
+    #[test]
+    fn what_falls_due_is_sent_though_many_sockets_are_ready() {
+        for (ready, sent) in [(8, 0), (9, 20), (30, 20)] {
+            let (mut engine, _wake) = engine(20);
+            // Nothing has to be done for these.
+            let sockets: Vec<_> = (0..ready).map(|_| UnixStream::pair().unwrap()).collect();
+            for (near, far) in &sockets {
+                engine.poller.add(near, WAKE, false).unwrap();
+                io::Write::write_all(&mut &*far, b"x").unwrap();
+            }
+            let events = engine.poller.wait(Duration::ZERO).unwrap();
+            engine.take_events(events);
+            assert_eq!(engine.record.sent, sent, "{events}");
+        }
+    }
 }

@@ -41,7 +41,7 @@ impl Source {
     }
 
     /// The next request, if it is to be sent by now.
-    pub(super) fn next(&mut self, now_ns: i64, free: bool) -> Option<Slot> {
+    pub(crate) fn next(&mut self, now_ns: i64, free: bool) -> Option<Slot> {
         match self {
             Source::Open(share) => share.next_if(|slot| super::at(slot.at_ns) <= now_ns),
             Source::Over => None,

@@ -26,7 +26,7 @@ use stream::{Stream, fault, unseen};
 use wakers::Wakers;
 
 use crate::fault::Fault;
-use crate::session::{Reply, Session, Sessions, Token};
+use crate::session::{Reply, Session, Sessions, Token, check_output};
 
 /// What a server may send before it hears that it was read.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -39,9 +39,6 @@ const HEADERS_BYTES_MAX: u32 = 64 << 10;
 /// Requests that were given up and whose answers are still expected. Frames of others are answered
 /// with another reset.
 const GIVEN_UP_MAX: usize = 4 << 10;
-/// What waits to be written. Beyond it the server asks for answers (to pings, to settings) that it does
-/// not read.
-const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// One connection.
 pub(crate) struct Http2 {
@@ -135,10 +132,7 @@ impl Http2 {
         self.closing |= !matches!(sender, Some(Poll::Ready(Ok(())) | Poll::Pending));
         match ended {
             Some(fault) => Err(fault),
-            None if out.len() > OUTPUT_BYTES_MAX => {
-                Err(Fault::Malformed("the server asks for more than it reads".to_owned()))
-            }
-            None => Ok(()),
+            None => check_output(out),
         }
     }
 

@@ -113,6 +113,18 @@ impl fmt::Display for Status {
     }
 }
 
+/// What waits to be written. Beyond it the server asks for answers (to pings, to settings) that it does
+/// not read.
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
+
+/// Fails if too much waits to be written.
+fn check_output(out: &BytesMut) -> Result<(), Fault> {
+    if out.len() > OUTPUT_BYTES_MAX {
+        return Err(Fault::Malformed("the server asks for more than it reads".to_owned()));
+    }
+    Ok(())
+}
+
 /// What became of a request.
 #[derive(Debug)]
 pub(crate) struct Reply {

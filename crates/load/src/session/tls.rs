@@ -10,7 +10,7 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 
 use crate::fault::Fault;
-use crate::session::{Reply, Session, Token};
+use crate::session::{Reply, Session, Token, check_output};
 
 /// What plain bytes are taken out in: a record's.
 const PIECE_BYTES: usize = 16 << 10;
@@ -27,6 +27,8 @@ pub(crate) struct Tls {
     /// Something has come from the server.
     heard: bool,
     agreed: bool,
+    /// The server has said that it sends no more.
+    closed: bool,
     /// Without TLS: what the inner session has yet to take, and what has yet to be encrypted.
     input: BytesMut,
     output: BytesMut,
@@ -35,7 +37,7 @@ pub(crate) struct Tls {
 impl Tls {
     pub(crate) fn new(tls: ClientConnection, inner: Box<dyn Session>, http2: bool) -> Tls {
         let (input, output) = (BytesMut::new(), BytesMut::new());
-        Tls { tls, inner, http2, heard: false, agreed: false, input, output }
+        Tls { tls, inner, http2, heard: false, agreed: false, closed: false, input, output }
     }
 
     /// Encrypts what there is to be sent, and appends what is for the wire to `out`.
@@ -92,7 +94,8 @@ impl Tls {
             input.clear();
         }
         let state = self.tls.process_new_packets();
-        if state.is_ok() {
+        if let Ok(state) = &state {
+            self.closed |= state.peer_has_closed();
             self.agree()?;
         }
         // What came before the fault counts.
@@ -104,6 +107,8 @@ impl Tls {
         };
         self.write(out)?;
         received?;
+        // What the inner session has to say waits here.
+        check_output(out)?;
         state.map_err(|error| Fault::Tls(self.explain(&error)))?;
         Ok(())
     }
@@ -174,7 +179,16 @@ impl Session for Tls {
     }
 
     fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
-        if self.agreed { self.inner.end(replies) } else { self.ended() }
+        if !self.agreed {
+            return self.ended();
+        }
+        // Without a word from the server, anyone on the way may have ended it: a body that lasts until the
+        // close may lack its end (RFC 9112 §9.8). HTTP/2 has no such bodies.
+        if self.closed || self.http2 {
+            self.inner.end(replies)
+        } else {
+            self.inner.cut(Fault::Closed)
+        }
     }
 
     fn cut(&self, fault: Fault) -> Fault {

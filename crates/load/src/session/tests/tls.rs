@@ -10,18 +10,22 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::cuts;
+use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::protocol::Trust;
-use crate::session::{Session, Sessions};
+use crate::session::{OUTPUT_BYTES_MAX, Reply, Session, Sessions, Token};
 
-fn client() -> Box<dyn Session> {
+fn sessions() -> &'static Arc<Sessions> {
     static SESSIONS: OnceLock<Arc<Sessions>> = OnceLock::new();
-    let sessions = SESSIONS.get_or_init(|| {
+    SESSIONS.get_or_init(|| {
         let mut plan = Plan::new("https://h.example".parse().unwrap(), 1.0);
         plan.protocol.trust = Trust::Anyone;
         Arc::new(Sessions::prepare(&plan, false).unwrap())
-    });
-    sessions.open()
+    })
+}
+
+fn client() -> Box<dyn Session> {
+    sessions().open()
 }
 
 fn server() -> ServerConnection {
@@ -42,28 +46,47 @@ fn server() -> ServerConnection {
     ServerConnection::new(Arc::clone(config)).unwrap()
 }
 
+/// Lets the server read.
+fn read(server: &mut ServerConnection, out: &mut BytesMut) {
+    let mut from_client = &out.split()[..];
+    while !from_client.is_empty() {
+        server.read_tls(&mut from_client).unwrap();
+        server.process_new_packets().unwrap();
+    }
+}
+
+/// What the server has to say.
+fn written(server: &mut ServerConnection) -> Vec<u8> {
+    let mut wire = Vec::new();
+    while server.wants_write() {
+        server.write_tls(&mut wire).unwrap();
+    }
+    wire
+}
+
 /// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is.
 fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
+    hear_end(answer, false, after, sizes)
+}
+
+/// The same, of a server that may say that this was all.
+fn hear_end(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
     let (mut session, mut server) = (client(), server());
     let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
     session.send(0, 7, &mut out);
     assert!(session.holds());
     let (mut sizes, mut answered) = (sizes.iter().cycle(), false);
     let fault = loop {
-        let mut from_client = &out.split()[..];
-        while !from_client.is_empty() {
-            server.read_tls(&mut from_client).unwrap();
-            server.process_new_packets().unwrap();
-        }
+        read(&mut server, &mut out);
         let mut request = [0; 1000];
         if server.reader().read(&mut request).is_ok_and(|count| count > 0) {
             server.writer().write_all(answer).unwrap();
+            if notifies {
+                server.send_close_notify();
+            }
             answered = true;
         }
-        let mut wire = Vec::new();
-        while server.wants_write() {
-            server.write_tls(&mut wire).unwrap();
-        }
+        let mut wire = written(&mut server);
         if answered {
             wire.extend_from_slice(after);
         }
@@ -91,6 +114,24 @@ fn an_answer_before_a_broken_record_counts() {
     assert!(said[0].contains("Http(200)") && said[1].contains("Tls("), "{said:?}");
 }
 
+#[test]
+fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
+    let (endless, head) =
+        ("HTTP/1.1 200 \r\n\r\nabc", "HTTP/1.1 200 \r\ncontent-length: 3\r\n\r\nabc");
+    let whole = |said: &[String]| said.len() == 2 && said[0].contains("body_bytes: 3");
+    for sizes in [&[][..], &[1]] {
+        let hear = |answer: &str, notifies| hear_end(answer.as_bytes(), notifies, &[], sizes);
+        let said = hear(endless, true);
+        assert!(whole(&said) && said[1] == "Closed", "{said:?}");
+        assert_eq!(hear(endless, false), ["HalfAnswer"]);
+        // Whoever tells its length need not: a connection without a request on it may just end.
+        for notifies in [false, true] {
+            let said = hear(head, notifies);
+            assert!(whole(&said) && said[1] == "Closed", "{said:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -113,4 +154,63 @@ proptest! {
             let _ = super::hear(client(), &[7], input, &sizes);
         }
     }
+}
+
+/// A session that has much to say to whatever comes.
+#[derive(Debug)]
+struct Talker;
+
+impl Session for Talker {
+    fn capacity(&self) -> usize {
+        1
+    }
+
+    fn send(&mut self, _: usize, _: Token, out: &mut BytesMut) {
+        out.extend_from_slice(b"x");
+    }
+
+    fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        out: &mut BytesMut,
+        _: &mut Vec<Reply>,
+    ) -> Result<(), Fault> {
+        input.clear();
+        out.resize(out.len() + (4 << 20), 0);
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
+        Fault::Closed
+    }
+
+    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
+        false
+    }
+
+    fn reusable(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_more_than_it_reads_is_given_up() {
+    let (mut session, mut server) =
+        (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
+    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    session.send(0, 7, &mut out);
+    while session.holds() {
+        read(&mut server, &mut out);
+        input.extend_from_slice(&written(&mut server));
+        session.receive(&mut input, &mut out, &mut replies).unwrap();
+    }
+    read(&mut server, &mut out);
+    // From here on the server reads nothing.
+    let fault = (0..100).find_map(|_| {
+        server.writer().write_all(b"?").unwrap();
+        input.extend_from_slice(&written(&mut server));
+        session.receive(&mut input, &mut out, &mut replies).err()
+    });
+    assert!(format!("{fault:?}").contains("asks for more than it reads"), "{fault:?}");
+    assert!(out.len() < OUTPUT_BYTES_MAX + (5 << 20), "{}", out.len());
 }
