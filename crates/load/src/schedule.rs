@@ -97,8 +97,11 @@ impl Schedule {
 
     /// Where queries are gone through in order, begins with the one at the start of this part of them.
     pub(crate) fn with_start(mut self, part: Part) -> Schedule {
-        if let Order::Cycled { from } = &mut self.picker.order {
-            *from = part.number * self.picker.count / part.of;
+        let first = part.number * self.picker.count / part.of;
+        match &mut self.picker.order {
+            Order::Cycled { from } => *from = first,
+            Order::Rounds { round, .. } => round.rotate_left(first as usize),
+            Order::Random(_) => {}
         }
         self
     }
