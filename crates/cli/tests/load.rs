@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use curtail_load::machine::Processors;
-use harness::CURTAIL;
 use harness::answering::{Server, text};
+use harness::{CURTAIL, until};
 
 #[test]
 fn an_interrupted_load_says_so() {
@@ -133,15 +132,11 @@ fn a_thread_that_sends_has_its_processor_to_itself() {
     let first = allowed.numbers()[0].to_string();
     let args = ["--rate", "100", "--duration", "1h", "--processors", &first];
     let mut running = server.load(&args).stdout(Stdio::null()).spawn().expect("the binary starts");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let threads = loop {
-        let threads = processors(running.id());
-        if threads.get("load-0") == Some(&first) {
-            break threads;
-        }
-        assert!(Instant::now() < deadline, "{threads:?}");
-        std::thread::sleep(Duration::from_millis(5)); // tidy: real time
-    };
+    let mut threads = processors(running.id());
+    until("the thread that sends keeps to its processor", || {
+        threads = processors(running.id());
+        threads.get("load-0") == Some(&first)
+    });
     running.kill().expect("it runs");
     running.wait().expect("it ends");
     if allowed.numbers().len() > 1 {

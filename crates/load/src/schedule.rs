@@ -95,7 +95,8 @@ impl Schedule {
         self
     }
 
-    /// Where queries are gone through in order, begins with the one at the start of this part of them.
+    /// Where queries are gone through in order, or first in order, begins with the one at the start of this
+    /// part of them.
     pub(crate) fn with_start(mut self, part: Part) -> Schedule {
         let first = part.number * self.picker.count / part.of;
         match &mut self.picker.order {
