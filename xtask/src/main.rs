@@ -7,6 +7,7 @@ mod cargo;
 mod ci;
 mod eval;
 mod fuzz;
+mod http;
 #[allow(unreachable_pub)] // a test of curtail has it, too
 mod page;
 mod purity;

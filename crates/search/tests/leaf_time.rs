@@ -57,6 +57,8 @@ async fn as_many_at_once_as_there_are_slots() {
     assert_eq!((stats.served, stats.busy, stats.slots, stats.stretched), (6, 0, 2, true));
     let service = stats.real_time_ns + stats.stretched_time_ns;
     assert!(u128::from(service) >= 6 * 50 * MS.as_nanos(), "{stats:?}");
+    let late = u128::from(service) - 6 * 50 * MS.as_nanos();
+    assert_eq!((u128::from(stats.late_time_ns), stats.hiccup_time_ns), (late, 0));
 }
 
 #[tokio::test]
@@ -136,6 +138,8 @@ async fn hiccups_hit_replicas_apart_and_queries_again() {
         }
         let stats: LeafStats = client.get("/stats", &[]).await.json();
         assert_eq!(stats.hiccups, hits.iter().flatten().count() as u64);
+        assert!(stats.hiccup_time_ns >= stats.hiccups * 3_000_000, "{stats:?}");
+        assert_eq!(stats.late_time_ns, 0, "what is not stretched is never late");
         hit.push(hits);
     }
     assert_ne!(hit[0], hit[1], "replicas differ");

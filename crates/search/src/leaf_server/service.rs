@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::config::{Cancel, LeafConfig};
 use super::draw::{Drawn, Draws};
 use super::slots::{Slot, Slots};
-use super::stats::{Counters, LeafStats};
+use super::stats::{Counters, LeafStats, Took};
 use crate::leaf::{Leaf, SearchError};
 use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 
@@ -114,7 +114,8 @@ impl Shared {
             return self.refusal();
         };
         let started = Instant::now();
-        if !drawn.hiccup.is_zero() {
+        let hiccup = !drawn.hiccup.is_zero();
+        if hiccup {
             self.counters.hiccup();
         }
         let (slot, body) = match self.execute(slot, ask).await {
@@ -130,13 +131,15 @@ impl Shared {
         };
         let done = Instant::now();
         let real = done - started;
-        let service = drawn.own.unwrap_or(real).saturating_add(drawn.hiccup);
+        let own = drawn.own.unwrap_or(real);
+        let service = own.saturating_add(drawn.hiccup);
         let stretched = service > real;
         if stretched {
             self.wait_until(started, service).await;
         }
         let stretch = if stretched { done.elapsed() } else { Duration::ZERO };
-        pending.served(real, stretch);
+        let beyond = (real + stretch).saturating_sub(own);
+        pending.served(&Took { real, stretch, beyond, hiccup });
         drop(slot);
         let times = Times { queue: started - arrived, real, stretch };
         let reply = Reply::json_bytes(200, body)

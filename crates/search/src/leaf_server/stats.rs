@@ -37,6 +37,11 @@ pub struct LeafStats {
     pub stretched_time_ns: u64,
     /// Hiccups that hit queries in service.
     pub hiccups: u64,
+    /// Time that served queries with a hiccup took beyond `P`, in nanoseconds.
+    pub hiccup_time_ns: u64,
+    /// Time that served queries without one took beyond `P`, in nanoseconds: the lateness of waking
+    /// up. It is in the time of hiccups, too, and greater after a longer wait.
+    pub late_time_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +53,18 @@ pub(super) struct Counters {
     real_time_ns: AtomicU64,
     stretched_time_ns: AtomicU64,
     hiccups: AtomicU64,
+    hiccup_time_ns: AtomicU64,
+    late_time_ns: AtomicU64,
+}
+
+/// What a served query took.
+pub(super) struct Took {
+    pub(super) real: Duration,
+    pub(super) stretch: Duration,
+    /// Beyond `P`.
+    pub(super) beyond: Duration,
+    /// Whether it had a hiccup.
+    pub(super) hiccup: bool,
 }
 
 /// A query that is counted as cancelled if it is dropped before its end is told.
@@ -71,40 +88,37 @@ impl Counters {
         slots: &Slots,
         stretched: bool,
     ) -> LeafStats {
-        let [served, cancelled, refused, failed, real_time_ns, stretched_time_ns, hiccups] = [
-            &self.served,
-            &self.cancelled,
-            &self.refused,
-            &self.failed,
-            &self.real_time_ns,
-            &self.stretched_time_ns,
-            &self.hiccups,
-        ]
-        .map(|counter| counter.load(Relaxed));
-        let (busy, waiting, slots) = (slots.busy(), slots.waiting(), slots.total());
+        let read = |counter: &AtomicU64| counter.load(Relaxed);
         LeafStats {
             shard,
             replica,
-            served,
-            cancelled,
-            refused,
-            failed,
-            busy,
-            waiting,
-            slots,
+            served: read(&self.served),
+            cancelled: read(&self.cancelled),
+            refused: read(&self.refused),
+            failed: read(&self.failed),
+            busy: slots.busy(),
+            waiting: slots.waiting(),
+            slots: slots.total(),
             stretched,
-            real_time_ns,
-            stretched_time_ns,
-            hiccups,
+            real_time_ns: read(&self.real_time_ns),
+            stretched_time_ns: read(&self.stretched_time_ns),
+            hiccups: read(&self.hiccups),
+            hiccup_time_ns: read(&self.hiccup_time_ns),
+            late_time_ns: read(&self.late_time_ns),
         }
     }
 }
 
 impl Pending<'_> {
-    pub(super) fn served(self, real: Duration, stretch: Duration) {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.counters.real_time_ns.fetch_add(nanos(real), Relaxed);
-        self.counters.stretched_time_ns.fetch_add(nanos(stretch), Relaxed);
+    pub(super) fn served(self, took: &Took) {
+        let add = |counter: &AtomicU64, time: Duration| {
+            counter.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        };
+        let Self { counters, .. } = self;
+        add(&counters.real_time_ns, took.real);
+        add(&counters.stretched_time_ns, took.stretch);
+        let beyond = if took.hiccup { &counters.hiccup_time_ns } else { &counters.late_time_ns };
+        add(beyond, took.beyond);
         self.end(|counters| &counters.served);
     }
 

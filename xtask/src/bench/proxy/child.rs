@@ -1,13 +1,15 @@
 //! Processes that run until they are dropped, and what CPU time they take.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+
+use crate::http::get;
 
 /// What does not listen by then will not.
 const START: Duration = Duration::from_secs(20);
@@ -111,18 +113,6 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 pub(super) fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
     listener.local_addr().context("no free port")
-}
-
-/// The body of a GET that is answered with 200.
-pub(super) fn get(address: SocketAddr, target: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(stream, "GET {target} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
-    anyhow::ensure!(head.starts_with("HTTP/1.1 200"), "{target}: {head}");
-    Ok(body.to_owned())
 }
 
 #[cfg(test)]

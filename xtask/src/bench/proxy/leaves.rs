@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::child::{Child, get};
+use super::child::Child;
 use crate::cargo;
+use crate::http::get;
 use crate::tied::tied;
 
 /// The mean of a query's own service time: `exp:5ms`. There are no hiccups, so a query takes
