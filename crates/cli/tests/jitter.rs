@@ -157,12 +157,16 @@ fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
             }
         }
     });
-    let output =
-        jitter(folder.path(), &format!("http://{target}/"), &["--repeat", "20", "--turn", "300ms"]);
+    let args = ["--repeat", "20", "--turn", "300ms", "--json"];
+    let output = jitter(folder.path(), &format!("http://{target}/"), &args);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     let named = "query 2 of 2, `/nope`, was never answered well (status 404)";
     assert!(said.contains(named) && said.contains("take it out of the file"), "{said}");
+    // What is known of the other is not lost.
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((&found["partial"], &found["queries"]), (&true.into(), &1.into()));
+    assert!(folder.path().join("out/jitter/report.html").is_file());
 }
 
 #[test]

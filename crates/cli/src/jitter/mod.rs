@@ -7,6 +7,7 @@ mod measure;
 mod page;
 mod result;
 mod table;
+mod turns;
 
 use std::process::ExitCode;
 
