@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (rate, seconds, seed) = (next()?.parse()?, next()?.parse::<u64>()?, next()?.parse()?);
     let extent = Extent::Duration { ns: seconds * 1_000_000_000 };
     let schedule = Schedule::new(Profile::Steady(rate), &Arrivals::Poisson, seed);
-    let mut late = Histogram::<u64>::new_with_bounds(1_000, 60_000_000_000, 3)?;
+    let mut late = Histogram::<u64>::new_with_max(60_000_000_000, 3)?;
     let start = Instant::now();
     for slot in schedule.with_extent(0, extent) {
         let due = start + Duration::from_nanos(slot.at_ns);

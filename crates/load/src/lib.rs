@@ -126,7 +126,7 @@ pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
 pub use profile::{Profile, RATE_MAX, STEPS_MAX, Step};
 pub use protocol::{AnswerEnd, Protocol, Trust};
 pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries, read_queries_for};
-pub use record::Errors;
+pub use record::{Errors, histogram};
 pub use report::{Failures, Report, Stamps};
 pub use requests::{query_class, unescape};
 pub use run::{Answer, run, run_observed, run_sampled, run_until};

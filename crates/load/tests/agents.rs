@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::{MS, Server, answer, echo, next_head, target};
 use crew::{Agent, Asked, agents, measured};
 use curtail_load::agents::{Event, run};
-use curtail_load::{Extent, Histogram, Invalid, Pace, Precision};
+use curtail_load::{Extent, Invalid, Pace, Precision};
 use tokio::sync::Notify;
 
 /// A server that keeps what it was asked for, and says when it was asked so many times.
@@ -48,7 +48,7 @@ async fn agents_send_together_what_one_generator_would_and_their_counts_add_up()
         let mut plan = server.plan(1.0, 700);
         plan.pace = pace;
         plan.queries = (0..700).map(|i| format!("/{i}")).collect();
-        let mut seen = Histogram::new_with_bounds(1_000, 61_000_000_000, 3).unwrap();
+        let mut seen = curtail_load::histogram();
         let told = |at: &curtail_load::Snapshot| seen.add(&at.recent).unwrap();
         let report = run(&plan, &named(&two), pending(), told).await.unwrap();
 

@@ -95,10 +95,16 @@ fn row(method: &Method) -> String {
         [latency_ns.p50, latency_ns.p99, wire, beyond, schedule_lag_ns.p50, schedule_lag_ns.p99];
     let mut text = format!("{name:<36}");
     for cell in cells {
-        let us = cell.map_or_else(|| "–".to_owned(), |ns| format!("{:.1} µs", ns as f64 / 1e3));
+        let us = cell.map_or_else(|| "–".to_owned(), microseconds);
         let _ = write!(text, "{us:>12}");
     }
     text
+}
+
+/// Of what is shorter than one, nothing would be left with one digit.
+fn microseconds(ns: u64) -> String {
+    let digits = if ns < 1_000 { 3 } else { 1 };
+    format!("{:.digits$} µs", ns as f64 / 1e3)
 }
 
 fn hardware(found: &Hardware) -> String {
@@ -138,13 +144,13 @@ mod tests {
         let measured = Measured {
             echoes: 7,
             latency_ns,
-            schedule_lag_ns: Summary::default(),
+            schedule_lag_ns: Summary { p50: Some(22), ..Summary::default() },
             median_parts_ns: None,
             stamped: None,
         };
         let row = row(&method(Found::Measured(Box::new(measured))));
         let cells: Vec<&str> = row.split_whitespace().skip(4).collect();
-        assert_eq!(cells, ["12.3", "µs", "–", "–", "–", "–", "–"]);
+        assert_eq!(cells, ["12.3", "µs", "–", "–", "–", "0.022", "µs", "–"]);
     }
 
     #[test]

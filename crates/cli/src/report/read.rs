@@ -61,7 +61,12 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
     let good = told.requests - told.errors;
     if good == 0 {
         // There are no latencies, and why is told.
-        return Ok(Run { name, counted: empty(), seconds: 0.0, told: Some(told) });
+        return Ok(Run {
+            name,
+            counted: curtail_load::histogram(),
+            seconds: 0.0,
+            told: Some(told),
+        });
     }
     let (counted, seconds) = log(&path.join(LOG))?;
     if counted.len() != good {
@@ -117,11 +122,6 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
 fn log(path: &Path) -> Result<(Histogram<u64>, f64), Stop> {
     let reader = LogReader::open(path).map_err(|error| Stop::BadInput(error.to_string()))?;
     counted(reader, path)
-}
-
-/// No latency, as curtail counts them.
-fn empty() -> Histogram<u64> {
-    Histogram::new_with_bounds(1_000, 61_000_000_000, 3).expect("constants in range")
 }
 
 /// The same of a log that is open.

@@ -13,7 +13,7 @@ use super::run::{Run, Told, merged};
 use super::{page, table};
 
 fn counted(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
-    let mut counted = Histogram::new_with_bounds(1_000, 61_000_000_000, 3).expect("constants");
+    let mut counted = curtail_load::histogram();
     values.into_iter().for_each(|ms| counted.record(ms * 1_000_000).expect("in range"));
     counted
 }

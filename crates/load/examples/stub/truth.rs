@@ -31,7 +31,7 @@ impl Truth {
             }
             None => None,
         };
-        let took = Histogram::new_with_bounds(1_000, 60_000_000_000, 3)?;
+        let took = Histogram::new_with_max(60_000_000_000, 3)?;
         let rng = Mutex::new(seed::rng(42));
         Ok(Truth { delay, rng, start: Instant::now(), stall, took: Mutex::new(took) })
     }

@@ -1,5 +1,6 @@
 //! The time of a run: nanoseconds since the start of its schedule.
 
+use std::hint;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +16,10 @@ impl Clock {
 
     /// Nanoseconds since the start; negative before.
     pub(crate) fn now_ns(&self) -> i64 {
-        let now = Instant::now();
+        self.at(Instant::now())
+    }
+
+    fn at(&self, now: Instant) -> i64 {
         let since = now.saturating_duration_since(self.epoch);
         let until = self.epoch.saturating_duration_since(now);
         nanoseconds(since) - nanoseconds(until)
@@ -24,6 +28,18 @@ impl Clock {
     /// The same, zero before.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         u64::try_from(self.now_ns()).unwrap_or(0)
+    }
+
+    /// Does nothing until it is `until_ns`, and tells how late it was then, in nanoseconds since the
+    /// start. Moments are compared as they are: what is reckoned in a turn makes it longer.
+    pub(crate) fn spin_until(&self, until_ns: i64) -> i64 {
+        let until = self.moment(until_ns.max(0).unsigned_abs());
+        let mut now = Instant::now();
+        while now < until {
+            hint::spin_loop();
+            now = Instant::now();
+        }
+        self.at(now)
     }
 
     /// The moment so long after the start.

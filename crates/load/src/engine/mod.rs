@@ -33,7 +33,7 @@ use poller::Poller;
 use pool::{Placed, Pool};
 use rest::Rest;
 pub(crate) use source::Source;
-use wait::Waiting;
+use wait::{Waited, Waiting};
 use wire::Scratch;
 
 use crate::bypass::Bypass;
@@ -175,7 +175,7 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
             engine.source = Source::Over;
         }
         engine.rouse();
-        engine.send_due();
+        engine.send_due(engine.task.clock.now_ns());
         engine.send_waiting();
         engine.expire();
         let Some(wake_ns) = engine.wake_ns() else { break };
@@ -184,8 +184,11 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
             engine.task.observer.flush();
         }
         engine.task.exchange.come_by(&mut engine.record);
-        let events = waiting.wait(engine.task.clock, wake_ns, &mut engine.poller)?;
-        engine.take_events(events);
+        match waiting.wait(engine.task.clock, wake_ns, &mut engine.poller)? {
+            Waited::Events(events) => engine.take_events(events),
+            // Before anything else, for that would be lag.
+            Waited::Due(now_ns) => engine.send_due(now_ns),
+        }
     }
     engine.record.unobserved = engine.task.observer.finish();
     engine.record.clock_steps = engine.stamps.as_ref().map_or(0, Realtime::steps);
@@ -228,9 +231,9 @@ impl Engine {
         self.due_ns().into_iter().chain(deadline).chain(rested).min()
     }
 
-    fn send_due(&mut self) {
+    /// Sends what is due, by now and while it does so.
+    fn send_due(&mut self, mut now_ns: i64) {
         for _ in 0..SENDS_MAX {
-            let now_ns = self.task.clock.now_ns();
             let Some(slot) = self.source.next(now_ns, self.pool.has_free()) else { return };
             self.last_ns = slot.at_ns;
             match self.pool.place(slot) {
@@ -238,6 +241,7 @@ impl Engine {
                 Placed::Waits => self.record.waited += u64::from(!slot.warmup),
                 Placed::Dropped => self.record.add_dropped(slot),
             }
+            now_ns = self.task.clock.now_ns();
         }
     }
 
@@ -280,7 +284,7 @@ impl Engine {
     fn take_events(&mut self, events: usize) {
         for at in 0..events {
             if at > 0 && at.is_multiple_of(LOOKS_MAX) {
-                self.send_due();
+                self.send_due(self.task.clock.now_ns());
             }
             let ready = self.poller.ready(at);
             let Some(connection) = self.connections.get_mut(ready.id as usize) else {

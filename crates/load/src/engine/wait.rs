@@ -1,6 +1,5 @@
 //! When to sleep, when to look at the sockets, and when only at the clock.
 
-use std::hint;
 use std::io;
 use std::time::Duration;
 
@@ -22,6 +21,15 @@ pub(super) struct Waiting {
     looked: bool,
 }
 
+/// What a wait came to.
+#[derive(Debug)]
+pub(super) enum Waited {
+    /// The poller has so many events.
+    Events(usize),
+    /// It is time. It was so late when that was seen, in nanoseconds on the clock of the run.
+    Due(i64),
+}
+
 impl Waiting {
     pub(super) fn new(spin: bool) -> Waiting {
         // A timer may be late by 50 µs otherwise, so that the system can serve some at once. Without
@@ -31,23 +39,20 @@ impl Waiting {
         Waiting { spin, looked: false }
     }
 
-    /// Waits for a socket, but not beyond `until_ns`. How many events the poller has.
+    /// Waits for a socket, but not beyond `until_ns`.
     pub(super) fn wait(
         &mut self,
         clock: Clock,
         until_ns: i64,
         poller: &mut Poller,
-    ) -> io::Result<usize> {
+    ) -> io::Result<Waited> {
         let left_ns = until_ns - clock.now_ns();
         if left_ns > LOOK_NS || !self.looked {
             self.looked = true;
             let sleep_ns = if self.spin { 0 } else { (left_ns - WAKE_EARLY_NS).max(0) };
-            return poller.wait(Duration::from_nanos(sleep_ns as u64));
-        }
-        while clock.now_ns() < until_ns {
-            hint::spin_loop();
+            return poller.wait(Duration::from_nanos(sleep_ns as u64)).map(Waited::Events);
         }
         self.looked = false;
-        Ok(0)
+        Ok(Waited::Due(clock.spin_until(until_ns)))
     }
 }

@@ -34,7 +34,7 @@ impl Gaps {
     /// Nothing seen yet.
     #[must_use]
     pub fn none() -> Gaps {
-        let gaps = Histogram::new_with_bounds(1_000, LONGEST_NS, 3).expect("constants in range");
+        let gaps = Histogram::new_with_max(LONGEST_NS, 3).expect("constants in range");
         Gaps { observed_ns: 0, processors: 0, gaps }
     }
 

@@ -13,7 +13,7 @@ use super::page::{headline, render};
 use super::series::Series;
 
 fn counted(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
-    let mut counted = Histogram::new_with_bounds(1_000, 61_000_000_000, 3).expect("constants");
+    let mut counted = curtail_load::histogram();
     values.into_iter().for_each(|us| counted.record(us * 1_000).expect("in range"));
     counted
 }
