@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use curtail_load::jitter::Repetitions;
 use curtail_load::machine::Processors;
-use curtail_load::{Extent, Pace, Plan, PlanError, QueryOrder, Scheme, Target, query_class};
+use curtail_load::{
+    Extent, Pace, Plan, PlanError, Protocol, QueryOrder, Scheme, Target, query_class,
+};
 
 use crate::exit::Stop;
 use crate::files;
@@ -43,7 +45,8 @@ pub(crate) struct Args {
     /// Execute for so long even if P is known sooner: hiccups are rare
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "10s", conflicts_with = "repeat")]
     at_least: u64,
-    /// Queries per second, with Poisson arrivals [default: one at a time, so that none waits]
+    /// Queries per second, with Poisson arrivals [default: one at a time, also over HTTP/2 and gRPC, so
+    /// that none waits]
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
     /// The time for the loops that do nothing, as a share of the time for executions
@@ -115,6 +118,28 @@ pub(super) struct Work {
     pub(super) turn_ns: u64,
 }
 
+/// The protocol. Without a rate there is one query at a time, also where a connection has room for more.
+fn protocol(args: &Args, scheme: Scheme) -> Result<Protocol, Stop> {
+    let protocol = args.protocol.protocol()?;
+    if args.rate.is_some() || !has_streams(&protocol, scheme) {
+        return Ok(protocol);
+    }
+    // Who asks for as many as are the default cannot be told from who asks for nothing.
+    if protocol.streams != 1 && protocol.streams != Protocol::default().streams {
+        return Err(Stop::BadInput(format!(
+            "--streams {}: without --rate, queries are executed one at a time; leave it out, or say at \
+             which --rate",
+            protocol.streams
+        )));
+    }
+    Ok(Protocol { streams: 1, ..protocol })
+}
+
+/// Requests share a connection.
+fn has_streams(protocol: &Protocol, scheme: Scheme) -> bool {
+    protocol.http2 || scheme.is_grpc()
+}
+
 pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
     let scheme = args.target.scheme();
@@ -151,7 +176,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         timeout_ns: args.timeout,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
-        protocol: args.protocol.protocol()?,
+        protocol: protocol(args, scheme)?,
         queries,
         ..Plan::new(args.target.clone(), 1.0)
     };
@@ -177,4 +202,57 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         processors,
         turn_ns: args.turn,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// The work that a line asks for, or what is said against it.
+    fn asked(target: &str, line: &str) -> Result<Work, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let queries = folder.path().join("queries.txt");
+        let query = if target.starts_with("grpc") { "{\"base64\": \"AA==\"}" } else { "/a" };
+        std::fs::write(&queries, query).unwrap();
+        let words = ["jitter", target, "--queries", queries.to_str().unwrap()];
+        let line = Line::try_parse_from(words.into_iter().chain(line.split_whitespace()));
+        work(&line.unwrap().args).map_err(|stop| match stop {
+            Stop::BadInput(why) => why,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    const GRPC: &str = "grpc://127.0.0.1:1/a.B/C";
+    const HTTP: &str = "http://127.0.0.1:1/";
+
+    #[test]
+    fn without_a_rate_one_query_is_under_way_whatever_the_protocol() {
+        for (target, line) in
+            [(GRPC, ""), (GRPC, "--streams 1"), (HTTP, "--http2"), (HTTP, "--http2 --streams 1")]
+        {
+            let plan = asked(target, line).map(|work| work.plan).unwrap();
+            let most = plan.connections * plan.protocol.streams;
+            assert_eq!((plan.pace, most), (Pace::Closed, 1), "{target} {line}");
+        }
+        for (target, line) in [(GRPC, "--streams 8"), (HTTP, "--http2 --streams 2")] {
+            let why = asked(target, line).err().expect("they are refused");
+            assert!(why.contains("one at a time") && why.contains("--rate"), "{why}");
+        }
+    }
+
+    #[test]
+    fn at_a_rate_a_connection_has_the_streams_that_are_asked_for() {
+        for (line, streams) in [("--rate 50", 100), ("--rate 50 --streams 8", 8)] {
+            assert_eq!(asked(GRPC, line).unwrap().plan.protocol.streams, streams, "{line}");
+        }
+        assert!(asked(HTTP, "").is_ok(), "HTTP/1 has none");
+    }
 }
