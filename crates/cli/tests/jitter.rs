@@ -6,8 +6,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use harness::CURTAIL;
 use harness::answering::{Server, text};
@@ -90,6 +91,41 @@ fn people_get_a_table_and_a_verdict() {
         assert!(said.contains(row), "no {row} in {said}");
     }
     assert!(folder.path().join("here/result.json").is_file());
+}
+
+#[test]
+fn a_load_beyond_what_the_leaf_can_serve_is_told() {
+    let folder = folder();
+    let turn = Arc::<Mutex<()>>::default();
+    let target = serve(move |stream| {
+        let turn = Arc::clone(&turn);
+        // One query after the other, of 5 ms each.
+        serving::http(&stream, |stream| {
+            let _one = turn.lock().expect("no server panics");
+            std::thread::sleep(Duration::from_millis(5));
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_ok()
+        });
+    });
+    let url = format!("http://{target}/");
+    let why = "was not reached: of ";
+    let args = ["--repeat", "60", "--floor", "5%", "--rate", "500"];
+    let output = jitter(folder.path(), &url, &args);
+    let (said, warned) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}{warned}");
+    assert!(said.contains(why) && said.contains("use a lower --rate"), "{said}");
+    assert!(warned.contains(why), "{warned}");
+    let result = fs::read(folder.path().join("out/jitter/result.json")).expect("results");
+    let found: Value = serde_json::from_slice(&result).expect("JSON");
+    assert_eq!((&found["rate_reached"], &found["unloaded"]), (&false.into(), &false.into()));
+    assert!(found["rate_missed"].as_str().is_some_and(|text| text.contains(why)), "{found}");
+    let page = fs::read_to_string(folder.path().join("out/jitter/report.html"));
+    assert!(page.expect("a report").contains(why));
+    // What it can serve.
+    let args = ["--repeat", "20", "--floor", "5%", "--rate", "20", "--json"];
+    let output = jitter(folder.path(), &url, &args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((&found["rate_reached"], &found["rate_missed"]), (&true.into(), &Value::Null));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use curtail_load::{Errors, Plan};
 use indicatif::ProgressBar;
 
 use super::args::Work;
+use super::reach::Reach;
 use super::turns::{Turned, Turns};
 use crate::exit::Stop;
 use crate::signals::Termination;
@@ -38,6 +39,8 @@ pub(super) struct Measured {
     /// What the kernel counted for the leaf, or why it was not looked at.
     pub(super) leaf: Result<(LocalLeaf, SamplerReport), String>,
     pub(super) errors: Errors,
+    /// Whether the load was there, if there was to be one.
+    pub(super) reach: Reach,
     pub(super) enough: Enough,
     /// A signal ended it.
     pub(super) interrupted: bool,
@@ -85,6 +88,7 @@ pub(super) async fn measure(
         floor,
         leaf: watched.map(|(leaf, sampler)| (leaf, sampler.finish())),
         errors: turns.errors,
+        reach: turns.reach,
         enough: turns.enough,
         interrupted,
         ended,

@@ -5,6 +5,7 @@ mod figures;
 mod files;
 mod measure;
 mod page;
+mod reach;
 mod result;
 mod table;
 mod turns;
@@ -56,10 +57,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             ));
         }
     }
+    if let Some(why) = &found.rate_missed {
+        say::aside(format_args!("warning: {why}"));
+    }
     written?;
     match found.ended_because {
         Some(why) => Err(Stop::Lacking(format!("{why}; these are partial results"))),
         None if found.partial => Ok(ExitCode::from(130)),
+        None if found.rate_missed.is_some() => Ok(ExitCode::from(1)),
         None => Ok(ExitCode::SUCCESS),
     }
 }

@@ -71,6 +71,9 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
     } else {
         String::new()
     };
+    let missed = found.rate_missed.as_deref().map_or(String::new(), |why| {
+        format!(r#"<p class="partial" role="note"><strong>But</strong> {}.</p>"#, escape(why))
+    });
     let summary = format!(
         "{}, {} executions{}: {} ms on average, of which {} ms are P.",
         counted(found.queries, "query", "queries"),
@@ -83,7 +86,7 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
         verb: "jitter",
         title: &escape(&found.target),
         headline: &escape(verdict(found)),
-        more: &format!(r#"{partial}<p class="summary">{}</p>"#, escape(&summary)),
+        more: &format!(r#"{partial}{missed}<p class="summary">{}</p>"#, escape(&summary)),
         main: main.trim_end(),
     }
     .render()

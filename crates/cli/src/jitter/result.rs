@@ -30,6 +30,12 @@ pub(super) struct Found {
     pub(super) unloaded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate: Option<f64>,
+    /// Queries were executed at this rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate_reached: Option<bool>,
+    /// Why P and J are not those of this rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate_missed: Option<String>,
     pub(super) errors: Errors,
     pub(super) service_ns: Mean,
     #[serde(rename = "P_ns")]
@@ -133,6 +139,7 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         Pace::Open { profile, .. } => Some(profile.first()),
         Pace::Closed => None,
     };
+    let rate_missed = rate.and_then(|rate| measured.reach.missed(rate));
     let all = measured.executions.all();
     let summary = all.summarize();
     let floor: Option<Floor> = measured.floor.floor().ok();
@@ -154,6 +161,8 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         },
         unloaded: rate.is_none(),
         rate,
+        rate_reached: rate.map(|_| rate_missed.is_none()),
+        rate_missed,
         errors: measured.errors,
         service_ns: Mean { mean: summary.mean_service_ns },
         p_ns: MeanOfLeast { mean: summary.mean_p_ns, bias: summary.bias },

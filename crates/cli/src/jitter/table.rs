@@ -22,6 +22,9 @@ pub(super) fn table(found: &Found) -> String {
         }
     }
     let _ = write!(text, "\n{}", verdict(found));
+    if let Some(why) = &found.rate_missed {
+        let _ = write!(text, "\n\nBut {why}.");
+    }
     if found.partial {
         let why = found.ended_because.as_deref().unwrap_or("interrupted");
         let _ = write!(text, "\n\n{why}: partial results");

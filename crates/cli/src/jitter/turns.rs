@@ -11,6 +11,7 @@ use rand_core::Rng as _;
 
 use super::args::{self, Work};
 use super::measure::Execution;
+use super::reach::Reach;
 use crate::exit::Stop;
 use crate::signals::Termination;
 
@@ -38,6 +39,7 @@ pub(super) struct Turns<'a> {
     pub(super) executions: Executions,
     pub(super) each: Vec<Execution>,
     pub(super) errors: Errors,
+    pub(super) reach: Reach,
     /// How often each query was answered well.
     answered: Vec<u64>,
     /// The queries in the order in which this turn asks them first.
@@ -63,6 +65,7 @@ impl<'a> Turns<'a> {
             executions: executions.map_err(|error| Stop::BadInput(error.to_string()))?,
             each: Vec::new(),
             errors: Errors::default(),
+            reach: Reach::default(),
             answered: vec![0; work.classes.len()],
             order: Vec::new(),
             opened: 0,
@@ -105,6 +108,7 @@ impl<'a> Turns<'a> {
         if report.partial {
             return Ok(Turned::Interrupted);
         }
+        self.reach.add(&report);
         let first = report.failures.map(|failures| failures.first);
         if self.executions.len() == before {
             return Ok(self.in_vain(first));
