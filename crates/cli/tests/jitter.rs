@@ -169,7 +169,9 @@ fn a_leaf_that_does_not_answer_well_is_told() {
         (Server::start(503).url, "status 503"),
         ("http://127.0.0.1:1/".to_owned(), "cannot connect"),
     ] {
-        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", "1s"]);
+        // Bad answers end a turn; that there is none at all is seen at its end.
+        let turn = if why.contains("503") { "1h" } else { "1s" };
+        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", turn]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains("no query was answered well") && said.contains(why), "{said}");
@@ -193,7 +195,8 @@ fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
             }
         }
     });
-    let args = ["--repeat", "20", "--turn", "300ms", "--json"];
+    // The turn ends as soon as that is clear.
+    let args = ["--repeat", "20", "--turn", "1h", "--json"];
     let output = jitter(folder.path(), &format!("http://{target}/"), &args);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
@@ -203,6 +206,36 @@ fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!((&found["partial"], &found["queries"]), (&true.into(), &1.into()));
     assert!(folder.path().join("out/jitter/report.html").is_file());
+    // People are told what is not known.
+    let output = jitter(folder.path(), &format!("http://{target}/"), &args[..4]);
+    let said = text(&output.stdout);
+    for words in
+        [" one at a time, but not every query of the file", "no loop that does nothing has run"]
+    {
+        assert!(said.contains(words), "no {words} in {said}");
+    }
+    assert!(!said.contains(" 0 times") && !said.contains(" 0 processors"), "{said}");
+}
+
+#[test]
+fn a_server_that_closes_after_each_answer_is_not_asked_for_a_whole_turn() {
+    let folder = folder();
+    let closing = || {
+        serve(|stream| {
+            serving::http(&stream, |stream| {
+                let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(answer.as_bytes());
+                false
+            });
+        })
+    };
+    for rate in [&[][..], &["--rate", "1000", "--connections", "2"]] {
+        let args = [&["--repeat", "20", "--turn", "1h"], rate].concat();
+        let output = jitter(folder.path(), &format!("http://{}/", closing()), &args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("let the server keep its connections open"), "{said}");
+    }
 }
 
 #[test]
@@ -240,10 +273,14 @@ fn what_was_measured_before_a_leaf_failed_is_reported() {
     assert!(said.contains("status 503; these are partial results"), "{said}");
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!(found["partial"], true);
+    let executions = found["executions"].as_u64().expect("a number");
+    assert!(executions > 100, "{found}");
+    let why =
+        format!("none was answered any more by http://{target}/ after {executions} executions: ");
     assert!(
-        found["ended_because"].as_str().is_some_and(|why| why.contains("no query was answered"))
+        found["ended_because"].as_str().is_some_and(|because| because.starts_with(&why)),
+        "{found}"
     );
-    assert!(found["executions"].as_u64().is_some_and(|executions| executions > 100), "{found}");
     assert_eq!(fs::read_to_string(p).expect("a file").lines().count(), 1 + 3);
 }
 

@@ -103,6 +103,8 @@ fn rate(text: &str) -> Result<f64, String> {
 pub(super) struct Work {
     /// One segment of it.
     pub(super) plan: Plan,
+    /// Queries that can be under way at once.
+    pub(super) under_way: usize,
     /// Of each query.
     pub(super) classes: Vec<String>,
     pub(super) repetitions: Repetitions,
@@ -194,6 +196,10 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     })?;
     Ok(Work {
         at_least_ns: if args.repeat.is_some() { 0 } else { args.at_least },
+        under_way: match has_streams(&plan.protocol, scheme) {
+            true => plan.connections * plan.protocol.streams,
+            false => plan.connections,
+        },
         most: u64::from(times) * plan.queries.len() as u64,
         plan,
         classes,

@@ -6,7 +6,7 @@ use curtail_load::jitter::Bias;
 
 use super::figures::{CLASSES, Figures, Part, parts};
 use super::result::{Found, Hiccup};
-use super::table::{gaps, machines, verdict};
+use super::table::{gaps, least, machines, often, verdict};
 use crate::plot::format::{NONE, count, counted, escape, share, three};
 use crate::plot::html::{figure, list, table};
 use crate::plot::palette::key_of;
@@ -127,8 +127,8 @@ fn means(found: &Found) -> String {
     body += "</tbody>";
     let bias = match found.p_ns.bias {
         Some(Bias { ns, share: part, .. }) => format!(
-            " P is the least of {} executions or more, and so too high by about {} ms ({}).",
-            found.repetitions,
+            " {}, and so too high by about {} ms ({}).",
+            least(found),
             three(ns.max(0.0) / 1e6),
             share(part.max(0.0)),
         ),
@@ -224,7 +224,7 @@ fn hiccups(found: &Found) -> String {
         );
     }
     body += "</tbody>";
-    let caption = format!("<b>Table 2.</b> Hiccups. The machine's are {}.", escape(&gaps(found)));
+    let caption = format!("<b>Table 2.</b> Hiccups; {}.", escape(&gaps(found)));
     table("hiccups", &caption, &head, &body)
 }
 
@@ -266,7 +266,7 @@ fn measured(found: &Found) -> Vec<(&'static str, String)> {
         ("Target", found.target.clone()),
         ("Leaf", found.leaf.clone()),
         ("Pace", pace),
-        ("Repetitions", format!("each query {} times or more; {enough}", found.repetitions)),
+        ("Repetitions", format!("{}; {enough}", often(found))),
         ("Failed", found.errors.to_string()),
         (
             "Fit",

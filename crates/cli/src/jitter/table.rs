@@ -33,19 +33,25 @@ pub(super) fn table(found: &Found) -> String {
 }
 
 fn what_was_done(found: &Found) -> String {
-    let Found { queries, executions, repetitions, .. } = found;
+    let Found { queries, executions, .. } = found;
     let load = match found.rate {
         Some(rate) => format!("at {rate}/s"),
         None => "one at a time".to_owned(),
     };
-    let mut text = format!(
-        "{queries} queries, {executions} executions {load}, each query {repetitions} times or more"
-    );
+    let mut text = format!("{queries} queries, {executions} executions {load}, {}", often(found));
     let failed = found.errors.total();
     if failed > 0 {
         let _ = write!(text, "; {failed} executions failed and are left out: {}", found.errors);
     }
     text
+}
+
+/// How often each query was executed.
+pub(super) fn often(found: &Found) -> String {
+    match found.repetitions {
+        0 => "but not every query of the file".to_owned(),
+        times => format!("each query {times} times or more"),
+    }
 }
 
 /// Means, as in Table 6.1 of document 000.
@@ -70,11 +76,19 @@ fn components(text: &mut String, found: &Found) {
         };
         let _ = writeln!(
             text,
-            "\nP is the least of {} times or more, and so too high by about {} ({:.1} %){enough}",
-            found.repetitions,
+            "\n{}, and so too high by about {} ({:.1} %){enough}",
+            least(found),
             ms(ns.max(0.0).round() as u64),
             share.max(0.0) * 100.0
         );
+    }
+}
+
+/// What P is.
+pub(super) fn least(found: &Found) -> String {
+    match found.repetitions {
+        0 => "P is the least of what there is".to_owned(),
+        times => format!("P is the least of {times} times or more"),
     }
 }
 
@@ -103,7 +117,7 @@ fn hiccups(text: &mut String, found: &Found) {
     };
     let duration = duration.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
     let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "the machine's");
-    let _ = writeln!(text, "(intervals of 95 %; the machine's are {})", gaps(found));
+    let _ = writeln!(text, "(intervals of 95 %; {})", gaps(found));
 }
 
 /// The probability of the machine's own hiccups and their duration; none where there are no hiccups to compare
@@ -116,12 +130,15 @@ pub(super) fn machines(found: &Found) -> Option<(f64, Option<f64>)> {
 /// What the machine's hiccups are.
 pub(super) fn gaps(found: &Found) -> String {
     let floor = &found.floor;
+    if floor.observed_ns == 0 {
+        return "no loop that does nothing has run, so the machine's part is unknown".to_owned();
+    }
     let gaps = match floor.gaps_from_ns {
         0 => "all gaps".to_owned(),
         ns => format!("gaps of {} or more", ms(ns)),
     };
     format!(
-        "{gaps} in a loop that did nothing, for {:.0} s on {} processors; the longest gap was {}",
+        "the machine's are {gaps} in a loop that did nothing, for {:.0} s on {} processors; the longest gap was {}",
         floor.observed_ns as f64 / 1e9 / floor.processors.max(1) as f64,
         floor.processors,
         ms(floor.longest_gap_ns)

@@ -21,6 +21,8 @@ const WARMUP_NS: u64 = 200_000_000;
 const FAILURES_FACTOR: u64 = 2;
 /// So many turns may by chance go by without an execution.
 const FRUITLESS_MAX: u32 = 10;
+/// A turn has so many answers at least before all of them being useless is no chance.
+const USELESS_LEAST: u64 = 100;
 /// Whether P has converged is asked again when there are so many times as many executions.
 const ASK_AGAIN: f64 = 1.2;
 
@@ -42,10 +44,16 @@ pub(super) struct Turns<'a> {
     pub(super) reach: Reach,
     /// How often each query was answered well.
     answered: Vec<u64>,
+    /// How often each query was answered badly since it was last answered well.
+    refused: Vec<u32>,
     /// The queries in the order in which this turn asks them first.
     order: Vec<usize>,
     /// Good answers of this turn whose connection was opened for them.
     opened: u64,
+    /// Answers of this turn before its first execution.
+    useless: u64,
+    /// Executions before this turn.
+    before: usize,
     /// Turns without a failure and without an execution, one after the other.
     fruitless: u32,
     pub(super) enough: Enough,
@@ -67,8 +75,11 @@ impl<'a> Turns<'a> {
             errors: Errors::default(),
             reach: Reach::default(),
             answered: vec![0; work.classes.len()],
+            refused: vec![0; work.classes.len()],
             order: Vec::new(),
             opened: 0,
+            useless: 0,
+            before: 0,
             fruitless: 0,
             enough: Enough::NotYet,
             ask_at: 0,
@@ -93,8 +104,8 @@ impl<'a> Turns<'a> {
             ..self.work.plan.clone()
         };
         self.bar.set_message("executing");
-        let before = self.executions.len();
-        self.opened = 0;
+        self.before = self.executions.len();
+        (self.opened, self.useless) = (0, 0);
         self.since = Instant::now();
         let report =
             curtail_load::run_until(&plan, signals.next(), |_| {}, |answer| self.take(answer));
@@ -110,7 +121,7 @@ impl<'a> Turns<'a> {
         }
         self.reach.add(&report);
         let first = report.failures.map(|failures| failures.first);
-        if self.executions.len() == before {
+        if self.executions.len() == self.before {
             return Ok(self.in_vain(first));
         }
         self.fruitless = 0;
@@ -135,11 +146,17 @@ impl<'a> Turns<'a> {
     fn in_vain(&mut self, first: Option<String>) -> Turned {
         let target = &self.work.plan.target;
         if let Some(first) = first {
-            return Turned::InVain(format!("no query was answered well by {target}: {first}"));
+            return Turned::InVain(match self.executions.len() {
+                0 => format!("no query was answered well by {target}: {first}"),
+                n => {
+                    format!("none was answered any more by {target} after {n} executions: {first}")
+                }
+            });
         }
         self.fruitless += 1;
         // With few queries per second, or next to no time, it is chance whether any comes to a turn.
-        let chance = self.opened == 0 || self.work.plan.pace != Pace::Closed;
+        let few = self.work.plan.pace != Pace::Closed && !self.is_useless();
+        let chance = self.opened == 0 || few;
         if chance && self.fruitless < FRUITLESS_MAX {
             return Turned::Well;
         }
@@ -156,9 +173,10 @@ impl<'a> Turns<'a> {
     fn look_at_failures(&self, first: Option<String>) -> Turned {
         let queries = self.work.classes.len() as u64;
         let executed = self.executions.len() as u64 + self.errors.total();
-        if let Some(never) = self.answered.iter().position(|times| *times == 0)
-            && executed >= u64::from(args::LEAST) * queries
-        {
+        let often = executed >= u64::from(args::LEAST) * queries;
+        let never =
+            |query: &usize| self.is_refused(*query) || (often && self.answered[*query] == 0);
+        if let Some(never) = (0..self.answered.len()).find(never) {
             let first = first.map_or(String::new(), |first| format!(" ({first})"));
             return Turned::InVain(format!(
                 "query {} of {queries}, `{}`, was never answered well{first}; take it out of the file, or \
@@ -175,12 +193,19 @@ impl<'a> Turns<'a> {
     }
 
     fn take(&mut self, answer: &Answer) -> ControlFlow<()> {
+        let query = self.order[answer.query];
         self.opened += u64::from(answer.good && answer.opened);
+        self.refused[query] = if answer.good { 0 } else { self.refused[query].saturating_add(1) };
         // To open a connection is no part of a service time.
         if !answer.good || answer.opened || self.enough != Enough::NotYet {
-            return self.go_on();
+            self.useless += u64::from(self.executions.len() == self.before);
+            // Nobody is asked in vain for the rest of a turn.
+            return match self.is_refused(query) || self.is_useless() {
+                true => ControlFlow::Break(()),
+                false => self.go_on(),
+            };
         }
-        let (query, service_ns) = (self.order[answer.query], answer.uncorrected_ns);
+        let service_ns = answer.uncorrected_ns;
         self.answered[query] += 1;
         if self.executions.push(query, service_ns).is_err() {
             // There is no room for more.
@@ -195,6 +220,19 @@ impl<'a> Turns<'a> {
             self.ask();
         }
         self.go_on()
+    }
+
+    /// A query was answered badly again and again, and never well.
+    fn is_refused(&self, query: usize) -> bool {
+        self.answered[query] == 0 && self.refused[query] >= args::LEAST
+    }
+
+    /// So many answers came in this turn that one of them would have been an execution. The first on each
+    /// connection is none.
+    fn is_useless(&self) -> bool {
+        let least = u64::from(args::LEAST) * self.work.classes.len() as u64;
+        let first = self.work.under_way as u64;
+        self.executions.len() == self.before && self.useless >= least.max(USELESS_LEAST) + first
     }
 
     fn go_on(&self) -> ControlFlow<()> {
