@@ -42,7 +42,8 @@ const READING: [(&str, &str); 7] = [
     (
         "95 % interval",
         "If the same were measured again and again, 95 of 100 such intervals would hold the truth. \
-         That hiccups come in clusters is part of it.",
+         That hiccups come in clusters is part of it. Where none were found, as many as are beyond the \
+         clearest valley of J, however doubtful, could be some: it ends there.",
     ),
     (
         "too high by",

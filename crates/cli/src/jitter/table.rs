@@ -118,6 +118,13 @@ fn hiccups(text: &mut String, found: &Found) {
     let duration = duration.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
     let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "the machine's");
     let _ = writeln!(text, "(intervals of 95 %; {})", gaps(found));
+    if !found.seen.bimodal {
+        let _ = writeln!(
+            text,
+            "(none were found; up to the upper border, executions beyond the clearest valley of J could be \
+             some)"
+        );
+    }
 }
 
 /// The probability of the machine's own hiccups and their duration; none where there are no hiccups to compare
