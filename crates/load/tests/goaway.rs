@@ -117,6 +117,20 @@ async fn what_a_server_may_have_looked_at_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_why_it_closes_is_quoted() {
+    let server = Server::start(|mut stream| async move {
+        if requests(&mut stream, 1).await.is_some() {
+            // It may have looked at the first.
+            let _ = stream.write_all(&goaway(1, 11)).await;
+        }
+    })
+    .await;
+    let report = run_it(&plan(&server, 1)).await;
+    let said = report.failures.expect("there is no answer").first;
+    assert!(said.contains("GOAWAY, ENHANCE_YOUR_CALM"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_never_looks_at_anything_is_given_up() {
     let server = Server::start(async |mut stream: TcpStream| {
         if requests(&mut stream, 1).await.is_some() {
