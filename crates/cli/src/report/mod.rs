@@ -7,6 +7,7 @@ mod run;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -57,7 +58,7 @@ struct Document {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.merge {
-        each_once(&args.runs)?;
+        together::each_once(&args.runs)?;
     }
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let merged = if args.merge { Some(run::merged(&runs)?) } else { None };
@@ -84,19 +85,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         say::result(say::plain(&table::text(merged.as_ref(), &runs)))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A run that is added to itself would count twice.
-fn each_once(runs: &[PathBuf]) -> Result<(), Stop> {
-    let places: Vec<PathBuf> =
-        runs.iter().map(|run| run.canonicalize().unwrap_or_else(|_| run.clone())).collect();
-    match (1..places.len()).find(|at| places[..*at].contains(&places[*at])) {
-        Some(at) => {
-            let twice = runs[at].display();
-            Err(Stop::BadInput(format!("--merge: {twice} is named twice; name each run once")))
-        }
-        None => Ok(()),
-    }
 }
 
 fn write(out: &Path, text: &str) -> Result<(), Stop> {
