@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::exit::Stop;
+use crate::load::out::{LOG, RESULT};
 use crate::say;
 use run::{Figures, Run};
 
@@ -63,6 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let merged = if args.merge { Some(run::merged(&runs)?) } else { None };
     if let Some(out) = &args.out {
+        not_over_a_run(out, &args.runs)?;
         if out.symlink_metadata().is_ok() && !args.force {
             let why = format!(
                 "--out {}: it is there already; give another file, or --force to overwrite it",
@@ -85,6 +87,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         say::result(say::plain(&table::text(merged.as_ref(), &runs)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Nobody means to lose a run for a page about it, by force or not.
+fn not_over_a_run(out: &Path, runs: &[PathBuf]) -> Result<(), Stop> {
+    let Ok(place) = out.canonicalize() else { return Ok(()) };
+    let read = runs.iter().flat_map(|run| [run.clone(), run.join(RESULT), run.join(LOG)]);
+    let over = |file: PathBuf| file.canonicalize().is_ok_and(|file| file == place);
+    if read.into_iter().any(over) {
+        let out = out.display();
+        let why = format!("--out {out}: it is what a run is read of; give another file");
+        return Err(Stop::BadInput(why));
+    }
+    Ok(())
 }
 
 fn write(out: &Path, text: &str) -> Result<(), Stop> {
