@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use curtail_load::machine::Processors;
 use harness::answering::{Server, text};
+use harness::serving::curtail;
 use harness::{CURTAIL, until};
 
 #[test]
@@ -37,6 +38,27 @@ fn a_load_interrupted_in_its_warm_up_blames_nobody() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted before anything was measured"), "{said}");
     assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn a_flag_that_would_do_nothing_is_refused_by_its_name() {
+    for (line, why) in [
+        ("redis://h:1 --data PING --header a:b", "redis:// has no use for headers; leave them out"),
+        ("memcached://h:1 --data version --header a:b", "memcached:// has no use for headers"),
+        ("tcp://h:1 --data x --header a:b", "tcp:// has no use for headers"),
+        ("udp://h:1 --header a:b", "udp:// has no use for headers"),
+        ("http://h:1 --insecure", "http:// has no use for --insecure; use https://"),
+        ("redis://h:1 --data PING --cacert x", "redis:// has no use for --cacert; use https://"),
+    ] {
+        let output = curtail(&format!("load {line} --rate 9"), &[]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.starts_with("error: ") && said.contains(why), "{line}: {said}");
+        assert_eq!(said.lines().count(), 1, "no warning beside it: {said}");
+    }
+    let taken = curtail("load https://127.0.0.1:9 --insecure --rate 100 --requests 1", &[]);
+    let said = text(&taken.stderr);
+    assert!(said.contains("warning: --insecure: any certificate is accepted"), "{said}");
 }
 
 #[test]

@@ -256,10 +256,11 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         stamps,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
-        protocol: args.protocol.protocol()?,
+        protocol: args.protocol.without_warning(),
         ..Plan::new(target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
     with_agents(args, &plan)?;
+    args.protocol.warn();
     Ok(plan)
 }
