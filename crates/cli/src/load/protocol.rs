@@ -59,16 +59,25 @@ impl ProtocolArgs {
         self.keys.is_some()
     }
 
+    /// The same with a warning. Who looks whether a plan can be sent warns afterwards.
     pub(crate) fn protocol(&self) -> Result<Protocol, Stop> {
+        self.warn();
+        Ok(self.without_warning())
+    }
+
+    /// Says what --insecure means.
+    pub(super) fn warn(&self) {
+        if self.insecure {
+            say::aside(format_args!(
+                "warning: --insecure: any certificate is accepted, so whoever answers could be anybody"
+            ));
+        }
+    }
+
+    pub(super) fn without_warning(&self) -> Protocol {
         let trust = match &self.cacert {
             Some(file) => Trust::File(file.clone()),
-            None if self.insecure => {
-                say::aside(format_args!(
-                    "warning: --insecure: any certificate is accepted, so whoever answers could be \
-                     anybody"
-                ));
-                Trust::Anyone
-            }
+            None if self.insecure => Trust::Anyone,
             None => Trust::System,
         };
         let default = Protocol::default();
@@ -78,7 +87,7 @@ impl ProtocolArgs {
             (None, None) => default.answer_end,
         };
         let distribution = self.key_distribution;
-        Ok(Protocol {
+        Protocol {
             http2: self.http2,
             streams: self.streams.unwrap_or(default.streams),
             trust,
@@ -88,6 +97,6 @@ impl ProtocolArgs {
             method: self.method.clone(),
             data: self.data.clone(),
             keys: self.keys.map(|count| Keys { count, distribution }),
-        })
+        }
     }
 }
