@@ -129,6 +129,12 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
                 .to_owned(),
         ));
     }
+    if args.rate.is_none() && args.protocol.has_streams() {
+        return Err(Stop::BadInput(
+            "--streams: without --rate, queries are executed one at a time; leave it out"
+                .to_owned(),
+        ));
+    }
     let queries =
         curtail_load::read_queries_for(&args.queries, scheme).map_err(|error| bad(&error))?;
     let class = |query: &String| query_class(scheme, query).unwrap_or_default();
@@ -139,6 +145,11 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         None => Repetitions::new(LEAST, args.repeat_at_most, args.tolerance),
     };
     let times = args.repeat.unwrap_or(args.repeat_at_most);
+    let mut protocol = args.protocol.protocol();
+    if args.rate.is_none() {
+        // Else as many would be executed at once as a connection takes.
+        protocol.streams = 1;
+    }
     let plan = Plan {
         pace: args.rate.map_or(Pace::Closed, Pace::poisson),
         extent: Extent::Duration { ns: args.turn },
@@ -151,7 +162,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         timeout_ns: args.timeout,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
-        protocol: args.protocol.protocol()?,
+        protocol,
         queries,
         ..Plan::new(args.target.clone(), 1.0)
     };
@@ -164,6 +175,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         }));
     }
     files::room_for(&plan)?;
+    args.protocol.warn();
     let processors = Processors::allowed().map_err(|error| {
         Stop::Lacking(format!("the system does not tell its processors: {error}"))
     })?;
@@ -177,4 +189,42 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         processors,
         turn_ns: args.turn,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// The plan of such a command.
+    fn plan(more: &[&str]) -> Result<Plan, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let queries = folder.path().join("queries.txt");
+        std::fs::write(&queries, "/a\n/b\n").expect("a file");
+        let queries = queries.display().to_string();
+        let line = ["jitter", "http://127.0.0.1:1", "--http2", "--queries", &queries];
+        match work(&Line::parse_from([&line, more].concat()).args) {
+            Ok(work) => Ok(work.plan),
+            Err(Stop::BadInput(why)) => Err(why),
+            Err(_) => Err("something else".to_owned()),
+        }
+    }
+
+    #[test]
+    fn one_query_at_a_time_is_one_on_a_connection_that_would_take_more() {
+        let at_once =
+            |more: &[&str]| plan(more).map(|plan| plan.connections * plan.protocol.streams);
+        assert_eq!(at_once(&[]), Ok(1));
+        assert_eq!(at_once(&["--streams", "1"]), Ok(1));
+        let said = at_once(&["--streams", "7"]).expect_err("it would be seven");
+        assert!(said.contains("--streams: without --rate"), "{said}");
+        let loaded = ["--rate", "50", "--connections", "2", "--streams", "7"];
+        assert_eq!(at_once(&loaded), Ok(14));
+    }
 }

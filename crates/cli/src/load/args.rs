@@ -277,7 +277,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         stamps,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
-        protocol: args.protocol.without_warning(),
+        protocol: args.protocol.protocol(),
         ..Plan::new(target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;

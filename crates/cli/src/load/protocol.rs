@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use curtail_load::{AnswerEnd, KeyDistribution, Keys, Protocol, Trust};
 
-use crate::exit::Stop;
 use crate::say;
 
 #[derive(clap::Args)]
@@ -59,14 +58,13 @@ impl ProtocolArgs {
         self.keys.is_some()
     }
 
-    /// The same with a warning. Who looks whether a plan can be sent warns afterwards.
-    pub(crate) fn protocol(&self) -> Result<Protocol, Stop> {
-        self.warn();
-        Ok(self.without_warning())
+    /// Several requests may be on a connection, and somebody said so.
+    pub(crate) fn has_streams(&self) -> bool {
+        self.streams.is_some_and(|streams| streams > 1)
     }
 
-    /// Says what --insecure means.
-    pub(super) fn warn(&self) {
+    /// Says what --insecure means, once it is known that the plan can be sent.
+    pub(crate) fn warn(&self) {
         if self.insecure {
             say::aside(format_args!(
                 "warning: --insecure: any certificate is accepted, so whoever answers could be anybody"
@@ -74,7 +72,7 @@ impl ProtocolArgs {
         }
     }
 
-    pub(super) fn without_warning(&self) -> Protocol {
+    pub(crate) fn protocol(&self) -> Protocol {
         let trust = match &self.cacert {
             Some(file) => Trust::File(file.clone()),
             None if self.insecure => Trust::Anyone,
