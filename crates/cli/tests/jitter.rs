@@ -6,8 +6,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use harness::CURTAIL;
 use harness::answering::{Server, text};
@@ -129,11 +130,12 @@ fn bad_input_is_told_before_anything_is_sent() {
 #[test]
 fn a_leaf_that_does_not_answer_well_is_told() {
     let folder = folder();
-    for (target, why) in [
-        (Server::start(503).url, "status 503"),
-        ("http://127.0.0.1:1/".to_owned(), "cannot connect"),
+    for (target, turn, why) in [
+        // It is not asked for an hour.
+        (Server::start(503).url, "1h", "status 503"),
+        ("http://127.0.0.1:1/".to_owned(), "1s", "cannot connect"),
     ] {
-        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", "1s"]);
+        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", turn]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains("no query was answered well") && said.contains(why), "{said}");
@@ -157,7 +159,8 @@ fn a_query_that_always_fails_is_named_rather_than_executed_for_ever() {
             }
         }
     });
-    let args = ["--repeat", "20", "--turn", "300ms", "--json"];
+    // Nor is it asked for an hour.
+    let args = ["--repeat", "20", "--turn", "1h", "--json"];
     let output = jitter(folder.path(), &format!("http://{target}/"), &args);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
@@ -205,7 +208,9 @@ fn what_was_measured_before_a_leaf_failed_is_reported() {
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!(found["partial"], true);
     assert!(
-        found["ended_because"].as_str().is_some_and(|why| why.contains("no query was answered"))
+        found["ended_because"]
+            .as_str()
+            .is_some_and(|why| why.contains("answered no more: status 503"))
     );
     assert!(found["executions"].as_u64().is_some_and(|executions| executions > 100), "{found}");
     assert_eq!(fs::read_to_string(p).expect("a file").lines().count(), 1 + 3);
@@ -217,4 +222,26 @@ fn a_turn_in_which_by_chance_no_query_comes_is_none_without_an_answer() {
     let args = ["--repeat", "2", "--rate", "8", "--turn", "130ms", "--floor", "5%", "--json"];
     let output = jitter(folder.path(), &server.url, &args);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!(found["rate_reached"], true);
+}
+
+#[test]
+fn a_rate_that_is_not_reached_is_told_for_a_queue_has_times_of_its_own() {
+    let folder = folder();
+    let one_at_a_time = Arc::<Mutex<()>>::default();
+    let target = serve(move |stream| {
+        serving::http(&stream, |stream| {
+            let _turn = one_at_a_time.lock().expect("nobody panics");
+            std::thread::sleep(Duration::from_millis(2)); // tidy: real time
+            stream.write_all(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n").is_ok()
+        });
+    });
+    let args = ["--repeat", "20", "--rate", "1000", "--turn", "1s", "--floor", "5%", "--json"];
+    let output = jitter(folder.path(), &format!("http://{target}/"), &args);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((&found["partial"], &found["rate_reached"]), (&Value::Null, &false.into()));
+    let page = fs::read_to_string(folder.path().join("out/jitter/report.html")).expect("a page");
+    assert!(page.contains("1000/s was not reached, so P and J are those of a queue"), "{page}");
 }

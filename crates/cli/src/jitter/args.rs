@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use curtail_load::jitter::Repetitions;
 use curtail_load::machine::Processors;
-use curtail_load::{Extent, Pace, Plan, PlanError, QueryOrder, Scheme, Target, query_class};
+use curtail_load::{
+    Extent, Pace, Plan, PlanError, Protocol, QueryOrder, Scheme, Target, query_class,
+};
 
 use crate::exit::Stop;
 use crate::files;
@@ -115,6 +117,24 @@ pub(super) struct Work {
     pub(super) turn_ns: u64,
 }
 
+fn protocol(args: &Args) -> Result<Protocol, Stop> {
+    let mut protocol = args.protocol.protocol();
+    if args.rate.is_some() {
+        return Ok(protocol);
+    }
+    if args.protocol.has_streams() {
+        return Err(Stop::BadInput(
+            "--streams: without --rate, queries are executed one at a time; leave it out"
+                .to_owned(),
+        ));
+    }
+    if protocol.http2 || matches!(args.target.scheme(), Scheme::Grpc | Scheme::Grpcs) {
+        // Else as many would be executed at once as a connection takes.
+        protocol.streams = 1;
+    }
+    Ok(protocol)
+}
+
 pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
     let scheme = args.target.scheme();
@@ -129,12 +149,6 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
                 .to_owned(),
         ));
     }
-    if args.rate.is_none() && args.protocol.has_streams() {
-        return Err(Stop::BadInput(
-            "--streams: without --rate, queries are executed one at a time; leave it out"
-                .to_owned(),
-        ));
-    }
     let queries =
         curtail_load::read_queries_for(&args.queries, scheme).map_err(|error| bad(&error))?;
     let class = |query: &String| query_class(scheme, query).unwrap_or_default();
@@ -145,11 +159,6 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         None => Repetitions::new(LEAST, args.repeat_at_most, args.tolerance),
     };
     let times = args.repeat.unwrap_or(args.repeat_at_most);
-    let mut protocol = args.protocol.protocol();
-    if args.rate.is_none() {
-        // Else as many would be executed at once as a connection takes.
-        protocol.streams = 1;
-    }
     let plan = Plan {
         pace: args.rate.map_or(Pace::Closed, Pace::poisson),
         extent: Extent::Duration { ns: args.turn },
@@ -162,7 +171,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         timeout_ns: args.timeout,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
-        protocol,
+        protocol: protocol(args)?,
         queries,
         ..Plan::new(args.target.clone(), 1.0)
     };
@@ -208,7 +217,7 @@ mod tests {
         let queries = folder.path().join("queries.txt");
         std::fs::write(&queries, "/a\n/b\n").expect("a file");
         let queries = queries.display().to_string();
-        let line = ["jitter", "http://127.0.0.1:1", "--http2", "--queries", &queries];
+        let line = ["jitter", "http://127.0.0.1:1", "--queries", &queries];
         match work(&Line::parse_from([&line, more].concat()).args) {
             Ok(work) => Ok(work.plan),
             Err(Stop::BadInput(why)) => Err(why),
@@ -218,8 +227,11 @@ mod tests {
 
     #[test]
     fn one_query_at_a_time_is_one_on_a_connection_that_would_take_more() {
-        let at_once =
-            |more: &[&str]| plan(more).map(|plan| plan.connections * plan.protocol.streams);
+        assert_eq!(plan(&[]).map(|plan| plan.connections), Ok(1));
+        let at_once = |more: &[&str]| {
+            let plan = plan(&[&["--http2"], more].concat());
+            plan.map(|plan| plan.connections * plan.protocol.streams)
+        };
         assert_eq!(at_once(&[]), Ok(1));
         assert_eq!(at_once(&["--streams", "1"]), Ok(1));
         let said = at_once(&["--streams", "7"]).expect_err("it would be seven");

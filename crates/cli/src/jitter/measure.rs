@@ -43,6 +43,8 @@ pub(super) struct Measured {
     pub(super) interrupted: bool,
     /// Why it ended before there was enough, if nobody wanted it to.
     pub(super) ended: Option<String>,
+    /// Why the rate was not reached, if it was not.
+    pub(super) rate_missed: Option<String>,
 }
 
 pub(super) async fn measure(
@@ -80,6 +82,7 @@ pub(super) async fn measure(
         Turned::Well | Turned::Interrupted => None,
     };
     Ok(Measured {
+        rate_missed: turns.rate_missed(),
         executions: turns.executions,
         each: turns.each,
         floor,

@@ -60,6 +60,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     match found.ended_because {
         Some(why) => Err(Stop::Lacking(format!("{why}; these are partial results"))),
         None if found.partial => Ok(ExitCode::from(130)),
+        // A negative verdict.
+        None if found.rate_missed_because.is_some() => Ok(ExitCode::FAILURE),
         None => Ok(ExitCode::SUCCESS),
     }
 }

@@ -6,6 +6,7 @@ use curtail_load::jitter::Bias;
 
 use super::figures::{CLASSES, Figures, Part, parts};
 use super::result::{Found, Hiccup};
+use super::table::missed;
 use super::table::{gaps, machines, verdict};
 use crate::plot::format::{NONE, count, counted, escape, share, three};
 use crate::plot::html::{figure, list, table};
@@ -65,12 +66,7 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
         measured = list(measured(found)),
         reading = list(READING.map(|(term, text)| (term, text.to_owned()))),
     );
-    let partial = if found.partial {
-        let why = found.ended_because.as_deref().unwrap_or("it was interrupted");
-        format!(r#"<p class="partial" role="note"><strong>Partial:</strong> {}.</p>"#, escape(why))
-    } else {
-        String::new()
-    };
+    let notes = notes(found);
     let summary = format!(
         "{}, {} executions{}: {} ms on average, of which {} ms are P.",
         counted(found.queries, "query", "queries"),
@@ -83,10 +79,19 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
         verb: "jitter",
         title: &escape(&found.target),
         headline: &escape(verdict(found)),
-        more: &format!(r#"{partial}<p class="summary">{}</p>"#, escape(&summary)),
+        more: &format!(r#"{notes}<p class="summary">{}</p>"#, escape(&summary)),
         main: main.trim_end(),
     }
     .render()
+}
+
+/// What must be known before the figures are read.
+fn notes(found: &Found) -> String {
+    let note = |text: String| format!(r#"<p class="partial" role="note">{text}.</p>"#);
+    let why = found.ended_because.as_deref().unwrap_or("it was interrupted");
+    let partial = found.partial.then(|| format!("<strong>Partial:</strong> {}", escape(why)));
+    let missed = missed(found).map(|why| escape(&why).to_string());
+    partial.into_iter().chain(missed).map(note).collect()
 }
 
 fn components(figures: &Figures<'_>) -> String {

@@ -30,6 +30,11 @@ pub(super) struct Found {
     pub(super) unloaded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate: Option<f64>,
+    /// At a rate: whether it was reached, and why not. Else P and J are those of a queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate_reached: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rate_missed_because: Option<String>,
     pub(super) errors: Errors,
     pub(super) service_ns: Mean,
     #[serde(rename = "P_ns")]
@@ -154,6 +159,8 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         },
         unloaded: rate.is_none(),
         rate,
+        rate_reached: rate.map(|_| measured.rate_missed.is_none()),
+        rate_missed_because: measured.rate_missed.clone(),
         errors: measured.errors,
         service_ns: Mean { mean: summary.mean_service_ns },
         p_ns: MeanOfLeast { mean: summary.mean_p_ns, bias: summary.bias },

@@ -22,11 +22,22 @@ pub(super) fn table(found: &Found) -> String {
         }
     }
     let _ = write!(text, "\n{}", verdict(found));
+    if let Some(missed) = missed(found) {
+        let _ = write!(text, "\n\n{missed}");
+    }
     if found.partial {
         let why = found.ended_because.as_deref().unwrap_or("interrupted");
         let _ = write!(text, "\n\n{why}: partial results");
     }
     text
+}
+
+/// What the figures are of where the rate was not reached.
+pub(super) fn missed(found: &Found) -> Option<String> {
+    let (rate, why) = (found.rate?, found.rate_missed_because.as_ref()?);
+    Some(format!(
+        "{rate}/s was not reached, so P and J are those of a queue; use a lower --rate ({why})"
+    ))
 }
 
 fn what_was_done(found: &Found) -> String {
@@ -35,9 +46,11 @@ fn what_was_done(found: &Found) -> String {
         Some(rate) => format!("at {rate}/s"),
         None => "one at a time".to_owned(),
     };
-    let mut text = format!(
-        "{queries} queries, {executions} executions {load}, each query {repetitions} times or more"
-    );
+    let each = match repetitions {
+        0 => "some queries not at all".to_owned(),
+        times => format!("each query {times} times or more"),
+    };
+    let mut text = format!("{queries} queries, {executions} executions {load}, {each}");
     let failed = found.errors.total();
     if failed > 0 {
         let _ = write!(text, "; {failed} executions failed and are left out: {}", found.errors);
@@ -113,6 +126,9 @@ pub(super) fn machines(found: &Found) -> Option<(f64, Option<f64>)> {
 /// What the machine's hiccups are.
 pub(super) fn gaps(found: &Found) -> String {
     let floor = &found.floor;
+    if floor.observed_ns == 0 {
+        return "unknown, for the loop that does nothing did not run".to_owned();
+    }
     let gaps = match floor.gaps_from_ns {
         0 => "all gaps".to_owned(),
         ns => format!("gaps of {} or more", ms(ns)),

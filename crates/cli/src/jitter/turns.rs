@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use curtail_dist::seed;
 use curtail_load::jitter::{Executions, Repetitions, Stop as Enough};
-use curtail_load::{Answer, Errors, Extent, LoadError, Pace, Plan};
+use curtail_load::{Answer, Errors, Extent, Invalid, LoadError, Pace, Plan};
 use indicatif::ProgressBar;
 use rand_core::Rng as _;
 
@@ -38,8 +38,11 @@ pub(super) struct Turns<'a> {
     pub(super) executions: Executions,
     pub(super) each: Vec<Execution>,
     pub(super) errors: Errors,
-    /// How often each query was answered well.
+    /// How often each query was answered well, and how often badly.
     answered: Vec<u64>,
+    refused: Vec<u64>,
+    /// Nothing will come of going on.
+    hopeless: bool,
     /// The queries in the order in which this turn asks them first.
     order: Vec<usize>,
     /// Good answers of this turn whose connection was opened for them.
@@ -47,6 +50,10 @@ pub(super) struct Turns<'a> {
     /// Turns without a failure and without an execution, one after the other.
     fruitless: u32,
     pub(super) enough: Enough,
+    /// Turns at a rate, those of them in which it was not reached, and why it was not in the first.
+    rated: u32,
+    slow: u32,
+    slow_because: Option<String>,
     /// How many executions there are when it is asked whether they are enough.
     ask_at: usize,
     /// How long the turns before this one took, and when this one began.
@@ -64,10 +71,15 @@ impl<'a> Turns<'a> {
             each: Vec::new(),
             errors: Errors::default(),
             answered: vec![0; work.classes.len()],
+            refused: vec![0; work.classes.len()],
+            hopeless: false,
             order: Vec::new(),
             opened: 0,
             fruitless: 0,
             enough: Enough::NotYet,
+            rated: 0,
+            slow: 0,
+            slow_because: None,
             ask_at: 0,
             executing: Duration::ZERO,
             since: Instant::now(),
@@ -105,12 +117,30 @@ impl<'a> Turns<'a> {
         if report.partial {
             return Ok(Turned::Interrupted);
         }
+        self.look_at_rate(&report.invalid_because);
         let first = report.failures.map(|failures| failures.first);
         if self.executions.len() == before {
             return Ok(self.in_vain(first));
         }
         self.fruitless = 0;
         Ok(self.look_at_failures(first))
+    }
+
+    /// A queue has times of its own.
+    fn look_at_rate(&mut self, because: &[Invalid]) {
+        if self.work.plan.pace == Pace::Closed {
+            return;
+        }
+        self.rated += 1;
+        if let Some(reason) = because.iter().find(|reason| is_of_the_rate(reason)) {
+            self.slow += 1;
+            self.slow_because.get_or_insert_with(|| reason.to_string());
+        }
+    }
+
+    /// Why the rate was not reached. In few of many turns that is chance.
+    pub(super) fn rate_missed(&mut self) -> Option<String> {
+        self.slow_because.take().filter(|_| 2 * self.slow > self.rated)
     }
 
     /// Whoever was asked least often is asked first, and else it is chance: a turn may be shorter
@@ -131,11 +161,14 @@ impl<'a> Turns<'a> {
     fn in_vain(&mut self, first: Option<String>) -> Turned {
         let target = &self.work.plan.target;
         if let Some(first) = first {
-            return Turned::InVain(format!("no query was answered well by {target}: {first}"));
+            return Turned::InVain(match self.executions.len() {
+                0 => format!("no query was answered well by {target}: {first}"),
+                before => format!("after {before} executions {target} answered no more: {first}"),
+            });
         }
         self.fruitless += 1;
         // With few queries per second, or next to no time, it is chance whether any comes to a turn.
-        let chance = self.opened == 0 || self.work.plan.pace != Pace::Closed;
+        let chance = self.opened == 0 || (self.work.plan.pace != Pace::Closed && !self.hopeless);
         if chance && self.fruitless < FRUITLESS_MAX {
             return Turned::Well;
         }
@@ -152,9 +185,12 @@ impl<'a> Turns<'a> {
     fn look_at_failures(&self, first: Option<String>) -> Turned {
         let queries = self.work.classes.len() as u64;
         let executed = self.executions.len() as u64 + self.errors.total();
-        if let Some(never) = self.answered.iter().position(|times| *times == 0)
-            && executed >= u64::from(args::LEAST) * queries
-        {
+        let never = |at: &usize| {
+            let tried = self.refused[*at] >= u64::from(args::LEAST)
+                || executed >= u64::from(args::LEAST) * queries;
+            self.answered[*at] == 0 && tried
+        };
+        if let Some(never) = (0..self.answered.len()).find(never) {
             let first = first.map_or(String::new(), |first| format!(" ({first})"));
             return Turned::InVain(format!(
                 "query {} of {queries}, `{}`, was never answered well{first}; take it out of the file, or \
@@ -172,6 +208,7 @@ impl<'a> Turns<'a> {
 
     fn take(&mut self, answer: &Answer) -> ControlFlow<()> {
         self.opened += u64::from(answer.good && answer.opened);
+        self.look_for_hope(answer);
         // To open a connection is no part of a service time.
         if !answer.good || answer.opened || self.enough != Enough::NotYet {
             return self.go_on();
@@ -193,9 +230,21 @@ impl<'a> Turns<'a> {
         self.go_on()
     }
 
+    /// A turn is long, and a server need not answer badly thousands of times before somebody looks.
+    fn look_for_hope(&mut self, answer: &Answer) {
+        let query = self.order[answer.query];
+        if !answer.good {
+            self.refused[query] += 1;
+            self.hopeless |=
+                self.answered[query] == 0 && self.refused[query] >= u64::from(args::LEAST);
+        }
+        let tries = u64::from(args::LEAST) * self.work.classes.len() as u64;
+        self.hopeless |= self.executions.is_empty() && self.opened >= tries;
+    }
+
     fn go_on(&self) -> ControlFlow<()> {
         match self.enough {
-            Enough::NotYet => ControlFlow::Continue(()),
+            Enough::NotYet if !self.hopeless => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         }
     }
@@ -214,5 +263,17 @@ impl<'a> Turns<'a> {
             // Some queries are a round behind where executions have failed.
             done + (queries / 4).clamp(1, 1_000)
         };
+    }
+}
+
+/// The leaf was too slow for the rate, rather than that it failed.
+fn is_of_the_rate(reason: &Invalid) -> bool {
+    match reason {
+        Invalid::FellBehind { .. } | Invalid::Dropped { .. } => true,
+        Invalid::FellShort { answered, requests, errors } => {
+            let late = requests.saturating_sub(*answered).saturating_sub(errors.total());
+            2 * (late + errors.timeout) > requests - answered
+        }
+        _ => false,
     }
 }
