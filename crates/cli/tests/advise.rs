@@ -151,6 +151,9 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--utilization 0.3 --samples word", "word:3: `fast` is not a sample"),
         ("--utilization 0.3 --samples zeros", "zeros: all samples are zero; give service times"),
         ("--utilization 0.3 --samples /nowhere", "/nowhere"),
+        ("--service exp:5ms --rate 1e9", "--rate 1000000000: at that rate utilization is 2500000;"),
+        ("--service exp:5ms --rate 1e-9", "--rate 0.000000001: at that rate utilization is "),
+        ("--service exp:5ms --rate 9 --threads 0", "'--threads <N>': 0 is not in 1..=1024"),
         ("--utilization 0.3 --service exp:1 --cancel maybe", "[possible values: none, reset]"),
     ];
     refused(folder.path(), "advise", &cases);

@@ -5,12 +5,15 @@ mod harness;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use curtail_load::machine::Processors;
 use harness::answering::{Server, text};
+use harness::serving::{curtail, serve};
 use harness::{CURTAIL, until};
+use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn an_interrupted_load_says_so() {
@@ -37,6 +40,50 @@ fn a_load_interrupted_in_its_warm_up_blames_nobody() {
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted before anything was measured"), "{said}");
     assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn who_interrupts_a_load_that_nobody_answers_is_told_how_much_was_sent() {
+    let (asked, heard) = std::sync::mpsc::channel();
+    let silent = serve(move |mut stream| {
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = asked.send(());
+        drop(stream.read_to_end(&mut Vec::new()));
+    });
+    let mut command = Command::new(CURTAIL);
+    command.args(["load", &format!("http://{silent}/"), "--rate", "100", "--duration", "1h"]);
+    command.args(["--timeout", "60s"]).stdin(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the binary starts");
+    (0..5).for_each(|_| heard.recv().expect("a request"));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
+    let output = child.wait_with_output().expect("it ends");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let sent = said.strip_prefix("requests sent: ").and_then(|rest| rest.split_once(';'));
+    let (sent, rest) = sent.expect(&said);
+    assert!(sent.parse::<u32>().is_ok_and(|sent| (5..1_000).contains(&sent)), "{said}");
+    assert_eq!(rest, " none was answered yet\ninterrupted before anything was measured\n");
+}
+
+#[test]
+fn a_flag_that_would_do_nothing_is_refused_by_its_name() {
+    for (line, why) in [
+        ("redis://h:1 --data PING --header a:b", "redis:// has no use for headers; leave them out"),
+        ("memcached://h:1 --data version --header a:b", "memcached:// has no use for headers"),
+        ("tcp://h:1 --data x --header a:b", "tcp:// has no use for headers"),
+        ("udp://h:1 --header a:b", "udp:// has no use for headers"),
+        ("http://h:1 --insecure", "http:// has no use for --insecure; use https://"),
+        ("redis://h:1 --data PING --cacert x", "redis:// has no use for --cacert; use https://"),
+    ] {
+        let output = curtail(&format!("load {line} --rate 9"), &[]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.starts_with("error: ") && said.contains(why), "{line}: {said}");
+        assert_eq!(said.lines().count(), 1, "no warning beside it: {said}");
+    }
+    let taken = curtail("load https://127.0.0.1:9 --insecure --rate 100 --requests 1", &[]);
+    let said = text(&taken.stderr);
+    assert!(said.contains("warning: --insecure: any certificate is accepted"), "{said}");
 }
 
 #[test]

@@ -127,13 +127,15 @@ fn an_answer_that_comes_byte_by_byte_is_whole_in_the_end() {
 }
 
 #[test]
-fn what_follows_a_good_answer_is_told_and_the_answer_counts() {
+fn what_follows_good_answers_is_told_and_makes_the_run_doubtful() {
     let server = saying(format!("{FINE}GARBAGE"));
     let line = format!("load http://{server}/ --rate 100 --arrivals constant --requests 20");
     let output = curtail(&line, &[]);
     let said = text(&output.stdout);
     assert!(said.contains("20 requests, 0 without a good answer"), "{said}");
     assert!(said.contains("unasked: 20 connections were closed because the server sent"), "{said}");
+    assert!(said.contains("sent more behind 20 of 20 good answers"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

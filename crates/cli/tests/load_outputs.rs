@@ -258,6 +258,24 @@ fn runs_are_compared_and_added_up() {
     let twice = report(&["--merge", "one", "two", "./one"], folder.path());
     assert_eq!(twice.status.code(), Some(2));
     assert!(text(&twice.stderr).contains("./one is named twice"), "{}", text(&twice.stderr));
+    fs::create_dir(folder.path().join("copy")).expect("a folder");
+    for file in ["latency.hlog", "result.json"] {
+        let [from, to] = ["one", "copy"].map(|name| folder.path().join(name).join(file));
+        fs::copy(from, to).expect("a copy");
+    }
+    let closed = folder.path().join("closed").display().to_string();
+    let mut command = Command::new(CURTAIL);
+    command.args(["load", &server.url, "--closed", "--requests", "1200", "--out", &closed]);
+    assert!(command.output().expect("the binary starts").status.success());
+    for (other, why) in [
+        ("copy", "copy is the same run as one"),
+        ("closed", "closed is of a closed loop, and one of an open one"),
+        ("one/latency.hlog", "one/latency.hlog is named twice"),
+    ] {
+        let refused = report(&["--merge", "one", other], folder.path());
+        let said = text(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(why), "{other}: {said}");
+    }
     let again = report(&["one", "--out", "page.html"], folder.path());
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
@@ -310,6 +328,16 @@ fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.starts_with("error: ") && said.contains(why), "{args:?}: {said}");
         assert!(output.stdout.is_empty());
+    }
+    symlink(at("good/latency.hlog"), at("link")).expect("a link");
+    fs::write(at("bare.hlog"), &log).expect("a file");
+    for over in ["good/result.json", "./good/latency.hlog", "link", "bare.hlog"] {
+        let before = fs::read(at(over)).expect("a file");
+        let refused = report(&["good", "bare.hlog", "--out", over, "--force"], folder.path());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{over}: {said}");
+        assert!(said.contains(&format!("--out {over}: it is what a run is read of")), "{said}");
+        assert!(fs::read(at(over)).expect("a file") == before, "{over} is written over");
     }
     let full = report(&["good", "--out", "/dev/full", "--force"], folder.path());
     assert_eq!(full.status.code(), Some(3));

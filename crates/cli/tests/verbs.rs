@@ -5,6 +5,7 @@ mod harness;
 
 use std::process::{Command, Output, Stdio};
 
+use harness::words::refused;
 use harness::{CURTAIL, GOOD, Service, wait};
 use rustix::process::Signal;
 
@@ -103,6 +104,27 @@ fn bad_input_is_two_and_names_the_mend() {
         assert!(said.starts_with("error: "), "{args:?}: {said}");
         assert_eq!(said.matches("error:").count(), 1, "{args:?}: {said}");
     }
+}
+
+#[test]
+fn what_is_nearly_right_is_told_how_to_write_it() {
+    let folder = std::path::Path::new(".");
+    let load = [
+        ("http://h --until-ci -5%", "write a share above 0% and below 100%"),
+        (
+            "http://h --until-ci 5% --percentiles 99.99",
+            "write one from 0.1 to 99.9 in steps of 0.1",
+        ),
+        ("http://h --until-ci 5% --percentiles 50,99.94", "in steps of 0.1"),
+        ("http://::1:9100/", "write an IPv6 address in [ ], such as http://[::1]:9100/"),
+        ("http://:80/", "has no host"),
+        ("redis://:pw@h", "write AUTH PASSWORD as the first line of --queries"),
+        ("http://me:pw@h", "use a header"),
+    ];
+    refused(folder, "load --rate 5", &load);
+    let leaf =
+        [("--listen foo", "write IP:PORT, such as 127.0.0.1:9001"), ("--hiccup -1:40ms", "0 to 1")];
+    refused(folder, "leaf", &leaf);
 }
 
 /// One that no disk holds.

@@ -10,7 +10,9 @@ use crate::report::{Failures, Report, Stamps};
 use crate::stamp::Stamping;
 use crate::stationary::{self, Trend};
 use crate::summary::{Intervals, Splits, Summary, relative_error};
-use crate::verdict::{Invalid, Withheld, leaves_out_too_many, too_few, too_late, withheld};
+use crate::verdict::{
+    Invalid, Withheld, leaves_out_too_many, too_few, too_late, unasked_too_often, withheld,
+};
 
 /// What a report says about a run beside its record.
 #[derive(Debug, Clone)]
@@ -245,6 +247,9 @@ fn reasons(
     // Without any good answer there are no percentiles to be wrong about.
     if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
         reasons.push(Invalid::LeftOut { requests, errors });
+    }
+    if unasked_too_often(record.unasked, record.latency.len()) {
+        reasons.push(Invalid::Unasked { count: record.unasked, good: record.latency.len() });
     }
     if errors.dropped > 0 {
         reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });

@@ -230,6 +230,13 @@ impl Plan {
             }
             fits(self, PAYLOAD_MAX)?;
         }
+        let scheme = self.target.scheme();
+        if !(self.headers.is_empty() || scheme.is_http() || scheme.is_grpc()) {
+            return Err(PlanError::Protocol(format!(
+                "{scheme}:// has no use for headers; leave them out, or use http://, https://, grpc:// or \
+                 grpcs://"
+            )));
+        }
         for (name, _) in &self.headers {
             if is_owned(name) {
                 return Err(PlanError::HeaderOwned(name.clone()));

@@ -15,6 +15,8 @@ const DATAGRAM_BYTES_MIN: usize = 8;
 /// What a datagram of IPv4 holds.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 const DELIMITER_BYTES_MAX: usize = 1 << 10;
+/// What to do where there are no certificates.
+const OVER_TLS: &str = "use https:// or grpcs://";
 
 /// What a run needs to know of its protocol. What does not go with the target's scheme is refused.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,7 +118,8 @@ impl Protocol {
                 "streams",
                 "add --http2, or leave it out",
             ),
-            (self.trust != default.trust && !scheme.is_tls(), "trust", "use https:// or grpcs://"),
+            (self.trust == Trust::Anyone && !scheme.is_tls(), "--insecure", OVER_TLS),
+            (matches!(self.trust, Trust::File(_)) && !scheme.is_tls(), "--cacert", OVER_TLS),
             (self.schema.is_some() && !scheme.is_grpc(), "a schema", "use grpc:// or grpcs://"),
             (self.method.is_some() && !scheme.is_http(), "a method", "use http:// or https://"),
             (

@@ -10,6 +10,9 @@ use crate::error::QueriesError;
 use crate::requests::line_fault;
 use crate::target::Scheme;
 
+/// What some editors put before the first line.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The longest file of queries, in bytes.
 pub const QUERIES_BYTES_MAX: u64 = 64 << 20;
 
@@ -35,7 +38,8 @@ pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError>
     read_queries_for(path, Scheme::Http)
 }
 
-/// Reads requests from a file, one per line. Blank lines are skipped, and white space around a line.
+/// Reads requests from a file, one per line. Blank lines are skipped, white space around a line, and the
+/// mark that some editors put before the first one.
 /// `{key}` stands for the number of a key ([`Protocol::keys`](crate::Protocol::keys)). A line is
 ///
 /// - of HTTP a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
@@ -66,6 +70,7 @@ pub fn read_queries_for(
 
 /// The requests of a text; `path` is for errors.
 fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, QueriesError> {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let mut queries = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -131,6 +136,14 @@ mod tests {
         prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
     }
 
+    #[test]
+    fn a_mark_before_the_first_line_is_no_part_of_it() {
+        let read = |text| parse(Path::new("q.txt"), text, Scheme::Http);
+        assert_eq!(read("\u{feff}/a\r\n/b\r\n").unwrap(), ["/a", "/b"]);
+        assert!(matches!(read("\u{feff}\n"), Err(QueriesError::Empty { .. })));
+        assert!(matches!(read("/a\n\u{feff}/b\n"), Err(QueriesError::Line { line: 2, .. })));
+    }
+
     proptest! {
         #[test]
         fn no_file_of_queries_is_too_strange(text in texts(), target in prop::sample::select(&TARGETS[..])) {
@@ -150,7 +163,8 @@ mod tests {
                 }
                 Err(other) => {
                     prop_assert!(matches!(other, QueriesError::Empty { .. }), "{other}");
-                    prop_assert!(text.lines().all(|line| line.trim().is_empty()));
+                    let lines = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text).lines();
+                    prop_assert!(lines.map(str::trim).all(str::is_empty));
                 }
             }
         }

@@ -114,8 +114,8 @@ impl Intervals {
     }
 }
 
-/// The interval of one percentile, in thousandths: the percentiles at the two borders of its share. See
-/// `blocks` for how sure that share is.
+/// The interval of one percentile, in thousandths: the percentiles at the two borders of its share, with all of
+/// their buckets, for where in a bucket a sample is nobody knows. See `blocks` for how sure that share is.
 pub(crate) fn interval(
     samples: &Histogram<u64>,
     blocks: &Blocks,
@@ -126,7 +126,7 @@ pub(crate) fn interval(
     // Beyond the last sample there is no border.
     let inside = share - half > 0.0 && (1.0 - share - half) * samples.len() as f64 >= 1.0;
     let at = |quantile| samples.value_at_quantile(quantile);
-    inside.then(|| [at(share - half), at(share + half)])
+    inside.then(|| [samples.lowest_equivalent(at(share - half)), at(share + half)])
 }
 
 /// Half of the interval of a percentile, over its value; none if either is not told.
@@ -138,4 +138,26 @@ pub(crate) fn relative_error(
     let value = percentile(samples, per_mille)?;
     let [low, high] = interval(samples, blocks, per_mille)?;
     Some((high - low) as f64 / 2.0 / value.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hiccups are all as long, so the 99th percentile is in one bucket wherever its share may be.
+    #[test]
+    fn an_interval_is_no_narrower_than_a_bucket() {
+        let (mut samples, mut blocks) = (crate::histogram(), Blocks::new());
+        for at in 0..10_000 {
+            let ns = if at % 20 == 0 { 101_000_000 } else { 5_000_000 };
+            samples.record(ns).unwrap();
+            blocks.add(at * 1_000_000, ns);
+        }
+        let [low, high] = interval(&samples, &blocks, 990).unwrap();
+        assert_eq!(high, percentile(&samples, 990).unwrap());
+        assert_eq!(high - low + 1, samples.equivalent_range(101_000_000));
+        assert!((low..=high).contains(&101_000_000) && high - low > 60_000, "{low} to {high}");
+        let relative = relative_error(&samples, &blocks, 990).unwrap();
+        assert!((0.000_3..0.000_5).contains(&relative), "{relative}");
+    }
 }

@@ -26,6 +26,8 @@ const JUDGED_ALONE: Judged = (999, 1_000_000);
 const LAG_SHARE_FINE: f64 = 0.05;
 /// The share of the offered requests that may go unanswered.
 const SHORT_SHARE_FINE: f64 = 0.03;
+/// The share of the good answers that may be followed by what nobody has asked for.
+const UNASKED_SHARE_FINE: f64 = 0.03;
 /// So many requests decide nothing.
 const FEW: u64 = 3;
 /// The share of the requests that may be missing from the latencies: what a p99.9 leaves above it.
@@ -91,6 +93,13 @@ pub enum Invalid {
         missing: f64,
         /// They were to go past the network stack, and went through it.
         past_stack: Option<PastStack>,
+    },
+    /// Behind more than 3 % of the good answers (and more than 3) the server sent more. Were those whole?
+    Unasked {
+        /// Connections that were closed for it.
+        count: u64,
+        /// Good answers.
+        good: u64,
     },
     /// A percentile is less sure than the plan asks for.
     NotSure {
@@ -209,6 +218,11 @@ fn too_late_at(
 pub(crate) fn too_few(answered: u64, requests: u64) -> bool {
     let missing = requests.saturating_sub(answered);
     missing > FEW && missing as f64 > SHORT_SHARE_FINE * requests as f64
+}
+
+/// True if behind so many of the good answers there was more.
+pub(crate) fn unasked_too_often(unasked: u64, good: u64) -> bool {
+    unasked > FEW && unasked as f64 > UNASKED_SHARE_FINE * good as f64
 }
 
 /// True if the latencies are of too few of the requests. One that failed is chance.

@@ -85,3 +85,33 @@ async fn a_server_that_is_not_there_is_counted() {
     assert_eq!(report.connections_opened, 0, "it was only tried");
     assert!(report.failures.unwrap().first.contains("cannot connect"));
 }
+
+/// Answers one request, and closes when the next one is there: they have crossed.
+async fn one_each(mut stream: TcpStream) {
+    if next_head(&mut stream).await.is_some() {
+        answer(&mut stream, 200, "fine").await;
+        next_head(&mut stream).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_crosses_the_closing_of_a_used_connection_is_sent_again_if_it_may_be_done_twice() {
+    let server = Server::start(one_each).await;
+    let mut plan = server.plan(200.0, 20);
+    plan.connections = 1;
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.sent_again), (0, 19));
+    plan.protocol.method = Some("POST".to_owned());
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_never_answered_is_sent_twice_at_most() {
+    let server = Server::start(misbehave).await;
+    let mut plan = server.plan(200.0, 20);
+    plan.connections = 1;
+    plan.queries = ["/ok", "/closed"].map(str::to_owned).to_vec();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 10));
+}

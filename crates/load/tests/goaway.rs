@@ -117,6 +117,49 @@ async fn what_a_server_may_have_looked_at_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let other = Arc::new(tokio::sync::Notify::new());
+    let server = Server::start(move |mut stream| {
+        let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
+        let other = Arc::clone(&other);
+        async move {
+            if !first {
+                other.notify_one();
+                return http2::serve(stream, 100).await;
+            }
+            requests(&mut stream, 2).await.unwrap();
+            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
+            // There would be none if it had to wait for this.
+            other.notified().await;
+            let _ = stream.write_all(&answer(3)).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let report = run_it(&plan(&server, 200)).await;
+    assert_eq!((report.errors.total(), report.requests), (0, 200), "{:?}", report.failures);
+    assert_eq!((report.connections_opened, server.accepted()), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_why_it_closes_is_quoted() {
+    let server = Server::start(|mut stream| async move {
+        if requests(&mut stream, 1).await.is_some() {
+            // It may have looked at the first.
+            let _ = stream.write_all(&goaway(1, 11)).await;
+            let _ = stream.shutdown().await;
+            // With a reset, what it said might be lost.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let report = run_it(&plan(&server, 1)).await;
+    let said = report.failures.expect("there is no answer").first;
+    assert!(said.contains("GOAWAY, ENHANCE_YOUR_CALM"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_never_looks_at_anything_is_given_up() {
     let server = Server::start(async |mut stream: TcpStream| {
         if requests(&mut stream, 1).await.is_some() {

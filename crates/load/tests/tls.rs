@@ -88,6 +88,15 @@ async fn a_server_that_is_not_trusted_is_told_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_authority_that_serves_itself_is_told_what_to_do() {
+    let secure = Secure::by_itself("127.0.0.1");
+    let server = server(&secure).await;
+    let report = run_it(&plan(&server, "https", &secure.authority, 3)).await;
+    let first = report.failures.unwrap().first;
+    assert!(first.contains("CA:FALSE") && !first.contains("--cacert"), "{first}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_of_another_name_is_told() {
     let secure = Secure::new("elsewhere.example", &[]);
     let server = server(&secure).await;

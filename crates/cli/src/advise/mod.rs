@@ -5,6 +5,7 @@ mod picture;
 mod question;
 mod words;
 
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 
 use curtail_sim::advise::{self, Document};
@@ -14,6 +15,8 @@ use crate::exit::Stop;
 use crate::sim::{args, length, work};
 use crate::{progress, say};
 use question::Asked;
+
+const THREADS: RangeInclusive<u32> = 1..=1024;
 
 /// Say whether hedging would help a replicated service: by how much, with which policy, up to which
 /// load.
@@ -82,8 +85,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
     /// Threads; the answer does not depend on them [default: all cores]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = args::within(&THREADS))]
+    threads: Option<u32>,
     /// Go on although it takes more than an hour
     #[arg(long)]
     yes: bool,
@@ -103,7 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         replicas_at: &replicas_at,
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.unwrap_or(cores).clamp(1, 1024);
+    let threads =
+        args.threads.map_or(cores, |threads| threads as usize).min(*THREADS.end() as usize);
     let requests = advise::total(&question);
     if !args.yes {
         let speed = if question.cancel { length::STOPPED } else { length::HEDGED };
@@ -121,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         };
         advise::advise(&question, &plan)
     })?;
-    let advice = answered.map_err(|error| Stop::BadInput(error.to_string()))?;
+    let advice = answered.map_err(|error| question::bad(args.rate, error))?;
     let Some(advice) = advice else {
         return Err(Stop::Interrupted("before there was an answer"));
     };

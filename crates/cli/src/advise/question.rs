@@ -71,7 +71,7 @@ impl Times {
     fn experiment(
         &self,
         parameters: &Parameters,
-    ) -> Result<(Experiment, Option<SamplesTold>), Stop> {
+    ) -> Result<(Experiment, Option<SamplesTold>), Error> {
         match self {
             Self::Given => parameters.experiment().map(|made| (made, None)),
             Self::Repeated(of) => of.clone().experiment(parameters).map(|made| (made, None)),
@@ -79,7 +79,6 @@ impl Times {
                 of.clone().experiment(parameters).map(|(made, told)| (made, Some(told)))
             }
         }
-        .map_err(bad)
     }
 }
 
@@ -106,9 +105,11 @@ pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
     }
     let times = Times::read(args)?;
     if let Some(rate) = args.rate {
-        parameters.utilization = utilization(rate, &times.experiment(&parameters)?.0)?;
+        let at_half = times.experiment(&parameters).map_err(|error| bad(None, error))?.0;
+        parameters.utilization = utilization(rate, &at_half)?;
     }
-    let (experiment, samples) = times.experiment(&parameters)?;
+    let made = times.experiment(&parameters).map_err(|error| bad(args.rate, error));
+    let (experiment, samples) = made?;
     let resampled = match &times {
         Times::Measured(of) => of.resampled(&parameters, &experiment),
         _ => resampled(&experiment),
@@ -148,12 +149,20 @@ fn replicas_at(args: &Args) -> Result<Vec<Vec<SocketAddr>>, Stop> {
     Ok(shards)
 }
 
-/// What is wrong, without flags that only others have.
-fn bad(error: Error) -> Stop {
-    Stop::BadInput(match error {
+/// What is wrong, without flags that only others have. A utilization that nobody gave comes of the rate.
+pub(super) fn bad(rate: Option<f64>, error: Error) -> Stop {
+    let of_utilization = matches!(
+        &error,
+        Error::OutOfRange { name: "utilization", .. } | Error::TooLong { name: "utilization", .. }
+    );
+    let why = match error {
         Error::TooLong { name, value, allowed } => {
             format!("{name} is {value}; give it {allowed}: {LONGEST}")
         }
         other => other.to_string(),
+    };
+    Stop::BadInput(match rate.filter(|_| of_utilization) {
+        Some(rate) => format!("--rate {rate}: at that rate {why}"),
+        None => why,
     })
 }

@@ -122,12 +122,11 @@ pub(super) struct Work {
 
 /// The protocol. Without a rate there is one query at a time, also where a connection has room for more.
 fn protocol(args: &Args, scheme: Scheme) -> Result<Protocol, Stop> {
-    let protocol = args.protocol.protocol()?;
+    let protocol = args.protocol.protocol();
     if args.rate.is_some() || !has_streams(&protocol, scheme) {
         return Ok(protocol);
     }
-    // Who asks for as many as are the default cannot be told from who asks for nothing.
-    if protocol.streams != 1 && protocol.streams != Protocol::default().streams {
+    if args.protocol.asks_for_streams() {
         return Err(Stop::BadInput(format!(
             "--streams {}: without --rate, queries are executed one at a time; leave it out, or say at \
              which --rate",
@@ -191,6 +190,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         }));
     }
     files::room_for(&plan)?;
+    args.protocol.warn();
     let processors = Processors::allowed().map_err(|error| {
         Stop::Lacking(format!("the system does not tell its processors: {error}"))
     })?;
@@ -248,7 +248,7 @@ mod tests {
             let most = plan.connections * plan.protocol.streams;
             assert_eq!((plan.pace, most), (Pace::Closed, 1), "{target} {line}");
         }
-        for (target, line) in [(GRPC, "--streams 8"), (HTTP, "--http2 --streams 2")] {
+        for (target, line) in [(GRPC, "--streams 100"), (HTTP, "--http2 --streams 2")] {
             let why = asked(target, line).err().expect("they are refused");
             assert!(why.contains("one at a time") && why.contains("--rate"), "{why}");
         }

@@ -40,13 +40,13 @@ Requests to send to it, a query each:
   curtail load http://127.0.0.1:9001 --queries queries.txt --rate 100")]
 pub(crate) struct Args {
     /// Where to listen; port 0 takes a free one, and the first line on stdout says which
-    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS", value_parser = address)]
     listen: SocketAddr,
     /// P, a query's own service time, like exp:5ms; without a unit, ms [default: what it really takes]
     #[arg(long, value_name = "DIST")]
     service_time: Option<Spec>,
     /// Hit executions now and then, like 0.003:75ms [default: none]
-    #[arg(long, value_name = "PROBABILITY:SPAN")]
+    #[arg(long, value_name = "PROBABILITY:SPAN", allow_hyphen_values = true)]
     hiccup: Option<Hiccup>,
     /// Queries served at once
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -79,6 +79,10 @@ pub(crate) struct Args {
     /// Be killed when the thread that started this ends: for leaves that are paused by signals
     #[arg(long, hide = true)]
     tied_to_parent: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:9001 or [::1]:9001".to_owned())
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {

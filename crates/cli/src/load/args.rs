@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use curtail_load::machine::Processors;
 use curtail_load::{
     Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, StampsBy, Target,
+    TargetError,
 };
 
 use super::out::Outputs;
@@ -30,7 +31,7 @@ Examples:
   curtail load http://10.0.0.9/ --rate 50000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
 pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
-    #[arg(required_unless_present = "calibrate")]
+    #[arg(required_unless_present = "calibrate", value_parser = target)]
     target: Option<Target>,
     /// Tell what each way of measuring costs on this machine, and send nothing to anybody
     #[arg(long, conflicts_with_all = ["target", "rate", "processors", "threads", "connections", "stamps", "spin", "agents", "out"])]
@@ -59,9 +60,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
     warmup: u64,
     /// End before, as soon as the percentiles are known so well: 2%
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
     until_ci: Option<f64>,
-    /// The percentiles that --until-ci is about
+    /// The percentiles that --until-ci is about, each from 0.1 to 99.9 in steps of 0.1
     #[arg(long, value_name = "P", value_parser = per_mille, value_delimiter = ',', default_value = "50,99", requires = "until_ci")]
     percentiles: Vec<u32>,
     /// Connections at most [default: 64, or 1 with --stamps xdp]
@@ -125,6 +126,24 @@ pub(crate) fn span(text: &str) -> Result<u64, String> {
     curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
 }
 
+/// The mends that are flags of this verb, or only show in the whole text.
+fn target(text: &str) -> Result<Target, String> {
+    text.parse().map_err(|error| {
+        let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+        let is_redis = text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("redis://"));
+        match error {
+            TargetError::NoHost(_) if rest.starts_with(':') && rest.matches(':').count() > 1 => {
+                format!("`{text}`: write an IPv6 address in [ ], such as http://[::1]:9100/")
+            }
+            TargetError::UserInfo(_) if is_redis => format!(
+                "`{text}`: a name or password before the host is not supported; write AUTH PASSWORD as the \
+                 first line of --queries, and add --connections 1"
+            ),
+            error => error.to_string(),
+        }
+    })
+}
+
 fn number(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "write a number above 0, such as 2".to_owned())
@@ -140,11 +159,13 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
 
 fn per_mille(text: &str) -> Result<u32, String> {
     let percent = text.trim().trim_start_matches('p').parse::<f64>().ok();
-    let per_mille = percent.map(|percent| (percent * 10.0).round());
-    let inside = per_mille.filter(|per_mille| (1.0..1_000.0).contains(per_mille));
-    inside
-        .map(|per_mille| per_mille as u32)
-        .ok_or_else(|| "write one such as 99 or 99.9".to_owned())
+    let per_mille = percent.map(|percent| percent * 10.0);
+    let inside = per_mille.filter(|per_mille| (1.0..1_000.0).contains(&per_mille.round()));
+    // Not rounded: 99.94 is another percentile than 99.9. The tenths of most numbers are not exact.
+    let whole = inside.filter(|per_mille| (per_mille - per_mille.round()).abs() < 1e-6);
+    whole
+        .map(|per_mille| per_mille.round() as u32)
+        .ok_or_else(|| "write one from 0.1 to 99.9 in steps of 0.1, such as 99 or 99.9".to_owned())
 }
 
 /// When requests are sent.
@@ -256,10 +277,11 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         stamps,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
-        protocol: args.protocol.protocol()?,
+        protocol: args.protocol.protocol(),
         ..Plan::new(target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
     with_agents(args, &plan)?;
+    args.protocol.warn();
     Ok(plan)
 }

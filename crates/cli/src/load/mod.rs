@@ -38,7 +38,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     };
     let runtime = crate::runtime_off(&plan.processors)?;
     let mut results = args.outputs.begin(&plan, agents.is_some())?;
-    let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut()));
+    let mut last = Counts::default();
+    let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut(), &mut last));
     // The system may still be looking for a host that nobody waits for any more.
     runtime.shutdown_background();
     let report = match measured {
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
     };
     // Printed first, whatever becomes of the files, and the other way round.
-    let printed = print(args, &report);
+    let printed = print(args, &report, last);
     let written = results.map_or(Ok(()), |results| results.finish(&plan, &report));
     printed.and(written)?;
     // Where an agent was lost, the results are partial, too, and nobody interrupted anything.
@@ -66,11 +67,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     })
 }
 
+/// What the last look at a run told, its warm-up included.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    sent: u64,
+    /// Well or not.
+    ended: u64,
+}
+
 /// Runs the plan, and writes what comes of it as it goes on.
 async fn measure(
     plan: &Plan,
     agents: Option<&Agents>,
     results: Option<&mut Results>,
+    last: &mut Counts,
 ) -> Result<Report, Stop> {
     let mut signals = Termination::listen_at_terminal()
         .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
@@ -80,6 +90,7 @@ async fn measure(
         None => (None, None),
     };
     let told = |at: &Snapshot| {
+        *last = Counts { sent: at.sent, ended: at.answered + at.errors };
         bar.set_message(line(at));
         looks.iter_mut().for_each(|looks| looks.see(at));
     };
@@ -107,7 +118,7 @@ async fn measure(
     })
 }
 
-fn print(args: &Args, report: &Report) -> Result<(), Stop> {
+fn print(args: &Args, report: &Report, last: Counts) -> Result<(), Stop> {
     if args.json {
         // The document is for programs. In the table, people read it anyway.
         if let Some(warning) = report.warning() {
@@ -115,6 +126,9 @@ fn print(args: &Args, report: &Report) -> Result<(), Stop> {
         }
         say::result(crate::json(report)?)
     } else if report.partial && report.requests == 0 {
+        if let Counts { sent: 1.., ended: 0 } = last {
+            say::aside(format_args!("requests sent: {}; none was answered yet", last.sent));
+        }
         Err(Stop::Interrupted("before anything was measured"))
     } else {
         say::result(table(report))

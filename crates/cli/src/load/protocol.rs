@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use curtail_load::{AnswerEnd, KeyDistribution, Keys, Protocol, Trust};
 
-use crate::exit::Stop;
 use crate::say;
 
 #[derive(clap::Args)]
@@ -59,16 +58,24 @@ impl ProtocolArgs {
         self.keys.is_some()
     }
 
-    pub(crate) fn protocol(&self) -> Result<Protocol, Stop> {
+    /// Several requests may be on a connection, and somebody said so.
+    pub(crate) fn asks_for_streams(&self) -> bool {
+        self.streams.is_some_and(|streams| streams > 1)
+    }
+
+    /// Says what --insecure means, once it is known that the plan can be sent.
+    pub(crate) fn warn(&self) {
+        if self.insecure {
+            say::aside(format_args!(
+                "warning: --insecure: any certificate is accepted, so whoever answers could be anybody"
+            ));
+        }
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
         let trust = match &self.cacert {
             Some(file) => Trust::File(file.clone()),
-            None if self.insecure => {
-                say::aside(format_args!(
-                    "warning: --insecure: any certificate is accepted, so whoever answers could be \
-                     anybody"
-                ));
-                Trust::Anyone
-            }
+            None if self.insecure => Trust::Anyone,
             None => Trust::System,
         };
         let default = Protocol::default();
@@ -78,7 +85,7 @@ impl ProtocolArgs {
             (None, None) => default.answer_end,
         };
         let distribution = self.key_distribution;
-        Ok(Protocol {
+        Protocol {
             http2: self.http2,
             streams: self.streams.unwrap_or(default.streams),
             trust,
@@ -88,6 +95,6 @@ impl ProtocolArgs {
             method: self.method.clone(),
             data: self.data.clone(),
             keys: self.keys.map(|count| Keys { count, distribution }),
-        })
+        }
     }
 }

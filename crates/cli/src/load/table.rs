@@ -181,8 +181,8 @@ pub(super) fn when(failures: &Failures) -> String {
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let Report { sent_again, unasked, .. } = report;
     let again = format!(
-        "sent again: {sent_again} times a request went over another connection, for the server went away \
-         before it looked at it; it counts once, from its intended time"
+        "sent again: {sent_again} times a request went over another connection, for the server closed this one \
+         before it looked at it, or just then; it counts once, from its intended time"
     );
     let unasked_for = format!(
         "unasked: {unasked} connections were closed because the server sent bytes behind its answer"

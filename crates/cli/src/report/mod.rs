@@ -7,6 +7,7 @@ mod run;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::exit::Stop;
+use crate::load::out::{LOG, RESULT};
 use crate::say;
 use run::{Figures, Run};
 
@@ -57,11 +59,12 @@ struct Document {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.merge {
-        each_once(&args.runs)?;
+        together::each_once(&args.runs)?;
     }
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let merged = if args.merge { Some(run::merged(&runs)?) } else { None };
     if let Some(out) = &args.out {
+        not_over_a_run(out, &args.runs)?;
         if out.symlink_metadata().is_ok() && !args.force {
             let why = format!(
                 "--out {}: it is there already; give another file, or --force to overwrite it",
@@ -86,17 +89,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A run that is added to itself would count twice.
-fn each_once(runs: &[PathBuf]) -> Result<(), Stop> {
-    let places: Vec<PathBuf> =
-        runs.iter().map(|run| run.canonicalize().unwrap_or_else(|_| run.clone())).collect();
-    match (1..places.len()).find(|at| places[..*at].contains(&places[*at])) {
-        Some(at) => {
-            let twice = runs[at].display();
-            Err(Stop::BadInput(format!("--merge: {twice} is named twice; name each run once")))
-        }
-        None => Ok(()),
+/// Nobody means to lose a run for a page about it, by force or not.
+fn not_over_a_run(out: &Path, runs: &[PathBuf]) -> Result<(), Stop> {
+    let Ok(place) = out.canonicalize() else { return Ok(()) };
+    let read = runs.iter().flat_map(|run| [run.clone(), run.join(RESULT), run.join(LOG)]);
+    let over = |file: PathBuf| file.canonicalize().is_ok_and(|file| file == place);
+    if read.into_iter().any(over) {
+        let out = out.display();
+        let why = format!("--out {out}: it is what a run is read of; give another file");
+        return Err(Stop::BadInput(why));
     }
+    Ok(())
 }
 
 fn write(out: &Path, text: &str) -> Result<(), Stop> {

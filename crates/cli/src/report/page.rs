@@ -23,17 +23,6 @@ pub(super) fn render(merged: Option<&Run>, runs: &[Run]) -> String {
     let compared = |place: usize| first.filter(|_| place > 0 && merged.is_none());
     let figures: Vec<Figures> =
         all.iter().enumerate().map(|(place, run)| run.figures(compared(place))).collect();
-    let invalid: String = figures
-        .iter()
-        .flat_map(|figures| figures.invalid_because.iter().map(move |why| (&figures.name, why)))
-        .filter(|(name, _)| merged.is_none() || *name != "merged")
-        .map(|(name, why)| {
-            let (name, why) = (escape(name), escape(why));
-            format!(
-                r#"<p class="partial" role="note"><strong>{name} is not valid.</strong> {why}.</p>"#
-            )
-        })
-        .collect();
     let main = format!(
         include_str!("page.html"),
         distributions = distributions(&all),
@@ -43,10 +32,30 @@ pub(super) fn render(merged: Option<&Run>, runs: &[Run]) -> String {
         verb: "report",
         title: &escape(&names),
         headline: &escape(&headline(merged.is_some(), &figures)),
-        more: &invalid,
+        more: &notes(merged.is_some(), &figures),
         main: main.trim_end(),
     }
     .render()
+}
+
+/// What speaks against the runs, and against comparing them.
+fn notes(merged: bool, figures: &[Figures]) -> String {
+    let note = |name: &str, is: &str, why: &str| {
+        let (name, why) = (escape(name), escape(why));
+        format!(r#"<p class="partial" role="note"><strong>{name} is {is}.</strong> {why}.</p>"#)
+    };
+    let mut notes = String::new();
+    for (place, figures) in figures.iter().enumerate() {
+        let sum = merged && place == 0;
+        for why in figures.told_here(sum) {
+            notes += &note(&figures.name, "not valid", why);
+        }
+        if figures.closed_loop == Some(true) && !sum {
+            let why = "Its latencies leave out what others would wait";
+            notes += &note(&figures.name, "of a closed loop", why);
+        }
+    }
+    notes
 }
 
 /// The finding in a sentence.
@@ -108,7 +117,10 @@ fn table(figures: &[Figures]) -> String {
         let ms = |ns: Option<u64>| three_or_none(ns.map(|ns| ns as f64 / 1e6));
         let cells = [p50, p90, p95, p99, p999, max, mean].map(ms);
         let counts = [
-            three_or_none(figures.offered_rate),
+            match figures.closed_loop {
+                Some(true) => "closed loop".to_owned(),
+                _ => three_or_none(figures.offered_rate),
+            },
             three_or_none(figures.achieved_rate),
             figures.requests.map_or_else(|| NONE.to_owned(), count),
             figures.errors.map_or_else(|| NONE.to_owned(), count),

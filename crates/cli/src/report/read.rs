@@ -16,6 +16,7 @@ use crate::load::out::{FORMAT, LOG, RESULT};
 /// What is read of `result.json`.
 #[derive(Deserialize)]
 struct Document {
+    started_utc_s: Option<f64>,
     plan: Asked,
     report: Reported,
 }
@@ -23,6 +24,11 @@ struct Document {
 #[derive(Deserialize)]
 struct Asked {
     target: String,
+    duration_s: Option<f64>,
+    /// In place of a duration.
+    requests: Option<u64>,
+    until_ci: Option<f64>,
+    seed: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -30,6 +36,10 @@ struct Reported {
     valid: bool,
     #[serde(default)]
     invalid_because: Vec<String>,
+    #[serde(default)]
+    partial: bool,
+    #[serde(default)]
+    closed_loop: bool,
     offered_rate: Option<f64>,
     achieved_rate: f64,
     requests: u64,
@@ -50,7 +60,7 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
             )));
         }
         let (counted, seconds) = log(path)?;
-        return Ok(Run { name, counted, seconds, told: None });
+        return Ok(Run { name, counted, seconds, told: None, apart: None });
     }
     let result = path.join(RESULT);
     if !result.exists() {
@@ -66,6 +76,7 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
             counted: curtail_load::histogram(),
             seconds: 0.0,
             told: Some(told),
+            apart: None,
         });
     }
     let (counted, seconds) = log(&path.join(LOG))?;
@@ -76,7 +87,7 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
             counted.len()
         )));
     }
-    Ok(Run { name, counted, seconds, told: Some(told) })
+    Ok(Run { name, counted, seconds, told: Some(told), apart: None })
 }
 
 fn document(path: &Path) -> Result<Told, Stop> {
@@ -97,7 +108,7 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
         return Err(format!("its format {format} is of a later curtail; read it with that one"));
     }
     let read: Result<Document, _> = serde_json::from_str(text);
-    let Document { plan, report } = read.map_err(|error| {
+    let Document { started_utc_s, plan, report } = read.map_err(|error| {
         format!("it is not what curtail load --out writes: {error}; measure again")
     })?;
     let errors = report.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
@@ -105,9 +116,13 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
         return Err(format!("it has {errors} errors of {} requests", report.requests));
     }
     Ok(Told {
+        seconds: seconds(&plan, &report),
+        seed: plan.seed,
+        started_utc_s,
         target: plan.target,
         valid: report.valid,
         invalid_because: report.invalid_because,
+        closed_loop: report.closed_loop,
         offered_rate: report.offered_rate,
         achieved_rate: report.achieved_rate,
         requests: report.requests,
@@ -115,6 +130,15 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
         withheld: report.withheld.is_some(),
         intervals: report.latency_ci95_ns,
     })
+}
+
+/// How long requests were sent: as it was asked for, unless the run ended before. The log goes on until the
+/// last answer.
+fn seconds(plan: &Asked, report: &Reported) -> Option<f64> {
+    let of = |requests: u64| report.offered_rate.map(|rate| requests as f64 / rate);
+    let planned = plan.duration_s.or_else(|| plan.requests.and_then(of));
+    let ended_early = report.partial || plan.until_ci.is_some();
+    if ended_early { of(report.requests) } else { planned }
 }
 
 /// The latencies of a log, and the seconds that it covers. Of series with tags it is read only where

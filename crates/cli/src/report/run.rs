@@ -4,6 +4,7 @@ use curtail_load::{Histogram, Intervals, Summary};
 use serde::Serialize;
 
 use super::ratio::{RatioIntervals, Ratios};
+use super::together;
 use crate::exit::Stop;
 
 /// A run that was measured.
@@ -17,6 +18,8 @@ pub(super) struct Run {
     pub(super) seconds: f64,
     /// What only a run of ours tells.
     pub(super) told: Option<Told>,
+    /// Of a sum: why its runs are not parts of one load.
+    pub(super) apart: Option<String>,
 }
 
 /// What `result.json` tells.
@@ -25,6 +28,12 @@ pub(super) struct Told {
     pub(super) target: String,
     pub(super) valid: bool,
     pub(super) invalid_because: Vec<String>,
+    /// Its latencies leave out what others would wait.
+    pub(super) closed_loop: bool,
+    /// For how long requests were sent; none where nobody knows.
+    pub(super) seconds: Option<f64>,
+    pub(super) seed: Option<u64>,
+    pub(super) started_utc_s: Option<f64>,
     /// None for a closed loop.
     pub(super) offered_rate: Option<f64>,
     pub(super) achieved_rate: f64,
@@ -43,6 +52,10 @@ pub(super) struct Figures {
     pub(super) target: Option<String>,
     pub(super) valid: Option<bool>,
     pub(super) invalid_because: Vec<String>,
+    /// Of a sum, those that are not of one of its runs.
+    #[serde(skip)]
+    pub(super) apart: Option<String>,
+    pub(super) closed_loop: Option<bool>,
     pub(super) offered_rate: Option<f64>,
     /// Good answers per second.
     pub(super) achieved_rate: Option<f64>,
@@ -55,6 +68,15 @@ pub(super) struct Figures {
     /// How sure these are: 95 % confidence intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio_ci95: Option<RatioIntervals>,
+}
+
+impl Figures {
+    /// Why it is not valid, but for what stands with the runs of a sum.
+    pub(super) fn told_here(&self, sum: bool) -> &[String] {
+        let count =
+            if sum { usize::from(self.apart.is_some()) } else { self.invalid_because.len() };
+        &self.invalid_because[..count]
+    }
 }
 
 impl Run {
@@ -76,11 +98,15 @@ impl Run {
     pub(super) fn figures(&self, first: Option<&Run>) -> Figures {
         let told = self.told.as_ref();
         let latency_ns = self.latency();
+        let because = told.map(|told| told.invalid_because.clone()).unwrap_or_default();
+        let known = told.map(|told| told.valid);
         Figures {
             name: self.name.clone(),
             target: told.map(|told| told.target.clone()),
-            valid: told.map(|told| told.valid),
-            invalid_because: told.map(|told| told.invalid_because.clone()).unwrap_or_default(),
+            valid: if self.apart.is_some() { Some(false) } else { known },
+            invalid_because: self.apart.iter().cloned().chain(because).collect(),
+            apart: self.apart.clone(),
+            closed_loop: told.map(|told| told.closed_loop),
             offered_rate: told.and_then(|told| told.offered_rate),
             achieved_rate: self.achieved_rate(),
             requests: told.map(|told| told.requests),
@@ -99,8 +125,43 @@ impl Run {
     }
 }
 
-/// One load that several machines sent: counts and rates add up, and it is valid if all of them are.
+/// One load that several machines sent: counts and rates add up, and it is valid if all of them are, and
+/// were as long.
 pub(super) fn merged(runs: &[Run]) -> Result<Run, Stop> {
+    together::of_one_kind(runs)?;
+    let counted = counts(runs)?;
+    let told: Option<Vec<&Told>> = runs.iter().map(|run| run.told.as_ref()).collect();
+    let because = runs.iter().flat_map(|run| {
+        let told = run.told.iter().flat_map(|told| &told.invalid_because);
+        told.map(|why| format!("{}: {why}", run.name))
+    });
+    let told = told.map(|told| Told {
+        target: targets(&told),
+        valid: told.iter().all(|told| told.valid),
+        invalid_because: because.collect(),
+        offered_rate: told.iter().map(|told| told.offered_rate).sum(),
+        achieved_rate: told.iter().map(|told| told.achieved_rate).sum(),
+        closed_loop: told.iter().any(|told| told.closed_loop),
+        seconds: None,
+        seed: None,
+        started_utc_s: None,
+        requests: sum(told.iter().map(|told| told.requests)),
+        errors: sum(told.iter().map(|told| told.errors)),
+        withheld: told.iter().any(|told| told.withheld),
+        // Blocks of time are in no file, so nobody knows how sure the sum is.
+        intervals: Intervals::default(),
+    });
+    let seconds = match runs.iter().map(Run::achieved_rate).sum::<Option<f64>>() {
+        // So that the rates add up, whatever the lengths.
+        Some(rate) if rate > 0.0 => counted.len() as f64 / rate,
+        _ => 0.0,
+    };
+    let apart = together::not_as_long(runs);
+    Ok(Run { name: "merged".to_owned(), counted, seconds, told, apart })
+}
+
+/// The latencies of all runs.
+fn counts(runs: &[Run]) -> Result<Histogram<u64>, Stop> {
     let Some((first, rest)) = runs.split_first() else {
         return Err(Stop::BadInput("--merge: give the runs to add up".to_owned()));
     };
@@ -119,29 +180,7 @@ pub(super) fn merged(runs: &[Run]) -> Result<Run, Stop> {
             .add(&run.counted)
             .map_err(|error| Stop::BadInput(format!("--merge: {}: {error}", run.name)))?;
     }
-    let told: Option<Vec<&Told>> = runs.iter().map(|run| run.told.as_ref()).collect();
-    let because = runs.iter().flat_map(|run| {
-        let told = run.told.iter().flat_map(|told| &told.invalid_because);
-        told.map(|why| format!("{}: {why}", run.name))
-    });
-    let told = told.map(|told| Told {
-        target: targets(&told),
-        valid: told.iter().all(|told| told.valid),
-        invalid_because: because.collect(),
-        offered_rate: told.iter().map(|told| told.offered_rate).sum(),
-        achieved_rate: told.iter().map(|told| told.achieved_rate).sum(),
-        requests: sum(told.iter().map(|told| told.requests)),
-        errors: sum(told.iter().map(|told| told.errors)),
-        withheld: told.iter().any(|told| told.withheld),
-        // Blocks of time are in no file, so nobody knows how sure the sum is.
-        intervals: Intervals::default(),
-    });
-    let seconds = match runs.iter().map(Run::achieved_rate).sum::<Option<f64>>() {
-        // So that the rates add up, whatever the lengths.
-        Some(rate) if rate > 0.0 => counted.len() as f64 / rate,
-        _ => 0.0,
-    };
-    Ok(Run { name: "merged".to_owned(), counted, seconds, told })
+    Ok(counted)
 }
 
 /// Files may claim anything.

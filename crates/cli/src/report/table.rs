@@ -64,6 +64,7 @@ pub(super) fn times(ratio: f64) -> String {
 fn about(figures: &Figures, sum: bool) -> String {
     let mut parts = Vec::new();
     parts.extend(figures.target.clone());
+    parts.extend((figures.closed_loop == Some(true)).then(|| "closed loop".to_owned()));
     parts.extend(figures.offered_rate.map(|rate| format!("offered {rate:.1}/s")));
     parts.extend(figures.achieved_rate.map(|rate| format!("achieved {rate:.1}/s")));
     parts.extend(figures.requests.map(|requests| format!("{requests} requests")));
@@ -72,15 +73,15 @@ fn about(figures: &Figures, sum: bool) -> String {
         parts.push("of latencies only, so nobody knows whether it is valid".to_owned());
     }
     if sum {
-        parts.extend(
-            (figures.valid == Some(false))
-                .then(|| "not valid, for not all of its runs are".to_owned()),
-        );
-        return format!("{}: {}", figures.name, parts.join(", "));
+        let of_its_runs = figures.invalid_because.len() > usize::from(figures.apart.is_some());
+        parts.extend(of_its_runs.then(|| "not valid, for not all of its runs are".to_owned()));
     }
     let mut text = format!("{}: {}", figures.name, parts.join(", "));
-    for why in &figures.invalid_because {
+    for why in figures.told_here(sum) {
         let _ = write!(text, "\n  invalid: {why}");
+    }
+    if figures.closed_loop == Some(true) && !sum {
+        text += "\n  closed loop: the latencies leave out what others would wait";
     }
     text
 }

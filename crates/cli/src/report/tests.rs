@@ -11,6 +11,7 @@ use roxmltree::Document;
 use super::read::{counted as read_log, told};
 use super::run::{Run, Told, merged};
 use super::{page, table};
+use crate::exit::Stop;
 
 fn counted(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
     let mut counted = curtail_load::histogram();
@@ -24,6 +25,10 @@ fn run(name: &str, values: impl IntoIterator<Item = u64>) -> Run {
         target: "http://127.0.0.1:1/".to_owned(),
         valid: true,
         invalid_because: Vec::new(),
+        closed_loop: false,
+        seconds: Some(10.0),
+        seed: Some(1),
+        started_utc_s: None,
         offered_rate: Some(100.0),
         achieved_rate: 99.5,
         requests: counted.len() + 2,
@@ -31,7 +36,7 @@ fn run(name: &str, values: impl IntoIterator<Item = u64>) -> Run {
         withheld: false,
         intervals: Intervals::default(),
     };
-    Run { name: name.to_owned(), counted, seconds: 10.0, told: Some(told) }
+    Run { name: name.to_owned(), counted, seconds: 10.0, told: Some(told), apart: None }
 }
 
 #[test]
@@ -63,6 +68,82 @@ fn one_run_that_is_not_valid_or_not_known_makes_the_sum_so() {
     let sum = merged(&[run("a", 1..=100), bare]).expect("of one kind").figures(None);
     assert_eq!((sum.valid, sum.offered_rate, sum.requests), (None, None, None));
     assert!(sum.achieved_rate.is_some_and(|rate| (rate - 109.5).abs() < 1e-9));
+}
+
+/// A run, changed so.
+fn changed(name: &str, change: impl Fn(&mut Told)) -> Run {
+    let mut run = run(name, 1..=1_000);
+    change(run.told.as_mut().expect("a run of ours"));
+    run
+}
+
+fn closed(name: &str) -> Run {
+    changed(name, |told| (told.closed_loop, told.offered_rate) = (true, None))
+}
+
+#[test]
+fn runs_of_an_open_and_of_a_closed_loop_are_not_added_up() {
+    let Err(Stop::BadInput(why)) = merged(&[run("a", 1..=1_000), closed("b")]) else {
+        panic!("refused");
+    };
+    assert!(why.contains("--merge: b is of a closed loop, and a of an open one"), "{why}");
+    // What two machines get is what both get.
+    let sum = merged(&[closed("a"), closed("b")]).expect("of one kind").figures(None);
+    assert_eq!((sum.closed_loop, sum.offered_rate), (Some(true), None));
+}
+
+#[test]
+fn a_run_of_a_closed_loop_is_marked() {
+    let runs = [run("a", 1..=1_000), closed("b")];
+    let text = table::text(None, &runs);
+    assert!(text.contains("\nb: http://127.0.0.1:1/, closed loop, achieved 99.5/s"), "{text}");
+    assert_eq!(text.matches("the latencies leave out what others would wait").count(), 1, "{text}");
+    let page = page::render(None, &runs);
+    assert!(page.contains("b is of a closed loop.") && !page.contains("a is of"), "{page}");
+    assert!(page.contains("<td>closed loop</td>"), "{page}");
+}
+
+#[test]
+fn parts_that_are_not_as_long_are_no_load() {
+    let long = |seconds| changed("b", |told| told.seconds = Some(seconds));
+    let runs = [run("a", 1..=1_000), long(3.0)];
+    let sum = merged(&runs).expect("of one kind");
+    let figures = sum.figures(None);
+    assert_eq!(figures.valid, Some(false));
+    let why = "not as long: b took 3.0 s, and a 10.0 s";
+    assert!(figures.invalid_because[0].starts_with(why), "{:?}", figures.invalid_because);
+    let text = table::text(Some(&sum), &runs);
+    assert!(text.contains(&format!("\n  invalid: {why}")), "{text}");
+    assert!(!text.contains("not all of its runs"), "they are: {text}");
+    assert!(
+        page::render(Some(&sum), &runs).contains("<strong>merged is not valid.</strong> not as")
+    );
+    let alike = merged(&[run("a", 1..=1_000), long(9.5)]).expect("of one kind").figures(None);
+    assert_eq!(alike.valid, Some(true));
+}
+
+#[test]
+fn a_copy_of_a_run_is_not_added_to_it() {
+    let at = |name: &str, start| changed(name, |told| told.started_utc_s = Some(start));
+    let Err(Stop::BadInput(why)) = merged(&[at("a", 5.0), at("b", 6.0), at("c", 5.0)]) else {
+        panic!("refused");
+    };
+    assert!(why.contains("--merge: c is the same run as a"), "{why}");
+    assert!(merged(&[at("a", 5.0), at("b", 6.0)]).is_ok());
+}
+
+#[test]
+fn how_long_a_run_was_is_read_of_what_was_asked_and_of_what_became_of_it() {
+    let of = |plan: &str, report: &str| {
+        let text = RESULT.replace("18446744073709551615", "0");
+        let text = text.replace("\"target\"", &format!("{plan}, \"target\""));
+        told(&text.replace("\"valid\"", &format!("{report}\"valid\""))).expect("a result").seconds
+    };
+    assert_eq!(of(r#""duration_s": 3.0"#, ""), Some(3.0));
+    assert_eq!(of(r#""requests": 1000"#, ""), Some(2.0));
+    assert_eq!(of(r#""duration_s": 3.0"#, r#""partial": true, "#), Some(0.2));
+    assert_eq!(of(r#""duration_s": 3.0, "until_ci": 0.1"#, ""), Some(0.2));
+    assert_eq!(of(r#""seed": 1"#, ""), None);
 }
 
 #[test]
@@ -182,7 +263,7 @@ proptest! {
         let bytes = spoiled(log(), at, &with);
         if let Ok((counted, seconds)) = read_log(LogReader::over(&bytes[..], Path::new("a.hlog")), Path::new("a.hlog")) {
             prop_assert!(!counted.is_empty() && !seconds.is_nan());
-            let bare = Run { name: "bare".to_owned(), counted, seconds, told: None };
+            let bare = Run { name: "bare".to_owned(), counted, seconds, told: None, apart: None };
             let runs = [bare, run("ours", 1..=20)];
             prop_assert!(!table::text(None, &runs).is_empty());
             let _ = merged(&runs);

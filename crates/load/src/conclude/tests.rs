@@ -476,3 +476,13 @@ fn a_percentile_that_was_asked_for_and_is_withheld_makes_a_run_invalid() {
     assert!(matches!(why[..], [Invalid::Withheld(_)]), "{why:?}");
     assert!(why[0].to_string().ends_with("too much of it, and it was asked for"), "{}", why[0]);
 }
+
+#[test]
+fn answers_that_the_server_goes_on_behind_are_doubtful() {
+    let of = |unasked| Record { unasked, ..steady(1_000, |_| 0) };
+    assert_eq!(conclude(of(30), &facts(1_000)).invalid_because, []);
+    let said = conclude(of(31), &facts(1_000)).invalid_because[0].to_string();
+    assert!(said.contains("more behind 31 of 1000 good answers"), "{said}");
+    let few = Record { unasked: 3, ..steady(10, |_| 0) };
+    assert!(conclude(few, &facts(10)).valid);
+}

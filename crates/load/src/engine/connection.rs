@@ -8,6 +8,7 @@ use slab::Slab;
 
 use super::Context;
 use super::flight::{Due, Flight};
+use super::poller::Poller;
 use super::wire::{Found, Wire};
 use crate::fault::{Fault, Wait};
 use crate::outcome::Outcome;
@@ -93,6 +94,30 @@ impl Connection {
             Link::Connecting { session, .. } | Link::Open { session, .. } => {
                 session.capacity() > 0 && self.output.len() < OUTPUT_BYTES_MAX
             }
+        }
+    }
+
+    /// The server takes no further request on it, but has yet to answer some.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(&self.link, Link::Open { session, .. } if !session.reusable())
+            && !self.flights.is_empty()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.link, Link::Closed)
+    }
+
+    /// The numbers of the requests that are on it.
+    pub(super) fn requests(&self) -> impl Iterator<Item = u64> {
+        self.flights.iter().map(|(_, flight)| flight.slot.index)
+    }
+
+    /// It has another place now.
+    pub(super) fn moved(&mut self, id: usize, poller: &Poller) {
+        self.id = id;
+        if let Link::Open { wire, .. } = &self.link {
+            // It is watched, so that only its number changes.
+            let _ = poller.modify(wire, id as u64, self.watched);
         }
     }
 
@@ -381,6 +406,12 @@ impl Connection {
             self.leaving.retain(|(_, leaving)| *leaving != token);
             self.flush(context);
             self.settle_at_once(context);
+            if self.flights.is_empty()
+                && matches!(&self.link, Link::Open { session, .. } if !session.reusable())
+            {
+                // The server may keep it open for nothing.
+                self.close(&Fault::Closed, context);
+            }
         } else {
             // What else is on it has failed with it.
             self.close(&Fault::Closed, context);
@@ -415,7 +446,8 @@ impl Connection {
 
     /// Ends the connection, and with this fault all that is on it.
     fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
-        if !std::mem::take(&mut self.answered) {
+        let used = std::mem::take(&mut self.answered);
+        if !used {
             self.in_vain = self.in_vain.saturating_add(1);
         }
         if let Link::Connecting { wire, .. } | Link::Open { wire, .. } =
@@ -429,8 +461,14 @@ impl Connection {
         self.leaving.clear();
         (self.written, self.datagrams, self.watched) = (0, 0, false);
         let now_ns = context.clock.elapsed_ns();
+        let crossed = used && matches!(fault, Fault::Closed);
         for flight in self.flights.drain() {
-            context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
+            let repeatable = || context.sessions.repeatable(flight.slot.query);
+            if crossed && flight.is_first() && repeatable() {
+                context.again.push(flight);
+            } else {
+                context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
+            }
         }
     }
 }

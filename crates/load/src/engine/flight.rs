@@ -3,8 +3,11 @@
 //! A server that goes away says which requests it has not looked at (RFC 9113 §6.8). A user's client
 //! sends those again, over another connection, and the user waits for the answer to the second one. So
 //! does this one: the request counts once, its latency runs from the intended time as always, and its
-//! lag is that of the first sending, for what came after it is the server's doing. Whatever a server may
-//! have seen is never sent twice.
+//! lag is that of the first sending, for what came after it is the server's doing.
+//!
+//! A server of HTTP/1.1 cannot say so: it closes a connection that was used before, and the next request
+//! may be on its way just then. A user's client sends that one again, once, if it may be done twice (RFC
+//! 9112 §9.3.1), and so does this one. Else whatever a server may have seen is never sent twice.
 
 use crate::fault::Fault;
 use crate::outcome::Outcome;
@@ -71,6 +74,11 @@ impl Flight {
     /// True if it is to be sent again after this.
     pub(super) fn goes_again(&self, result: &Result<Whole, Fault>) -> bool {
         matches!(result, Err(Fault::Unprocessed(_))) && self.sendings < SENDINGS_MAX
+    }
+
+    /// True if it was not sent again so far.
+    pub(super) fn is_first(&self) -> bool {
+        self.sendings == 1
     }
 
     pub(super) fn ends(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {

@@ -12,6 +12,7 @@
 mod clock;
 mod connection;
 mod flight;
+mod leaving;
 mod poller;
 mod pool;
 mod rest;
@@ -148,7 +149,10 @@ struct Engine {
     scratch: Scratch,
     stamps: Option<Realtime>,
     pool: Pool,
+    /// First those of the pool, then those that a server is leaving.
     connections: Vec<Connection>,
+    /// Places of `connections` behind the pool's that nobody has.
+    vacant: Vec<usize>,
     /// Requests under way by their index, which is the order in which they are given up: the intended
     /// time, the connection and the token there.
     flying: BTreeMap<u64, (u64, usize, Token)>,
@@ -206,6 +210,7 @@ impl Engine {
             stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
             pool: Pool::new(task.connections, task.backlog_max),
             connections: (0..task.connections).map(Connection::new).collect(),
+            vacant: Vec::new(),
             flying: BTreeMap::new(),
             outcomes: Vec::new(),
             again: Vec::new(),
@@ -329,6 +334,10 @@ impl Engine {
             self.record.sent_again += 1;
             self.pool.put_back(flight);
         }
+        if self.has_moved_out(id) {
+            return self.give_up_place(id);
+        }
+        self.move_out(id);
         let connection = &self.connections[id];
         let (outstanding, mut room) = (connection.outstanding(), connection.has_room());
         if self.source.wants_room()

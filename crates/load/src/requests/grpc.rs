@@ -28,7 +28,8 @@ struct Raw {
 
 /// What is wrong with a line of a file, as far as that is known without the schema.
 pub(super) fn line_fault(line: &str) -> Option<String> {
-    let error = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line).err()?;
+    // Some messages are no objects in JSON, such as StringValue.
+    let error = serde_json::from_str::<serde::de::IgnoredAny>(line).err()?;
     Some(format!("{error}; write one message per line as JSON, such as {{\"id\": 7}}"))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery};
 use http::{Method, Request, Uri};
 
@@ -47,6 +47,10 @@ impl Call {
         *request.uri_mut() = Uri::from_parts(parts).expect("it has all of its parts");
         *request.method_mut() = self.head.method.clone();
         *request.headers_mut() = self.head.headers.clone();
+        // Servers refuse what is too long by it. Calls of gRPC do without.
+        if let Some(body) = self.body.as_ref().filter(|_| !self.head.is_grpc) {
+            request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
+        }
         request
     }
 }
@@ -101,4 +105,28 @@ pub(super) fn headers(given: &[(&str, &str)]) -> Result<HeaderMap, String> {
         headers.append(key, value);
     }
     Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_tells_how_long_its_body_is_and_a_call_of_grpc_does_not() {
+        let length = |is_grpc, body: Option<&'static str>| {
+            let head = CallHead {
+                method: Method::POST,
+                authority: Authority::from_static("h.example"),
+                headers: HeaderMap::new(),
+                is_tls: false,
+                is_grpc,
+            };
+            let call =
+                Call::new(Arc::new(head), PathAndQuery::from_static("/"), body.map(Bytes::from));
+            call.request().headers().get(CONTENT_LENGTH).cloned()
+        };
+        assert_eq!(length(false, Some("abc")).unwrap(), "3");
+        assert_eq!(length(false, Some("")).unwrap(), "0");
+        assert_eq!((length(false, None), length(true, Some("abc"))), (None, None));
+    }
 }

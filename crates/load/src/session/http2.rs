@@ -103,7 +103,7 @@ impl Http2 {
     /// Lets the connection and the requests take what is new, and appends what they have to say.
     fn pump(&mut self, out: &mut BytesMut, replies: &mut Vec<Reply>) -> Result<(), Fault> {
         replies.append(&mut self.failed);
-        let waker = self.wakers.connection();
+        let (waker, before) = (self.wakers.connection(), replies.len());
         let ended = loop {
             self.wakers.take_connection();
             let Some(connection) = &mut self.connection else { break Some(Fault::Closed) };
@@ -131,7 +131,14 @@ impl Http2 {
         // After a GOAWAY, or the last number of a stream.
         self.closing |= !matches!(sender, Some(Poll::Ready(Ok(())) | Poll::Pending));
         match ended {
-            Some(fault) => Err(fault),
+            Some(fault) => {
+                // The server has said why it closes.
+                let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
+                for reply in replies[before..].iter_mut().filter(closed) {
+                    reply.result = Err(fault.again());
+                }
+                Err(fault)
+            }
             None => check_output(out),
         }
     }

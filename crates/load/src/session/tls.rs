@@ -121,10 +121,15 @@ impl Tls {
             ) => format!(
                 "the server's certificate is for another name ({error}); use that name, or --insecure"
             ),
-            Error::InvalidCertificate(why) => format!(
-                "the server's certificate is not trusted ({why}); name its authority with --cacert \
-                 FILE, or use --insecure"
-            ),
+            Error::InvalidCertificate(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => {
+                "the server's certificate is that of an authority, not of a server; make one without that \
+                 (basicConstraints=CA:FALSE), or use --insecure"
+                    .to_owned()
+            }
+            Error::InvalidCertificate(why) => {
+                let what = distrust(why);
+                format!("{what}; name its authority with --cacert FILE, or use --insecure")
+            }
             Error::AlertReceived(AlertDescription::NoApplicationProtocol) if self.http2 => {
                 "the server did not agree to HTTP/2 (ALPN); leave out --http2".to_owned()
             }
@@ -145,6 +150,22 @@ impl Tls {
             if self.heard { "" } else { "; if it speaks no TLS, leave out the s of the scheme" };
         Fault::Tls(format!("the server closed before TLS was agreed on{mend}"))
     }
+}
+
+/// What is wrong with a certificate, in words.
+fn distrust(why: &CertificateError) -> String {
+    let known = match why {
+        CertificateError::UnknownIssuer => "is not signed by anybody who is trusted",
+        CertificateError::BadSignature => "is not signed by the authority that it names",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "is not valid yet"
+        }
+        CertificateError::Revoked => "has been revoked",
+        CertificateError::BadEncoding => "cannot be read",
+        why => return format!("the server's certificate is not trusted ({why})"),
+    };
+    format!("the server's certificate is not trusted: it {known}")
 }
 
 impl Session for Tls {
@@ -175,7 +196,8 @@ impl Session for Tls {
         while !input.is_empty() {
             self.step(input, out, replies)?;
         }
-        Ok(())
+        // It may leave the connection below open, but will say nothing more on it (RFC 8446 §6.1).
+        if self.closed { Err(self.end(replies)) } else { Ok(()) }
     }
 
     fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {

@@ -56,6 +56,7 @@ impl fmt::Display for Invalid {
             Invalid::StampsMissing { missing, past_stack } => {
                 stamps_missing(f, *missing, past_stack.as_ref())
             }
+            Invalid::Unasked { count, good } => unasked(f, *count, *good),
             Invalid::NotSure { per_mille, found, asked } => not_sure(f, *per_mille, *found, *asked),
             Invalid::Withheld(withheld) => write!(f, "{withheld}, and it was asked for"),
             Invalid::NotPoisson { d, gaps } => {
@@ -98,6 +99,14 @@ fn fell_short(
         true => write!(f, "; the server does not sustain this rate"),
         false => Ok(()),
     }
+}
+
+fn unasked(f: &mut fmt::Formatter<'_>, count: u64, good: u64) -> fmt::Result {
+    write!(
+        f,
+        "unasked: the server sent more behind {count} of {good} good answers, which may not have "
+    )?;
+    write!(f, "been whole; is it the right protocol, and the right end of an answer?")
 }
 
 fn lost(f: &mut fmt::Formatter<'_>, agent: &str, why: &str) -> fmt::Result {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tempfile::TempDir;
@@ -27,7 +27,25 @@ impl Secure {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap();
+        Secure::with(&certificate, &authority, &key, protocols)
+    }
 
+    /// Of a server of this name whose certificate is its own authority's.
+    #[allow(dead_code)] // not every test with TLS needs one
+    pub(crate) fn by_itself(name: &str) -> Secure {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        Secure::with(&certificate, &certificate, &key, &[])
+    }
+
+    fn with(
+        certificate: &Certificate,
+        authority: &Certificate,
+        key: &KeyPair,
+        protocols: &[&str],
+    ) -> Secure {
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)

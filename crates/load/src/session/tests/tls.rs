@@ -132,6 +132,26 @@ fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
     }
 }
 
+#[test]
+fn a_server_that_says_that_it_is_done_is_not_waited_for() {
+    let (mut session, mut server) = (client(), server());
+    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    session.send(0, 7, &mut out);
+    while session.holds() {
+        read(&mut server, &mut out);
+        input.extend_from_slice(&written(&mut server));
+        session.receive(&mut input, &mut out, &mut replies).unwrap();
+    }
+    read(&mut server, &mut out);
+    server.writer().write_all(b"HTTP/1.1 200 \r\n\r\nabc").unwrap();
+    server.send_close_notify();
+    input.extend_from_slice(&written(&mut server));
+    // The connection below is still open.
+    let ended = session.receive(&mut input, &mut out, &mut replies);
+    assert!(matches!(ended, Err(Fault::Closed)), "{ended:?}");
+    assert!(matches!(&replies[..], [Reply { token: 7, result: Ok(_) }]), "{replies:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
