@@ -106,7 +106,7 @@ fn a_load_beyond_what_the_leaf_can_serve_is_told() {
         // One query after the other, of 5 ms each.
         serving::http(&stream, |stream| {
             let _one = turn.lock().expect("no server panics");
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5)); // tidy: real time
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_ok()
         });
     });
