@@ -339,6 +339,18 @@ mod tests {
     }
 
     #[test]
+    fn nanoseconds_are_counted() {
+        let mut record = Record::new();
+        for lag_ns in [22, 49, 1_045] {
+            let slot = Slot { index: 0, at_ns: 5, query: 0, warmup: false };
+            record.add(&Outcome::never_sent(slot, 5 + lag_ns), 0);
+        }
+        let counted: Vec<u64> =
+            record.lag.iter_recorded().map(|at| at.value_iterated_to()).collect();
+        assert_eq!(counted, [22, 49, 1_045]);
+    }
+
+    #[test]
     fn the_memory_of_a_successor_is_there() {
         let mut before = Record::new();
         add(&mut before, 0, 2_000);

@@ -143,6 +143,22 @@ async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_whose_last_request_was_given_up_leaves_its_place() {
+    // Each answers one request, forgets another, and stays open until the client closes it.
+    let server = Server::start(|mut stream| async move {
+        if requests(&mut stream, 2).await.is_some() {
+            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let mut plan = server.plan(40.0, 20);
+    (plan.protocol.http2, plan.connections, plan.timeout_ns) = (true, 1, 200 * MS);
+    let report = run_it(&plan).await;
+    assert!(report.histogram.len() >= 6, "{}: {:?}", report.histogram.len(), report.failures);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_says_why_it_closes_is_quoted() {
     let server = Server::start(|mut stream| async move {
         if requests(&mut stream, 1).await.is_some() {

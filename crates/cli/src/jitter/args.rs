@@ -248,7 +248,7 @@ mod tests {
             let most = plan.connections * plan.protocol.streams;
             assert_eq!((plan.pace, most), (Pace::Closed, 1), "{target} {line}");
         }
-        for (target, line) in [(GRPC, "--streams 100"), (HTTP, "--http2 --streams 2")] {
+        for (target, line) in [(GRPC, "--streams 100"), (HTTP, "--http2 --streams 0")] {
             let why = asked(target, line).err().expect("they are refused");
             assert!(why.contains("one at a time") && why.contains("--rate"), "{why}");
         }

@@ -58,9 +58,9 @@ impl ProtocolArgs {
         self.keys.is_some()
     }
 
-    /// Several requests may be on a connection, and somebody said so.
+    /// Somebody wants another number of requests on a connection than one.
     pub(crate) fn asks_for_streams(&self) -> bool {
-        self.streams.is_some_and(|streams| streams > 1)
+        self.streams.is_some_and(|streams| streams != 1)
     }
 
     /// Says what --insecure means, once it is known that the plan can be sent.

@@ -406,12 +406,6 @@ impl Connection {
             self.leaving.retain(|(_, leaving)| *leaving != token);
             self.flush(context);
             self.settle_at_once(context);
-            if self.flights.is_empty()
-                && matches!(&self.link, Link::Open { session, .. } if !session.reusable())
-            {
-                // The server may keep it open for nothing.
-                self.close(&Fault::Closed, context);
-            }
         } else {
             // What else is on it has failed with it.
             self.close(&Fault::Closed, context);

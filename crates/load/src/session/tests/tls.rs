@@ -64,6 +64,18 @@ fn written(server: &mut ServerConnection) -> Vec<u8> {
     wire
 }
 
+/// Agrees on TLS, and lets the server read a request.
+fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut BytesMut) {
+    let (mut input, mut replies) = (BytesMut::new(), Vec::new());
+    session.send(0, 7, out);
+    while session.holds() {
+        read(server, out);
+        input.extend_from_slice(&written(server));
+        session.receive(&mut input, out, &mut replies).unwrap();
+    }
+    read(server, out);
+}
+
 /// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is.
 fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
     hear_end(answer, false, after, sizes)
@@ -136,13 +148,7 @@ fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
 fn a_server_that_says_that_it_is_done_is_not_waited_for() {
     let (mut session, mut server) = (client(), server());
     let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
-    session.send(0, 7, &mut out);
-    while session.holds() {
-        read(&mut server, &mut out);
-        input.extend_from_slice(&written(&mut server));
-        session.receive(&mut input, &mut out, &mut replies).unwrap();
-    }
-    read(&mut server, &mut out);
+    ask(&mut *session, &mut server, &mut out);
     server.writer().write_all(b"HTTP/1.1 200 \r\n\r\nabc").unwrap();
     server.send_close_notify();
     input.extend_from_slice(&written(&mut server));
@@ -218,13 +224,7 @@ fn a_server_that_asks_for_more_than_it_reads_is_given_up() {
     let (mut session, mut server) =
         (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
     let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
-    session.send(0, 7, &mut out);
-    while session.holds() {
-        read(&mut server, &mut out);
-        input.extend_from_slice(&written(&mut server));
-        session.receive(&mut input, &mut out, &mut replies).unwrap();
-    }
-    read(&mut server, &mut out);
+    ask(&mut *session, &mut server, &mut out);
     // From here on the server reads nothing.
     let fault = (0..100).find_map(|_| {
         server.writer().write_all(b"?").unwrap();
