@@ -118,7 +118,7 @@ fn what_is_nearly_right_is_told_how_to_write_it() {
         ("http://h --until-ci 5% --percentiles 50,99.94", "in steps of 0.1"),
         ("http://::1:9100/", "write an IPv6 address in [ ], such as http://[::1]:9100/"),
         ("http://:80/", "has no host"),
-        ("redis://:pw@h", "write AUTH PASSWORD as the first line of --queries"),
+        ("redis://:pw@h", "write AUTH PASSWORD as the first query"),
         ("http://me:pw@h", "use a header"),
     ];
     refused(folder, "load --rate 5", &load);

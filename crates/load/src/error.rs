@@ -42,9 +42,18 @@ pub enum TargetError {
         "`{0}`: the host may have letters, digits, `.`, `-` and `_`, or be an IPv6 address in []"
     )]
     BadHost(String),
+    /// An IPv6 address whose colons could be those before the port.
+    #[error("`{0}`: write an IPv6 address in [ ], such as http://[::1]:9100/")]
+    NoBrackets(String),
     /// User information in front of the host.
     #[error("`{0}`: a name or password before the host is not supported; use a header")]
     UserInfo(String),
+    /// The same of Redis, which has no headers.
+    #[error(
+        "`{0}`: a name or password before the host is not supported; write AUTH PASSWORD as the first \
+         query, and use one connection"
+    )]
+    RedisUserInfo(String),
     /// The port is not a number from 1 to 65535.
     #[error("`{0}`: the port is not a number from 1 to 65535")]
     BadPort(String),
@@ -168,14 +177,6 @@ pub enum PlanError {
     Protocol(String),
 }
 
-/// What helps where a file cannot be read.
-fn mend(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::InvalidData => "save it as UTF-8",
-        _ => "check the path",
-    }
-}
-
 /// To three digits.
 fn rounded(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
@@ -184,22 +185,9 @@ fn rounded(value: f64) -> f64 {
 /// Why a file of queries cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum QueriesError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {source}; {}", mend(source))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The file is longer than [`QUERIES_BYTES_MAX`](crate::QUERIES_BYTES_MAX).
-    #[error("{path}: longer than {limit} bytes; use a part of it")]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-        /// The limit, in bytes.
-        limit: u64,
-    },
+    /// The file cannot be read, or is too long.
+    #[error(transparent)]
+    Text(#[from] curtail_dist::TextError),
     /// A line is not a request.
     #[error("{path}:{line}: {what}")]
     Line {

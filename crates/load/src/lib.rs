@@ -125,7 +125,7 @@ pub use keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
 pub use profile::{Profile, RATE_MAX, STEPS_MAX, Step};
 pub use protocol::{AnswerEnd, Protocol, Trust};
-pub use queries::{QUERIES_BYTES_MAX, QueryOrder, read_queries, read_queries_for};
+pub use queries::{QueryOrder, read_queries, read_queries_for};
 pub use record::{Errors, histogram};
 pub use report::{Failures, Report, Stamps};
 pub use requests::{query_class, unescape};

@@ -1,20 +1,13 @@
 //! Which requests are sent.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
+use curtail_dist::read_text;
 use serde::{Deserialize, Serialize};
 
 use crate::error::QueriesError;
 use crate::requests::line_fault;
 use crate::target::Scheme;
-
-/// What some editors put before the first line.
-const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// The longest file of queries, in bytes.
-pub const QUERIES_BYTES_MAX: u64 = 64 << 20;
 
 /// How a run goes through its queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,26 +44,18 @@ pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError>
 ///
 /// # Errors
 ///
-/// [`QueriesError`] if the file cannot be read, is longer than [`QUERIES_BYTES_MAX`], has no request,
-/// or has a line (which is named) that is none.
+/// [`QueriesError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has no
+/// request, or has a line (which is named) that is none.
 pub fn read_queries_for(
     path: impl AsRef<Path>,
     scheme: Scheme,
 ) -> Result<Vec<String>, QueriesError> {
     let path = path.as_ref();
-    let read = |source| QueriesError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read)?;
-    let mut text = String::new();
-    file.take(QUERIES_BYTES_MAX + 1).read_to_string(&mut text).map_err(read)?;
-    if text.len() as u64 > QUERIES_BYTES_MAX {
-        return Err(QueriesError::TooLong { path: path.to_owned(), limit: QUERIES_BYTES_MAX });
-    }
-    parse(path, &text, scheme)
+    parse(path, &read_text(path)?, scheme)
 }
 
 /// The requests of a text; `path` is for errors.
 fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, QueriesError> {
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let mut queries = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -136,14 +121,6 @@ mod tests {
         prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
     }
 
-    #[test]
-    fn a_mark_before_the_first_line_is_no_part_of_it() {
-        let read = |text| parse(Path::new("q.txt"), text, Scheme::Http);
-        assert_eq!(read("\u{feff}/a\r\n/b\r\n").unwrap(), ["/a", "/b"]);
-        assert!(matches!(read("\u{feff}\n"), Err(QueriesError::Empty { .. })));
-        assert!(matches!(read("/a\n\u{feff}/b\n"), Err(QueriesError::Line { line: 2, .. })));
-    }
-
     proptest! {
         #[test]
         fn no_file_of_queries_is_too_strange(text in texts(), target in prop::sample::select(&TARGETS[..])) {
@@ -163,8 +140,7 @@ mod tests {
                 }
                 Err(other) => {
                     prop_assert!(matches!(other, QueriesError::Empty { .. }), "{other}");
-                    let lines = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text).lines();
-                    prop_assert!(lines.map(str::trim).all(str::is_empty));
+                    prop_assert!(text.lines().map(str::trim).all(str::is_empty));
                 }
             }
         }

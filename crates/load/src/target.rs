@@ -168,9 +168,15 @@ impl FromStr for Target {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(TargetError::UserInfo(shown()));
+            return Err(match scheme {
+                Scheme::Redis => TargetError::RedisUserInfo(shown()),
+                _ => TargetError::UserInfo(shown()),
+            });
         }
         let (host, port) = split_port(authority);
+        if is_bare_ipv6(authority) {
+            return Err(TargetError::NoBrackets(shown()));
+        }
         if host.is_empty() {
             return Err(TargetError::NoHost(shown()));
         }
@@ -227,6 +233,12 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
         }
         None => (authority, None),
     }
+}
+
+/// Groups of hexadecimal digits, and more colons than the one before a port.
+fn is_bare_ipv6(authority: &str) -> bool {
+    let of_groups = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
+    authority.bytes().all(of_groups) && authority.matches(':').count() > 1
 }
 
 /// The host without brackets, if it is one.

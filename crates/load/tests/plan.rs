@@ -36,7 +36,7 @@ fn targets_are_host_port_and_path() {
 #[test]
 fn other_targets_are_refused() {
     type Kind = fn(String) -> TargetError;
-    let cases: [(&str, Kind); 26] = [
+    let cases: [(&str, Kind); 29] = [
         ("", TargetError::Scheme),
         ("127.0.0.1:8080/path", TargetError::Scheme),
         ("ftp://h:1/", TargetError::Scheme),
@@ -59,7 +59,10 @@ fn other_targets_are_refused() {
         ("http://h:0/", TargetError::BadPort),
         ("http://h:65536/", TargetError::BadPort),
         ("http://h:+80/", TargetError::BadPort),
-        ("http://::1:80/", TargetError::NoHost),
+        ("http://::1:80/", TargetError::NoBrackets),
+        ("http://fe80::1/", TargetError::NoBrackets),
+        ("http://h:80:81/", TargetError::BadPort),
+        ("redis://:secret@h", TargetError::RedisUserInfo),
         ("http://h:80/a#b", TargetError::Fragment),
         ("http://h:80/a b", TargetError::BadPath),
         ("http://h:80/\r\nx", TargetError::BadPath),
@@ -156,6 +159,9 @@ fn queries_are_read_from_a_file() {
     let file = directory.path().join("queries");
     fs::write(&file, "/a\r\n\n  /b?q=1  \n/c").unwrap();
     assert_eq!(read_queries(&file).unwrap(), ["/a", "/b?q=1", "/c"]);
+    // As some editors save it.
+    fs::write(&file, "\u{feff}/a\r\n/b\r\n").unwrap();
+    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b"]);
 }
 
 #[test]
@@ -171,9 +177,10 @@ fn bad_files_of_queries_are_refused_with_the_line() {
         assert!(error.to_string().contains(&format!("queries:{bad}: ")), "{error}");
     }
     assert!(matches!(error(b"\n \n"), QueriesError::Empty { .. }));
-    assert!(matches!(error(b"/\xff"), QueriesError::Read { .. }));
+    assert!(error(b"/\xff").to_string().contains("queries:1: it is not UTF-8 text"));
+    assert!(error(b"/a\n\xef\xbb\xbf/b\n").to_string().contains("queries:2: "));
     let missing = read_queries(directory.path().join("missing")).unwrap_err();
-    assert!(matches!(missing, QueriesError::Read { .. }));
+    assert!(missing.to_string().ends_with("check the path"), "{missing}");
 }
 
 #[cfg(not(feature = "xdp"))]

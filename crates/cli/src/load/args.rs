@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use curtail_load::machine::Processors;
 use curtail_load::{
     Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, StampsBy, Target,
-    TargetError,
 };
 
 use super::out::Outputs;
@@ -31,7 +30,7 @@ Examples:
   curtail load http://10.0.0.9/ --rate 50000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
 pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
-    #[arg(required_unless_present = "calibrate", value_parser = target)]
+    #[arg(required_unless_present = "calibrate")]
     target: Option<Target>,
     /// Tell what each way of measuring costs on this machine, and send nothing to anybody
     #[arg(long, conflicts_with_all = ["target", "rate", "processors", "threads", "connections", "stamps", "spin", "agents", "out"])]
@@ -124,24 +123,6 @@ enum Stamps {
 
 pub(crate) fn span(text: &str) -> Result<u64, String> {
     curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
-}
-
-/// The mends that are flags of this verb, or only show in the whole text.
-fn target(text: &str) -> Result<Target, String> {
-    text.parse().map_err(|error| {
-        let rest = text.split_once("://").map_or("", |(_, rest)| rest);
-        let is_redis = text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("redis://"));
-        match error {
-            TargetError::NoHost(_) if rest.starts_with(':') && rest.matches(':').count() > 1 => {
-                format!("`{text}`: write an IPv6 address in [ ], such as http://[::1]:9100/")
-            }
-            TargetError::UserInfo(_) if is_redis => format!(
-                "`{text}`: a name or password before the host is not supported; write AUTH PASSWORD as the \
-                 first line of --queries, and add --connections 1"
-            ),
-            error => error.to_string(),
-        }
-    })
 }
 
 fn number(text: &str) -> Result<f64, String> {
