@@ -173,9 +173,8 @@ fn a_leaf_that_does_not_answer_well_is_told() {
         (Server::start(503).url, "status 503"),
         ("http://127.0.0.1:1/".to_owned(), "cannot connect"),
     ] {
-        // Bad answers end a turn; that there is none at all is seen at its end.
-        let turn = if why.contains("503") { "1h" } else { "1s" };
-        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", turn]);
+        // That does not take a turn.
+        let output = jitter(folder.path(), &target, &["--repeat", "20", "--turn", "1h"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains("no query was answered well") && said.contains(why), "{said}");
@@ -286,6 +285,27 @@ fn what_was_measured_before_a_leaf_failed_is_reported() {
         "{found}"
     );
     assert_eq!(fs::read_to_string(p).expect("a file").lines().count(), 1 + 3);
+}
+
+#[test]
+fn a_server_that_is_away_for_a_moment_is_asked_again() {
+    let folder = folder();
+    let turns = Arc::<AtomicU32>::default();
+    let target = serve(move |stream| {
+        // Each turn has a connection of its own.
+        let turn = turns.fetch_add(1, Ordering::Relaxed);
+        let status = if matches!(turn, 0 | 1 | 3 | 4) { 503 } else { 200 };
+        serving::http(&stream, |stream| {
+            let answer = format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).is_ok()
+        });
+    });
+    let args = ["--at-least", "500ms", "--tolerance", "99%", "--turn", "300ms", "--json"];
+    let output = jitter(folder.path(), &format!("http://{target}/"), &args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((found.get("partial"), &found["queries"]), (None, &3.into()));
+    assert!(found["errors"]["status_5xx"].as_u64().is_some_and(|count| count > 0), "{found}");
 }
 
 #[test]

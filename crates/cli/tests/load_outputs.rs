@@ -120,11 +120,14 @@ fn a_place_that_cannot_be_written_is_refused_before_anything_is_sent() {
     let server = Server::start(200);
     let file = folder.path().join("file");
     fs::write(&file, "").expect("a file");
+    let dangling = folder.path().join("dangling");
+    symlink("nowhere", &dangling).expect("a link");
     let full = folder.path().join("full");
     fs::create_dir(&full).expect("a folder");
     symlink("/dev/full", full.join("latency.hlog")).expect("a link");
     let cases = [
         (file.clone(), "cannot make this directory: it is no directory"),
+        (dangling, "cannot make this directory: it is a link to nothing"),
         (file.join("below"), "cannot make this directory: Not a directory"),
         ("/proc/results".into(), "cannot make this directory"),
         (full, "latency.hlog: No space left on device"),
@@ -382,9 +385,12 @@ fn a_run_without_a_good_answer_is_compared_with_others() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
     assert!(said.contains("fell short: 0 of 50 requests"), "{said}");
+    let nowhere = report(&["good", "bad", "--out", "nowhere/page.html"], folder.path());
+    assert_eq!((nowhere.status.code(), text(&nowhere.stdout)), (Some(3), said));
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
     assert!(page.contains("bad") && page.ends_with("</html>\n"), "{page}");
     let merged = report(&["--merge", "good", "bad", "--json"], folder.path());
+    assert_eq!(merged.status.code(), Some(1), "the sum is not valid");
     let merged: Value = serde_json::from_slice(&merged.stdout).expect("JSON alone");
     assert_eq!(
         (&merged["merged"]["requests"], &merged["merged"]["errors"]),

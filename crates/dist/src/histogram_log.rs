@@ -42,6 +42,8 @@ const HEADER_BYTES: usize = 40;
 
 /// The most buckets: those of five digits up to the largest value.
 const MAX_BUCKETS: u64 = 1 << 24;
+/// The most that a bucket counts: what is exact as a number of JSON.
+const MAX_COUNT: u64 = 1 << 53;
 
 /// What a compressed histogram begins with (HdrHistogram, encoding version 2).
 const COMPRESSED: u32 = 0x1c84_9314;
@@ -141,7 +143,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
         return Err("its histogram is cut off".to_owned());
     }
     let counts = plain.get(HEADER_BYTES..).unwrap_or_default();
-    if !plausible_counts(counts, MAX_BUCKETS, u64::MAX) {
+    if !plausible_counts(counts, MAX_BUCKETS, MAX_COUNT) {
         return Err("its histogram has counts that no histogram has".to_owned());
     }
     Ok(plain)

@@ -80,6 +80,14 @@ fn a_number_without_a_negative_is_no_run_of_empty_buckets() {
 }
 
 #[test]
+fn no_bucket_counts_more_than_is_exact_as_a_number() {
+    for (count, read) in [(1 << 53, true), ((1 << 53) + 1, false)] {
+        let log = file(&log(&[histogram(&[(1_000, count)])]));
+        assert_eq!(read_samples(log.path(), 1.0).is_ok(), read, "{count}");
+    }
+}
+
+#[test]
 fn tags_and_plain_histograms_are_read() {
     let line = log(&[histogram(&[(7, 1)])]).lines().last().expect("an interval").to_owned();
     let tagged = file(&format!("#[StartTime: 1 (seconds)]\nTag=reads,{line}\n"));

@@ -118,6 +118,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         invalid_because: reasons,
         partial: facts.cut_ns.is_some(),
         closed_loop: facts.profile.is_none(),
+        measured_ns: facts.measured_ns(),
         offered_rate: facts.offered_rate(),
         achieved_rate,
         requests: record.requests,
@@ -248,8 +249,8 @@ fn reasons(
     if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
         reasons.push(Invalid::LeftOut { requests, errors });
     }
-    if unasked_too_often(record.unasked, record.latency.len()) {
-        reasons.push(Invalid::Unasked { count: record.unasked, good: record.latency.len() });
+    if unasked_too_often(record.unasked, record.answered) {
+        reasons.push(Invalid::Unasked { count: record.unasked, good: record.answered });
     }
     if errors.dropped > 0 {
         reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });

@@ -162,9 +162,10 @@ pub(crate) struct Record {
     pub(crate) waited: u64,
     /// Connections opened.
     pub(crate) connects: u64,
-    /// Times that a request was sent again, for the server had not looked at it.
+    /// Times that a request was written again, for the server had not looked at it, or closed just then.
     pub(crate) sent_again: u64,
-    /// Connections closed for bytes that nobody had asked for.
+    /// Connections closed for bytes that nobody had asked for, once there was a good answer; warm-up
+    /// included.
     pub(crate) unasked: u64,
     /// Good answers whose request has a stamp of its leaving, and that have one of their coming.
     pub(crate) left_stamps: u64,

@@ -24,6 +24,8 @@ pub struct Report {
     /// A closed loop: the latencies leave out what others would have waited.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closed_loop: bool,
+    /// For how long measured requests were sent, in nanoseconds.
+    pub measured_ns: u64,
     /// The mean rate of the plan, per second; none for a closed loop.
     pub offered_rate: Option<f64>,
     /// Good answers per second, over the measured time shifted by the median latency: what answers
@@ -57,11 +59,11 @@ pub struct Report {
     /// Connections opened, those of the warm-up included. The first request on each waited for it.
     pub connections_opened: u64,
     /// Times that a request was sent again over another connection, for the server had gone away without
-    /// having looked at it. It counts once.
+    /// having looked at it, or closed just then. It counts once.
     #[serde(skip_serializing_if = "is_zero")]
     pub sent_again: u64,
-    /// Connections that were closed because the server sent bytes that nobody had asked for. What it sent
-    /// before was a whole answer, and counts.
+    /// Connections that were closed because the server sent bytes behind a good answer that nobody had
+    /// asked for, those of the warm-up included. The answer was whole, and counts.
     #[serde(skip_serializing_if = "is_zero")]
     pub unasked: u64,
     /// When requests failed, if any did.

@@ -3,10 +3,13 @@
 mod common;
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{MS, Server, answer, next_head, plan_for, say, target};
 use curtail_load::{Errors, run, run_observed};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// Does what the request's target says.
 async fn misbehave(mut stream: TcpStream) {
@@ -104,6 +107,48 @@ async fn what_crosses_the_closing_of_a_used_connection_is_sent_again_if_it_may_b
     plan.protocol.method = Some("POST".to_owned());
     let report = run(&plan, pending(), |_| {}).await.unwrap();
     assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 0));
+}
+
+/// What two connections that are closed one after the other tell each other.
+#[derive(Default)]
+struct Closing {
+    /// The second has a request that it will not answer.
+    crossed: Notify,
+    /// The first has answered, and will not do so again.
+    answered: Notify,
+    once: AtomicBool,
+}
+
+/// Closes the connection that is asked for `/cross`, while the one of `/slow` is free again, but about to be
+/// closed as well.
+async fn close_both(mut stream: TcpStream, closing: Arc<Closing>) {
+    while let Some(head) = next_head(&mut stream).await {
+        match target(&head) {
+            "/slow" => {
+                closing.crossed.notified().await;
+                answer(&mut stream, 200, "late").await;
+                closing.answered.notify_one();
+                next_head(&mut stream).await;
+                return;
+            }
+            "/cross" if !closing.once.swap(true, Ordering::Relaxed) => {
+                closing.crossed.notify_one();
+                return closing.answered.notified().await;
+            }
+            _ => answer(&mut stream, 200, "fine").await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_crossed_a_closing_goes_over_a_new_connection() {
+    let closing = Arc::<Closing>::default();
+    let server = Server::start(move |stream| close_both(stream, Arc::clone(&closing))).await;
+    let mut plan = server.plan(50.0, 3);
+    plan.connections = 2;
+    plan.queries = ["/slow", "/ok", "/cross"].map(str::to_owned).to_vec();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.sent_again, server.accepted()), (0, 1, 3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// Executions for so long, then the loops that do nothing, and so on
     #[arg(long, value_name = "SPAN", value_parser = some_time, default_value = "10s")]
     turn: u64,
+    /// Ask the queries for so long before each turn without measuring: connections are opened, caches filled
+    #[arg(long, default_value = "200ms", value_name = "SPAN", value_parser = span)]
+    warmup: u64,
     /// Connections at most, with --rate
     #[arg(long, default_value_t = 64, value_name = "N", requires = "rate")]
     connections: usize,
@@ -175,6 +178,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
         processors: args.processors.clone().unwrap_or_default(),
         timeout_ns: args.timeout,
+        warmup_ns: args.warmup,
         seed: args.seed,
         body_bytes_max: args.protocol.max_response,
         protocol: protocol(args, scheme)?,

@@ -1,6 +1,6 @@
 //! The files that are left: samples for `curtail sim` and `curtail advise`, and every execution.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::measure::Measured;
 use super::page;
 use super::result::{counted, jitter_ns};
 use crate::exit::Stop;
-use crate::load::out::{LOG, remove};
+use crate::load::out::{LOG, make_directory, remove};
 use crate::plot::{FIGURE_SIZES, picture};
 
 /// Service times, one per line.
@@ -33,7 +33,7 @@ pub(super) fn folder(path: &Path) -> Result<(), Stop> {
             "--out {path}: results of curtail load are there; name another folder"
         )));
     }
-    fs::create_dir_all(path).map_err(refused)?;
+    make_directory(path)?;
     // Whether files can be made there is known only by making one. What an earlier run has left stays
     // until there is something to put in its place.
     tempfile::tempfile_in(path).map(drop).map_err(refused)

@@ -63,7 +63,7 @@ pub(super) async fn measure(
     let mut floor = Gaps::none();
     let mut turned = Turned::Well;
     let mut seed = work.plan.seed;
-    while turns.enough == Enough::NotYet && matches!(turned, Turned::Well) {
+    while turns.enough == Enough::NotYet && matches!(turned, Turned::Well | Turned::Early) {
         let start = Instant::now();
         turned = turns.turn(seed, signals).await?;
         seed = seed.wrapping_add(1);
@@ -80,7 +80,7 @@ pub(super) async fn measure(
         Turned::InVain(why) if turns.each.is_empty() => return Err(Stop::Lacking(why)),
         // Nothing that was measured is lost.
         Turned::InVain(why) => Some(why),
-        Turned::Well | Turned::Interrupted => None,
+        Turned::Well | Turned::Early | Turned::Interrupted => None,
     };
     Ok(Measured {
         executions: turns.executions,

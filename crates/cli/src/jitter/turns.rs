@@ -1,13 +1,15 @@
 //! Turns of executions: which query is asked when, and when there were enough.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use curtail_dist::seed;
 use curtail_load::jitter::{Executions, Repetitions, Stop as Enough};
-use curtail_load::{Answer, Errors, Extent, LoadError, Pace, Plan};
+use curtail_load::{Answer, Errors, Extent, LoadError, Pace, Plan, Snapshot};
 use indicatif::ProgressBar;
 use rand_core::Rng as _;
+use tokio::sync::Notify;
 
 use super::args::{self, Work};
 use super::measure::Execution;
@@ -15,20 +17,27 @@ use super::reach::Reach;
 use crate::exit::Stop;
 use crate::signals::Termination;
 
-/// Executed before each turn and not measured: connections are opened, caches filled.
-const WARMUP_NS: u64 = 200_000_000;
 /// So many times as many executions as are needed are the most, failed ones included.
 const FAILURES_FACTOR: u64 = 2;
 /// So many turns may by chance go by without an execution.
 const FRUITLESS_MAX: u32 = 10;
+/// So many turns in a row may end early for nothing but bad answers: a server may be away for a moment.
+const BROKEN_MAX: u32 = 3;
+/// After such a turn the server is left alone for so long, or for a turn if that is shorter.
+const PAUSE: Duration = Duration::from_secs(1);
 /// A turn has so many answers at least before all of them being useless is no chance.
 const USELESS_LEAST: u64 = 100;
+/// Where nobody has ever answered anything, it is given up after so long and so many failures.
+const SILENCE_NS: u64 = 2_000_000_000;
+const FAILURES_LEAST: u64 = 5;
 /// Whether P has converged is asked again when there are so many times as many executions.
 const ASK_AGAIN: f64 = 1.2;
 
 /// How a turn ended.
 pub(super) enum Turned {
     Well,
+    /// Early, for its answers were bad; the next one may be better.
+    Early,
     Interrupted,
     /// Another one would be no better, and why.
     InVain(String),
@@ -56,6 +65,10 @@ pub(super) struct Turns<'a> {
     before: usize,
     /// Turns without a failure and without an execution, one after the other.
     fruitless: u32,
+    /// This turn was ended early, for asking on would have been in vain.
+    broken: bool,
+    /// Such turns, one after the other.
+    broken_turns: u32,
     pub(super) enough: Enough,
     /// How many executions there are when it is asked whether they are enough.
     ask_at: usize,
@@ -81,6 +94,8 @@ impl<'a> Turns<'a> {
             useless: 0,
             before: 0,
             fruitless: 0,
+            broken: false,
+            broken_turns: 0,
             enough: Enough::NotYet,
             ask_at: 0,
             executing: Duration::ZERO,
@@ -98,17 +113,33 @@ impl<'a> Turns<'a> {
         let queries = &self.work.plan.queries;
         let plan = Plan {
             extent: Extent::Duration { ns: self.work.turn_ns },
-            warmup_ns: WARMUP_NS,
             seed,
             queries: self.order.iter().map(|query| queries[*query].clone()).collect(),
             ..self.work.plan.clone()
         };
         self.bar.set_message("executing");
         self.before = self.executions.len();
-        (self.opened, self.useless) = (0, 0);
+        (self.opened, self.useless, self.broken) = (0, 0, false);
         self.since = Instant::now();
-        let report =
-            curtail_load::run_until(&plan, signals.next(), |_| {}, |answer| self.take(answer));
+        let (give_up, silent) = (Notify::new(), Cell::new(self.executions.is_empty()));
+        let look = |so_far: &Snapshot| {
+            let failing = so_far.elapsed_ns >= SILENCE_NS && so_far.errors >= FAILURES_LEAST;
+            if silent.get() && failing && so_far.answered == 0 {
+                give_up.notify_one();
+            }
+        };
+        let take = |answer: &Answer| {
+            silent.set(false);
+            self.take(answer)
+        };
+        let interrupted = Cell::new(false);
+        let end = async {
+            tokio::select! {
+                () = signals.next() => interrupted.set(true),
+                () = give_up.notified() => {}
+            }
+        };
+        let report = curtail_load::run_until(&plan, end, look, take);
         let report = report.await.map_err(|error| match error {
             LoadError::Thread(_) | LoadError::Stamps(_) => Stop::Lacking(error.to_string()),
             LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
@@ -116,16 +147,34 @@ impl<'a> Turns<'a> {
         })?;
         self.executing += self.since.elapsed();
         self.errors.merge(&report.errors);
-        if report.partial {
+        if interrupted.get() {
             return Ok(Turned::Interrupted);
         }
         self.reach.add(&report);
         let first = report.failures.map(|failures| failures.first);
-        if self.executions.len() == self.before {
-            return Ok(self.in_vain(first));
+        let turned = if self.executions.len() == self.before {
+            self.in_vain(first)
+        } else {
+            self.fruitless = 0;
+            self.look_at_failures(first)
+        };
+        self.broken_turns = if self.broken { self.broken_turns + 1 } else { 0 };
+        match turned {
+            Turned::InVain(_) if self.broken && self.broken_turns < BROKEN_MAX => {
+                Ok(self.pause(signals).await)
+            }
+            turned => Ok(turned),
         }
-        self.fruitless = 0;
-        Ok(self.look_at_failures(first))
+    }
+
+    /// Leaves the server alone, which may be about to come back.
+    async fn pause(&self, signals: &mut Termination) -> Turned {
+        self.bar.set_message("waiting for good answers");
+        let pause = PAUSE.min(Duration::from_nanos(self.work.turn_ns));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => Turned::Early,
+            () = signals.next() => Turned::Interrupted,
+        }
     }
 
     /// Whoever was asked least often is asked first, and else it is chance: a turn may be shorter
@@ -200,10 +249,8 @@ impl<'a> Turns<'a> {
         if !answer.good || answer.opened || self.enough != Enough::NotYet {
             self.useless += u64::from(self.executions.len() == self.before);
             // Nobody is asked in vain for the rest of a turn.
-            return match self.is_refused(query) || self.is_useless() {
-                true => ControlFlow::Break(()),
-                false => self.go_on(),
-            };
+            self.broken |= self.is_refused(query) || self.is_useless();
+            return if self.broken { ControlFlow::Break(()) } else { self.go_on() };
         }
         let service_ns = answer.uncorrected_ns;
         self.answered[query] += 1;

@@ -49,6 +49,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The exit code where the sum is of no valid load.
+const NOT_VALID: u8 = 1;
+
 /// The document of `--json`.
 #[derive(Serialize)]
 struct Document {
@@ -72,7 +75,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             );
             return Err(Stop::BadInput(why));
         }
-        write(out, &page::render(merged.as_ref(), &runs))?;
     }
     if args.json {
         // Parts of one load are not to be compared, nor is a run with itself.
@@ -86,7 +88,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     } else {
         say::result(say::plain(&table::text(merged.as_ref(), &runs)))?;
     }
-    Ok(ExitCode::SUCCESS)
+    // What was read is told even where the page cannot be written.
+    if let Some(out) = &args.out {
+        write(out, &page::render(merged.as_ref(), &runs))?;
+    }
+    // As of a load that was sent by agents.
+    let valid = merged.as_ref().and_then(|merged| merged.figures(None).valid);
+    Ok(if valid == Some(false) { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS })
 }
 
 /// Nobody means to lose a run for a page about it, by force or not.

@@ -24,10 +24,6 @@ struct Document {
 #[derive(Deserialize)]
 struct Asked {
     target: String,
-    duration_s: Option<f64>,
-    /// In place of a duration.
-    requests: Option<u64>,
-    until_ci: Option<f64>,
     seed: Option<u64>,
 }
 
@@ -36,8 +32,8 @@ struct Reported {
     valid: bool,
     #[serde(default)]
     invalid_because: Vec<String>,
-    #[serde(default)]
-    partial: bool,
+    /// Of earlier versions nobody knows.
+    measured_ns: Option<u64>,
     #[serde(default)]
     closed_loop: bool,
     offered_rate: Option<f64>,
@@ -116,7 +112,7 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
         return Err(format!("it has {errors} errors of {} requests", report.requests));
     }
     Ok(Told {
-        seconds: seconds(&plan, &report),
+        seconds: report.measured_ns.map(|ns| ns as f64 / 1e9),
         seed: plan.seed,
         started_utc_s,
         target: plan.target,
@@ -130,15 +126,6 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
         withheld: report.withheld.is_some(),
         intervals: report.latency_ci95_ns,
     })
-}
-
-/// How long requests were sent: as it was asked for, unless the run ended before. The log goes on until the
-/// last answer.
-fn seconds(plan: &Asked, report: &Reported) -> Option<f64> {
-    let of = |requests: u64| report.offered_rate.map(|rate| requests as f64 / rate);
-    let planned = plan.duration_s.or_else(|| plan.requests.and_then(of));
-    let ended_early = report.partial || plan.until_ci.is_some();
-    if ended_early { of(report.requests) } else { planned }
 }
 
 /// The latencies of a log, and the seconds that it covers. Of series with tags it is read only where

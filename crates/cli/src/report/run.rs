@@ -162,11 +162,11 @@ pub(super) fn merged(runs: &[Run]) -> Result<Run, Stop> {
 
 /// The latencies of all runs.
 fn counts(runs: &[Run]) -> Result<Histogram<u64>, Stop> {
-    let Some((first, rest)) = runs.split_first() else {
-        return Err(Stop::BadInput("--merge: give the runs to add up".to_owned()));
-    };
+    // Those without a good answer have nothing to add, of whatever precision.
+    let mut with_some = runs.iter().filter(|run| !run.counted.is_empty());
+    let Some(first) = with_some.next() else { return Ok(curtail_load::histogram()) };
     let mut counted = first.counted.clone();
-    for run in rest {
+    for run in with_some {
         let kind = |counted: &Histogram<u64>| (counted.sigfig(), counted.low());
         let (theirs, ours) = (kind(&run.counted), kind(&counted));
         if theirs != ours {

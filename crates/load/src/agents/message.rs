@@ -20,7 +20,7 @@ use super::counted::Counted;
 use crate::stamp::Stamping;
 
 /// The version of what follows the greeting.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// The release, for people.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 

@@ -87,6 +87,7 @@ fn a_steady_run_is_valid_and_has_the_documented_shape() {
             "errors",
             "latency_ci95_ns",
             "latency_ns",
+            "measured_ns",
             "offered_rate",
             "requests",
             "schedule_lag_ns",

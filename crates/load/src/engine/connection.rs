@@ -269,6 +269,7 @@ impl Connection {
                 push_leaving(&mut self.leaving, number, token);
             }
             if let Some(flight) = self.flights.get_mut(token as usize) {
+                *context.sent_again += u64::from(!flight.is_first());
                 flight.sent_ns.get_or_insert(now_ns);
                 if context.bypass.is_some() {
                     flight.left_ns.get_or_insert(now_ns);
@@ -327,7 +328,7 @@ impl Connection {
             let reusable = session.reusable();
             self.settle(now_ns, context);
             if let Some(fault) = fault {
-                if matches!(fault, Fault::Surplus) && self.flights.is_empty() {
+                if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.answered {
                     *context.unasked += 1;
                 }
                 return self.close(&fault, context);

@@ -107,10 +107,12 @@ struct Context<'a> {
     outcomes: &'a mut Vec<Outcome>,
     /// Requests that the server handed back, which are to be sent again.
     again: &'a mut Vec<Flight>,
-    /// Connections that were closed for bytes that nobody had asked for.
+    /// Connections that were closed for bytes behind their answers that nobody had asked for.
     unasked: &'a mut u64,
     /// Connections opened so far.
     connects: &'a mut u64,
+    /// Requests written once more.
+    sent_again: &'a mut u64,
 }
 
 /// Makes the context of a connection, which is another part of the same engine.
@@ -128,6 +130,7 @@ macro_rules! context {
             again: &mut $engine.again,
             unasked: &mut $engine.record.unasked,
             connects: &mut $engine.record.connects,
+            sent_again: &mut $engine.record.sent_again,
         }
     };
 }
@@ -329,9 +332,9 @@ impl Engine {
         }
         // Its memory is used again.
         self.outcomes = outcomes;
+        let handed_back = !self.again.is_empty();
         for flight in self.again.drain(..) {
             self.flying.remove(&flight.slot.index);
-            self.record.sent_again += 1;
             self.pool.put_back(flight);
         }
         if self.has_moved_out(id) {
@@ -346,7 +349,15 @@ impl Engine {
             self.rest.begin(id, in_vain, self.task.clock.elapsed_ns());
             room = false;
         }
+        let opens_anew = room && connection.is_closed();
         self.pool.put(id, outstanding, room);
+        // Others that are open may have been closed as well, which nobody knows yet.
+        if handed_back
+            && opens_anew
+            && let Some(due) = self.pool.next_again()
+        {
+            self.send(id, due, self.task.clock.elapsed_ns());
+        }
     }
 
     /// Connections that have rested can be used again.

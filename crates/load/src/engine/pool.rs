@@ -82,6 +82,12 @@ impl Pool {
         Some((id, self.backlog.pop_front()?))
     }
 
+    /// The request that has waited longest, if it was handed back.
+    pub(super) fn next_again(&mut self) -> Option<Due> {
+        self.backlog.front().filter(|due| matches!(due, Due::Again(_)))?;
+        self.backlog.pop_front()
+    }
+
     /// The request that has waited longest, if it was meant to be sent at `until_ns` or before.
     pub(super) fn expire(&mut self, until_ns: u64) -> Option<Due> {
         self.backlog.front().filter(|due| due.slot().at_ns <= until_ns)?;
@@ -146,10 +152,15 @@ mod tests {
             assert_eq!(pool.place(slot(index)), Placed::Waits);
         }
         let again = [5, 1].map(|index| Due::New(slot(index)).taken(9, false));
+        assert_eq!(pool.next_again(), None);
         again.iter().for_each(|flight| pool.put_back(*flight));
         assert_eq!(pool.oldest_ns(), Some(1));
         let order: Vec<u64> =
             std::iter::from_fn(|| pool.expire(9)).map(|due| due.slot().at_ns).collect();
         assert_eq!(order, [1, 3, 5, 7]);
+        again.iter().for_each(|flight| pool.put_back(*flight));
+        let order: Vec<u64> =
+            std::iter::from_fn(|| pool.next_again()).map(|due| due.slot().at_ns).collect();
+        assert_eq!(order, [1, 5]);
     }
 }

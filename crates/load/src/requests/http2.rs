@@ -23,7 +23,7 @@ pub(crate) struct Call {
 /// What many requests share.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CallHead {
-    pub(super) method: Method,
+    pub(crate) method: Method,
     pub(super) authority: Authority,
     pub(super) headers: HeaderMap,
     pub(super) is_tls: bool,

@@ -65,6 +65,10 @@ impl Http1 {
                         return Err(Fault::TooLarge { limit: self.body_bytes_max });
                     }
                 }
+                // What is announced is not waited for where it is too much.
+                Decoded::NeedMore if self.body_bytes_max - *body_bytes < decoder.announced() => {
+                    return Err(Fault::TooLarge { limit: self.body_bytes_max });
+                }
                 Decoded::NeedMore => return Ok(None),
                 Decoded::End => return Ok(self.whole()),
             }
@@ -107,7 +111,10 @@ impl Http1 {
                 return Err(Fault::Mismatch(what));
             }
             let Some(head) = parsed? else { return Ok(()) };
-            if head.is_interim() {
+            // Nobody asked for another protocol, so the server is done with this one.
+            let switches = head.status() == 101;
+            self.keep_alive &= !switches;
+            if head.is_interim() && !switches {
                 *interim += 1;
                 if *interim > INTERIM_MAX {
                     return Err(BadAnswer::TooManyInterim { limit: INTERIM_MAX }.into());

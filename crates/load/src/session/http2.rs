@@ -167,7 +167,7 @@ impl Http2 {
         if let Some(bytes) = &call.body {
             body.send_data(bytes.clone(), true).map_err(|error| fault(&error))?;
         }
-        let stream = Stream::new(response, call.head.is_grpc);
+        let stream = Stream::new(response, call);
         let at = token as usize;
         if at >= self.streams.len() {
             self.streams.resize_with(at + 1, || None);

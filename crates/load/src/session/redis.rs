@@ -15,6 +15,8 @@ use crate::session::turns::{Block, Scan, Scanned, take_line};
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Arrays within arrays.
 const DEPTH_MAX: usize = 64;
+/// What the shortest element of an array counts: its kind.
+const ELEMENT_BYTES_MIN: u64 = 1;
 
 #[derive(Debug)]
 pub(crate) struct Redis {
@@ -47,6 +49,11 @@ impl Redis {
                     false
                 }
                 (b'*', elements @ 1..) if self.open.len() < DEPTH_MAX => {
+                    // What is announced is not waited for where it is too much.
+                    let least = elements.unsigned_abs().saturating_mul(ELEMENT_BYTES_MIN);
+                    if least > self.body_bytes_max.saturating_sub(self.body_bytes) {
+                        return Err(Fault::TooLarge { limit: self.body_bytes_max });
+                    }
                     self.open.push(elements.unsigned_abs());
                     false
                 }

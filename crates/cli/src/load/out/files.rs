@@ -21,6 +21,21 @@ pub(super) const PARQUET: &str = "samples.parquet";
 /// All that a run may write.
 const ALL: [&str; 7] = [RESULT, LOG, PAGE, CDF, CCDF, CSV, PARQUET];
 
+/// Makes the directory of `--out`, if it is not there.
+pub(crate) fn make_directory(path: &Path) -> Result<(), Stop> {
+    fs::create_dir_all(path).map_err(|error| {
+        let why = match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() && !path.exists() => "it is a link to nothing".into(),
+            Ok(_) => "it is no directory".into(),
+            Err(_) => error.to_string(),
+        };
+        Stop::BadInput(format!(
+            "--out {}: cannot make this directory: {why}; give one that can be written",
+            path.display()
+        ))
+    })
+}
+
 /// A directory for the results of one run.
 pub(super) struct Folder {
     path: PathBuf,
@@ -36,12 +51,7 @@ impl Folder {
     pub(super) fn open(path: &Path, force: bool) -> Result<Self, Stop> {
         let made = !path.exists();
         let shown = path.display();
-        fs::create_dir_all(path).map_err(|error| {
-            let why = if path.exists() { "it is no directory".into() } else { error.to_string() };
-            Stop::BadInput(format!(
-                "--out {shown}: cannot make this directory: {why}; give one that can be written"
-            ))
-        })?;
+        make_directory(path)?;
         let there = ALL.into_iter().find(|name| path.join(name).symlink_metadata().is_ok());
         if let Some(name) = there.filter(|_| !force) {
             return Err(Stop::BadInput(format!(

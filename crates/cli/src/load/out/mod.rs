@@ -28,7 +28,7 @@ use samples::Table;
 use series::Series;
 
 pub(crate) use document::FORMAT;
-pub(crate) use files::{LOG, RESULT, remove};
+pub(crate) use files::{LOG, RESULT, make_directory, remove};
 
 /// Where results go, and which.
 #[derive(clap::Args)]

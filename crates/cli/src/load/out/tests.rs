@@ -41,6 +41,7 @@ fn report(requests: u64) -> Report {
         invalid_because: Vec::new(),
         partial: false,
         closed_loop: false,
+        measured_ns: 4_000_000_000,
         offered_rate: Some(500.0),
         achieved_rate: 499.0,
         requests,

@@ -5,9 +5,12 @@ use std::task::{Context, Poll, ready};
 
 use h2::RecvStream;
 use h2::client::ResponseFuture;
+use http::Method;
+use http::header::CONTENT_LENGTH;
 
 use super::grpc::Unary;
 use crate::fault::Fault;
+use crate::requests::Call;
 use crate::session::{Status, Whole};
 
 #[derive(Debug)]
@@ -15,6 +18,8 @@ pub(super) struct Stream {
     phase: Phase,
     status: u16,
     body_bytes: u64,
+    /// The request was a HEAD, whose answer has no body, whatever it announces.
+    to_head: bool,
     /// What is special about gRPC.
     unary: Option<Unary>,
 }
@@ -26,9 +31,14 @@ enum Phase {
 }
 
 impl Stream {
-    pub(super) fn new(response: ResponseFuture, is_grpc: bool) -> Stream {
-        let unary = is_grpc.then(Unary::default);
-        Stream { phase: Phase::Head(response), status: 0, body_bytes: 0, unary }
+    pub(super) fn new(response: ResponseFuture, call: &Call) -> Stream {
+        Stream {
+            phase: Phase::Head(response),
+            status: 0,
+            body_bytes: 0,
+            to_head: call.head.method == Method::HEAD,
+            unary: call.head.is_grpc.then(Unary::default),
+        }
     }
 
     /// Takes what has come; the answer, once it is whole.
@@ -45,6 +55,13 @@ impl Stream {
                     self.status = head.status.as_u16();
                     if let Some(unary) = &mut self.unary {
                         unary.headers(&head.headers);
+                    }
+                    // What is announced is not waited for where it is too much.
+                    let announced = head.headers.get(CONTENT_LENGTH);
+                    let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+                    let too_large = announced.is_some_and(|length: u64| length > body_bytes_max);
+                    if too_large && !self.to_head {
+                        return Poll::Ready(Err(Fault::TooLarge { limit: body_bytes_max }));
                     }
                     self.phase = Phase::Body(body);
                 }

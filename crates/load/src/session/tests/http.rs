@@ -15,6 +15,13 @@ fn http1(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Http1(one(request))).open()
 }
 
+/// What a connection with one request says to this.
+fn hear1(method: &str, input: &str) -> Vec<String> {
+    let request =
+        if method == "HEAD" { "HEAD / HTTP/1.1\r\n\r\n" } else { "GET / HTTP/1.1\r\n\r\n" };
+    hear(http1(request), &[7], input.as_bytes(), &[])
+}
+
 fn http2(target: &str) -> Box<dyn Session> {
     let mut plan = Plan::new(target.parse().unwrap(), 1.0);
     plan.protocol.http2 = plan.target.scheme().is_http();
@@ -95,6 +102,45 @@ fn an_answer_that_is_too_long_ends_its_request_only() {
     let said = hear2(http2("http://h"), &[long, answer(3), answer(5)].concat(), &[]);
     assert!(said[0].contains("TooLarge"), "{said:?}");
     assert!(said[1].contains("Ok(") && said[2].contains("Ok("), "{said:?}");
+}
+
+#[test]
+fn what_is_announced_to_be_too_long_is_not_waited_for() {
+    let head = [STATUS_200, &header("content-length", "1001")].concat();
+    let long = frame(1, END_HEADERS, 1, &head);
+    let said = hear2(http2("http://h"), &[long, answer(3), answer(5)].concat(), &[]);
+    assert!(said[0].contains("TooLarge"), "{said:?}");
+    assert!(said[1].contains("Ok(") && said[2].contains("Ok("), "{said:?}");
+    let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
+    (plan.protocol.http2, plan.protocol.method) = (true, Some("HEAD".to_owned()));
+    let to_head = || sessions(requests::prepare(&plan).unwrap()).open();
+    let input = [frame(1, END_HEADERS, 1, &head), frame(0, END, 1, &[])].concat();
+    let said = hear2(to_head(), &input, &[]);
+    assert!(said[0].contains("Ok("), "{said:?}");
+    for (head, fault) in [
+        ("content-length: 1001\r\n\r\n", "TooLarge"),
+        ("content-length: 1000\r\n\r\n", "HalfAnswer"),
+        ("transfer-encoding: chunked\r\n\r\n3e9\r\n", "TooLarge"),
+        ("transfer-encoding: chunked\r\n\r\n3e8\r\n", "HalfAnswer"),
+        ("transfer-encoding: chunked\r\n\r\n1\r\na\r\n3e8\r\n", "TooLarge"),
+    ] {
+        let said = hear1("GET", &format!("HTTP/1.1 200 OK\r\n{head}"));
+        assert!(said[0].contains(fault), "{head}: {said:?}");
+    }
+    let said = hear1("HEAD", "HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n");
+    assert!(said[0].contains("Ok("), "{said:?}");
+}
+
+#[test]
+fn who_switches_to_another_protocol_has_answered_badly() {
+    let said = hear1("GET", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n");
+    assert!(said[0].contains("Ok(Whole { status: Http(101)"), "{said:?}");
+    let mut session = http1("GET / HTTP/1.1\r\n\r\n");
+    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    session.send(0, 7, &mut out);
+    let input = &b"HTTP/1.1 101 \r\n\r\n"[..];
+    session.receive(&mut BytesMut::from(input), &mut out, &mut replies).unwrap();
+    assert_eq!((replies.len(), session.reusable()), (1, false));
 }
 
 #[test]

@@ -59,6 +59,7 @@ impl Around {
             outcomes: &mut self.outcomes,
             again: &mut Vec::new(),
             unasked: &mut 0,
+            sent_again: &mut 0,
             connects: &mut self.connects,
         })
     }
