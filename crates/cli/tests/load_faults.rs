@@ -127,6 +127,15 @@ fn an_answer_that_comes_byte_by_byte_is_whole_in_the_end() {
 }
 
 #[test]
+fn what_follows_bad_answers_makes_no_good_one_doubtful() {
+    let server = saying("HTTP/1.1 503 \r\ncontent-length: 0\r\n\r\nGARBAGE");
+    let line = format!("load http://{server}/ --rate 100 --arrivals constant --requests 20");
+    let said = text(&curtail(&line, &[]).stdout);
+    assert!(said.contains("20 requests, 20 without a good answer"), "{said}");
+    assert!(!said.contains("unasked") && !said.contains("good answers, which"), "{said}");
+}
+
+#[test]
 fn what_follows_good_answers_is_told_and_makes_the_run_doubtful() {
     let server = saying(format!("{FINE}GARBAGE"));
     let line = format!("load http://{server}/ --rate 100 --arrivals constant --requests 20");

@@ -164,8 +164,7 @@ pub(crate) struct Record {
     pub(crate) connects: u64,
     /// Times that a request was written again, for the server had not looked at it, or closed just then.
     pub(crate) sent_again: u64,
-    /// Connections closed for bytes that nobody had asked for, once there was a good answer; warm-up
-    /// included.
+    /// Connections closed for bytes behind a good answer that nobody had asked for; warm-up included.
     pub(crate) unasked: u64,
     /// Good answers whose request has a stamp of its leaving, and that have one of their coming.
     pub(crate) left_stamps: u64,

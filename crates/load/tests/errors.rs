@@ -152,6 +152,23 @@ async fn what_crossed_a_closing_goes_over_a_new_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_connection_took_was_not_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plan = plan_for(listener.local_addr().unwrap(), 50.0, 3);
+    let plan = curtail_load::Plan { connections: 1, ..plan };
+    let server = async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        // Before the one connection is closed, so that there is no other.
+        drop(listener);
+        one_each(stream).await;
+    };
+    let (report, ()) = tokio::join!(run(&plan, pending(), |_| {}), server);
+    let report = report.unwrap();
+    assert_eq!(report.errors, Errors { connect: 2, ..Errors::default() });
+    assert_eq!((report.sent_again, report.connections_opened), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_never_answered_is_sent_twice_at_most() {
     let server = Server::start(misbehave).await;
     let mut plan = server.plan(200.0, 20);

@@ -259,6 +259,13 @@ mod tests {
     }
 
     #[test]
+    fn how_long_queries_are_asked_before_a_turn_is_as_told() {
+        for (line, ns) in [("", 200_000_000), ("--warmup 0s", 0), ("--warmup 2s", 2_000_000_000)] {
+            assert_eq!(asked(HTTP, line).unwrap().plan.warmup_ns, ns, "{line}");
+        }
+    }
+
+    #[test]
     fn at_a_rate_a_connection_has_the_streams_that_are_asked_for() {
         for (line, streams) in [("--rate 50", 100), ("--rate 50 --streams 8", 8)] {
             assert_eq!(asked(GRPC, line).unwrap().plan.protocol.streams, streams, "{line}");

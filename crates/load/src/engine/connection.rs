@@ -44,6 +44,8 @@ pub(super) struct Connection {
     replies: Vec<Reply>,
     /// There was an answer since it was opened.
     answered: bool,
+    /// The last one was good.
+    well: bool,
     /// How often in a row it ended without one.
     in_vain: u32,
 }
@@ -79,6 +81,7 @@ impl Connection {
             watched: false,
             replies: Vec::new(),
             answered: false,
+            well: false,
             in_vain: 0,
         }
     }
@@ -328,7 +331,7 @@ impl Connection {
             let reusable = session.reusable();
             self.settle(now_ns, context);
             if let Some(fault) = fault {
-                if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.answered {
+                if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.well {
                     *context.unasked += 1;
                 }
                 return self.close(&fault, context);
@@ -356,6 +359,7 @@ impl Connection {
                 (self.answered, self.in_vain) = (true, 0);
             }
             let outcome = flight.ends(done_ns, reply.result);
+            self.well = outcome.good();
             let came_ns = match came {
                 Some((stamp, realtime)) => {
                     realtime.since_epoch_ns(stamp, outcome.taken_ns, done_ns)
@@ -442,6 +446,7 @@ impl Connection {
     /// Ends the connection, and with this fault all that is on it.
     fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
         let used = std::mem::take(&mut self.answered);
+        self.well = false;
         if !used {
             self.in_vain = self.in_vain.saturating_add(1);
         }

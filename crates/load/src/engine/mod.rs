@@ -107,7 +107,7 @@ struct Context<'a> {
     outcomes: &'a mut Vec<Outcome>,
     /// Requests that the server handed back, which are to be sent again.
     again: &'a mut Vec<Flight>,
-    /// Connections that were closed for bytes behind their answers that nobody had asked for.
+    /// Connections that were closed for bytes behind a good answer that nobody had asked for.
     unasked: &'a mut u64,
     /// Connections opened so far.
     connects: &'a mut u64,
