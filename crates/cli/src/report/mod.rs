@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         write(out, &page::render(merged.as_ref(), &runs))?;
     }
     // As of a load that was sent by agents.
-    let valid = merged.as_ref().and_then(|merged| merged.figures(None).valid);
+    let valid = merged.as_ref().and_then(Run::valid);
     Ok(if valid == Some(false) { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS })
 }
 

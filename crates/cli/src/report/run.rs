@@ -88,6 +88,11 @@ impl Run {
         latency
     }
 
+    /// None where nobody knows.
+    pub(super) fn valid(&self) -> Option<bool> {
+        if self.apart.is_some() { Some(false) } else { self.told.as_ref().map(|told| told.valid) }
+    }
+
     fn achieved_rate(&self) -> Option<f64> {
         let counted =
             || Some(self.counted.len() as f64 / self.seconds).filter(|rate| rate.is_finite());
@@ -99,11 +104,10 @@ impl Run {
         let told = self.told.as_ref();
         let latency_ns = self.latency();
         let because = told.map(|told| told.invalid_because.clone()).unwrap_or_default();
-        let known = told.map(|told| told.valid);
         Figures {
             name: self.name.clone(),
             target: told.map(|told| told.target.clone()),
-            valid: if self.apart.is_some() { Some(false) } else { known },
+            valid: self.valid(),
             invalid_because: self.apart.iter().cloned().chain(because).collect(),
             apart: self.apart.clone(),
             closed_loop: told.map(|told| told.closed_loop),
