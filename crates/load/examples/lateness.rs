@@ -1,5 +1,5 @@
-//! How late a loop that does nothing but wait for a schedule is: what no load generator can better.
-//! `cargo run --release -p curtail-load --example lateness -- RATE SECONDS SEED` prints percentiles as JSON.
+//! How late a loop that does nothing but wait for evenly spaced times is: what no load generator can better.
+//! `cargo run --release -p curtail-load --example lateness -- RATE SECONDS` prints percentiles as JSON.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use curtail_load::{Arrivals, Extent, Histogram, Profile, Schedule, Summary};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().ok_or("usage: lateness RATE SECONDS SEED");
-    let (rate, seconds, seed) = (next()?.parse()?, next()?.parse::<u64>()?, next()?.parse()?);
+    let mut next = || arguments.next().ok_or("usage: lateness RATE SECONDS");
+    let (rate, seconds) = (next()?.parse()?, next()?.parse::<u64>()?);
     let extent = Extent::Duration { ns: seconds * 1_000_000_000 };
-    let schedule = Schedule::new(Profile::Steady(rate), &Arrivals::Poisson, seed);
+    let schedule = Schedule::new(Profile::Steady(rate), &Arrivals::Constant, 0);
     let mut late = Histogram::<u64>::new_with_max(60_000_000_000, 3)?;
     let start = Instant::now();
     for slot in schedule.with_extent(0, extent) {

@@ -9,6 +9,8 @@
 //!
 //! There are at most [`BLOCKS_MAX`]; when a run gets longer, two become one. Cost: constant per request.
 
+use std::hint::black_box;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bucket;
@@ -26,8 +28,8 @@ const BLOCKS_MIN: usize = 8;
 #[derive(Debug, Clone)]
 pub(crate) struct Blocks {
     length_ns: u64,
-    /// One count per bucket and block; blocks up to the last that has any, or that one before had. Who
-    /// reads them leaves out those that are empty.
+    /// One count per bucket and block; blocks up to the last that has any, or that there was to be room
+    /// for. Who reads them leaves out those that are empty.
     counts: Vec<Vec<u32>>,
 }
 
@@ -42,6 +44,18 @@ pub(crate) struct SparseBlocks {
 impl Blocks {
     pub(crate) fn new() -> Blocks {
         Blocks { length_ns: SHORTEST_NS, counts: Vec::new() }
+    }
+
+    /// Empty ones for so long from the start of the measured time. Their memory is there.
+    pub(crate) fn with_room(ns: u64) -> Blocks {
+        let doubled = |times| SHORTEST_NS << times;
+        let fits = |length_ns: &u64| ns.div_ceil(*length_ns) <= BLOCKS_MAX as u64;
+        let length_ns = (0..DOUBLED_MAX).map(doubled).find(fits).unwrap_or(doubled(DOUBLED_MAX));
+        let blocks = (ns.div_ceil(length_ns) as usize).min(BLOCKS_MAX);
+        let mut counts = vec![vec![0; bucket::COUNT]; blocks];
+        // The system gives zeros, and the memory for them only when it is written to.
+        black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
+        Blocks { length_ns, counts }
     }
 
     /// The latency of a request that was meant to be sent so long after the start of the measured time.
@@ -123,14 +137,6 @@ impl Blocks {
             blocks.counts.push(counts);
         }
         Some(blocks)
-    }
-
-    /// Empty ones, as long and as many.
-    pub(crate) fn successor(&self) -> Blocks {
-        let mut next = self.clone();
-        // Writes to all of their memory.
-        next.counts.iter_mut().for_each(|counts| counts.fill(0));
-        next
     }
 
     /// The standard error of the share of requests that are not above `ns`; none if there are too few

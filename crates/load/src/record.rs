@@ -1,6 +1,7 @@
 //! Collects what became of the measured requests.
 
 use std::fmt;
+use std::hint::black_box;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,10 @@ impl fmt::Display for Errors {
         f.write_str(&self.parts().collect::<Vec<_>>().join(", "))
     }
 }
+
+/// For so long a record that is offered to a thread has room, from then on: twice as long as the thread keeps
+/// it, for it comes by when it has time.
+pub(crate) const ROOM_NS: u64 = 1_000_000_000;
 
 /// No latency yet. Nanoseconds are counted to three significant digits, up to a bit over the longest
 /// time-out; what is above counts as the most there is.
@@ -261,19 +266,20 @@ impl Record {
         }
     }
 
-    /// An empty record for the time after this one: its blocks are as long and as many, and its memory is
-    /// there, so that the thread that fills it does not wait for it.
-    pub(crate) fn successor(&self) -> Record {
-        let mut next = Record::new();
-        next.blocks = self.blocks.successor();
-        // It has grown with the time.
-        next.ends_us = Histogram::new_from(&self.ends_us);
-        let Record { latency, uncorrected, lag, ends_us, .. } = &mut next;
+    /// An empty record for what comes to an end until `until_ns` of the schedule, the first `warmup_ns` of
+    /// which are not measured. Its memory is there: to grow while it is filled would take up to a
+    /// millisecond, and what is due meanwhile would be late.
+    pub(crate) fn with_room(until_ns: u64, warmup_ns: u64) -> Record {
+        let mut record = Record::new();
+        record.blocks = Blocks::with_room(until_ns.saturating_sub(warmup_ns));
+        // Fails as in `add`.
+        let _ = record.ends_us.record(until_ns / 1_000);
+        let Record { latency, uncorrected, lag, ends_us, .. } = &mut record;
         for counts in [latency, uncorrected, lag, ends_us] {
             // Writes to all of it.
-            counts.reset();
+            black_box(counts).reset();
         }
-        next
+        record
     }
 
     /// Takes over what another thread has measured. Exact: histograms of one kind are added up count
@@ -322,14 +328,14 @@ mod tests {
     use crate::session::Whole;
 
     /// Answers to requests every 2 ms, from one on.
-    fn add(record: &mut Record, from: u64, requests: u64) {
+    fn add(record: &mut Record, from: u64, requests: u64, warmup_ns: u64) {
         for index in from..from + requests {
             let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
             let whole = Whole { status: Status::Http(200), head: None, body_bytes: 0 };
             let done_ns = slot.at_ns + 3_000_000 + index % 7 * 500_000;
             record.add(
                 &Outcome { done_ns, result: Ok(whole), ..Outcome::never_sent(slot, slot.at_ns) },
-                0,
+                warmup_ns,
             );
         }
     }
@@ -351,29 +357,31 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_successor_is_there() {
-        let mut before = Record::new();
-        add(&mut before, 0, 2_000);
-        let mut next = before.successor();
-        assert_eq!(room(&next), room(&before));
-        assert_eq!((next.requests, next.ends_us.len(), next.latency.len()), (0, 0, 0));
-        add(&mut next, 1_000, 1_000);
-        assert_eq!(room(&next), room(&before), "nothing had to grow");
-        add(&mut next, 2_000, 100_000);
-        assert_eq!(next.ends_us.len(), 101_000, "what has to grow does");
+    fn nothing_grows_until_the_time_that_there_is_room_for() {
+        for (requests, warmup_ns) in [(500, 0), (3_000, 0), (3_000, 5_000_000_000)] {
+            let until_ns = requests * 2_000_000 + 6_000_000;
+            let mut record = Record::with_room(until_ns, warmup_ns);
+            let before = room(&record);
+            assert_eq!((record.requests, record.ends_us.len(), record.latency.len()), (0, 0, 0));
+            let from = warmup_ns / 2_000_000;
+            add(&mut record, from, requests - from, warmup_ns);
+            assert_eq!(room(&record), before, "{requests}");
+            add(&mut record, requests, 100_000, warmup_ns);
+            assert_eq!(record.ends_us.len(), 100_000 + requests - from, "what has to grow does");
+        }
     }
 
     #[test]
-    fn records_and_their_successors_add_up_to_one() {
+    fn records_of_one_time_after_the_other_add_up_to_one() {
         let (mut whole, mut sum) = (Record::new(), Record::new());
         for (from, requests) in [(0, 2_000), (2_000, 100), (2_100, 9_000), (11_100, 1)] {
-            add(&mut whole, from, requests);
-            let mut next = sum.successor();
-            add(&mut next, from, requests);
+            add(&mut whole, from, requests, 0);
+            let mut next = Record::with_room((from + requests) * 2_000_000, 0);
+            add(&mut next, from, requests, 0);
             sum.merge(&next);
         }
         // One that saw nothing.
-        sum.merge(&sum.successor());
+        sum.merge(&Record::with_room(11_101 * 2_000_000, 0));
         assert_eq!((&sum.ends_us, &sum.latency), (&whole.ends_us, &whole.latency));
         let blocks = |record: &Record| {
             let Record { blocks, .. } = record;

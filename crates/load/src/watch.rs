@@ -69,7 +69,7 @@ impl Watch {
 
     /// Adds up what the threads have handed over, and tells what there is.
     pub(crate) fn look(&mut self, threads: &Threads, plan: &Plan) -> Snapshot {
-        let since = threads.collect(&self.total);
+        let since = threads.collect();
         self.look_at(since, threads.clock.elapsed_ns(), plan)
     }
 

@@ -191,8 +191,7 @@ impl Crew {
                     self.cut(&mut end);
                 }
                 _ = ticks.tick() => {
-                    let next = watch.total.successor();
-                    let told = std::mem::replace(&mut since, next);
+                    let told = std::mem::replace(&mut since, Record::new());
                     progress(&watch.look_at(told, self.elapsed_ns(), plan));
                     if end.enough_ns.is_none() && watch.sure_enough(plan) {
                         end.enough_ns = Some(self.elapsed_ns());

@@ -18,7 +18,6 @@ use super::message::{Order, Refusal, Told};
 use super::{GREETING, PREPARATION, SILENCE};
 use crate::error::LoadError;
 use crate::plan::Plan;
-use crate::record::Record;
 use crate::run::{resolve, ticks};
 use crate::session::Sessions;
 use crate::share::Part;
@@ -170,7 +169,7 @@ async fn measure(
     turn: Turn,
     mut ending: Ending,
 ) -> Result<(), Over> {
-    let (mut like, mut heard, mut ticks) = (Record::new(), Instant::now(), ticks());
+    let (mut heard, mut ticks) = (Instant::now(), ticks());
     loop {
         tokio::select! {
             biased;
@@ -188,8 +187,7 @@ async fn measure(
                 if heard.elapsed() > SILENCE {
                     return Err(FrameError::Silent(SILENCE).into());
                 }
-                let record = threads.collect(&like);
-                like = record.successor();
+                let record = threads.collect();
                 tell(&mut out, &Told::Record(Box::new(Counted::of(record)))).await?;
             }
             () = threads.finished() => break,

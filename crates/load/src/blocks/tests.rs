@@ -133,12 +133,25 @@ fn quantiles_are_those_of_each_block() {
 }
 
 #[test]
-fn a_successor_is_empty_and_says_nothing() {
+fn room_is_in_the_shortest_blocks_that_suffice() {
+    let room = |ns| {
+        let blocks = Blocks::with_room(ns);
+        (blocks.counts.len(), blocks.length_ns / MS)
+    };
+    assert_eq!(room(0), (0, 20));
+    assert_eq!(room(1), (1, 20));
+    assert_eq!(room(1_280 * MS), (64, 20));
+    assert_eq!(room(1_280 * MS + 1), (33, 40));
+    assert_eq!(room(u64::MAX), (64, 20 << DOUBLED_MAX), "beyond, blocks double as they are needed");
+}
+
+#[test]
+fn room_is_empty_and_says_nothing() {
     let mut blocks = Blocks::new();
     for i in 0..10_000_u64 {
         blocks.add(i * MS, MS + i);
     }
-    let mut next = blocks.successor();
+    let mut next = Blocks::with_room(10_000 * MS);
     assert_eq!((next.length_ns, next.counts.len()), (blocks.length_ns, blocks.counts.len()));
     assert_eq!((next.share_error(MS), next.quantiles(0.5, 0)), (None, Vec::new()));
     let (mut alone, mut sparse) = (Blocks::new(), blocks.clone());
