@@ -16,8 +16,8 @@ use crate::cargo::{self, Profile};
 
 /// Turns of the loop that does nothing and of the generator, one after the other.
 const ROUNDS: u32 = 7;
-/// Evenly spaced, 502.5 µs apart: no multiple of it is near the kernel's 4 ms, so that its timer meets
-/// requests and misses them as often as it would a time drawn at random.
+/// Evenly spaced, 502.5 µs apart: the kernel's ticks, every 1, 4 or 10 ms, are no multiple of it, so that they
+/// meet requests as often as times drawn at random.
 const EVEN: [&str; 2] = ["1990", "10"];
 /// Poisson: few enough requests per second that their sending and receiving, some 40 µs each on a virtual
 /// machine, takes 0.2 % of the time; and so many seconds that there is a p99.
