@@ -46,13 +46,16 @@ impl Blocks {
         Blocks { length_ns: SHORTEST_NS, counts: Vec::new() }
     }
 
-    /// Empty ones for so long from the start of the measured time. Their memory is there.
-    pub(crate) fn with_room(ns: u64) -> Blocks {
+    /// Empty ones, as long as a run of `so_far_ns` has them, and enough for `more_ns` beyond. Their memory is
+    /// there. They may be more than [`BLOCKS_MAX`]: whether a run gets so long that two become one is seen
+    /// when they are added up.
+    pub(crate) fn with_room(so_far_ns: u64, more_ns: u64) -> Blocks {
         let doubled = |times| SHORTEST_NS << times;
-        let fits = |length_ns: &u64| ns.div_ceil(*length_ns) <= BLOCKS_MAX as u64;
+        let fits = |length_ns: &u64| so_far_ns.div_ceil(*length_ns) <= BLOCKS_MAX as u64;
         let length_ns = (0..DOUBLED_MAX).map(doubled).find(fits).unwrap_or(doubled(DOUBLED_MAX));
-        let blocks = (ns.div_ceil(length_ns) as usize).min(BLOCKS_MAX);
-        let mut counts = vec![vec![0; bucket::COUNT]; blocks];
+        let blocks = so_far_ns.saturating_add(more_ns).div_ceil(length_ns);
+        let most = BLOCKS_MAX as u64 + more_ns.div_ceil(length_ns);
+        let mut counts = vec![vec![0; bucket::COUNT]; blocks.min(most) as usize];
         // The system gives zeros, and the memory for them only when it is written to.
         black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
         Blocks { length_ns, counts }
@@ -61,7 +64,7 @@ impl Blocks {
     /// The latency of a request that was meant to be sent so long after the start of the measured time.
     pub(crate) fn add(&mut self, at_ns: u64, latency_ns: u64) {
         let mut block = at_ns / self.length_ns;
-        while block >= BLOCKS_MAX as u64 {
+        while block >= self.counts.len().max(BLOCKS_MAX) as u64 {
             self.coarsen();
             block = at_ns / self.length_ns;
         }
@@ -88,12 +91,16 @@ impl Blocks {
     }
 
     pub(crate) fn merge(&mut self, other: &Blocks) {
-        let mut other = other.clone();
+        let mut other = other.used();
         while self.length_ns < other.length_ns {
             self.coarsen();
         }
         while other.length_ns < self.length_ns {
             other.coarsen();
+        }
+        while other.counts.len() > BLOCKS_MAX {
+            other.coarsen();
+            self.coarsen();
         }
         if self.counts.len() < other.counts.len() {
             self.counts.resize_with(other.counts.len(), || vec![0; bucket::COUNT]);
@@ -101,6 +108,13 @@ impl Blocks {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             add_up(mine, theirs);
         }
+    }
+
+    /// Without the empty ones at the end.
+    fn used(&self) -> Blocks {
+        let last = self.counts.iter().rposition(|counts| counts.iter().any(|count| *count > 0));
+        let counts = self.counts[..last.map_or(0, |last| last + 1)].to_vec();
+        Blocks { length_ns: self.length_ns, counts }
     }
 
     #[cfg(test)]

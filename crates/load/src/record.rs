@@ -120,7 +120,7 @@ impl fmt::Display for Errors {
 
 /// For so long a record that is offered to a thread has room, from then on: twice as long as the thread keeps
 /// it, for it comes by when it has time.
-pub(crate) const ROOM_NS: u64 = 1_000_000_000;
+const ROOM_NS: u64 = 1_000_000_000;
 
 /// No latency yet. Nanoseconds are counted to three significant digits, up to a bit over the longest
 /// time-out; what is above counts as the most there is.
@@ -266,12 +266,15 @@ impl Record {
         }
     }
 
-    /// An empty record for what comes to an end until `until_ns` of the schedule, the first `warmup_ns` of
-    /// which are not measured. Its memory is there: to grow while it is filled would take up to a
-    /// millisecond, and what is due meanwhile would be late.
-    pub(crate) fn with_room(until_ns: u64, warmup_ns: u64) -> Record {
+    /// An empty record for the second from `now_ns` of the schedule on, the first `warmup_ns` of which are not
+    /// measured. Its memory is there: to grow while it is filled would take up to half a millisecond, and
+    /// what is due meanwhile would be late.
+    pub(crate) fn with_room(now_ns: u64, warmup_ns: u64) -> Record {
         let mut record = Record::new();
-        record.blocks = Blocks::with_room(until_ns.saturating_sub(warmup_ns));
+        let until_ns = now_ns.saturating_add(ROOM_NS);
+        let [so_far_ns, measured_ns] = [now_ns, until_ns].map(|ns| ns.saturating_sub(warmup_ns));
+        record.blocks = Blocks::with_room(so_far_ns, measured_ns - so_far_ns);
+        record.sends = Sends::with_room();
         // Fails as in `add`.
         let _ = record.ends_us.record(until_ns / 1_000);
         let Record { latency, uncorrected, lag, ends_us, .. } = &mut record;
@@ -358,16 +361,15 @@ mod tests {
 
     #[test]
     fn nothing_grows_until_the_time_that_there_is_room_for() {
-        for (requests, warmup_ns) in [(500, 0), (3_000, 0), (3_000, 5_000_000_000)] {
-            let until_ns = requests * 2_000_000 + 6_000_000;
-            let mut record = Record::with_room(until_ns, warmup_ns);
+        for (from, warmup_ns) in [(0, 0), (500, 0), (5_000, 0), (5_000, 9_900_000_000)] {
+            let mut record = Record::with_room(from * 2_000_000, warmup_ns);
             let before = room(&record);
             assert_eq!((record.requests, record.ends_us.len(), record.latency.len()), (0, 0, 0));
-            let from = warmup_ns / 2_000_000;
-            add(&mut record, from, requests - from, warmup_ns);
-            assert_eq!(room(&record), before, "{requests}");
-            add(&mut record, requests, 100_000, warmup_ns);
-            assert_eq!(record.ends_us.len(), 100_000 + requests - from, "what has to grow does");
+            // The last one ends a second later.
+            add(&mut record, from, 497, warmup_ns);
+            assert_eq!(room(&record), before, "{from}");
+            add(&mut record, from + 497, 100_000, warmup_ns);
+            assert_eq!(record.ends_us.len(), 100_497, "what has to grow does");
         }
     }
 
@@ -376,7 +378,7 @@ mod tests {
         let (mut whole, mut sum) = (Record::new(), Record::new());
         for (from, requests) in [(0, 2_000), (2_000, 100), (2_100, 9_000), (11_100, 1)] {
             add(&mut whole, from, requests, 0);
-            let mut next = Record::with_room((from + requests) * 2_000_000, 0);
+            let mut next = Record::with_room(from * 2_000_000, 0);
             add(&mut next, from, requests, 0);
             sum.merge(&next);
         }

@@ -32,6 +32,11 @@ impl Sends {
         Sends { every: 1, kept: Vec::new() }
     }
 
+    /// None yet, with room for all.
+    pub(crate) fn with_room() -> Sends {
+        Sends { every: 1, kept: Vec::with_capacity(KEPT_MAX) }
+    }
+
     /// How many.
     pub(crate) fn len(&self) -> usize {
         self.kept.len()

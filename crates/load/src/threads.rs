@@ -17,7 +17,7 @@ use crate::exchange::Exchange;
 use crate::machine::keep_to;
 use crate::observe::{Listener, Observer};
 use crate::plan::{Extent, Pace, Plan};
-use crate::record::{ROOM_NS, Record};
+use crate::record::Record;
 use crate::schedule::Schedule;
 use crate::session::Sessions;
 use crate::share::{Part, Share};
@@ -31,8 +31,6 @@ pub(crate) const LEAD: Duration = Duration::from_millis(5);
 pub(crate) struct Threads {
     pub(crate) clock: Clock,
     warmup_ns: u64,
-    /// When the schedule ends, in nanoseconds from its start, if that is known.
-    end_ns: Option<u64>,
     orders: Arc<Orders>,
     threads: Vec<Thread>,
 }
@@ -69,12 +67,7 @@ impl Threads {
     ) -> Result<Threads, LoadError> {
         let schedule = plan.schedule()?;
         let (clock, orders) = (Clock::new(epoch), Arc::default());
-        let warmup_ns = plan.warmup_ns;
-        let end_ns = match plan.extent {
-            Extent::Duration { ns } => Some(warmup_ns.saturating_add(ns)),
-            Extent::Requests(_) => None,
-        };
-        let mut threads = Threads { clock, warmup_ns, end_ns, orders, threads: Vec::new() };
+        let mut threads = Threads { clock, warmup_ns: plan.warmup_ns, orders, threads: Vec::new() };
         let addresses: Arc<[SocketAddr]> = machine.addresses.into();
         for number in 0..plan.threads {
             let (wake, woken) = UnixStream::pair().map_err(LoadError::Thread)?;
@@ -163,20 +156,15 @@ impl Threads {
     /// What they have handed over since the last call, together; and asks for more.
     pub(crate) fn collect(&self) -> Record {
         let mut together = Record::new();
-        let until_ns = room_until_ns(self.clock.elapsed_ns(), self.end_ns);
+        let now_ns = self.clock.elapsed_ns();
         for thread in &self.threads {
             if let Some(record) = thread.exchange.collect() {
                 together.merge(&record);
             }
-            thread.exchange.offer(|| Box::new(Record::with_room(until_ns, self.warmup_ns)));
+            thread.exchange.offer(|| Box::new(Record::with_room(now_ns, self.warmup_ns)));
         }
         together
     }
-}
-
-/// Until when the next record has room: no longer than the run, for longer blocks say less of it.
-fn room_until_ns(now_ns: u64, end_ns: Option<u64>) -> u64 {
-    now_ns.saturating_add(ROOM_NS).min(end_ns.unwrap_or(u64::MAX))
 }
 
 /// Where a thread's requests come from.
@@ -269,15 +257,6 @@ mod tests {
                 plan.schedule().unwrap().take(60).map(|slot| slot.query).collect();
             assert_eq!(asked(&plan, 1)[0], one, "the first asks as one alone would");
         }
-    }
-
-    #[test]
-    fn there_is_room_for_a_second_more_but_not_beyond_the_end() {
-        let second = 1_000_000_000;
-        assert_eq!(room_until_ns(8 * second, None), 9 * second);
-        assert_eq!(room_until_ns(8 * second, Some(10 * second)), 9 * second);
-        assert_eq!(room_until_ns(9 * second + 1, Some(10 * second)), 10 * second);
-        assert_eq!(room_until_ns(11 * second, Some(10 * second)), 10 * second);
     }
 
     #[test]

@@ -134,15 +134,35 @@ fn quantiles_are_those_of_each_block() {
 
 #[test]
 fn room_is_in_the_shortest_blocks_that_suffice() {
-    let room = |ns| {
-        let blocks = Blocks::with_room(ns);
+    let room = |so_far_ns, more_ns| {
+        let blocks = Blocks::with_room(so_far_ns, more_ns);
         (blocks.counts.len(), blocks.length_ns / MS)
     };
-    assert_eq!(room(0), (0, 20));
-    assert_eq!(room(1), (1, 20));
-    assert_eq!(room(1_280 * MS), (64, 20));
-    assert_eq!(room(1_280 * MS + 1), (33, 40));
-    assert_eq!(room(u64::MAX), (64, 20 << DOUBLED_MAX), "beyond, blocks double as they are needed");
+    assert_eq!(room(0, 0), (0, 20));
+    assert_eq!(room(0, 1_000 * MS), (50, 20));
+    assert_eq!(room(1_280 * MS, 0), (64, 20));
+    assert_eq!(room(1_280 * MS, 1_000 * MS), (114, 20));
+    assert_eq!(room(1_280 * MS + 1, 1_000 * MS), (58, 40));
+    assert_eq!(room(u64::MAX, MS), (65, 20 << DOUBLED_MAX), "beyond, they double as it takes");
+}
+
+#[test]
+fn room_beyond_the_end_makes_no_block_longer() {
+    for run_ms in [600, 1_200, 1_300, 2_400, 9_900] {
+        let (mut alone, mut sum) = (Blocks::new(), Blocks::new());
+        for from_ms in (0..run_ms).step_by(500) {
+            let mut next = Blocks::with_room(from_ms * MS, 1_000 * MS);
+            let (blocks, until_ms) = (next.counts.len(), run_ms.min(from_ms + 500));
+            for at_ms in from_ms..until_ms {
+                next.add(at_ms * MS, at_ms * 1_000);
+                alone.add(at_ms * MS, at_ms * 1_000);
+            }
+            assert_eq!(next.counts.len(), blocks, "{run_ms}: there was room");
+            sum.merge(&next);
+        }
+        assert_eq!((sum.length_ns, sum.counts.len()), (alone.length_ns, alone.counts.len()));
+        assert_eq!(sum.counts, alone.counts, "{run_ms}");
+    }
 }
 
 #[test]
@@ -151,7 +171,7 @@ fn room_is_empty_and_says_nothing() {
     for i in 0..10_000_u64 {
         blocks.add(i * MS, MS + i);
     }
-    let mut next = Blocks::with_room(10_000 * MS);
+    let mut next = Blocks::with_room(10_000 * MS, 0);
     assert_eq!((next.length_ns, next.counts.len()), (blocks.length_ns, blocks.counts.len()));
     assert_eq!((next.share_error(MS), next.quantiles(0.5, 0)), (None, Vec::new()));
     let (mut alone, mut sparse) = (Blocks::new(), blocks.clone());

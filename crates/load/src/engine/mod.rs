@@ -41,7 +41,7 @@ use crate::bypass::Bypass;
 use crate::exchange::Exchange;
 use crate::observe::Observer;
 use crate::outcome::Outcome;
-use crate::record::{ROOM_NS, Record};
+use crate::record::Record;
 use crate::sends::Keep;
 use crate::session::{Sessions, Token};
 use crate::stamp::Realtime;
@@ -218,7 +218,7 @@ impl Engine {
             outcomes: Vec::new(),
             again: Vec::new(),
             rest: Rest::default(),
-            record: Box::new(Record::with_room(ROOM_NS, task.warmup_ns)),
+            record: Box::new(Record::with_room(0, task.warmup_ns)),
             keep: Keep::new(task.threads),
             last_ns: 0,
             task,
