@@ -1,9 +1,8 @@
 //! What a latency is made of: lag, sending, the way there and back, and our own waking up.
 //!
-//! The parts of a percentile are the mean parts of the requests around it: those in its bucket of
-//! latencies (`bucket`), which is 1.6 % wide, and in its neighbors until there are enough. So they add up to the
-//! percentile, but for the width of the bucket. (The percentiles of the parts would not: the slowest
-//! to be sent are not the slowest to be answered.)
+//! A percentile is divided as the requests around it are, the nearest by rank. So its parts add up to it.
+//! (The percentiles of the parts would not: the slowest to be sent are not the slowest to be answered.) Which
+//! requests these are is known but for the width of their bucket of latencies (`bucket`), which is 1.6 %.
 //!
 //! Cost: constant per request; some thousand buckets of memory.
 
@@ -12,8 +11,8 @@ use serde::Serialize;
 use crate::bucket;
 use crate::outcome::Outcome;
 
-/// So many requests make a mean.
-const AROUND_MIN: u64 = 20;
+/// So many requests tell how a percentile is divided.
+const AROUND: u64 = 20;
 
 /// The parts of a latency, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -46,6 +45,22 @@ impl Parts {
             wire_to_wire: came - sent,
             client_wake_up: done - came,
         }
+    }
+
+    /// Of `ns`, in the proportion of these.
+    fn divided(ns: u64, shares: [f64; 4]) -> Parts {
+        let all: f64 = shares.iter().sum();
+        // What took no time has parts of none.
+        let unit = if all > 0.0 { ns as f64 / all } else { 0.0 };
+        let [schedule_lag, client_send, wire_to_wire, client_wake_up] =
+            shares.map(|share| (share * unit).round() as u64);
+        Parts { schedule_lag, client_send, wire_to_wire, client_wake_up }
+    }
+
+    /// The parts of `ns`, which counts from when requests are taken up, in the proportion of these.
+    pub(crate) fn without_lag(&self, ns: u64) -> Parts {
+        let [_, client_send, wire_to_wire, client_wake_up] = self.all().map(|part| part as f64);
+        Parts::divided(ns, [0.0, client_send, wire_to_wire, client_wake_up])
     }
 
     fn all(&self) -> [u64; 4] {
@@ -109,36 +124,31 @@ impl Split {
         Some(split)
     }
 
-    /// The parts of the latency that a share `quantile` of the requests does not exceed; none without
+    /// The parts of `latency_ns`, which a share `quantile` of the requests does not exceed; none without
     /// requests.
-    pub(crate) fn at(&self, quantile: f64) -> Option<Parts> {
-        let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
-        let mut below = 0;
-        let middle = self.buckets.iter().position(|bucket| {
-            below += bucket.count;
-            below >= rank
-        })?;
-        let (mut first, mut last) = (middle, middle);
-        let mut around = self.buckets[middle];
-        while around.count < AROUND_MIN.min(self.count) {
-            // One below and one above, so that the mean stays where it is.
-            for next in [first.checked_sub(1), Some(last + 1)].into_iter().flatten() {
-                if let Some(of_next) = self.buckets.get(next) {
-                    around.add(of_next);
+    pub(crate) fn at(&self, quantile: f64, latency_ns: u64) -> Option<Parts> {
+        let count = AROUND.min(self.count);
+        let rank = (quantile * self.count as f64).ceil() as u64;
+        let first = rank.saturating_sub(1 + count / 2).min(self.count - count);
+        (count > 0).then(|| Parts::divided(latency_ns, self.ranks(first, first + count)))
+    }
+
+    /// Sums of the parts of the requests from the `first`th fastest on, below the `end`th. Of a bucket that
+    /// they do not fill they have their share.
+    fn ranks(&self, first: u64, end: u64) -> [f64; 4] {
+        let (mut below, mut sums) = (0, [0.0; 4]);
+        for bucket in &self.buckets {
+            let above = below + bucket.count;
+            let within = end.min(above).saturating_sub(first.max(below));
+            if within > 0 {
+                let share = within as f64 / bucket.count as f64;
+                for (sum, of_bucket) in sums.iter_mut().zip(bucket.sums) {
+                    *sum += share * of_bucket as f64;
                 }
             }
-            (first, last) = (first.saturating_sub(1), (last + 1).min(bucket::COUNT - 1));
-            if (first, last) == (0, bucket::COUNT - 1) {
-                break;
-            }
+            below = above;
         }
-        let mean = |part: usize| around.sums[part] / around.count.max(1);
-        Some(Parts {
-            schedule_lag: mean(0),
-            client_send: mean(1),
-            wire_to_wire: mean(2),
-            client_wake_up: mean(3),
-        })
+        sums
     }
 }
 
@@ -162,21 +172,62 @@ mod tests {
             };
             split.add(of.all().iter().sum(), &of);
         }
-        let p50 = split.at(0.5).unwrap();
+        let p50 = split.at(0.5, 1_000_449).unwrap();
         assert_eq!((p50.schedule_lag, p50.client_send), (1_000, 2_000));
         assert!(p50.wire_to_wire.abs_diff(997_450) < 500, "{p50:?}");
-        let p99 = split.at(0.99).unwrap();
+        let p99 = split.at(0.99, 51_000_989).unwrap();
         assert!(p99.schedule_lag.abs_diff(50_000_950) < 50, "{p99:?}");
-        assert_eq!((p99.client_send, p99.wire_to_wire), (2_000, 998_000));
+        assert_eq!(p99.client_send, 2_000);
+        assert!(p99.wire_to_wire.abs_diff(998_000) < 5, "{p99:?}");
     }
 
     #[test]
     fn few_requests_have_parts_and_none_have_none() {
-        assert_eq!(Split::new().at(0.5), None);
+        assert_eq!(Split::new().at(0.5, 30), None);
         let mut split = Split::new();
         split.add(30, &parts(10, 10, 10));
-        assert_eq!(split.at(0.99), Some(parts(10, 10, 10)));
-        assert_eq!(split.at(0.0), Some(parts(10, 10, 10)));
+        assert_eq!(split.at(0.99, 30), Some(parts(10, 10, 10)));
+        assert_eq!(split.at(0.0, 30), Some(parts(10, 10, 10)));
+        let mut instant = Split::new();
+        instant.add(0, &parts(0, 0, 0));
+        assert_eq!(instant.at(0.5, 0), Some(parts(0, 0, 0)));
+    }
+
+    #[test]
+    fn a_percentile_between_two_modes_is_what_its_parts_add_up_to() {
+        let mut split = Split::new();
+        // Of 1,000 requests few are near the median, and the next many far above it.
+        for (requests, of) in [
+            (495, parts(0, 4_000, 4_000)),
+            (9, parts(0, 5_000, 10_000)),
+            (496, parts(0, 5_000, 21_000)),
+        ] {
+            (0..requests).for_each(|_| split.add(of.all().iter().sum(), &of));
+        }
+        let median = split.at(0.5, 15_000).unwrap();
+        assert!(median.all().iter().sum::<u64>().abs_diff(15_000) <= 2, "{median:?}");
+        assert!(median.wire_to_wire > 9_000 && median.client_send > 3_000, "{median:?}");
+    }
+
+    #[test]
+    fn the_nearest_count_whichever_bucket_they_are_in() {
+        let mut split = Split::new();
+        for i in 0..100 {
+            // Twice as slow each, so that each has a bucket of its own; all of it is sending but in ten.
+            let ns = 1_u64 << (i / 4 + 8);
+            let sent = (40..50).contains(&i);
+            split.add(ns + i, &if sent { parts(0, 0, ns + i) } else { parts(0, ns + i, 0) });
+        }
+        assert_eq!(split.at(0.2, 700).unwrap(), parts(0, 700, 0));
+        assert_eq!(split.at(0.9, 700).unwrap(), parts(0, 700, 0));
+        let between = split.at(0.45, 700).unwrap();
+        assert!(between.client_send > 0 && between.wire_to_wire > 0, "{between:?}");
+    }
+
+    #[test]
+    fn without_the_lag_the_rest_is_divided_as_before() {
+        assert_eq!(parts(500, 10, 30).without_lag(80), parts(0, 20, 60));
+        assert_eq!(parts(500, 0, 0).without_lag(80), parts(0, 0, 0));
     }
 
     #[test]
@@ -185,6 +236,6 @@ mod tests {
         one.add(3_000, &parts(1_000, 1_000, 1_000));
         other.add(3_000, &parts(3_000, 0, 0));
         one.merge(&other);
-        assert_eq!(one.at(0.5), Some(parts(2_000, 500, 500)));
+        assert_eq!(one.at(0.5, 3_000), Some(parts(2_000, 500, 500)));
     }
 }

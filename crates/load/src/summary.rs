@@ -72,7 +72,7 @@ pub struct Splits {
 
 impl Splits {
     pub(crate) fn of(split: &Split, latency: &Summary) -> Splits {
-        let at = |told: Option<u64>, quantile| told.and_then(|_| split.at(quantile));
+        let at = |told: Option<u64>, quantile| told.and_then(|ns| split.at(quantile, ns));
         Splits {
             p50: at(latency.p50, 0.5),
             p90: at(latency.p90, 0.9),

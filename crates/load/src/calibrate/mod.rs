@@ -92,7 +92,7 @@ pub struct Measured {
     pub latency_ns: Summary,
     /// How late requests were taken up.
     pub schedule_lag_ns: Summary,
-    /// What the median is made of. Of the kernel's stamps `wire_to_wire` is the figure, and what a program
+    /// What the median is made of; it has no lag. Of the kernel's stamps `wire_to_wire` is the figure, and what a program
     /// sees beyond it is `client_send` and `client_wake_up`.
     pub median_parts_ns: Option<Parts>,
     /// How far the kernel's stamps can be relied on, or how much went past the stack.
@@ -170,11 +170,13 @@ fn found(report: Report) -> Found {
         let why = report.failures.map_or("no echo came".to_owned(), |failures| failures.first);
         return Found::Lacking(why);
     }
+    let latency_ns = report.uncorrected_ns;
+    let parts = report.split_ns.p50.zip(latency_ns.p50);
     Found::Measured(Box::new(Measured {
         echoes: report.histogram.len(),
-        latency_ns: report.uncorrected_ns,
+        latency_ns,
         schedule_lag_ns: report.schedule_lag_ns,
-        median_parts_ns: report.split_ns.p50,
+        median_parts_ns: parts.map(|(parts, p50_ns)| parts.without_lag(p50_ns)),
         stamped: report.stamps,
     }))
 }
