@@ -92,6 +92,10 @@ impl Blocks {
 
     pub(crate) fn merge(&mut self, other: &Blocks) {
         let mut other = other.used();
+        if other.counts.is_empty() {
+            // However long its blocks were to be.
+            return;
+        }
         while self.length_ns < other.length_ns {
             self.coarsen();
         }

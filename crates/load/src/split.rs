@@ -213,7 +213,7 @@ mod tests {
     fn the_nearest_count_whichever_bucket_they_are_in() {
         let mut split = Split::new();
         for i in 0..100 {
-            // Twice as slow each, so that each has a bucket of its own; all of it is sending but in ten.
+            // Every fourth is twice as slow as the one before; all of it is sending but in ten.
             let ns = 1_u64 << (i / 4 + 8);
             let sent = (40..50).contains(&i);
             split.add(ns + i, &if sent { parts(0, 0, ns + i) } else { parts(0, ns + i, 0) });

@@ -160,6 +160,8 @@ fn room_beyond_the_end_makes_no_block_longer() {
             assert_eq!(next.counts.len(), blocks, "{run_ms}: there was room");
             sum.merge(&next);
         }
+        // Somebody waited for an answer much longer, and none came.
+        sum.merge(&Blocks::with_room(60_000 * MS, 1_000 * MS));
         assert_eq!((sum.length_ns, sum.counts.len()), (alone.length_ns, alone.counts.len()));
         assert_eq!(sum.counts, alone.counts, "{run_ms}");
     }
