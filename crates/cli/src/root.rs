@@ -34,9 +34,9 @@ pub(crate) struct Args {
     /// For one copy without an answer
     #[arg(long, default_value = "10s", value_parser = span)]
     attempt_timeout: u64,
-    /// For a copy that was given up
+    /// For a cancelled copy that stays silent
     #[arg(long, default_value = "10s", value_parser = span)]
-    drain_timeout: u64,
+    cancel_timeout: u64,
     /// Decides ties
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -71,8 +71,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let limits = Limits {
         timeout_ns: args.timeout,
         attempt_timeout_ns: args.attempt_timeout,
-        drain_timeout_ns: args.drain_timeout,
+        cancel_timeout_ns: args.cancel_timeout,
         cancel: args.cancel,
+        // Policies are compared as their sources have them.
+        hedge_budget: 1.0,
         ..Limits::default()
     };
     let config = RootConfig {

@@ -76,25 +76,29 @@ impl Fields {
             .map(|span| self.slice(span.value))
     }
 
-    /// The fields that a proxy passes on.
+    /// The fields that a proxy relays.
     pub(crate) fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let passes = |span: &&Span| {
+        let listed = self.listed_by_connection();
+        let relayed = move |span: &&Span| {
             let name = self.slice(span.name);
-            let listed = self.connection_names && self.connection_lists(name);
-            !listed && !is_hop_by_hop_name(name)
+            let is_listed =
+                !listed.is_empty() && listed.binary_search(&name.to_ascii_lowercase()).is_ok();
+            !is_listed && !is_hop_by_hop_name(name)
         };
-        self.spans.iter().filter(passes).map(|span| (self.text(span.name), self.slice(span.value)))
+        self.spans.iter().filter(relayed).map(|span| (self.text(span.name), self.slice(span.value)))
     }
 
-    /// True if a `Connection` field names `name`. `Host` is exempt: a client must not be able to
-    /// make a proxy drop the field that every request needs.
-    fn connection_lists(&self, name: &[u8]) -> bool {
-        !name.eq_ignore_ascii_case(b"host")
-            && self
-                .iter()
-                .filter(|(field, _)| field.eq_ignore_ascii_case("connection"))
-                .flat_map(|(_, value)| list(value))
-                .any(|listed| listed.eq_ignore_ascii_case(name))
+    /// The names that `Connection` fields list, in lower case and sorted. `Host` is exempt: a client
+    /// must not be able to make a proxy drop the field that every request needs.
+    fn listed_by_connection(&self) -> Vec<Vec<u8>> {
+        if !self.connection_names {
+            return Vec::new();
+        }
+        let values = self.iter().filter(|(field, _)| field.eq_ignore_ascii_case("connection"));
+        let names = values.flat_map(|(_, value)| list(value)).map(<[u8]>::to_ascii_lowercase);
+        let mut names: Vec<Vec<u8>> = names.filter(|name| name != b"host").collect();
+        names.sort_unstable();
+        names
     }
 }
 

@@ -52,6 +52,14 @@ pub enum BadAnswer {
     Body(BodyError),
 }
 
+impl BadAnswer {
+    /// Is the head longer than the limits of this side allow, rather than wrong?
+    #[must_use]
+    pub fn is_over_a_limit(&self) -> bool {
+        matches!(self, Self::HeadTooLarge { .. } | Self::TooManyHeaders { .. })
+    }
+}
+
 /// The head of an answer (RFC 9112 §4). It owns the bytes that it was parsed from; cloning it shares
 /// them.
 #[derive(Debug, Clone)]

@@ -88,6 +88,7 @@ fn main() {
     let limits = Limits {
         queue: waiting + 10,
         cancel: true,
+        hedge_budget: 1.0,
         // Long enough that none passes.
         timeout_ns: if deadline { 2_000_000_000_000 } else { NEVER_NS },
         ..Limits::default()

@@ -48,8 +48,6 @@ pub enum StopReason {
 /// Why a query failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailReason {
-    /// No server of its group is up.
-    NoReplica,
     /// Its last copy failed and it may not, or can not, be sent again.
     CopyFailed,
     /// Its deadline passed while it ran.
@@ -65,14 +63,20 @@ pub enum ShedReason {
     Expired,
 }
 
-/// Why the cell took a server out.
+/// Why a server was ejected: the last one of its failures in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EjectReason {
-    /// Nothing listens there.
-    Refused,
-    /// Too many failures in a row.
-    Failures,
-    /// A copy that was given up stayed silent past the drain time-out.
+    /// It accepted no connection.
+    ConnectFailed,
+    /// It closed or reset the connection before the response was complete.
+    Reset,
+    /// It sent something that is no response.
+    Malformed,
+    /// The status of its response says that it failed.
+    Status,
+    /// It did not respond within the attempt time-out.
+    Timeout,
+    /// A cancelled copy stayed silent past the cancel time-out.
     Silent,
 }
 
@@ -122,18 +126,23 @@ pub enum Action {
         /// Why.
         why: ShedReason,
     },
-    /// A copy is lost and has ended: its server went down, or it stayed silent past the drain
+    /// A copy is lost and has ended: its server went down, or it stayed silent past the cancel
     /// time-out. Close its connection.
     Lose {
         /// The copy.
         copy: CopyId,
     },
-    /// The cell took a server out: it gets no new copies, those that run go on. Probe it, and send
+    /// The cell ejected a server: it gets no new copies, those that run go on. Probe it, and send
     /// [`crate::Event::ServerUp`] when a probe succeeds.
     Eject {
         /// The server.
         server: ServerId,
         /// Why.
         why: EjectReason,
+    },
+    /// A server that was ejected, unhealthy, draining or down gets new copies again.
+    Restore {
+        /// The server.
+        server: ServerId,
     },
 }

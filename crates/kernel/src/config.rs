@@ -82,12 +82,10 @@ impl Topology {
     }
 }
 
-/// The bounds of a cell. They may be changed while it runs ([`crate::Event::Configure`]), but for those that
-/// say that they are fixed.
+/// The bounds of a cell, fixed when it is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Copies that a push policy lets a server hold, 1 to [`Topology::MAX_GATE`]. Fixed when the
-    /// cell is built.
+    /// Copies that a push policy lets a server hold, 1 to [`Topology::MAX_GATE`].
     pub max_outstanding: u32,
     /// Queries that may wait per group; beyond it they are shed.
     pub queue: u32,
@@ -95,9 +93,9 @@ pub struct Limits {
     pub timeout_ns: u64,
     /// A copy without an answer for so long has failed, in ns.
     pub attempt_timeout_ns: u64,
-    /// A copy that was given up and stays silent for so long is lost, and its server out, in ns.
-    pub drain_timeout_ns: u64,
-    /// Can a server stop a copy? The kernel believes this. Fixed when the cell is built.
+    /// A cancelled copy that stays silent for so long is lost, in ns.
+    pub cancel_timeout_ns: u64,
+    /// Can a server stop a copy? The kernel believes this.
     pub cancel: bool,
     /// Retries per query.
     pub retries: u8,
@@ -105,10 +103,20 @@ pub struct Limits {
     pub retry_budget: f64,
     /// Retries that may be saved up, and are there at the start.
     pub retry_reserve: u32,
-    /// The share of queries that may be rescued in vain, 0 to 1. Fixed when the cell is built.
+    /// Duplicates that each arrival pays for, 0 to 1; 1 is no limit.
+    pub hedge_budget: f64,
+    /// Duplicates that may be saved up, and are there at the start.
+    pub hedge_burst: u32,
+    /// The share of queries that may be rescued in vain, 0 to 1.
     pub rescue_budget: f64,
-    /// Failures in a row that take a server out; 0 never does.
+    /// Failures in a row that eject a server; 0 never does.
     pub eject_after: u32,
+    /// The share of a group's servers that may be ejected, 0 to 1; at least one stays.
+    pub max_ejected: f64,
+    /// The least time of a first ejection, in ns; doubled for each one that follows soon.
+    pub ejection_ns: u64,
+    /// The longest least time of an ejection, in ns.
+    pub ejection_max_ns: u64,
 }
 
 impl Default for Limits {
@@ -118,13 +126,18 @@ impl Default for Limits {
             queue: 1024,
             timeout_ns: NEVER_NS,
             attempt_timeout_ns: NEVER_NS,
-            drain_timeout_ns: NEVER_NS,
+            cancel_timeout_ns: NEVER_NS,
             cancel: false,
             retries: 1,
             retry_budget: 0.1,
             retry_reserve: 128,
+            hedge_budget: 0.2,
+            hedge_burst: 32,
             rescue_budget: 0.02,
-            eject_after: 3,
+            eject_after: 5,
+            max_ejected: 0.5,
+            ejection_ns: 1_000_000_000,
+            ejection_max_ns: 60_000_000_000,
         }
     }
 }
@@ -133,7 +146,7 @@ impl Limits {
     /// Checks that the limits make sense.
     ///
     /// # Errors
-    /// `max_outstanding` out of range, or a budget that is no number from 0 to 1.
+    /// `max_outstanding` out of range, or a share that is no number from 0 to 1.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.max_outstanding == 0 || self.max_outstanding > Topology::MAX_GATE {
             return Err(ConfigError(alloc::format!(
@@ -142,17 +155,18 @@ impl Limits {
                 Topology::MAX_GATE
             )));
         }
-        if !(0.0..=1.0).contains(&self.retry_budget) {
-            return Err(ConfigError(alloc::format!(
-                "retry_budget is {}; give it a fraction from 0 to 1",
-                self.retry_budget
-            )));
-        }
-        if !(0.0..=1.0).contains(&self.rescue_budget) {
-            return Err(ConfigError(alloc::format!(
-                "rescue_budget is {}; give it a fraction from 0 to 1",
-                self.rescue_budget
-            )));
+        let shares = [
+            ("retry_budget", self.retry_budget),
+            ("hedge_budget", self.hedge_budget),
+            ("rescue_budget", self.rescue_budget),
+            ("max_ejected", self.max_ejected),
+        ];
+        for (name, share) in shares {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(ConfigError(alloc::format!(
+                    "{name} is {share}; give it a fraction from 0 to 1"
+                )));
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::config::Limits;
+use crate::action::EjectReason;
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::time::Timestamp;
 
@@ -49,13 +49,26 @@ pub enum Outcome {
     Bad,
     /// The connection ended before the answer did.
     Reset,
-    /// Nothing listens there: the server gets no new copies from now on.
-    Refused,
+    /// There was no connection, so nothing of the request was sent.
+    ConnectFailed,
     /// Something that is no answer.
     Malformed,
-    /// It ended on this side, for want of a descriptor or a port or because nobody wanted the rest
-    /// of its answer: that says nothing about the server.
+    /// It ended on this side: no descriptor or port was left, the response was over a limit, or its
+    /// rest was unwanted. That says nothing about the server.
     Local,
+}
+
+impl Outcome {
+    /// The failure of the server that it is, if it is one.
+    pub(crate) fn failure(self) -> Option<EjectReason> {
+        match self {
+            Self::Good | Self::Local => None,
+            Self::Bad => Some(EjectReason::Status),
+            Self::Reset => Some(EjectReason::Reset),
+            Self::ConnectFailed => Some(EjectReason::ConnectFailed),
+            Self::Malformed => Some(EjectReason::Malformed),
+        }
+    }
 }
 
 /// One thing that happened.
@@ -107,12 +120,19 @@ pub enum Event {
         /// The query.
         query: QueryId,
     },
-    /// A server can be used (again).
+    /// A server can be used (again): a probe succeeded.
     ServerUp {
         /// The server.
         server: ServerId,
     },
-    /// A server gets no new copies; those that run go on.
+    /// The probes of a server fail. It gets no new copies, unless no server of a group is up.
+    ServerUnhealthy {
+        /// The server.
+        server: ServerId,
+        /// Does it accept connections? One that does not gets no copies in any case.
+        listens: bool,
+    },
+    /// An operator takes a server out of service: it gets no new copies, those that run go on.
     ServerDraining {
         /// The server.
         server: ServerId,
@@ -129,8 +149,6 @@ pub enum Event {
         /// When it ends if nobody stops it.
         ends: Timestamp,
     },
-    /// New limits.
-    Configure(Limits),
     /// Time passed: whatever is due is done.
     Tick,
 }

@@ -78,6 +78,12 @@ impl Policy {
         )
     }
 
+    /// Does the hedge budget limit its duplicates? Not those of the baselines.
+    #[must_use]
+    pub fn is_budgeted(&self) -> bool {
+        !matches!(self, Self::Naive | Self::Clone)
+    }
+
     /// Does it order servers to stop copies?
     #[must_use]
     pub fn needs_cancellation(&self) -> bool {

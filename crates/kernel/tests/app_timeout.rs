@@ -3,8 +3,8 @@
 mod referee;
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, Outcome, Policy, QueryId, Role,
-    ServerId, StartReason, StopReason, Timestamp, Topology, rng,
+    Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Role, StartReason,
+    StopReason, Timestamp, Topology, rng,
 };
 use referee::World;
 
@@ -121,18 +121,6 @@ fn a_copy_that_is_about_to_stop_is_no_retry() {
     };
     assert_eq!(of, query);
     w.drain(DELAY + 3);
-}
-
-#[test]
-fn a_server_that_was_late_has_not_failed() {
-    let mut w = world(Limits { eject_after: 1, retries: 0, ..limits() });
-    let (query, first, second) = begun_anew(&mut w);
-    w.finish(DELAY, first, Outcome::Reset);
-    assert_eq!(w.actions, [], "that was us");
-    let failed = w.finish(DELAY, second, Outcome::Bad);
-    let fail = Action::Fail { query, why: FailReason::CopyFailed, copy: Some(second) };
-    assert!(failed.contains(&fail), "{failed:?}");
-    assert_eq!((0..3).filter(|&s| w.cell.core().server(ServerId(s)).up).count(), 2);
 }
 
 #[test]

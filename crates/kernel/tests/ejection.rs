@@ -1,105 +1,276 @@
-//! A server that is taken out gets no new copies, but those that run on it run on: they hold slots
-//! of a machine that may well be at work, and may bring good answers.
+//! Failures eject a server only when they say something about it, only while a peer does better, and
+//! never more than a share of a group; an all-bad group is used as if it were good.
 
 mod referee;
 
-use curtail_kernel::hedge::Cancellation;
 use curtail_kernel::{
-    Action, CopyId, EjectReason, Event, Limits, Outcome, Policy, QueryId, ServerId, Topology,
+    Action, Arrive, CopyId, EjectReason, Event, GroupId, Limits, Outcome, Policy, QueryId,
+    ServerId, Timestamp, Topology,
 };
 use referee::World;
 
-fn without_retries() -> Limits {
-    Limits { eject_after: 3, retries: 0, ..Limits::default() }
+const A: ServerId = ServerId(0);
+const B: ServerId = ServerId(1);
+const SECOND: u64 = 1_000_000_000;
+
+fn world(policy: Policy, servers: u32, slots: u32) -> World {
+    let limits = Limits { retry_reserve: 1_000, ..Limits::default() };
+    World::new(policy, &Topology::replicated(servers, slots), limits, 1)
 }
 
-/// Two servers of four slots, the first of which has just been taken out for three failures in a
-/// row; a query and its copy that run on it.
-fn taken_out() -> (World, QueryId, CopyId) {
-    let mut w =
-        World::new(Policy::PerShardQueue, &Topology::replicated(2, 4), without_retries(), 1);
-    let queries: Vec<QueryId> = (0..8).map(|_| w.arrive(0, 0)).collect();
-    let [a, b, c, last] = w.on(0)[..] else { panic!("four slots") };
-    for copy in [a, b, c] {
-        w.finish(1, copy, Outcome::Bad);
+fn ejected(w: &World, server: ServerId) -> bool {
+    w.actions.iter().any(|action| matches!(*action, Action::Eject { server: s, .. } if s == server))
+}
+
+fn is_up(w: &World, server: ServerId) -> bool {
+    w.cell.core().server(server).up
+}
+
+fn copy_of(w: &World, query: QueryId) -> Option<CopyId> {
+    w.model.attached(query).next().map(|(id, _)| *id)
+}
+
+/// Runs a query to its end; a copy on a server in `bad` fails.
+fn run(w: &mut World, now: u64, bad: &[ServerId], outcome: Outcome, may_retry: bool) -> bool {
+    let mut arrive = Arrive::new(w.fresh(), GroupId(0));
+    arrive.may_retry = may_retry;
+    w.feed(now, Event::Arrive(arrive));
+    let mut good = false;
+    while let Some(copy) = copy_of(w, arrive.query) {
+        good = !bad.contains(&w.model.copies[&copy].server);
+        w.finish(now, copy, if good { Outcome::Good } else { outcome });
     }
-    let out = Action::Eject { server: ServerId(0), why: EjectReason::Failures };
-    assert!(w.actions.contains(&out), "{:?}", w.actions);
-    let query = w.model.copies[&last].query.expect("it runs");
-    assert!(queries.contains(&query));
-    (w, query, last)
+    good
+}
+
+/// Until A is ejected; every query is answered. Returns how many that took.
+fn fail_until_ejected(w: &mut World, now: u64, outcome: Outcome) -> u32 {
+    for queries in 1..100 {
+        assert!(run(w, now, &[A], outcome, true), "the other server answers");
+        if !is_up(w, A) {
+            return queries;
+        }
+    }
+    panic!("{A:?} is not ejected")
 }
 
 #[test]
-fn a_copy_on_a_server_that_failed_others_still_answers() {
-    let (mut w, query, copy) = taken_out();
-    assert_eq!(w.finish(2, copy, Outcome::Good), [Action::Answer { query, copy }]);
-    assert!(!w.cell.core().server(ServerId(0)).up, "probes bring it back, not answers");
+fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
+    use EjectReason::{ConnectFailed, Malformed, Reset, Status};
+    let kinds = [
+        (Outcome::Bad, Status),
+        (Outcome::Reset, Reset),
+        (Outcome::Malformed, Malformed),
+        (Outcome::ConnectFailed, ConnectFailed),
+    ];
+    for (outcome, why) in kinds {
+        let mut w = world(Policy::RoundRobin, 2, 1);
+        let mut reasons = Vec::new();
+        for _ in 0..20 {
+            assert!(run(&mut w, 0, &[A], outcome, true));
+            reasons.extend(w.actions.iter().filter_map(|action| match *action {
+                Action::Eject { server, why } => Some((server, why)),
+                _ => None,
+            }));
+        }
+        // A refusal is evidence at once, others with the response of the other server: in the
+        // actions of the event that is looked at here.
+        assert!(!is_up(&w, A), "{outcome:?}");
+        assert!(reasons.iter().all(|reason| *reason == (A, why)), "{reasons:?}");
+        w.drain(1);
+    }
 }
 
 #[test]
-fn a_server_that_returns_still_holds_what_runs_on_it() {
-    let (mut w, _, copy) = taken_out();
-    assert!(w.cell.core().is_awaited(ServerId(0)));
-    w.feed(2, Event::ServerUp { server: ServerId(0) });
-    assert_eq!(w.cell.core().server(ServerId(0)).outstanding, 1);
-    for _ in 0..8 {
-        w.arrive(3, 0);
+fn one_failure_ejects_nobody() {
+    for outcome in [Outcome::ConnectFailed, Outcome::Bad, Outcome::Reset] {
+        let mut w = world(Policy::RoundRobin, 2, 1);
+        for _ in 0..100 {
+            run(&mut w, 0, &[A], outcome, true);
+            (0..4).for_each(|_| assert!(run(&mut w, 0, &[], outcome, true)));
+            assert!(is_up(&w, A), "its good responses end the row");
+        }
     }
-    assert_eq!(w.on(0).len(), 4, "its gate holds");
-    w.finish(4, copy, Outcome::Good);
+}
+
+#[test]
+fn a_request_that_fails_everywhere_ejects_nobody() {
+    for outcome in [Outcome::Bad, Outcome::Reset, Outcome::Malformed] {
+        let mut w = world(Policy::RoundRobin, 3, 1);
+        for n in 0..200 {
+            assert!(!run(&mut w, 0, &[A, B, ServerId(2)], outcome, true));
+            if n % 10 == 0 {
+                assert!(run(&mut w, 0, &[], outcome, true), "the service is quiet, but well");
+            }
+            assert!((0..3).all(|server| is_up(&w, ServerId(server))));
+        }
+    }
+}
+
+#[test]
+fn a_failure_that_may_not_be_retried_ejects_nobody_while_no_peer_is_known_to_do_better() {
+    let mut w = world(Policy::RoundRobin, 2, 1);
+    for _ in 0..200 {
+        assert!(!run(&mut w, 0, &[A, B], Outcome::Bad, false));
+        assert!(is_up(&w, A) && is_up(&w, B));
+    }
+    (0..20).for_each(|_| _ = run(&mut w, 0, &[A], Outcome::Bad, false));
+    assert!(!is_up(&w, A) && is_up(&w, B));
+}
+
+#[test]
+fn at_least_half_of_a_group_stays() {
+    for (servers, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
+        let mut w = world(Policy::RoundRobin, servers, 1);
+        let good = ServerId(servers - 1);
+        let bad: Vec<ServerId> = (0..servers - 1).map(ServerId).collect();
+        for _ in 0..100 {
+            run(&mut w, 0, &[], Outcome::Bad, false);
+            run(&mut w, 0, &bad, Outcome::Bad, false);
+        }
+        (0..200).for_each(|_| _ = run(&mut w, 0, &bad, Outcome::Bad, false));
+        let out = (0..servers).filter(|&server| !is_up(&w, ServerId(server))).count();
+        assert_eq!(out, most, "of {servers}");
+        assert!(is_up(&w, good));
+    }
+}
+
+#[test]
+fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
+    let mut w = world(Policy::RoundRobin, 2, 1);
+    let mut now = 0;
+    for span in [1, 2, 4, 8, 16, 32, 60, 60].map(|seconds| seconds * SECOND) {
+        fail_until_ejected(&mut w, now, Outcome::Reset);
+        w.feed(now + span - 1, Event::ServerUp { server: A });
+        assert!(!is_up(&w, A), "{span} ns are not over");
+        assert_eq!(w.cell.next_deadline(), Timestamp(now + span));
+        now += span;
+        let actions = w.feed(now, Event::Tick);
+        assert_eq!(actions, [Action::Restore { server: A }]);
+    }
+    // It is well for a minute.
+    now += 60 * SECOND;
+    fail_until_ejected(&mut w, now, Outcome::Reset);
+    w.feed(now, Event::ServerUp { server: A });
+    w.feed(now + SECOND, Event::Tick);
+    assert!(is_up(&w, A), "as after a first ejection");
+    w.drain(now + SECOND);
+}
+
+#[test]
+fn an_ejection_ends_with_the_first_probe_after_its_time() {
+    let mut w = world(Policy::RoundRobin, 2, 1);
+    fail_until_ejected(&mut w, 0, Outcome::Bad);
+    w.feed(1, Event::ServerUp { server: A });
+    w.feed(2, Event::ServerUnhealthy { server: A, listens: true });
+    w.feed(SECOND, Event::Tick);
+    assert!(!is_up(&w, A), "its last probe failed");
+    w.feed(2 * SECOND, Event::ServerUp { server: A });
+    assert_eq!(w.actions, [Action::Restore { server: A }]);
+}
+
+#[test]
+fn copies_on_an_ejected_server_run_on() {
+    let mut w = world(Policy::RoundRobin, 2, 4);
+    let long: Vec<QueryId> = (0..2).map(|_| w.arrive(0, 0)).collect();
+    fail_until_ejected(&mut w, 0, Outcome::Bad);
+    let on_a = w.on(0)[..].first().copied().expect("one of both");
+    let query = w.model.copies[&on_a].query.expect("it runs");
+    assert!(long.contains(&query) && w.cell.core().is_awaited(A));
+    assert_eq!(w.finish(2, on_a, Outcome::Good), [Action::Answer { query, copy: on_a }]);
+    assert!(!is_up(&w, A), "probes bring it back, not responses");
+}
+
+#[test]
+fn a_server_that_is_gone_loses_its_copies() {
+    let mut w = world(Policy::RoundRobin, 2, 4);
+    let queries = [w.arrive(0, 0), w.arrive(0, 0)];
+    let copy = w.on(0)[0];
+    w.feed(2, Event::ServerDown { server: A });
+    assert!(w.actions.contains(&Action::Lose { copy }), "{:?}", w.actions);
+    assert!(queries.iter().all(|&query| copy_of(&w, query).is_some()), "sent again");
+    assert!(!w.cell.core().is_awaited(A));
+}
+
+#[test]
+fn an_all_bad_group_is_used_as_if_it_were_good() {
+    let mut w = world(Policy::PerShardQueue, 2, 1);
+    let waits = [w.arrive(0, 0), w.arrive(0, 0), w.arrive(0, 0)];
+    w.feed(1, Event::ServerUnhealthy { server: A, listens: true });
+    w.feed(1, Event::ServerUnhealthy { server: B, listens: true });
+    assert!(!is_up(&w, A) && !is_up(&w, B));
+    for query in waits {
+        let copy = copy_of(&w, query).expect("it runs, or took the slot of the one before");
+        assert_eq!(w.finish(2, copy, Outcome::Good)[0], Action::Answer { query, copy });
+    }
+    // As soon as one is well, the others are left alone.
+    w.feed(3, Event::ServerUp { server: B });
+    let query = w.arrive(4, 0);
+    assert_eq!(w.model.copies[&copy_of(&w, query).expect("it runs")].server, B);
     w.drain(5);
 }
 
 #[test]
-fn a_server_that_is_gone_loses_what_runs_on_it() {
-    let (mut w, query, copy) = taken_out();
-    w.feed(2, Event::ServerDown { server: ServerId(0) });
-    assert!(w.actions.contains(&Action::Lose { copy }), "{:?}", w.actions);
-    let failed = |a: &Action| matches!(*a, Action::Fail { query: q, .. } if q == query);
-    assert!(w.actions.iter().any(failed), "{:?}", w.actions);
-    assert!(!w.cell.core().is_awaited(ServerId(0)));
+fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
+    let limits = Limits { timeout_ns: 100, ..Limits::default() };
+    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), limits, 1);
+    w.feed(0, Event::ServerDraining { server: A });
+    w.feed(0, Event::ServerUnhealthy { server: B, listens: false });
+    let (early, late) = (w.arrive(0, 0), w.arrive(50, 0));
+    assert_eq!(w.actions, [], "it waits");
+    w.feed(100, Event::Tick);
+    assert!(!w.model.queries.contains_key(&early), "its deadline has passed");
+    w.feed(101, Event::ServerUp { server: B });
+    assert!(copy_of(&w, late).is_some());
+    w.drain(102);
 }
 
 #[test]
-fn where_nothing_listens_what_runs_may_end() {
-    let mut w =
-        World::new(Policy::PerShardQueue, &Topology::replicated(2, 2), without_retries(), 1);
-    for _ in 0..4 {
-        w.arrive(0, 0);
+fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
+    let mut w = world(Policy::RoundRobin, 4, 1);
+    for _ in 0..50 {
+        assert!(run(&mut w, 0, &[A, B, ServerId(2)], Outcome::ConnectFailed, false));
     }
-    let [refused, runs] = w.on(0)[..] else { panic!("two slots") };
-    w.finish(1, refused, Outcome::Refused);
-    assert!(!w.cell.core().server(ServerId(0)).up, "once is enough");
-    let query = w.model.copies[&runs].query.expect("it runs");
-    assert_eq!(w.finish(2, runs, Outcome::Good), [Action::Answer { query, copy: runs }]);
+    let mut w = world(Policy::RoundRobin, 2, 1);
+    let mut failed = 0;
+    (0..2).for_each(|_| failed += u32::from(!run(&mut w, 0, &[A], Outcome::Reset, false)));
+    assert_eq!(failed, 1, "what may have been sent is not sent twice");
+}
+
+#[test]
+fn retries_of_what_was_never_sent_stay_within_the_budget() {
+    let limits = Limits { retry_reserve: 3, retry_budget: 0.0, ..Limits::default() };
+    let mut w = World::new(Policy::RoundRobin, &Topology::replicated(3, 1), limits, 1);
+    let all = [A, B, ServerId(2)];
+    (0..20).for_each(|_| _ = run(&mut w, 0, &all, Outcome::ConnectFailed, false));
+    assert_eq!(w.model.retries, 3);
 }
 
 #[test]
 fn what_ended_on_this_side_says_nothing_about_the_server() {
-    let mut w =
-        World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), without_retries(), 1);
-    for now in 0..10 {
-        let query = w.arrive(now, 0);
-        let copy = *w.model.attached(query).next().expect("it runs").0;
-        w.finish(now, copy, Outcome::Local);
-        assert!(!w.actions.iter().any(|action| matches!(action, Action::Eject { .. })));
+    let mut w = world(Policy::RoundRobin, 2, 1);
+    for _ in 0..100 {
+        run(&mut w, 0, &[A], Outcome::Local, false);
+        assert!(!ejected(&w, A) && is_up(&w, A));
     }
-    w.drain(10);
 }
 
 #[test]
-fn a_copy_that_is_being_stopped_is_no_retry() {
-    let limits = Limits { cancel: true, ..Limits::default() };
-    let policy = Policy::Laedge(Cancellation::Preemptive);
-    let mut w = World::new(policy, &Topology::replicated(2, 1), limits, 1);
-    let query = w.arrive(0, 0);
-    let copies: Vec<CopyId> = w.model.attached(query).map(|(id, _)| *id).collect();
-    let [older, newer] = copies[..] else { panic!("two copies") };
-    w.arrive(1, 0);
-    assert!(w.model.copies[&newer].stopping, "for the query that waits");
-    w.finish(2, older, Outcome::Reset);
-    w.feed(3, Event::Stopped { copy: newer });
-    assert!(w.model.queries.contains_key(&query), "one server failed it: {:?}", w.actions);
-    w.drain(4);
+fn attempts_that_time_out_eject_a_server_that_its_peer_outdoes() {
+    let limits = Limits { attempt_timeout_ns: 10, retry_reserve: 100, ..Limits::default() };
+    let mut w = World::new(Policy::RoundRobin, &Topology::replicated(2, 8), limits, 1);
+    let mut now = 0;
+    while is_up(&w, A) {
+        let query = w.arrive(now, 0);
+        now += 10;
+        let copy = copy_of(&w, query).expect("it runs");
+        if w.model.copies[&copy].server == A {
+            w.feed(now, Event::Tick);
+        }
+        let copy = copy_of(&w, query).expect("sent again");
+        w.finish(now, copy, Outcome::Good);
+        assert!(now < 1_000, "it is ejected at some time");
+    }
+    let why = EjectReason::Timeout;
+    assert!(w.actions.contains(&Action::Eject { server: A, why }), "{:?}", w.actions);
 }

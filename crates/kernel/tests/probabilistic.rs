@@ -10,6 +10,7 @@ use referee::World;
 const DELAY: u64 = 100;
 
 fn world(probability: f64, limits: Limits) -> World {
+    let limits = Limits { hedge_budget: 1.0, ..limits };
     let policy = Policy::Probabilistic { delay_ns: DELAY, probability };
     World::new(policy, &Topology::replicated(3, 1), limits, 7)
 }

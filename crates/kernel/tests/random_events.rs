@@ -105,13 +105,18 @@ fn limits(rng: &mut Rng, cancel: bool) -> Limits {
         queue: pick(rng, &[0, 1, 3, 100]),
         timeout_ns: pick(rng, &[NEVER_NS, 300, 60]),
         attempt_timeout_ns: pick(rng, &[NEVER_NS, 100, 40]),
-        drain_timeout_ns: pick(rng, &[NEVER_NS, 200]),
+        cancel_timeout_ns: pick(rng, &[NEVER_NS, 200]),
         cancel,
         retries: pick(rng, &[0, 1, 1, 2]),
         retry_budget: pick(rng, &[0.0, 0.1, 1.0]),
         retry_reserve: pick(rng, &[0, 3, 100]),
         rescue_budget: pick(rng, &[0.0, 0.1, 1.0]),
+        hedge_budget: pick(rng, &[0.0, 0.25, 1.0, 1.0]),
+        hedge_burst: pick(rng, &[0, 1, 8]),
         eject_after: pick(rng, &[0, 1, 3]),
+        max_ejected: pick(rng, &[0.0, 0.5, 1.0]),
+        ejection_ns: pick(rng, &[0, 20]),
+        ejection_max_ns: pick(rng, &[0, 100, 1_000]),
     }
 }
 
@@ -180,9 +185,10 @@ fn next_event(
         return copy_event(rng, world, copy, trouble, ended);
     }
     let server = ServerId(below(rng, world.model.up.len() as u32));
-    match below(rng, 8) {
+    match below(rng, 9) {
         0 => Event::ServerDown { server },
         1 => Event::ServerDraining { server },
+        8 => Event::ServerUnhealthy { server, listens: below(rng, 3) > 0 },
         2..=4 => Event::ServerUp { server },
         // Reports about what has ended long ago must change nothing.
         5 if !ended.is_empty() => {
@@ -225,7 +231,8 @@ fn copy_event(
     if (state.stopping && below(rng, 3) > 0) || below(rng, 64) == 0 {
         return Event::Stopped { copy };
     }
-    let bad = [Outcome::Bad, Outcome::Reset, Outcome::Refused, Outcome::Malformed, Outcome::Local];
+    let bad =
+        [Outcome::Bad, Outcome::Reset, Outcome::ConnectFailed, Outcome::Malformed, Outcome::Local];
     let failed = trouble > 0 && below(rng, 10) < trouble;
     Event::Finished { copy, outcome: if failed { pick(rng, &bad) } else { Outcome::Good } }
 }

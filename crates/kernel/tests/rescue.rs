@@ -133,7 +133,7 @@ fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
     assert_eq!(w.actions, [], "no budget, no rescue");
     w.drain(200);
 
-    let limits = Limits { rescue_budget: 0.01, ..Limits::default() };
+    let limits = Limits { rescue_budget: 0.01, hedge_budget: 1.0, ..Limits::default() };
     let mut w = suspecting(Cleanup, 2, limits, learned);
     let (mut now, mut rescued) = (0, 0);
     for round in 0..100 {

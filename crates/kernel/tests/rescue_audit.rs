@@ -53,8 +53,8 @@ fn a_first_copy_that_is_audited_runs_to_its_end() {
 
 #[test]
 fn it_has_the_time_that_every_copy_has_and_is_stopped_then() {
-    let timed = Limits { attempt_timeout_ns: 500, drain_timeout_ns: 50, ..Limits::default() };
-    let untimed = Limits { attempt_timeout_ns: NEVER_NS, drain_timeout_ns: 380, ..timed };
+    let timed = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 50, ..Limits::default() };
+    let untimed = Limits { attempt_timeout_ns: NEVER_NS, cancel_timeout_ns: 380, ..timed };
     for limits in [timed, untimed] {
         let mut w = world(Version::Cleanup, 2, limits);
         let first = rescued(&mut w, 0);
@@ -71,7 +71,7 @@ fn it_has_the_time_that_every_copy_has_and_is_stopped_then() {
 
 #[test]
 fn a_server_that_does_not_stop_it_is_out() {
-    let limits = Limits { attempt_timeout_ns: 500, drain_timeout_ns: 50, ..Limits::default() };
+    let limits = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 50, ..Limits::default() };
     let mut w = world(Version::Cleanup, 2, limits);
     let first = rescued(&mut w, 0);
     w.feed(500, Event::Tick);
@@ -82,7 +82,7 @@ fn a_server_that_does_not_stop_it_is_out() {
 
 #[test]
 fn a_loser_that_nobody_stops_has_as_long_as_if_no_copy_had_won() {
-    let limits = Limits { attempt_timeout_ns: 500, drain_timeout_ns: 300, ..Limits::default() };
+    let limits = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 300, ..Limits::default() };
     let mut w = world(Version::NoCancel, 2, limits);
     w.adopt(&Snapshot { audit: false, ..LEARNED });
     let slow = rescued(&mut w, 0);

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use curtail_kernel::{GroupId, ServerId, StartReason, StopReason};
+use curtail_kernel::{Core, GroupId, ServerId, StartReason, StopReason};
 use curtail_runtime::{CopyEnd, CopyInfo, Observer, TakenOut};
 
 use crate::config::Cell;
@@ -78,16 +79,16 @@ impl Observer for Watcher {
         let (service, server, reason) =
             (&*self.name, self.addresses[server.index()], reason.text());
         match why {
-            TakenOut::Ejected(_) => tracing::warn!(service, %server, reason, "server taken out"),
+            TakenOut::Ejected(_) => tracing::warn!(service, %server, reason, "server ejected"),
             TakenOut::Probes(last) => {
-                tracing::warn!(service, %server, reason, probe = %last, "server taken out");
+                tracing::warn!(service, %server, reason, probe = %last, "server ejected");
             }
         }
     }
 
     fn returned(&self, server: ServerId) {
         let (service, server) = (&*self.name, self.addresses[server.index()]);
-        tracing::info!(service, %server, "server is back");
+        tracing::info!(service, %server, "server restored");
     }
 }
 
@@ -100,6 +101,10 @@ impl Proxy {
                 let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
                 rescue.suspects.set(suspects.sum());
             }
+            // The cells count them; several readers may store the same.
+            let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
+            let hedges_refused = service.metrics.hedges_refused.inner();
+            hedges_refused.store(refused.sum(), Ordering::Relaxed);
             for (cell, layout) in &service.cells {
                 cell.look(|core| {
                     for (group, &shard) in layout.shards.iter().enumerate() {

@@ -83,8 +83,8 @@ fn start(
     seed: u64,
 ) -> Result<Service, curtail_kernel::ConfigError> {
     let settings = Settings {
-        piece_timeout: service.drain_timeout,
-        unwanted_timeout: service.drain_timeout,
+        piece_timeout: service.cancel_timeout,
+        unwanted_timeout: service.cancel_timeout,
         ..Settings::default()
     };
     let layout = service.cells();

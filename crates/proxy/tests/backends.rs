@@ -131,7 +131,7 @@ async fn a_replica_that_hangs_is_replaced_and_when_all_hang_the_client_hears_it(
 
 #[tokio::test]
 async fn a_replica_that_hangs_and_cannot_stop_keeps_its_slot_until_it_is_taken_down() {
-    let lines = "attempt_timeout = \"50ms\"\ndrain_timeout = \"150ms\"";
+    let lines = "attempt_timeout = \"50ms\"\ncancel_timeout = \"150ms\"";
     let (silent, good) = (Backend::silent().await, Backend::says(HELLO).await);
     let proxy = Proxy::serving(lines, &[&silent, &good]).await;
     while silent.seen().is_empty() {

@@ -95,7 +95,7 @@ fn the_example_of_the_interface_means_what_it_says() {
     assert_eq!(service.cancel, Cancel::None);
     assert_eq!(service.timeout, Duration::from_secs(2));
     assert_eq!(service.attempt_timeout, Duration::from_millis(500));
-    assert_eq!(service.drain_timeout, Duration::from_secs(10));
+    assert_eq!(service.cancel_timeout, Duration::from_secs(10));
     let health = service.health.as_ref().expect("on");
     assert_eq!(health.path, "/");
     assert_eq!(health.interval, Duration::from_millis(250));
@@ -287,7 +287,7 @@ fn limits_are_those_of_the_file() {
     assert!(limits.cancel && limits.check().is_ok());
     assert_eq!((limits.queue, limits.max_outstanding), (7, 9));
     assert_eq!((limits.timeout_ns, limits.attempt_timeout_ns), (2_000_000_000, 500_000_000));
-    assert!(limits.drain_timeout_ns < NEVER_NS);
+    assert!(limits.cancel_timeout_ns < NEVER_NS);
     assert!((limits.retry_budget - 1.0).abs() < 1e-12);
 }
 

@@ -149,7 +149,7 @@ async fn a_crowd_that_comes_and_goes_leaves_nothing_behind() {
         };
         let (one, two) = (scripts().await, scripts().await);
         let lines = format!(
-            "policy = \"laedge\"\nslots = 2\ncancel = \"{cancel}\"\ndrain_timeout = \"200ms\""
+            "policy = \"laedge\"\nslots = 2\ncancel = \"{cancel}\"\ncancel_timeout = \"200ms\""
         );
         let proxy = Proxy::serving(&lines, &[&one, &two]).await;
         let mut crowd = Vec::new();

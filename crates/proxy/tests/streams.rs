@@ -113,7 +113,7 @@ async fn the_time_of_a_request_is_for_its_whole_answer() {
 
 #[tokio::test]
 async fn a_pause_in_a_body_as_long_as_the_drain_time_out_breaks_it_off() {
-    let lines = "drain_timeout = \"100ms\"";
+    let lines = "cancel_timeout = \"100ms\"";
     let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
     let (answer, _) = cut(lines, steps, "1.1").await;
     assert!(!answer.whole);

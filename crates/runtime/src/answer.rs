@@ -33,8 +33,6 @@ pub enum QueryError<R> {
     /// Its time was up while a server worked on it, or the last server that it may be sent to kept
     /// silent for too long.
     Timeout,
-    /// No server is up.
-    NoReplica,
     /// Every copy failed, and it may not be sent again.
     Failed {
         /// What the last server said that answered, though it was that it failed.
@@ -54,7 +52,6 @@ impl<R> QueryError<R> {
 
     pub(crate) fn from_fail(why: FailReason, response: Option<R>) -> Self {
         match why {
-            FailReason::NoReplica => Self::NoReplica,
             FailReason::CopyFailed => Self::Failed { response },
             FailReason::Timeout => Self::Timeout,
         }
@@ -67,7 +64,6 @@ impl<R> fmt::Display for QueryError<R> {
             Self::QueueFull => "too many queries wait for this shard",
             Self::Expired => "the query expired before a replica was free",
             Self::Timeout => "no replica answered in time",
-            Self::NoReplica => "no replica of this shard is up",
             Self::Failed { .. } => "the replicas failed",
             Self::Closed => "the service is shutting down",
         })

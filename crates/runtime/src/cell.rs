@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use curtail_kernel::hedge::{Record, Snapshot};
-use curtail_kernel::{Core, Event, GroupId, Limits, QueryId, Scheduler, ServerId};
+use curtail_kernel::{Core, Event, GroupId, QueryId, Scheduler, ServerId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -113,6 +113,13 @@ impl<T: Transport> Cell<T> {
         self.inner.feed(&Event::ServerUp { server });
     }
 
+    /// The probes of a server fail: it gets no new copies, unless no server of its group is up; and
+    /// in no case if it does not listen.
+    pub fn server_unhealthy(&self, server: ServerId, listens: bool) {
+        self.inner.feed(&Event::ServerUnhealthy { server, listens });
+        self.transport().close_idle(server);
+    }
+
     /// A server gets no new copies; those that run go on.
     pub fn server_draining(&self, server: ServerId) {
         self.inner.feed(&Event::ServerDraining { server });
@@ -123,11 +130,6 @@ impl<T: Transport> Cell<T> {
     pub fn server_down(&self, server: ServerId) {
         self.inner.feed(&Event::ServerDown { server });
         self.transport().close_idle(server);
-    }
-
-    /// Changes the limits.
-    pub fn configure(&self, limits: Limits) {
-        self.inner.feed(&Event::Configure(limits));
     }
 
     /// Looks at the kernel. The cell stands still meanwhile: be short.
@@ -159,16 +161,10 @@ impl<T: Transport> Cell<T> {
 
     /// Its probes failed: the server gets no new copies, those that run go on.
     pub(crate) fn fails_probes(&self, server: ServerId, why: ProbeFailure) {
+        let listens = why != ProbeFailure::ConnectFailed;
         // Copies may have failed while the probe was under way.
-        if self.inner.feed_about(server, &Event::ServerDraining { server }) {
+        if self.inner.feed_about(server, &Event::ServerUnhealthy { server, listens }) {
             self.inner.taken_out(server, TakenOut::Probes(why));
-        }
-    }
-
-    /// A probe succeeded.
-    pub(crate) fn passes_probes(&self, server: ServerId) {
-        if !self.inner.feed_about(server, &Event::ServerUp { server }) {
-            self.inner.returned(server);
         }
     }
 

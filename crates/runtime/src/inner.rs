@@ -44,12 +44,13 @@ struct State<T: Transport> {
 /// What is done once the lock is released.
 struct Effects<R> {
     launches: Vec<Launch<R>>,
-    taken_out: Vec<(ServerId, EjectReason)>,
+    ejected: Vec<(ServerId, EjectReason)>,
+    restored: Vec<ServerId>,
 }
 
 impl<R> Default for Effects<R> {
     fn default() -> Self {
-        Self { launches: Vec::new(), taken_out: Vec::new() }
+        Self { launches: Vec::new(), ejected: Vec::new(), restored: Vec::new() }
     }
 }
 
@@ -284,7 +285,8 @@ impl<T: Transport> Inner<T> {
                         self.observer.copy_ended(flight.info, CopyEnd::Lost, flight.won, ran);
                     }
                 }
-                Action::Eject { server, why } => effects.taken_out.push((server, why)),
+                Action::Eject { server, why } => effects.ejected.push((server, why)),
+                Action::Restore { server } => effects.restored.push(server),
             }
         }
         self.arm(state);
@@ -348,8 +350,11 @@ impl<T: Transport> Inner<T> {
     }
 
     fn carry_out(&self, effects: Effects<T::Request>) {
-        for (server, why) in effects.taken_out {
+        for (server, why) in effects.ejected {
             self.taken_out(server, TakenOut::Ejected(why));
+        }
+        for server in effects.restored {
+            self.observer.returned(server);
         }
         self.launch(effects.launches);
     }
@@ -357,10 +362,6 @@ impl<T: Transport> Inner<T> {
     pub(crate) fn taken_out(&self, server: ServerId, why: TakenOut) {
         self.observer.taken_out(server, why);
         self.transport.close_idle(server);
-    }
-
-    pub(crate) fn returned(&self, server: ServerId) {
-        self.observer.returned(server);
     }
 
     /// Starts the tasks of new copies. Outside of the lock, as a runtime that shuts down drops a

@@ -51,8 +51,8 @@ pub enum QueryEnd {
 /// What a probe met instead of a healthy server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeFailure {
-    /// Nothing listens.
-    Refused,
+    /// It accepts no connections.
+    ConnectFailed,
     /// The way to it is broken, or the connection broke.
     Reset,
     /// No answer in time.
@@ -66,7 +66,7 @@ pub enum ProbeFailure {
 impl fmt::Display for ProbeFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused => f.write_str("connection refused"),
+            Self::ConnectFailed => f.write_str("no connection"),
             Self::Reset => f.write_str("connection broken"),
             Self::Silent => f.write_str("no answer in time"),
             Self::Malformed => f.write_str("not an HTTP answer"),

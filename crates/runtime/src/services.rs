@@ -42,7 +42,7 @@ where
         request: R,
         _: CopyHandle,
     ) -> Result<Head<S::Response>, Failure> {
-        let service = self.services.get(server.index()).ok_or(Failure::Refused)?.clone();
+        let service = self.services.get(server.index()).ok_or(Failure::ConnectFailed)?.clone();
         service.oneshot(request).await.map(Head::whole).map_err(|_| Failure::Reset)
     }
 }

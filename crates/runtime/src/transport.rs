@@ -9,8 +9,8 @@ use curtail_kernel::{CopyId, Outcome, ServerId};
 /// Why a server gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing listens there.
-    Refused,
+    /// There was no connection, so nothing of the request was sent.
+    ConnectFailed,
     /// The connection ended before the answer did.
     Reset,
     /// It sent something that is no answer.
@@ -22,7 +22,7 @@ pub enum Failure {
 impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused => Self::Refused,
+            Failure::ConnectFailed => Self::ConnectFailed,
             Failure::Reset => Self::Reset,
             Failure::Malformed => Self::Malformed,
             Failure::Local => Self::Local,

@@ -94,7 +94,7 @@ impl Transport for Hangs {
 fn a_reply_may_be_dropped_outside_of_the_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limits = Limits { attempt_timeout_ns: 1_000_000_000, ..Limits::default() };
-    let limits = Limits { drain_timeout_ns: 1_000_000, ..limits };
+    let limits = Limits { cancel_timeout_ns: 1_000_000, ..limits };
     let (cell, reply) = runtime.block_on(async {
         let cell = cell("psq", 1, limits, Hangs);
         let reply = cell.query(Query::new(()));

@@ -239,8 +239,10 @@ impl Setup<'_> {
             queue: self.experiment.queue,
             timeout_ns: NEVER_NS,
             attempt_timeout_ns: NEVER_NS,
-            drain_timeout_ns: NEVER_NS,
+            cancel_timeout_ns: NEVER_NS,
             cancel: true,
+            // The sources' policies have no budget.
+            hedge_budget: 1.0,
             eject_after: 0,
             ..Limits::default()
         }

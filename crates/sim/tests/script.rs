@@ -71,8 +71,8 @@ fn what_makes_no_sense_is_refused() {
     assert!(refusal(&script("idealized", [])).contains("needs to know the future"));
     assert!(refusal(&script("laedge:cc", [])).contains("cancel"));
     let mut script = script("psq", []);
-    script.limits.drain_timeout_ns = MS;
-    assert!(refusal(&script).contains("use no drain time-out"));
+    script.limits.cancel_timeout_ns = MS;
+    assert!(refusal(&script).contains("use no cancel time-out"));
     script.servers = 0;
     script.limits = Limits::default();
     assert!(refusal(&script).contains("servers is 0; give it a number from 1"));

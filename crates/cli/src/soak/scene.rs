@@ -15,7 +15,7 @@ use crate::exit::Stop;
 const SHARDS: u32 = 3;
 const REPLICAS: u32 = 2;
 
-/// How long the proxy may take to come to rest: its drain time-out, and some probes.
+/// How long the proxy may take to come to rest: its cancel time-out, and some probes.
 const REST: Duration = Duration::from_secs(20);
 
 /// How long the proxy may take to say how it is.
@@ -132,7 +132,7 @@ fn configuration(policy: Policy, leaves: &[Leaf]) -> String {
     let mut text = format!(
         "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[log]\nlevel = \"error\"\n\
          [[service]]\nname = \"search\"\npolicy = \"{policy}\"\nslots = 1\ncancel = \"{cancel}\"\n\
-         timeout = \"3s\"\nattempt_timeout = \"500ms\"\ndrain_timeout = \"2s\"\n\
+         timeout = \"3s\"\nattempt_timeout = \"500ms\"\ncancel_timeout = \"2s\"\n\
          health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n\
          shard_by = {{ header = \"x-shard\" }}\nretry_budget = 0.5\n"
     );

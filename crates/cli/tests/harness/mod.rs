@@ -116,7 +116,7 @@ impl Service {
         let text = format!(
             "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[[service]]\n\
              name = \"search\"\npolicy = \"{policy}\"\nslots = 1\ntimeout = \"10s\"\n\
-             attempt_timeout = \"500ms\"\ndrain_timeout = \"1s\"\n\
+             attempt_timeout = \"500ms\"\ncancel_timeout = \"1s\"\n\
              health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n{extra}\n\
              [[service.shard]]\nname = \"0\"\nreplicas = [\"{}\", \"{}\"]\n",
             addresses[0], addresses[1]

@@ -11,6 +11,9 @@ pub enum ClientError {
     /// that was used before, it may simply have been too old.
     #[error("the server closed before it answered")]
     Closed,
+    /// The connection was closed before the first byte of the request was sent.
+    #[error("the connection was closed before the request was sent")]
+    Unsent,
     /// The server closed or reset the connection inside of its answer.
     #[error("the server closed inside of its answer")]
     HalfAnswer,

@@ -89,7 +89,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Closed`] before the first byte of an answer, [`ClientError::HalfAnswer`]
+    /// [`ClientError::Unsent`] before the first byte of the request, [`ClientError::Closed`] before
+    /// the first byte of an answer, [`ClientError::HalfAnswer`]
     /// inside of its head, [`ClientError::Garbage`] for what is not an answer, and
     /// [`ClientError::NotReusable`], with nothing sent, on a connection that is not
     /// [`reusable`](Connection::reusable).
@@ -102,7 +103,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Err(ClientError::NotReusable);
         }
         self.state = State::Waiting;
-        self.transport.start(request).await;
+        if !self.transport.start(request).await {
+            self.state = State::Broken;
+            return Err(ClientError::Unsent);
+        }
         let head = self.read_head(is_head).await;
         self.state = match &head {
             Ok(head) => State::Body(BodyDecoder::new(head.framing(), &self.limits)),

@@ -43,8 +43,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Transport<S> {
         self.unsent.is_empty() && !self.unflushed && !self.failed
     }
 
-    /// Writes what the stream takes at once and keeps a copy of the rest, most often nothing.
-    pub(super) async fn start(&mut self, request: &[u8]) {
+    /// Writes what the stream takes at once and keeps a copy of the rest, most often nothing. False if
+    /// the stream took nothing and never will.
+    pub(super) async fn start(&mut self, request: &[u8]) -> bool {
         poll_fn(|cx| {
             let mut rest = request;
             self.unflushed = true;
@@ -57,9 +58,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Transport<S> {
             }
             self.unsent = Bytes::copy_from_slice(if self.failed { &[] } else { rest });
             self.poll_write_on(cx);
-            Poll::Ready(())
+            Poll::Ready(!self.failed || rest.len() < request.len())
         })
-        .await;
+        .await
     }
 
     /// Reads once, and writes meanwhile. Safe to cancel.

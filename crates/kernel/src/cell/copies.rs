@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::health::Blame;
 use crate::event::Arrive;
 use crate::id::{CopyId, GroupId, NONE, ServerId};
 use crate::time::Timestamp;
@@ -24,8 +25,10 @@ pub(crate) struct CopyState {
     pub(crate) stopping: bool,
     /// Nobody wants its answer; its drain time-out runs.
     pub(crate) given_up: bool,
-    /// It ran past its attempt time-out.
-    pub(crate) late: bool,
+    /// What its failure says has been drawn from it: whatever it comes to, it counts no more.
+    pub(crate) judged: bool,
+    /// Another copy gave the response.
+    pub(crate) beaten: bool,
     /// It has an entry in [`super::Core::patience`].
     pub(crate) timed: bool,
 }
@@ -52,7 +55,8 @@ impl CopyState {
         next: NONE,
         stopping: false,
         given_up: false,
-        late: false,
+        judged: false,
+        beaten: false,
         timed: false,
     };
 
@@ -91,7 +95,8 @@ impl Copies {
             next,
             stopping: false,
             given_up: false,
-            late: false,
+            judged: false,
+            beaten: false,
             timed: false,
         };
         CopyId { serial, slot }
@@ -222,6 +227,12 @@ pub(crate) struct QueryState {
     pub(crate) behind: u32,
     /// The copy that failed last, and its server.
     pub(crate) failed: Option<(CopyId, ServerId)>,
+    /// Nothing of that copy was ever sent.
+    pub(crate) unsent: bool,
+    /// The hedge budget refused it a duplicate.
+    pub(crate) refused: bool,
+    /// What its failures say.
+    pub(crate) blame: Blame,
 }
 
 impl QueryState {
@@ -238,6 +249,9 @@ impl QueryState {
         before: NONE,
         behind: NONE,
         failed: None,
+        unsent: false,
+        refused: false,
+        blame: Blame::Nothing,
     };
 
     /// A query that arrives.
@@ -256,6 +270,9 @@ impl QueryState {
             before: NONE,
             behind: NONE,
             failed: None,
+            unsent: false,
+            refused: false,
+            blame: Blame::Nothing,
         }
     }
 

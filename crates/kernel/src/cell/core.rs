@@ -4,8 +4,10 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use super::actions::Actions;
+use super::budget::Budget;
 use super::copies::{Copies, QueryState, Stage};
-use super::servers::{GroupState, Health, ServerState, ServerView};
+use super::health::{Ejections, Health};
+use super::servers::{GroupState, ServerState, ServerView};
 use crate::Rng;
 use crate::action::{Action, Role, StartReason, StopReason};
 use crate::balance::Pick;
@@ -39,11 +41,17 @@ pub struct Core {
     pub(crate) delays: Heaps<Timestamp>,
     /// Of copies: their attempt time-out, or the drain time-out of those given up.
     pub(crate) patience: Heaps<Timestamp>,
-    pub(crate) next_seq: u64,
-    /// Retries that may be made now.
-    pub(crate) budget: f64,
-    /// [`Limits::retry_reserve`], which bounds it.
-    pub(crate) reserve: f64,
+    /// Of servers: when their ejections may end.
+    pub(crate) ejection_timers: Heaps<Timestamp>,
+    /// By server.
+    pub(crate) ejections: Vec<Ejections>,
+    /// Queries that arrived so far.
+    pub(crate) arrivals: u64,
+    pub(crate) retries: Budget,
+    /// Of duplicates; none where there is no limit.
+    pub(crate) hedges: Option<Budget>,
+    /// Queries to which it refused a duplicate.
+    pub(crate) hedges_refused: u64,
     /// The actions of the event at hand.
     pub(crate) out: Actions,
     /// Servers that may have room for more.
@@ -81,16 +89,18 @@ impl Core {
     pub const MOST_COPIES: u8 = u8::MAX;
 
     /// `doubts`: are there to be doubtful servers? The order of large groups pays for them.
+    /// `budgeted`: does the hedge budget apply?
     pub(crate) fn new(
         topology: &Topology,
         gates: &[u32],
         limits: Limits,
-        (doubts, rng): (bool, Rng),
+        (doubts, budgeted, rng): (bool, bool, Rng),
     ) -> Self {
         let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
         let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
         let doubt = if doubts { most } else { 0 };
         let full = doubt + top.max().unwrap_or(1);
+        let limited = budgeted && limits.hedge_budget < 1.0;
         let mut memberships = Vec::new();
         let mut servers = Vec::new();
         for (at, server) in topology.servers.iter().enumerate() {
@@ -118,9 +128,12 @@ impl Core {
             deadlines: Heaps::new(1),
             delays: Heaps::new(1),
             patience: Heaps::new(1),
-            next_seq: 0,
-            budget: f64::from(limits.retry_reserve),
-            reserve: f64::from(limits.retry_reserve),
+            ejection_timers: Heaps::new(1),
+            ejections: alloc::vec![Ejections::default(); topology.servers.len()],
+            arrivals: 0,
+            retries: Budget::new(limits.retry_budget, limits.retry_reserve),
+            hedges: limited.then(|| Budget::new(limits.hedge_budget, limits.hedge_burst)),
+            hedges_refused: 0,
             out: Actions::new(),
             freed: Vec::new(),
             orphans: Vec::new(),
@@ -188,7 +201,25 @@ impl Core {
     /// Retries that may be made now.
     #[must_use]
     pub fn retry_budget(&self) -> f64 {
-        self.budget
+        self.retries.tokens(self.arrivals)
+    }
+
+    /// Queries that the policy would have duplicated, had the hedge budget allowed it.
+    #[must_use]
+    pub fn hedges_refused(&self) -> u64 {
+        self.hedges_refused
+    }
+
+    /// Does the hedge budget allow a duplicate of this query? Counts the queries to which it does not.
+    #[inline(always)]
+    pub fn may_hedge(&mut self, query: QueryId) -> bool {
+        let Some(budget) = &self.hedges else { return true };
+        if budget.allows(self.arrivals) {
+            return true;
+        }
+        let state = &mut self.queries[query.index()];
+        self.hedges_refused += u64::from(!core::mem::replace(&mut state.refused, true));
+        false
     }
 
     /// Has this query not ended?
@@ -319,6 +350,11 @@ impl Core {
         if self.limits.attempt_timeout_ns != NEVER_NS {
             self.set_patience(copy.slot, self.limits.attempt_timeout_ns);
         }
+        if role == Role::Duplicate
+            && let Some(budget) = &mut self.hedges
+        {
+            budget.spend(self.arrivals);
+        }
         *self.out.next() = Action::Start { copy, query, server, role, why };
         copy
     }
@@ -332,7 +368,7 @@ impl Core {
         let server = state.server;
         *self.out.next() = Action::Stop { copy, why };
         self.reclaim(server, 1);
-        self.set_patience(copy.slot, self.limits.drain_timeout_ns);
+        self.set_patience(copy.slot, self.limits.cancel_timeout_ns);
     }
 
     pub(crate) fn reclaim(&mut self, server: ServerId, change: i32) {

@@ -2,7 +2,6 @@
 
 use super::Cell;
 use super::copies::{QueryState, Stage};
-use super::servers::Health;
 use crate::action::{Action, FailReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
 use crate::hedge::Hedge;
@@ -142,17 +141,24 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     /// The last copy of a query failed: once more on another server, where that is allowed.
     fn retry(&mut self, query: QueryId) {
-        let core = &mut self.core;
+        let core = &self.core;
         let state = &core.queries[query.index()];
         if state.stage != Stage::Running || state.copies > 0 {
             return;
         }
-        let group = state.group;
-        let usable = |server: ServerId| core.servers[server.index()].health == Health::Up;
-        let failed_here = state.avoid().is_some_and(usable);
-        let others = core.groups[group.index()].up - u32::from(failed_here);
-        let allowed = state.may_retry && state.retries < core.limits.retries;
-        if !allowed || others == 0 || core.budget < 1.0 || state.deadline <= core.now {
+        let group = &core.groups[state.group.index()];
+        let failed_here = state.avoid().is_some_and(|s| core.servers[s.index()].is_open());
+        let others = group.open - u32::from(failed_here);
+        // A request of which nothing was sent may go to every server, whatever its method.
+        let more = if state.unsent { group.servers.len() - 1 } else { 0 };
+        let most = usize::from(core.limits.retries).max(more);
+        let may = (state.may_retry || state.unsent) && usize::from(state.retries) < most;
+        if !may || others == 0 {
+            // No other server will tell whether this one is at fault.
+            self.settle_blame(query, None);
+            return self.fail(query, FailReason::CopyFailed);
+        }
+        if !core.retries.allows(core.arrivals) || state.deadline <= core.now {
             return self.fail(query, FailReason::CopyFailed);
         }
         self.send_again(query);

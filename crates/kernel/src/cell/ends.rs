@@ -1,15 +1,12 @@
 //! How copies and queries end, and what happens to servers. Most ends: see `hot.rs`.
 
-use alloc::vec::Vec;
-
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
-use super::servers::Health;
+use super::health::{Blame, Streak};
 use crate::action::{Action, EjectReason, FailReason, StopReason};
 use crate::balance::Pick;
-use crate::config::Limits;
 use crate::hedge::Hedge;
-use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
+use crate::id::{CopyId, NONE, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
@@ -20,11 +17,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             return;
         }
         if good {
-            self.core.servers[server.index()].failures = 0;
+            self.core.servers[server.index()].failures = Streak::GOOD;
             self.answer(QueryId(query), copy);
             self.core.end_patience(copy.slot);
         } else {
-            self.copy_failed(copy.slot);
+            self.copy_failed(copy.slot, Some(EjectReason::Status));
             self.set_drain(copy.slot);
         }
     }
@@ -111,6 +108,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             copy.query = NONE;
             let next = copy.next;
             if winner != Some(slot) {
+                copy.beaten = winner.is_some();
                 if stop {
                     self.give_up(slot);
                 } else {
@@ -121,6 +119,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         if timed {
             self.core.deadlines.remove(0, query.0);
+        }
+        if let Some((_, server)) = winning {
+            self.settle_blame(query, Some(server));
         }
         if H::HEDGES {
             self.core.delays.remove(0, query.0);
@@ -141,7 +142,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// is no worse than if no other copy had won. Where copies have none, it is given up a drain time-out
     /// from now.
     fn let_run_on(&mut self, slot: u32) {
-        let ns = self.core.limits.drain_timeout_ns;
+        let ns = self.core.limits.cancel_timeout_ns;
         if !self.core.copies.get(slot).timed && ns != NEVER_NS {
             self.core.set_patience(slot, ns);
         }
@@ -150,21 +151,30 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn set_drain(&mut self, slot: u32) {
         let copy = self.core.copies.get_mut(slot);
         copy.given_up = true;
-        let ns = self.core.limits.drain_timeout_ns;
+        let ns = self.core.limits.cancel_timeout_ns;
         if copy.timed || ns != NEVER_NS {
             self.core.set_patience(slot, ns);
         }
     }
 
-    /// A copy will not answer its query, though it may hold its slot for longer.
-    pub(super) fn copy_failed(&mut self, slot: u32) {
-        let copy = self.core.copies.get(slot);
+    /// A copy will not answer its query, though it may hold its slot for longer. `why`: the failure of
+    /// its server, where it is one.
+    pub(super) fn copy_failed(&mut self, slot: u32, why: Option<EjectReason>) {
+        let copy = self.core.copies.get_mut(slot);
+        copy.judged = true;
         let (query, server) = (QueryId(copy.query), copy.server);
         self.detach(slot);
         let failed = self.core.copies.id(slot);
         let state = &mut self.core.queries[query.index()];
         state.failed = Some((failed, server));
         state.may_duplicate = false;
+        state.unsent = why == Some(EjectReason::ConnectFailed);
+        match (why, state.blame) {
+            (Some(why @ EjectReason::ConnectFailed), _) => self.count_failure(server, why),
+            (Some(why), Blame::Nothing) => state.blame = Blame::Server(server, why),
+            (Some(_), Blame::Server(other, _)) if other != server => state.blame = Blame::Request,
+            _ => {}
+        }
         if self.core.copies_of(query).any(|copy| !copy.stopping) {
             // The other copy is the retry: where both fail, two servers have failed the query.
             let state = &mut self.core.queries[query.index()];
@@ -226,79 +236,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         server
     }
 
-    pub(super) fn count_failure(&mut self, server: ServerId) {
-        let state = &mut self.core.servers[server.index()];
-        state.failures += 1;
-        let many = self.core.limits.eject_after;
-        if many == 0 || state.failures < many {
-            return;
-        }
-        // A server that fails is better than none: the last one of a group stays.
-        let last = self.core.groups_of(server).any(|g| self.core.groups[g.index()].up <= 1);
-        if !last {
-            self.eject(server, EjectReason::Failures);
-        }
-    }
-
-    /// Takes a server out. Its copies run on: whatever befell one of them, others may be inside of
-    /// a good answer, and they hold slots of a machine that may well be at work.
-    pub(super) fn eject(&mut self, server: ServerId, why: EjectReason) {
-        if self.core.servers[server.index()].health == Health::Up {
-            *self.core.out.next() = Action::Eject { server, why };
-            self.server_draining(server);
-        }
-    }
-
-    pub(super) fn server_up(&mut self, server: ServerId) {
-        if self.core.set_health(server, Health::Up) {
-            if H::DOUBTS {
-                self.core.doubt(server, false);
-            }
-            self.core.freed.push(server);
-        }
-    }
-
-    pub(super) fn server_draining(&mut self, server: ServerId) {
-        if self.core.set_health(server, Health::Draining) {
-            self.look_again(server);
-        }
-    }
-
-    pub(super) fn server_down(&mut self, server: ServerId) {
-        if !self.core.set_health(server, Health::Down) {
-            return;
-        }
-        for slot in self.core.copies.on(server) {
-            self.lose(slot);
-        }
-        self.look_again(server);
-    }
-
     /// A copy has ended, as far as anybody can tell.
-    fn lose(&mut self, slot: u32) {
+    pub(super) fn lose(&mut self, slot: u32) {
         if self.core.copies.get(slot).query != NONE {
-            self.copy_failed(slot);
+            self.copy_failed(slot, None);
         }
         let copy = self.core.copies.id(slot);
         *self.core.out.next() = Action::Lose { copy };
         let server = self.release(slot);
         self.core.freed.push(server);
-    }
-
-    /// A server left: whose queries nobody can serve any more, and who may serve those that
-    /// avoided the servers which remain?
-    fn look_again(&mut self, server: ServerId) {
-        let (from, to) = self.core.servers[server.index()].groups;
-        for at in from..to {
-            let group: GroupId = self.core.memberships[at as usize].0;
-            if self.core.groups[group.index()].up > 0 {
-                self.core.freed.extend_from_slice(&self.core.groups[group.index()].servers);
-                continue;
-            }
-            while let Some(query) = self.core.oldest_waiting(group) {
-                self.fail(query, FailReason::NoReplica);
-            }
-        }
     }
 
     pub(super) fn forecast(&mut self, copy: CopyId, ends: Timestamp) {
@@ -310,50 +256,41 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    pub(super) fn configure(&mut self, limits: &Limits) {
-        let Limits { max_outstanding, cancel, rescue_budget, .. } = self.core.limits;
-        self.core.limits = Limits { max_outstanding, cancel, rescue_budget, ..*limits };
-        self.core.reserve = f64::from(limits.retry_reserve);
-    }
-
     pub(super) fn tick(&mut self) {
         let now = self.core.now;
         let due = |first: Option<(Timestamp, u32)>| first.filter(|&(at, _)| at <= now);
         while let Some((_, query)) = due(self.core.deadlines.first(0)) {
             self.expired(QueryId(query));
         }
-        // Servers are judged once all late copies are known: no copy is sent again to a server that
-        // is about to be taken out.
-        let mut late = Vec::new();
         while let Some((_, slot)) = due(self.core.patience.first(0)) {
             self.core.end_patience(slot);
-            let copy = *self.core.copies.get(slot);
-            let silent = copy.given_up || copy.stopping;
-            if silent {
-                self.lose(slot);
-            } else if copy.query == NONE {
-                let id = self.core.copies.id(slot);
-                self.hedge.overran(&self.core, id);
-                self.give_up(slot);
-                continue;
-            } else {
-                self.copy_failed(slot);
-                self.give_up(slot);
-                self.core.copies.get_mut(slot).late = true;
-            }
-            late.push((copy.server, silent));
+            self.timed_out(slot);
         }
-        for (server, silent) in late {
-            if silent {
-                self.eject(server, EjectReason::Silent);
-            } else {
-                self.count_failure(server);
-            }
-        }
+        self.end_ejections();
         while let Some((_, query)) = due(self.core.delays.first(0)) {
             self.core.delays.remove(0, query);
             self.core.woken.push(QueryId(query));
         }
+    }
+
+    /// The attempt time-out or the cancel time-out of a copy has passed.
+    fn timed_out(&mut self, slot: u32) {
+        let CopyState { server, query, given_up, stopping, judged, .. } =
+            *self.core.copies.get(slot);
+        if given_up || stopping {
+            self.lose(slot);
+            if !judged {
+                self.count_failure(server, EjectReason::Silent);
+            }
+            return;
+        }
+        if query == NONE {
+            let id = self.core.copies.id(slot);
+            self.hedge.overran(&self.core, id);
+        } else {
+            self.copy_failed(slot, Some(EjectReason::Timeout));
+        }
+        self.give_up(slot);
     }
 
     fn expired(&mut self, query: QueryId) {

@@ -8,7 +8,8 @@
 
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
-use crate::action::{Action, EjectReason, FailReason, Role, ShedReason, StartReason};
+use super::health::{Blame, Streak};
+use crate::action::{Action, EjectReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
 use crate::event::{Arrive, Outcome};
 use crate::hedge::Hedge;
@@ -27,14 +28,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             still_lives(arrive.query);
         }
         let deadline = arrive.deadline.min(core.now.after(core.limits.timeout_ns));
-        *query = QueryState::new(arrive, deadline, core.next_seq);
+        *query = QueryState::new(arrive, deadline, core.arrivals);
         if H::READS_HINTS {
             core.cost_hints[arrive.query.index()] = arrive.cost_hint;
         }
-        core.next_seq += 1;
-        let saved = core.budget + core.limits.retry_budget;
-        // `f64::min` would look for a NaN as well.
-        core.budget = if saved < core.reserve { saved } else { core.reserve };
+        core.arrivals += 1;
         if deadline <= core.now {
             return self.not_started(arrive.query);
         }
@@ -92,10 +90,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn not_started(&mut self, query: QueryId) -> &[Action] {
         let core = &mut self.core;
         core.set_deadline(query);
-        let QueryState { group, deadline, .. } = core.queries[query.index()];
-        if core.groups[group.index()].up == 0 {
-            self.fail(query, FailReason::NoReplica);
-        } else if deadline <= core.now {
+        if core.queries[query.index()].deadline <= core.now {
             self.shed(query, ShedReason::Expired);
         } else {
             self.wait(query);
@@ -117,10 +112,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         // `NONE` is no query's id, so this asks whether the copy has a query as well.
         let Some(query) = core.queries.get_mut(id as usize) else {
+            let judged = live.state().judged;
             live.end();
-            return self.vacated(server, copy, timed);
+            return self.vacated(server, copy, (timed, judged));
         };
-        if query.copies > 1 {
+        if query.copies > 1 || query.blame != Blame::Nothing {
             return self.won(QueryId(id), copy);
         }
         let query_timed = query.timed();
@@ -128,7 +124,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         live.end();
         let holder = &mut core.servers[server.index()];
         holder.lose();
-        holder.failures = 0;
+        holder.failures = Streak::GOOD;
         let query = QueryId(id);
         let books = timed || query_timed || holder.ordered;
         if H::HEDGES || books || core.waiting > 0 {
@@ -167,7 +163,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     /// A copy that nobody waited for has come to its end, and the server is well.
     #[inline(never)]
-    fn vacated(&mut self, server: ServerId, copy: CopyId, timed: bool) -> &[Action] {
+    fn vacated(
+        &mut self,
+        server: ServerId,
+        copy: CopyId,
+        (timed, judged): (bool, bool),
+    ) -> &[Action] {
         let core = &mut self.core;
         if timed {
             core.patience.remove(0, copy.slot);
@@ -177,7 +178,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         let holder = &mut core.servers[server.index()];
         holder.lose();
-        holder.failures = 0;
+        if !judged {
+            holder.failures = Streak::GOOD;
+        }
         if holder.ordered {
             core.sort(server);
         }
@@ -207,32 +210,42 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         *self.core.out.next() = Action::Answer { query, copy };
         self.end(query, Some(copy.slot));
         let server = self.release(copy.slot);
-        self.core.servers[server.index()].failures = 0;
-        self.settle_only(server)
+        self.core.servers[server.index()].failures = Streak::GOOD;
+        self.settle_after(server)
     }
 
     /// The end of a copy that failed, or that was told to stop.
     #[inline(never)]
     fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };
-        let CopyState { server, query, stopping, late, .. } = *state;
+        let CopyState { server, query, stopping, judged, beaten, .. } = *state;
+        let why = match outcome {
+            // A copy that we cut off looks like a reset.
+            Outcome::Reset if stopping => None,
+            _ => outcome.failure(),
+        };
         if query != NONE && outcome == Outcome::Good {
             self.answer(QueryId(query), copy);
         } else if query != NONE {
-            self.copy_failed(copy.slot);
+            self.copy_failed(copy.slot, why);
         }
         self.release(copy.slot);
-        match outcome {
-            Outcome::Good => self.core.servers[server.index()].failures = 0,
-            Outcome::Refused => self.eject(server, EjectReason::Refused),
-            Outcome::Local => {}
-            // A copy that we cut off looks like a reset: that is not the server's failure.
-            Outcome::Reset if stopping => {}
-            // Counted when it ran out of time.
-            _ if late => {}
-            _ => self.count_failure(server),
+        match why {
+            _ if judged || query != NONE => {}
+            Some(why) if beaten || why == EjectReason::ConnectFailed => {
+                self.count_failure(server, why);
+            }
+            _ => {}
         }
-        if outcome == Outcome::Good {
+        if outcome == Outcome::Good && !judged {
+            self.core.servers[server.index()].failures = Streak::GOOD;
+        }
+        self.settle_after(server)
+    }
+
+    /// [`Self::settle`] where a server got room, and another one may have been ejected.
+    fn settle_after(&mut self, server: ServerId) -> &[Action] {
+        if self.core.is_settled() {
             return self.settle_only(server);
         }
         self.core.freed.push(server);

@@ -1,14 +1,17 @@
 //! A cell: the state machine that turns events into actions.
 
 mod actions;
+mod budget;
 mod copies;
 mod core;
 mod dispatch;
 mod ends;
+mod health;
 mod hot;
 mod servers;
 
 pub use self::core::{CopyView, Core};
+pub(crate) use budget::Budget;
 pub use servers::ServerView;
 pub(crate) use servers::{GroupState, ServerState};
 
@@ -84,7 +87,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 Topology::MAX_GATE
             )));
         }
-        Ok(Self { core: Core::new(topology, gates, limits, (H::DOUBTS, rng)), pick, hedge })
+        Ok(Self {
+            core: Core::new(topology, gates, limits, (H::DOUBTS, H::BUDGETED, rng)),
+            pick,
+            hedge,
+        })
     }
 
     /// The hedge, for what it counts.
@@ -104,10 +111,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             Event::Progress { copy } => self.progress(copy),
             Event::Abandoned { query } => self.abandoned(query),
             Event::ServerUp { server } => self.server_up(server),
+            Event::ServerUnhealthy { server, listens } => self.server_unhealthy(server, listens),
             Event::ServerDraining { server } => self.server_draining(server),
             Event::ServerDown { server } => self.server_down(server),
             Event::Forecast { copy, ends } => self.forecast(copy, ends),
-            Event::Configure(ref limits) => self.configure(limits),
             Event::Tick => self.tick(),
         }
         self.settle()
@@ -127,7 +134,8 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
     }
 
     fn next_deadline(&self) -> Timestamp {
-        let timers = [&self.core.deadlines, &self.core.delays, &self.core.patience];
+        let core = &self.core;
+        let timers = [&core.deadlines, &core.delays, &core.patience, &core.ejection_timers];
         let first = timers.into_iter().filter_map(|heap| heap.first(0));
         first.map(|(at, _)| at).min().unwrap_or(Timestamp::NEVER)
     }

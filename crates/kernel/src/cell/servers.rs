@@ -5,16 +5,9 @@ use alloc::vec::Vec;
 
 use super::copies::QueryState;
 use super::core::Core;
+use super::health::{Health, Streak};
 use crate::id::{GroupId, NONE, QueryId, ServerId};
 use crate::levels::{FULL, Levels, Order};
-
-/// May a server get new copies?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Health {
-    Up,
-    Draining,
-    Down,
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerState {
@@ -27,7 +20,7 @@ pub(crate) struct ServerState {
     /// How many copies it holds, and its head start: so that among unequal servers the one with
     /// the most idle slots, or the shortest queue, is least loaded.
     load: u32,
-    /// The load at which it gets no more copies: that of its gate, or 0 where it is not up.
+    /// The load at which it gets no more copies: that of its gate, or 0 where it is closed.
     full_at: u32,
     /// For the picks: its load, or [`FULL`].
     pub(crate) level: u32,
@@ -35,8 +28,7 @@ pub(crate) struct ServerState {
     doubtful: bool,
     /// Is one of its groups large?
     pub(crate) ordered: bool,
-    /// Failures in a row.
-    pub(crate) failures: u32,
+    pub(crate) failures: Streak,
     /// Its stretch of [`Core::memberships`].
     pub(crate) groups: (u32, u32),
 }
@@ -54,7 +46,7 @@ impl ServerState {
             level: head_start,
             doubtful: false,
             ordered: false,
-            failures: 0,
+            failures: Streak::NEW,
             groups: (0, 0),
         }
     }
@@ -68,6 +60,16 @@ impl ServerState {
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.load < self.full_at
+    }
+
+    /// May it get copies, once it has room?
+    pub(crate) fn is_open(&self) -> bool {
+        self.full_at > 0
+    }
+
+    pub(crate) fn set_open(&mut self, open: bool) {
+        self.full_at = if open { self.head_start + self.limit } else { 0 };
+        self.carry(self.load);
     }
 
     /// It holds one copy more.
@@ -125,6 +127,8 @@ pub(crate) struct GroupState {
     pub(crate) order: Option<Box<Order>>,
     /// Servers that are up.
     pub(crate) up: u32,
+    /// Servers that may get copies: those that are up, or all that could be in panic mode.
+    pub(crate) open: u32,
     /// Waiting queries, oldest first: a list through [`QueryState::behind`].
     head: u32,
     tail: u32,
@@ -140,6 +144,7 @@ impl GroupState {
             in_a_row: servers.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
             order: Order::new(servers.len(), full).map(Box::new),
             up: servers.len() as u32,
+            open: servers.len() as u32,
             head: NONE,
             tail: NONE,
             waiting: 0,
@@ -224,30 +229,6 @@ impl Core {
         }
     }
 
-    /// Sets a server's health; true when it changed.
-    pub(crate) fn set_health(&mut self, server: ServerId, health: Health) -> bool {
-        let state = &mut self.servers[server.index()];
-        let before = state.health;
-        if before == health {
-            return false;
-        }
-        state.health = health;
-        state.full_at = if health == Health::Up { state.head_start + state.limit } else { 0 };
-        state.carry(state.load);
-        state.failures = 0;
-        let (from, to) = state.groups;
-        for at in from..to {
-            let group = &mut self.groups[self.memberships[at as usize].0.index()];
-            match (before, health) {
-                (Health::Up, _) => group.up -= 1,
-                (_, Health::Up) => group.up += 1,
-                _ => {}
-            }
-        }
-        self.sort(server);
-        true
-    }
-
     /// May one more query wait where this one would?
     pub(crate) fn has_queue_room(&self, query: QueryId) -> bool {
         let group = self.queries[query.index()].group;
@@ -256,7 +237,7 @@ impl Core {
 
     /// A query is sent again: the budget pays for it.
     pub(crate) fn count_retry(&mut self, query: QueryId) {
-        self.budget -= 1.0;
+        self.retries.spend(self.arrivals);
         self.queries[query.index()].retries += 1;
     }
 
@@ -336,7 +317,7 @@ impl Core {
             let mut at = group.head;
             while at != NONE {
                 let query = &self.queries[at as usize];
-                if query.avoid() != Some(server) || group.up == 1 {
+                if query.avoid() != Some(server) || group.open == 1 {
                     if oldest.is_none_or(|(seq, _)| query.seq < seq) {
                         oldest = Some((query.seq, at));
                     }
@@ -351,9 +332,9 @@ impl Core {
     /// Does a query of the group wait that this server of its may serve, if it had room?
     #[must_use]
     pub fn is_wanted(&self, server: ServerId, group: GroupId) -> bool {
-        let alone = self.groups[group.index()].up == 1;
+        let alone = self.groups[group.index()].open == 1;
         let may_go = |query: QueryId| self.queries[query.index()].avoid() != Some(server);
-        self.servers[server.index()].health == Health::Up
+        self.servers[server.index()].is_open()
             && self.waiting_in(group).any(|query| alone || may_go(query))
     }
 
@@ -362,10 +343,5 @@ impl Core {
         let next = |at: u32| (at != NONE).then_some(at);
         let head = next(self.groups[group.index()].head);
         core::iter::successors(head, move |&at| next(self.queries[at as usize].behind)).map(QueryId)
-    }
-
-    /// Takes the oldest waiting query of a group, whatever may serve it.
-    pub(crate) fn oldest_waiting(&self, group: GroupId) -> Option<QueryId> {
-        self.waiting_in(group).next()
     }
 }

@@ -23,6 +23,8 @@ use crate::id::QueryId;
 pub struct Cloning;
 
 impl Hedge for Cloning {
+    const BUDGETED: bool = false;
+
     fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
         if !core.may_duplicate(query) {
             return;

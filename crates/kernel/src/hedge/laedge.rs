@@ -103,6 +103,9 @@ impl<R: Predictor> Laedge<R> {
     #[inline(never)]
     fn second(&mut self, core: &mut Core, server: ServerId) -> bool {
         let Some(query) = self.oldest_single(core, server) else { return false };
+        if !core.may_hedge(query) {
+            return false;
+        }
         core.start(query, server, Role::Duplicate, StartReason::Idle);
         self.singles.remove(core.group_of(query).index(), query.0);
         self.paired(core, query);
@@ -182,6 +185,7 @@ impl<R: Predictor> Hedge for Laedge<R> {
         let group = core.group_of(query);
         if core.waiting(group) == 0
             && let Some(server) = core.choose_second(pick, query).filter(|&s| core.has_idle_slot(s))
+            && core.may_hedge(query)
         {
             core.start(query, server, Role::Duplicate, StartReason::Hedge);
             return self.paired(core, query);

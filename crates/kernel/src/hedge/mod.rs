@@ -40,6 +40,9 @@ pub trait Hedge {
     /// Does it ask what queries cost? Where not, a cell does not remember it.
     const READS_HINTS: bool = false;
 
+    /// Does the hedge budget limit its duplicates? Not those of baselines.
+    const BUDGETED: bool = true;
+
     /// Does it tell the cell which servers to doubt ([`Core::doubt`])?
     const DOUBTS: bool = false;
 
@@ -133,7 +136,7 @@ pub trait Hedge {
 /// start?
 #[inline(always)]
 fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartReason) -> bool {
-    if !core.may_duplicate(query) {
+    if !core.may_duplicate(query) || !core.may_hedge(query) {
         return false;
     }
     let Some(server) = core.choose_second(pick, query) else { return false };

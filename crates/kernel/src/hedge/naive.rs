@@ -17,6 +17,8 @@ use crate::id::QueryId;
 pub struct Naive;
 
 impl Hedge for Naive {
+    const BUDGETED: bool = false;
+
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         duplicate(core, pick, query, StartReason::Hedge);
     }

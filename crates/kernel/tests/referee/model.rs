@@ -3,15 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, FailReason, GroupId, Limits, NEVER_NS, Outcome,
-    Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
+    Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId,
+    Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     Up,
+    Ejected,
+    Unhealthy,
+    Unreachable,
     Draining,
     Down,
+}
+
+/// What the referee knows of a server's failures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing {
+    /// Failed copies, whatever they say about the server. A failure may count late, when another
+    /// server has responded, and so after good responses of this one.
+    failures: u32,
+    /// It has given a good response since its health changed.
+    good: bool,
+    /// Ejections in a row, when the present one may end, and when the last one did.
+    ejections: u32,
+    pub until: Timestamp,
+    ended: Timestamp,
+    probed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -23,6 +41,8 @@ pub struct Query {
     pub deadline: Timestamp,
     /// The server that failed it last.
     pub avoid: Option<ServerId>,
+    /// Nothing was sent to that server.
+    unsent: bool,
     pub retries: u32,
 }
 
@@ -37,6 +57,8 @@ pub struct Copy {
     pub role: Role,
     pub why: StartReason,
     pub stopping: bool,
+    /// It has failed: whatever comes of it says no more.
+    failed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +68,9 @@ pub struct Model {
     pub limits: Limits,
     pub now: Timestamp,
     pub up: Vec<Health>,
+    pub standing: Vec<Standing>,
+    /// Tokens of the hedge budget.
+    hedges: f64,
     pub queries: BTreeMap<QueryId, Query>,
     pub copies: BTreeMap<CopyId, Copy>,
     pub arrivals: u64,
@@ -66,6 +91,8 @@ pub struct Model {
     pub beaten: BTreeSet<ServerId>,
     /// The copy whose server began with it in the event at hand, where that is news to its query.
     pub begun: Option<CopyId>,
+    /// Queries that waited before the event at hand.
+    waited: BTreeSet<QueryId>,
     /// Queries that got a first copy in the event at hand.
     pub fresh: Vec<QueryId>,
     /// The copies that the event at hand must report as lost.
@@ -77,6 +104,8 @@ impl Model {
         Self {
             policy,
             up: vec![Health::Up; topology.servers.len()],
+            standing: vec![Standing::default(); topology.servers.len()],
+            hedges: f64::from(limits.hedge_burst),
             overtaken: vec![false; topology.servers.len()],
             topology,
             limits,
@@ -94,6 +123,7 @@ impl Model {
             winner: None,
             beaten: BTreeSet::new(),
             begun: None,
+            waited: BTreeSet::new(),
             fresh: Vec::new(),
             lost: BTreeSet::new(),
         }
@@ -138,6 +168,63 @@ impl Model {
         self.up[server.index()] == Health::Up
     }
 
+    /// May it get copies: is it up, or bad as all of a group?
+    pub fn is_open(&self, server: ServerId) -> bool {
+        let bad = matches!(self.up[server.index()], Health::Ejected | Health::Unhealthy);
+        let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
+        let mut panics = mine.filter(|group| !group.iter().any(|&other| self.is_up(other)));
+        self.is_up(server) || (bad && panics.next().is_some())
+    }
+
+    /// Are duplicates limited, and is there no token left?
+    pub fn hedges_refused(&self) -> bool {
+        let baseline = matches!(self.policy, Policy::Naive | Policy::Clone);
+        !baseline && self.limits.hedge_budget < 1.0 && self.hedges < 1.0
+    }
+
+    fn set_health(&mut self, server: ServerId, health: Health) {
+        if std::mem::replace(&mut self.up[server.index()], health) != health {
+            let standing = &mut self.standing[server.index()];
+            standing.good = false;
+        }
+    }
+
+    fn eject(&mut self, server: ServerId) {
+        assert!(self.is_up(server), "ejected twice");
+        let limits = self.limits;
+        let failures = self.standing[server.index()].failures;
+        assert!(limits.eject_after > 0 && failures >= limits.eject_after, "{failures} failures");
+        let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
+        let mut better = false;
+        for group in mine {
+            let up = group.iter().filter(|&&other| self.is_up(other)).count() - 1;
+            let share = (1.0 - limits.max_ejected) * group.len() as f64;
+            assert!(up >= 1 && up as f64 >= share, "too few stay");
+            let good = |&&other: &&ServerId| self.is_up(other) && self.standing[other.index()].good;
+            better |= group.iter().any(|other| good(&other));
+        }
+        assert!(better, "no peer is known to be better");
+        let standing = &mut self.standing[server.index()];
+        if self.now.since(standing.ended) >= limits.ejection_max_ns {
+            standing.ejections = 0;
+        }
+        let span = limits.ejection_ns << standing.ejections.min(20);
+        standing.ejections += 1;
+        standing.until = self.now.after(span.min(limits.ejection_max_ns));
+        standing.probed = false;
+        self.set_health(server, Health::Ejected);
+    }
+
+    fn restore(&mut self, server: ServerId) {
+        let standing = &mut self.standing[server.index()];
+        assert!(standing.probed, "no probe succeeded");
+        let ejected = self.up[server.index()] == Health::Ejected;
+        assert!(!ejected || standing.until <= self.now, "the back-off is not over");
+        standing.ended = self.now;
+        assert!(!self.is_up(server), "restored twice");
+        self.set_health(server, Health::Up);
+    }
+
     pub fn serves(&self, server: ServerId, group: GroupId) -> bool {
         self.topology.groups[group.index()].contains(&server)
     }
@@ -148,9 +235,9 @@ impl Model {
 
     /// May this server serve that query, if it had room?
     pub fn suits(&self, server: ServerId, query: &Query) -> bool {
-        let up = self.topology.groups[query.group.index()].iter().filter(|&&s| self.is_up(s));
-        let alone = up.count() == 1;
-        self.is_up(server)
+        let open = self.topology.groups[query.group.index()].iter().filter(|&&s| self.is_open(s));
+        let alone = open.count() == 1;
+        self.is_open(server)
             && self.serves(server, query.group)
             && (query.avoid != Some(server) || alone)
     }
@@ -170,15 +257,27 @@ impl Model {
         self.winner = None;
         self.begun = None;
         self.fresh.clear();
+        self.waited = self.queries.keys().copied().filter(|&query| self.waits(query)).collect();
         match *event {
             Event::Arrive(arrive) => self.arrive(&arrive),
             Event::Started { copy } => {
                 let news = |copy: &Copy| copy.query.is_some() && !copy.stopping;
                 self.begun = self.copies.get(&copy).filter(|&copy| news(copy)).map(|_| copy);
             }
-            Event::Responded { copy, good } => self.heard(copy, good),
+            Event::Responded { copy, good } => {
+                if self.copies.get(&copy).is_some_and(|copy| copy.query.is_some()) {
+                    self.end_of_copy(copy, if good { Outcome::Good } else { Outcome::Bad });
+                }
+                self.heard(copy, good);
+            }
             Event::Finished { copy, outcome } => {
+                let unsent = outcome == Outcome::ConnectFailed;
+                self.end_of_copy(copy, outcome);
+                let query = self.copies.get(&copy).and_then(|copy| copy.query);
                 self.heard(copy, outcome == Outcome::Good);
+                if let Some(query) = query.and_then(|query| self.queries.get_mut(&query)) {
+                    query.unsent = unsent;
+                }
                 self.copies.remove(&copy);
             }
             Event::Stopped { copy } => {
@@ -189,10 +288,15 @@ impl Model {
                     self.end(query);
                 }
             }
-            Event::ServerUp { server } => self.up[server.index()] = Health::Up,
-            Event::ServerDraining { server } => self.up[server.index()] = Health::Draining,
+            Event::ServerUp { server } => self.standing[server.index()].probed = true,
+            Event::ServerUnhealthy { server, listens } => match self.up[server.index()] {
+                Health::Draining => {}
+                Health::Ejected if listens => self.standing[server.index()].probed = false,
+                _ if listens => self.set_health(server, Health::Unhealthy),
+                _ => self.set_health(server, Health::Unreachable),
+            },
+            Event::ServerDraining { server } => self.set_health(server, Health::Draining),
             Event::ServerDown { server } => self.lose(server),
-            Event::Configure(limits) => self.limits = limits,
             Event::Tick => self.time_out(),
             Event::Unwanted { .. } | Event::Progress { .. } | Event::Forecast { .. } => {}
         }
@@ -207,9 +311,12 @@ impl Model {
             may_retry: arrive.may_retry,
             deadline: arrive.deadline.min(self.now.after(self.limits.timeout_ns)),
             avoid: None,
+            unsent: false,
             retries: 0,
         };
         self.arrivals += 1;
+        let burst = f64::from(self.limits.hedge_burst);
+        self.hedges = (self.hedges + self.limits.hedge_budget).min(burst);
         assert!(self.queries.insert(arrive.query, query).is_none(), "the test reuses a live id");
     }
 
@@ -222,6 +329,7 @@ impl Model {
             let (server, second) = (state.server, state.role == Role::Duplicate);
             self.beaten.remove(&server);
             let others = self.attached(query).map(|(_, copy)| copy.server);
+            let others = others.chain(self.queries[&query].avoid);
             let others: Vec<ServerId> = others.filter(|&other| second && other != server).collect();
             self.beaten.extend(others);
         } else {
@@ -229,11 +337,26 @@ impl Model {
         }
     }
 
+    /// A copy has ended, or its response has begun: how does its server stand?
+    fn end_of_copy(&mut self, copy: CopyId, outcome: Outcome) {
+        let Some(state) = self.copies.get(&copy) else { return };
+        let standing = &mut self.standing[state.server.index()];
+        match outcome {
+            _ if state.failed => {}
+            Outcome::Good => standing.good = true,
+            Outcome::Local => {}
+            // Not all of them count: those of a request that fails everywhere do not.
+            _ => standing.failures += 1,
+        }
+    }
+
     fn copy_failed(&mut self, copy: CopyId) {
         let state = self.copies.get_mut(&copy).expect("a live copy");
         let Some(query) = state.query.take() else { return };
+        state.failed = true;
         let query = self.queries.get_mut(&query).expect("attached to a live query");
         query.avoid = Some(state.server);
+        query.unsent = false;
         query.may_duplicate = false;
     }
 
@@ -244,12 +367,15 @@ impl Model {
         let mut late: Vec<_> = late.map(|(id, c)| (c.started, id.slot, *id)).collect();
         late.sort_unstable();
         for (_, _, copy) in late {
+            if self.copies[&copy].query.is_some() {
+                self.end_of_copy(copy, Outcome::Reset);
+            }
             self.copy_failed(copy);
         }
     }
 
     fn lose(&mut self, server: ServerId) {
-        self.up[server.index()] = Health::Down;
+        self.set_health(server, Health::Down);
         let on = self.copies.iter().filter(|(_, c)| c.server == server);
         let lost: Vec<CopyId> = on.map(|(id, _)| *id).collect();
         for copy in lost {
@@ -264,7 +390,8 @@ impl Model {
         if self.lost.remove(&copy) {
             return;
         }
-        assert_ne!(self.limits.drain_timeout_ns, NEVER_NS, "silent for how long?");
+        assert_ne!(self.limits.cancel_timeout_ns, NEVER_NS, "silent for how long?");
+        self.end_of_copy(copy, Outcome::Reset);
         let state = &self.copies[&copy];
         assert!(state.stopping || state.query.is_none(), "somebody waits for it");
         self.copy_failed(copy);
@@ -298,7 +425,8 @@ impl Model {
                 self.overtaken[server.index()] = overtaken || before;
                 let (started, begun, stopping) = (self.now, None, false);
                 let query = Some(query);
-                let new = Copy { server, query, started, begun, role, why, stopping };
+                let failed = false;
+                let new = Copy { server, query, started, begun, role, why, stopping, failed };
                 self.copies.insert(copy, new);
                 self.begin();
             }
@@ -311,16 +439,18 @@ impl Model {
             Action::Fail { query, why, copy } => self.fail(query, why, copy),
             Action::Shed { query, why } => self.shed(query, why),
             Action::Lose { copy } => self.check_lost(copy),
-            Action::Eject { server, why } => {
-                assert!(self.is_up(server), "ejected twice");
-                assert!(why != EjectReason::Failures || self.limits.eject_after > 0);
-                self.up[server.index()] = Health::Draining;
-            }
+            Action::Eject { server, .. } => self.eject(server),
+            Action::Restore { server } => self.restore(server),
         }
     }
 
     /// The event at hand is over: an answer that was due has come.
-    pub fn settled(&self) {
+    pub fn settled(&self, event: &Event) {
+        if let Event::ServerUp { server } = *event {
+            let ejected = self.up[server.index()] == Health::Ejected
+                && self.standing[server.index()].until > self.now;
+            assert!(self.is_up(server) || ejected, "it does not return");
+        }
         assert_eq!(self.due, None, "a good answer was ignored");
         assert!(self.lost.is_empty(), "{:?} were not reported as lost", self.lost);
     }
@@ -338,7 +468,7 @@ impl Model {
         assert!(self.copies.keys().all(|c| c.slot != copy.slot), "slots are unique");
         let state = self.queries.get(&query).expect("a copy of a live query");
         assert!(state.deadline > self.now, "an expired query is not started");
-        assert!(self.is_up(server), "nothing goes to a server that is not up");
+        assert!(self.is_open(server), "nothing goes to a server that is closed");
         assert!(self.serves(server, state.group), "a server of the query's group");
         assert!(self.outstanding(server) < self.gate(server), "the gate holds");
         assert!(self.attached(query).all(|(_, c)| c.server != server), "copies on two servers");
@@ -352,17 +482,25 @@ impl Model {
                     assert!(!(older && self.suits(server, o)), "first come, first served");
                 }
                 if why == StartReason::Retry {
-                    self.check_balance(server, state);
+                    // Of those that waited, any server may be the first that got room.
+                    if !self.waited.contains(&query) {
+                        self.check_balance(server, state);
+                    }
                     let state = self.queries.get_mut(&query).expect("live");
                     state.retries += 1;
-                    assert!(state.may_retry && state.retries <= u32::from(self.limits.retries));
+                    let group = self.topology.groups[state.group.index()].len() as u32;
+                    let more = if state.unsent { group - 1 } else { 0 };
+                    assert!(state.may_retry || state.unsent);
+                    assert!(state.retries <= u32::from(self.limits.retries).max(more));
                 }
             }
             Role::Duplicate => {
                 let within = 1..self.most_copies();
                 assert!(within.contains(&copies), "a duplicate of a running query, within bounds");
                 assert!(state.may_duplicate, "an idempotent query without failures");
+                assert!(!self.hedges_refused(), "the hedge budget holds");
                 self.check_duplicate(query, server, why);
+                self.hedges -= 1.0;
                 if matches!(self.policy, Policy::AppTimeout { .. }) {
                     let state = self.queries.get_mut(&query).expect("live");
                     state.may_duplicate = false; // one time-out per query
@@ -389,9 +527,7 @@ impl Model {
 
     fn fail(&mut self, query: QueryId, why: FailReason, copy: Option<CopyId>) {
         let state = &self.queries[&query];
-        let group = &self.topology.groups[state.group.index()];
         match why {
-            FailReason::NoReplica => assert!(!group.iter().any(|&s| self.is_up(s))),
             FailReason::CopyFailed => {
                 assert!(self.waits(query), "it had another copy");
                 assert_eq!(state.avoid.is_some(), copy.is_some(), "which copy failed");

@@ -162,7 +162,7 @@ impl Model {
     /// The promises between events.
     pub fn check(&self, core: &Core) {
         self.check_begun(core);
-        if self.hedges_at_once() {
+        if self.hedges_at_once() && !self.hedges_refused() {
             self.check_fresh();
         }
         for at in 0..self.topology.servers.len() {
@@ -193,7 +193,7 @@ impl Model {
         assert_eq!(view.outstanding, held, "{server:?} holds what was started and has not ended");
         assert_eq!(view.up, self.is_up(server));
         assert!(held <= self.gate(server), "no server exceeds its gate");
-        if !self.is_up(server) {
+        if !self.is_open(server) {
             return;
         }
         if held < self.gate(server) {
@@ -203,7 +203,9 @@ impl Model {
             );
         }
         let slots = self.slots(server);
-        if self.is_laedge() && held < slots.min(self.gate(server)) {
+        // What the budget refused is not tried again as soon as there is a token.
+        let unlimited = self.limits.hedge_budget >= 1.0;
+        if self.is_laedge() && unlimited && held < slots.min(self.gate(server)) {
             for (&id, query) in &self.queries {
                 assert!(!self.wants_copy(server, id, query), "{server:?} idles beside {id:?}");
             }

@@ -38,12 +38,16 @@ impl World {
         if let Event::Abandoned { query } = event {
             self.free.push(query);
         }
-        self.model.settled();
+        self.model.settled(&event);
         self.model.check(self.cell.core());
         if matches!(event, Event::Started { .. }) && self.model.policy != Policy::Tied {
             assert_eq!(self.actions, [], "to this policy it means nothing");
         }
         if matches!(event, Event::Tick) {
+            // A query that starts now may want to be looked at again at once.
+            let again = self.cell.handle(Timestamp(now), &Event::Tick).to_vec();
+            again.iter().for_each(|action| self.model.action(action));
+            self.actions.extend(again);
             assert!(self.cell.next_deadline().0 > now, "what is due is done");
         }
         &self.actions
@@ -100,6 +104,10 @@ impl World {
         for server in 0..self.model.up.len() {
             if self.model.up[server] != Health::Up {
                 self.feed(now, Event::ServerUp { server: ServerId(server as u32) });
+                if self.model.up[server] != Health::Up {
+                    now = now.max(self.model.standing[server].until.0);
+                    self.feed(now, Event::Tick);
+                }
             }
         }
         while let Some((&copy, state)) = self.model.copies.iter().next() {

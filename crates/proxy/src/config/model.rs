@@ -89,8 +89,10 @@ pub struct Service {
     pub timeout: Duration,
     /// One copy without an answer.
     pub attempt_timeout: Duration,
-    /// An abandoned copy that stays silent; 100 ms or more.
-    pub drain_timeout: Duration,
+    /// A cancelled copy that stays silent; 100 ms or more.
+    pub cancel_timeout: Duration,
+    /// When replicas are ejected, and for how long.
+    pub ejection: Ejection,
     /// How replicas are probed; `None`: not at all.
     pub health: Option<Health>,
     /// Waiting queries per shard.
@@ -101,6 +103,8 @@ pub struct Service {
     pub shard_by: Option<ShardBy>,
     /// Retries per query that arrives, 0 to 1.
     pub retry_budget: f64,
+    /// Duplicates per query that arrives, 0 to 1; 1 is no limit.
+    pub hedge_budget: f64,
     /// Queries that may be rescued in vain, per query that arrives, 0 to 1.
     pub rescue_budget: f64,
     /// The header, in lower case, whose value is what a request is expected to cost.
@@ -127,12 +131,18 @@ impl Service {
             queue: self.queue,
             timeout_ns: ns(self.timeout),
             attempt_timeout_ns: ns(self.attempt_timeout),
-            drain_timeout_ns: ns(self.drain_timeout),
+            cancel_timeout_ns: ns(self.cancel_timeout),
             cancel: self.cancel == Cancel::Reset,
             retry_budget: self.retry_budget,
             // Without a budget there is nothing to save up, nor to begin with.
             retry_reserve: if self.retry_budget > 0.0 { default.retry_reserve } else { 0 },
+            hedge_budget: self.hedge_budget,
+            hedge_burst: if self.hedge_budget > 0.0 { default.hedge_burst } else { 0 },
             rescue_budget: self.rescue_budget,
+            eject_after: self.ejection.after,
+            max_ejected: self.ejection.share,
+            ejection_ns: ns(self.ejection.time),
+            ejection_max_ns: ns(self.ejection.max_time),
             ..default
         }
     }
@@ -147,6 +157,19 @@ impl Service {
 
 fn ns(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// When replicas are ejected, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ejection {
+    /// Failures in a row; 0 never ejects.
+    pub after: u32,
+    /// The share of a shard's replicas that may be ejected, 0 to 1.
+    pub share: f64,
+    /// The least time of a first ejection.
+    pub time: Duration,
+    /// The longest least time.
+    pub max_time: Duration,
 }
 
 /// How replicas are probed.

@@ -136,10 +136,23 @@ pub(super) struct Service {
     /// One copy without an answer: it has failed, and is retried within the budget.
     #[schemars(extend("default" = "500ms"))]
     pub(super) attempt_timeout: Maybe<Span>,
-    /// An abandoned copy that stays silent for so long: connection closed, replica down. At least
-    /// `100ms`, and longer than a replica may work on a query.
+    /// A cancelled copy that stays silent for so long: its connection is closed and its slot is free.
+    /// At least `100ms`, and longer than a replica may work on a query. Once called `drain_timeout`.
+    #[serde(alias = "drain_timeout")]
     #[schemars(extend("default" = "10s"))]
-    pub(super) drain_timeout: Maybe<Span>,
+    pub(super) cancel_timeout: Maybe<Span>,
+    /// Failures in a row that eject a replica while another one does better; 0 never does.
+    #[schemars(extend("default" = 5))]
+    pub(super) eject_after: Maybe<u64>,
+    /// The share of a shard's replicas that may be ejected; at least one stays.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.5))]
+    pub(super) max_ejected: Maybe<f64>,
+    /// The least time of a first ejection; doubled for each one that follows soon.
+    #[schemars(extend("default" = "1s"))]
+    pub(super) ejection_time: Maybe<Span>,
+    /// The longest such time.
+    #[schemars(extend("default" = "60s"))]
+    pub(super) max_ejection_time: Maybe<Span>,
     /// How replicas are probed; `false`: not at all.
     pub(super) health: Maybe<OrFalse<Health>>,
     /// Waiting queries per shard; beyond it they are shed.
@@ -152,6 +165,13 @@ pub(super) struct Service {
     /// Retries per query that arrives, as a fraction; a reserve of 128 is there from the start.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.1))]
     pub(super) retry_budget: Maybe<f64>,
+    /// Duplicates per query that arrives, as a fraction; 32 are there from the start, and 1 is no
+    /// limit. Without a token a query gets no duplicate.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.2))]
+    pub(super) hedge_budget: Maybe<f64>,
+    /// Allows the policies `naive` and `clone`, which double every query and have no budget.
+    #[schemars(extend("default" = false))]
+    pub(super) unsafe_baseline: Maybe<bool>,
     /// Queries that may be rescued in vain, as a fraction of all of them; with the policy rescue.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.02))]
     pub(super) rescue_budget: Maybe<f64>,

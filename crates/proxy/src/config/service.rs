@@ -6,7 +6,7 @@ use std::time::Duration;
 use curtail_kernel::hedge::Version;
 use curtail_kernel::{Limits, Policy, PolicyError, Topology};
 
-use super::model::{Cancel, Health, Route, Service};
+use super::model::{Cancel, Ejection, Health, Route, Service};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{Given, OrFalse, Span, each};
@@ -16,9 +16,9 @@ use crate::cost::Cost;
 /// Longest body that may be allowed, in bytes: bodies are held in memory whole.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
-/// Shortest `drain_timeout`: a server that sends is reported to be at work every 50 ms, and must not
+/// Shortest `cancel_timeout`: a server that sends is reported to be at work every 50 ms, and must not
 /// seem silent in between.
-const DRAIN_MIN: Duration = Duration::from_millis(100);
+const CANCEL_MIN: Duration = Duration::from_millis(100);
 
 /// The policy of a service that names none. It needs no tuning, and picks its version by itself.
 const POLICY: Policy = Policy::Rescue(Version::Cleanup);
@@ -32,7 +32,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let policy = policy(raw, at, (slots, cancel), report);
     let outstanding = raw.max_outstanding.as_ref();
     let max_outstanding = check::count(report, "max_outstanding", outstanding, gates, 128);
-    let (timeout, attempt_timeout, drain_timeout) = timeouts(raw, (policy, cancel), at, report);
+    let (timeout, attempt_timeout, cancel_timeout) = timeouts(raw, (policy, cancel), at, report);
     let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
     let max_request_body =
         check::size(report, "max_request_body", raw.max_request_body.as_ref(), body, 1_000_000);
@@ -45,12 +45,14 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         cancel,
         timeout,
         attempt_timeout,
-        drain_timeout,
+        cancel_timeout,
+        ejection: ejection(raw, report),
         health: health(raw.health.as_ref(), report),
         queue: check::count(report, "queue", raw.queue.as_ref(), 0..=1_000_000, 1024),
         routes: routes(raw, policy, report),
         shard_by: shards::shard_by(raw, shards.len(), at, report),
         retry_budget: retry_budget(raw.retry_budget.as_ref(), report),
+        hedge_budget: hedge_budget(raw.hedge_budget.as_ref(), report),
         rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
         cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
         idempotent_methods: idempotent_methods(raw, report),
@@ -105,6 +107,11 @@ fn policy(
         );
         report.error(&at, wrong, &mend);
     }
+    if !policy.is_budgeted() && !raw.unsafe_baseline.as_ref().is_some_and(|given| *given.get()) {
+        let wrong = "policy doubles the load of every query, without a budget";
+        let mend = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
+        report.error(&at, wrong, mend);
+    }
     if policy.pulls() && raw.slots.is_none() {
         let mend = "add slots = N, the queries that a replica serves at once";
         report.missing(&at, "policy pulls, so it must know the replicas' slots", mend);
@@ -146,8 +153,9 @@ fn timeouts(
     let whole = check::duration(report, "timeout", raw.timeout.as_ref(), Duration::from_secs(2));
     let attempt = raw.attempt_timeout.as_ref();
     let attempt = check::duration(report, "attempt_timeout", attempt, Duration::from_millis(500));
-    let drain = raw.drain_timeout.as_ref();
-    let drain = check::at_least(report, "drain_timeout", drain, DRAIN_MIN, Duration::from_secs(10));
+    let silent = raw.cancel_timeout.as_ref();
+    let silent =
+        check::at_least(report, "cancel_timeout", silent, CANCEL_MIN, Duration::from_secs(10));
     let first_of = |spans: [&Option<Given<Span>>; 2]| {
         spans.into_iter().flatten().next().map_or(at.clone(), Given::span)
     };
@@ -159,12 +167,12 @@ fn timeouts(
         report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
     }
     // A replica that stops when it is told to is never silent for long.
-    if cancel == Cancel::None && drain < attempt {
-        let at = first_of([&raw.drain_timeout, &raw.attempt_timeout]);
+    if cancel == Cancel::None && silent < attempt {
+        let at = first_of([&raw.cancel_timeout, &raw.attempt_timeout]);
         let wrong = format!(
-            "drain_timeout ({drain:?}) is shorter than attempt_timeout ({attempt:?}), so that clients that leave slow requests take healthy replicas out"
+            "cancel_timeout ({silent:?}) is shorter than attempt_timeout ({attempt:?}), so that a replica that works on a slow request is sent another one"
         );
-        report.warn(&at, &wrong, "give drain_timeout at least attempt_timeout");
+        report.warn(&at, &wrong, "give cancel_timeout at least attempt_timeout");
     }
     if let Some(delay_ns) = policy.delay_ns()
         && Duration::from_nanos(delay_ns) >= attempt
@@ -174,7 +182,7 @@ fn timeouts(
             format!("its delay is not below attempt_timeout ({attempt:?}): it never hedges");
         report.warn(&given.span(), &wrong, "use a shorter delay");
     }
-    (whole, attempt, drain)
+    (whole, attempt, silent)
 }
 
 fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) -> Option<Health> {
@@ -234,6 +242,33 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
 fn retry_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
     let mend = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
     check::fraction(report, "retry_budget", given, mend, 0.1)
+}
+
+fn hedge_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
+    let mend = "give it a fraction from 0 to 1; 0.2 is one duplicate per five queries";
+    check::fraction(report, "hedge_budget", given, mend, Limits::default().hedge_budget)
+}
+
+fn ejection(raw: &raw::Service, report: &mut Report<'_>) -> Ejection {
+    let span = |ns| Duration::from_nanos(ns);
+    let Limits { eject_after, max_ejected, ejection_ns, ejection_max_ns, .. } = Limits::default();
+    let after = raw.eject_after.as_ref();
+    let mend = "give it a fraction from 0 to 1; 0.5 lets half of the replicas be ejected";
+    let time = raw.ejection_time.as_ref();
+    let max_time = raw.max_ejection_time.as_ref();
+    let ejection = Ejection {
+        after: check::count(report, "eject_after", after, 0..=1_000_000, eject_after),
+        share: check::fraction(report, "max_ejected", raw.max_ejected.as_ref(), mend, max_ejected),
+        time: check::duration(report, "ejection_time", time, span(ejection_ns)),
+        max_time: check::duration(report, "max_ejection_time", max_time, span(ejection_max_ns)),
+    };
+    if ejection.time > ejection.max_time
+        && let Some(given) = raw.max_ejection_time.as_ref().or(time)
+    {
+        let wrong = "ejection_time is longer than max_ejection_time";
+        report.warn(&given.span(), wrong, "give max_ejection_time at least ejection_time");
+    }
+    ejection
 }
 
 fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report<'_>) -> f64 {

@@ -23,6 +23,7 @@ struct Builder {
     copies_ended: Series<Counter>,
     copy_duration: Series<Durations>,
     wasted: Series<Seconds>,
+    hedges_refused: Series<Counter>,
     rescue: RescueSeries,
     cancellations: Series<Counter>,
     up: Series<Gauge>,
@@ -72,6 +73,7 @@ impl Builder {
             copies_ended: Series::new(),
             copy_duration: Series::new(),
             wasted: Series::new(),
+            hedges_refused: Series::new(),
             rescue: RescueSeries::new(),
             cancellations: Series::new(),
             up: Series::new(),
@@ -90,6 +92,7 @@ impl Builder {
             requests: self.requests.each(&labels, "outcome"),
             responses: self.responses.each(&labels, "code"),
             request_duration: self.request_duration.add(&labels),
+            hedges_refused: self.hedges_refused.add(&labels),
             rescue: spec.policy.rescues().map(|_| self.rescue.of(&labels)),
         };
         let servers: Vec<String> = spec.servers.iter().map(ToString::to_string).collect();
@@ -154,6 +157,8 @@ impl Builder {
         r.register_with_unit("copy_duration", help, Unit::Seconds, self.copy_duration);
         let help = "Run time of copies that did not win";
         r.register_with_unit("wasted", help, Unit::Seconds, self.wasted);
+        let help = "Queries to which the hedge budget refused a duplicate";
+        r.register("hedges_refused", help, self.hedges_refused);
         self.rescue.register(r);
         r.register("cancellations", "Copies that were told to stop", self.cancellations);
         r.register("server_up", "May the server get queries", self.up);

@@ -71,14 +71,14 @@ pub enum CopyOutcome {
     /// The connection ended before the answer did.
     Reset,
     /// The server could not be connected to.
-    Refused,
+    ConnectFailed,
     /// Something that is no answer.
     Malformed,
     /// It ended on the proxy's side, for a reason that says nothing about the server.
     Local,
     /// It was told to stop, and did.
     Stopped,
-    /// Its server went down, or was silent past the drain time-out.
+    /// Its server went down, or was silent past `cancel_timeout`.
     Lost,
 }
 
@@ -88,7 +88,7 @@ impl From<Outcome> for CopyOutcome {
             Outcome::Good => Self::Good,
             Outcome::Bad => Self::Bad,
             Outcome::Reset => Self::Reset,
-            Outcome::Refused => Self::Refused,
+            Outcome::ConnectFailed => Self::ConnectFailed,
             Outcome::Malformed => Self::Malformed,
             Outcome::Local => Self::Local,
         }
@@ -153,11 +153,17 @@ pub enum RescueState {
 /// Why a server was taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutReason {
-    /// Nothing listened when a copy was to be sent.
-    Refused,
-    /// Too many failures in a row.
-    Failures,
-    /// A copy that was given up stayed silent past `drain_timeout`.
+    /// It accepted no connections.
+    ConnectFailed,
+    /// It broke connections off.
+    Reset,
+    /// What it sent was no response.
+    Malformed,
+    /// The statuses of its responses said that it failed.
+    Status,
+    /// It did not respond within `attempt_timeout`.
+    Timeout,
+    /// Cancelled copies stayed silent past `cancel_timeout`.
     Silent,
     /// Its probes failed.
     Probes,
@@ -166,10 +172,15 @@ pub enum OutReason {
 impl From<TakenOut> for OutReason {
     fn from(why: TakenOut) -> Self {
         match why {
-            TakenOut::Ejected(EjectReason::Refused) => Self::Refused,
-            TakenOut::Ejected(EjectReason::Failures) => Self::Failures,
-            TakenOut::Ejected(EjectReason::Silent) => Self::Silent,
             TakenOut::Probes(_) => Self::Probes,
+            TakenOut::Ejected(why) => match why {
+                EjectReason::ConnectFailed => Self::ConnectFailed,
+                EjectReason::Reset => Self::Reset,
+                EjectReason::Malformed => Self::Malformed,
+                EjectReason::Status => Self::Status,
+                EjectReason::Timeout => Self::Timeout,
+                EjectReason::Silent => Self::Silent,
+            },
         }
     }
 }
@@ -260,7 +271,7 @@ kinds! {
         Good => "good",
         Bad => "bad",
         Reset => "reset",
-        Refused => "refused",
+        ConnectFailed => "connect_failed",
         Malformed => "malformed",
         Local => "local",
         Stopped => "stopped",
@@ -300,8 +311,11 @@ kinds! {
         GiveUp => "give_up",
     }
     OutReason {
-        Refused => "refused",
-        Failures => "failures",
+        ConnectFailed => "connect_failed",
+        Reset => "reset",
+        Malformed => "malformed",
+        Status => "status",
+        Timeout => "timeout",
         Silent => "silent",
         Probes => "probes",
     }

@@ -92,6 +92,8 @@ pub struct ServiceMetrics {
     pub responses: Counters<StatusClass>,
     /// From the end of a request to the end of its answer, however it ended.
     pub request_duration: Durations,
+    /// Queries that the policy would have duplicated, had the hedge budget allowed it.
+    pub hedges_refused: Counter,
     /// With the policy rescue.
     pub rescue: Option<RescueMetrics>,
 }

@@ -82,7 +82,6 @@ pub(super) async fn outcome(
     };
     let (status, retry_after, ended) = match error {
         QueryError::QueueFull | QueryError::Expired => (503, Some("1"), RequestOutcome::Shed),
-        QueryError::NoReplica => (503, Some("1"), RequestOutcome::Failed),
         QueryError::Closed => (503, None, RequestOutcome::Failed),
         QueryError::Timeout => (504, None, RequestOutcome::Failed),
         QueryError::Failed { .. } => (502, None, RequestOutcome::Failed),
@@ -128,15 +127,16 @@ async fn pass_on(
         Body::Whole(body) => client.respond(status, headers, &body).await?,
         Body::Pieces(pieces) => {
             client.start_response(status, headers, length(&head))?;
-            client.flush().await?;
-            let passing = pass_pieces(client, pieces);
-            timeout_at(told.deadline, passing).await.map_err(|_| Cut::Timeout)??;
+            // A client that does not read holds the replica's slot no longer than that.
+            let relaying = relay(client, pieces);
+            timeout_at(told.deadline, relaying).await.map_err(|_| Cut::Timeout)??;
         }
     }
     Ok(status)
 }
 
-async fn pass_pieces(client: &mut Client, mut pieces: Pieces) -> Result<(), Cut> {
+async fn relay(client: &mut Client, mut pieces: Pieces) -> Result<(), Cut> {
+    client.flush().await?;
     loop {
         let piece = tokio::select! {
             piece = pieces.next() => piece,

@@ -20,7 +20,7 @@ pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
         // Longer than a test may take: nothing passes because a time-out came to its help.
         ("timeout", "\"99s\""),
         ("attempt_timeout", "\"99s\""),
-        ("drain_timeout", "\"99s\""),
+        ("cancel_timeout", "\"99s\""),
     ];
     for (key, value) in defaults {
         let given = |line: &str| line.trim_start().starts_with(&format!("{key} "));

@@ -62,11 +62,11 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
             Found::Good => {
                 failures = 0;
                 if !up {
-                    cell.passes_probes(server);
+                    cell.server_up(server);
                 }
             }
             Found::Bad(why) => {
-                failures = if why == ProbeFailure::Refused {
+                failures = if why == ProbeFailure::ConnectFailed {
                     FAILURES
                 } else {
                     failures.saturating_add(1)
@@ -90,6 +90,8 @@ fn take_out(cell: &Cell<Http>, server: ServerId, why: ProbeFailure) {
         cell.look(|core| (core.server(server).outstanding > 0, core.is_awaited(server)));
     if holds && !awaited {
         cell.server_down(server);
+        // Its copies are lost, but in an all-bad group it is still one that may be tried.
+        cell.fails_probes(server, why);
     }
 }
 
@@ -124,7 +126,7 @@ async fn probe(cell: &Cell<Http>, server: ServerId, health: &Health) -> Found {
 
 fn found(failure: Failure) -> Found {
     match failure {
-        Failure::Refused => Found::Bad(ProbeFailure::Refused),
+        Failure::ConnectFailed => Found::Bad(ProbeFailure::ConnectFailed),
         Failure::Reset => Found::Bad(ProbeFailure::Reset),
         Failure::Malformed => Found::Bad(ProbeFailure::Malformed),
         Failure::Local => Found::Nothing,

@@ -87,7 +87,7 @@ impl Http {
     }
 
     /// Sends on a pooled connection. One that was used before may have been closed by the server
-    /// just now: then once more on a new one, where a repetition does no harm.
+    /// just now: then once more on a new one, where nothing was sent or a repetition does no harm.
     async fn exchange(
         &self,
         pool: &Pool,
@@ -96,6 +96,7 @@ impl Http {
         if let Some(mut stream) = pool.reuse() {
             match stream.send(&request.wire, request.is_head).await {
                 Ok(head) => return Ok((stream, head)),
+                Err(ClientError::Unsent) => {}
                 Err(ClientError::Closed) if request.may_repeat => {}
                 Err(error) => return Err(failure(&error)),
             }
@@ -145,14 +146,18 @@ impl Transport for Http {
     }
 }
 
-/// Does a status say that the server failed, rather than its client?
+/// Does a status say that the server failed? 501 and 505 are about the request.
 fn is_failure(status: u16) -> bool {
-    status >= 500
+    status >= 500 && !matches!(status, 501 | 505)
 }
 
 fn failure(error: &ClientError) -> Failure {
     match error {
-        ClientError::Garbage(_) | ClientError::TooLarge { .. } => Failure::Malformed,
+        // It is this side that reads no further, whichever server sends it.
+        ClientError::TooLarge { .. } => Failure::Local,
+        ClientError::Garbage(response) if response.is_over_a_limit() => Failure::Local,
+        ClientError::Garbage(_) => Failure::Malformed,
+        ClientError::Unsent => Failure::ConnectFailed,
         ClientError::Closed
         | ClientError::HalfAnswer
         | ClientError::Io(_)

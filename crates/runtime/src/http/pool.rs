@@ -112,7 +112,7 @@ impl Pool {
                 Ok(Stream::new(stream, self.settings.limits))
             }
             Ok(Err(error)) => Err(failure(&error)),
-            Err(_) => Err(Failure::Reset),
+            Err(_) => Err(Failure::ConnectFailed),
         }
     }
 
@@ -135,16 +135,14 @@ impl Pool {
 
 /// Why there is no connection.
 pub(super) fn failure(error: &io::Error) -> Failure {
-    use io::ErrorKind::{AddrInUse, AddrNotAvailable, ConnectionRefused, OutOfMemory};
+    use io::ErrorKind::{AddrInUse, AddrNotAvailable, OutOfMemory};
     /// No descriptors, in the system or the process; no buffers, on Linux and on BSDs.
     const SCARCE: [i32; 4] = [23, 24, 105, 55];
     match error.kind() {
-        ConnectionRefused => Failure::Refused,
         // No port left.
         AddrInUse | AddrNotAvailable | OutOfMemory => Failure::Local,
         _ if error.raw_os_error().is_some_and(|code| SCARCE.contains(&code)) => Failure::Local,
-        // The way to it, perhaps for a moment only: it takes more than one to take a server out.
-        _ => Failure::Reset,
+        _ => Failure::ConnectFailed,
     }
 }
 
@@ -153,12 +151,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_refusal_says_that_nothing_listens() {
-        let kind = |kind: io::ErrorKind| failure(&kind.into());
-        assert_eq!(kind(io::ErrorKind::ConnectionRefused), Failure::Refused);
-        assert_eq!(kind(io::ErrorKind::HostUnreachable), Failure::Reset);
-        assert_eq!(kind(io::ErrorKind::TimedOut), Failure::Reset);
-        assert_eq!(kind(io::ErrorKind::AddrNotAvailable), Failure::Local, "no port left");
+    fn without_a_connection_nothing_was_sent() {
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, PermissionDenied, TimedOut};
+        for kind in [ConnectionRefused, HostUnreachable, PermissionDenied, TimedOut] {
+            assert_eq!(failure(&kind.into()), Failure::ConnectFailed);
+        }
+        assert_eq!(failure(&io::ErrorKind::AddrNotAvailable.into()), Failure::Local, "no port");
     }
 
     #[test]
@@ -166,13 +164,5 @@ mod tests {
     fn a_lack_of_descriptors_is_our_own() {
         const EMFILE: i32 = 24;
         assert_eq!(failure(&io::Error::from_raw_os_error(EMFILE)), Failure::Local);
-    }
-
-    /// Else a server that is fenced off would be the idlest of all, for ever.
-    #[test]
-    fn a_way_that_is_closed_is_a_failure_of_the_server() {
-        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::InvalidInput] {
-            assert_eq!(failure(&kind.into()), Failure::Reset);
-        }
     }
 }

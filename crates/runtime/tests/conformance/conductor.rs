@@ -171,6 +171,7 @@ impl<'a> Conductor<'a> {
             }
             What::Leave(query) => self.replies[query as usize] = None,
             What::Up(server) => self.cell.server_up(ServerId(server)),
+            What::Unhealthy(server) => self.cell.server_unhealthy(ServerId(server), true),
             What::Drain(server) => self.cell.server_draining(ServerId(server)),
             What::Down(server) => {
                 self.schedule.clear(server);
@@ -260,7 +261,8 @@ impl<'a> Conductor<'a> {
             Action::Answer { .. }
             | Action::Fail { .. }
             | Action::Shed { .. }
-            | Action::Eject { .. } => Ok(None),
+            | Action::Eject { .. }
+            | Action::Restore { .. } => Ok(None),
         }
     }
 

@@ -76,7 +76,9 @@ fn limits(rng: &mut Rng, policy: &Policy, slots: u32, grid: u64) -> Limits {
         timeout_ns: maybe(rng, 8 * SERVICE_NS, default.timeout_ns),
         attempt_timeout_ns: maybe(rng, 3 * SERVICE_NS, default.attempt_timeout_ns),
         retries: pick(rng, &[0, 1, 2]),
-        eject_after: pick(rng, &[0, 1, default.eject_after]),
+        eject_after: pick(rng, &[0, 1, 2]),
+        ejection_ns: pick(rng, &[0, 2 * SERVICE_NS, default.ejection_ns]),
+        hedge_budget: pick(rng, &[0.25, 1.0]),
         ..default
     }
 }
@@ -94,7 +96,13 @@ fn steps(rng: &mut Rng, servers: u32, slots: u32, grid: u64) -> Vec<Step> {
         at_ns += near(rng, gap_ns, grid);
         let server = below(rng, servers.into()) as u32;
         let what = if faults > 0 && one_in(rng, 1_000 / faults) {
-            pick(rng, &[What::Down(server), What::Drain(server), What::Up(server)])
+            let faults = [
+                What::Down(server),
+                What::Drain(server),
+                What::Unhealthy(server),
+                What::Up(server),
+            ];
+            pick(rng, &faults)
         } else if one_in(rng, 20) {
             // Whatever took it out, somebody finds that it works.
             What::Up(server)

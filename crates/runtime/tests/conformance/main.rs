@@ -103,7 +103,7 @@ fn random_scenarios_are_decided_the_same() {
 
 /// Everything that both worlds can meet, without its numbers.
 const MET: &str = "
-    q arrives | q is abandoned | tick | s is up | s is draining | s is down
+    q arrives | q is abandoned | tick | s is up | s is unhealthy | s is draining | s is down
     c finished: Good | c stopped
     -> start c of q on s: Primary, Arrival | -> start c of q on s: Primary, Queue
     -> start c of q on s: Primary, Retry | -> start c of q on s: Duplicate, Hedge
@@ -111,8 +111,8 @@ const MET: &str = "
     -> start c of q on s: Duplicate, Rescue | -> start c of q on s: Duplicate, Explore
     -> stop c: Cleanup | -> stop c: Preemption | -> stop c: Purge | -> stop c: GiveUp
     -> answer q by c
-    -> fail q: NoReplica | -> fail q: CopyFailed | -> fail q: Timeout
-    -> shed q: QueueFull | -> shed q: Expired | -> lose c | -> eject s: Failures";
+    -> fail q: CopyFailed | -> fail q: Timeout
+    -> shed q: QueueFull | -> shed q: Expired | -> lose c | -> eject s: Timeout | -> restore s";
 
 #[test]
 fn random_scenarios_meet_everything() {

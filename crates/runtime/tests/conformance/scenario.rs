@@ -46,6 +46,8 @@ struct WrittenLimits {
     attempt_timeout: Option<String>,
     retries: Option<u8>,
     eject_after: Option<u32>,
+    ejection: Option<String>,
+    hedge_budget: Option<f64>,
 }
 
 /// What the service has learned, with a policy that learns; nothing, where it is left out.
@@ -61,7 +63,7 @@ struct WrittenLearned {
     audit: Option<bool>,
 }
 
-/// One of `query`, `leaves`, `up`, `drain` and `down`.
+/// One of `query`, `leaves`, `up`, `unhealthy`, `drain` and `down`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenStep {
@@ -71,6 +73,7 @@ struct WrittenStep {
     jitter: Vec<String>,
     leaves: Option<u32>,
     up: Option<u32>,
+    unhealthy: Option<u32>,
     drain: Option<u32>,
     down: Option<u32>,
 }
@@ -104,6 +107,8 @@ impl WrittenLimits {
             cancel,
             retries: self.retries.unwrap_or(default.retries),
             eject_after: self.eject_after.unwrap_or(default.eject_after),
+            ejection_ns: time(self.ejection, default.ejection_ns)?,
+            hedge_budget: self.hedge_budget.unwrap_or(default.hedge_budget),
             ..default
         })
     }
@@ -144,7 +149,7 @@ fn write_learned(learned: &Snapshot) -> String {
 
 impl WrittenStep {
     fn read(&self) -> Result<Step, String> {
-        let Self { at, query, jitter, leaves, up, drain, down } = self;
+        let Self { at, query, jitter, leaves, up, unhealthy, drain, down } = self;
         let jitter_ns = match jitter.iter().map(|text| ns(text)).collect::<Result<Vec<_>, _>>()?[..]
         {
             [] => [0, 0],
@@ -152,16 +157,19 @@ impl WrittenStep {
             [first, second] => [first, second],
             _ => return Err(format!("the step at {at} has more than two times of jitter")),
         };
-        let what = match (query, leaves, up, drain, down) {
-            (Some(service), None, None, None, None) => {
-                What::Arrive { service_ns: ns(service)?, jitter_ns }
-            }
-            (None, Some(query), None, None, None) => What::Leave(*query),
-            (None, None, Some(server), None, None) => What::Up(*server),
-            (None, None, None, Some(server), None) => What::Drain(*server),
-            (None, None, None, None, Some(server)) => What::Down(*server),
+        let servers = [
+            up.map(What::Up),
+            unhealthy.map(What::Unhealthy),
+            drain.map(What::Drain),
+            down.map(What::Down),
+        ];
+        let servers: Vec<What> = servers.into_iter().flatten().collect();
+        let what = match (query, leaves, &servers[..]) {
+            (Some(service), None, []) => What::Arrive { service_ns: ns(service)?, jitter_ns },
+            (None, Some(query), []) => What::Leave(*query),
+            (None, None, &[what]) => what,
             _ => {
-                let one = "query, leaves, up, drain and down";
+                let one = "query, leaves, up, unhealthy, drain and down";
                 return Err(format!("the step at {at} needs one of {one}"));
             }
         };
@@ -175,8 +183,13 @@ pub fn write(script: &Script) -> String {
     let cancel = if limits.cancel { "reset" } else { "none" };
     let mut text = format!(
         "policy = \"{policy}\"\nservers = {servers}\nslots = {slots}\ncancel = \"{cancel}\"\n\
-         seed = {seed}\nlimits = {{ max-outstanding = {}, queue = {}, retries = {}, eject-after = {}",
-        limits.max_outstanding, limits.queue, limits.retries, limits.eject_after
+         seed = {seed}\nlimits = {{ max-outstanding = {}, queue = {}, retries = {}, eject-after = {}, ejection = \"{}\", hedge-budget = {}",
+        limits.max_outstanding,
+        limits.queue,
+        limits.retries,
+        limits.eject_after,
+        duration::format(limits.ejection_ns),
+        limits.hedge_budget
     );
     let times = [("timeout", limits.timeout_ns), ("attempt-timeout", limits.attempt_timeout_ns)];
     for (name, ns) in times.into_iter().filter(|&(_, ns)| ns != NEVER_NS) {
@@ -194,6 +207,7 @@ pub fn write(script: &Script) -> String {
             }
             What::Leave(query) => format!("leaves = {query}"),
             What::Up(server) => format!("up = {server}"),
+            What::Unhealthy(server) => format!("unhealthy = {server}"),
             What::Drain(server) => format!("drain = {server}"),
             What::Down(server) => format!("down = {server}"),
         };

@@ -23,11 +23,16 @@ pub(super) fn config(question: &Question<'_>, policy: &str, psq: &Latency, unit:
         text,
         "[[service]]\nname = \"service\"\npolicy = \"{policy}\"\nslots = {slots}\ncancel = \"{cancel}\"\n"
     );
+    // The default is for policies that duplicate few queries.
+    if !matches!(policy, "psq" | "rescue" | "rescue:no-cancel") {
+        text += "hedge_budget = 1.0\n";
+    }
     // Patience by default is for services that answer in some milliseconds.
     let patience = psq.p999.map(|p999| (PATIENCE * p999).ceil());
     if let Some(ms) = patience.filter(|ms| unit == "ms" && *ms > ATTEMPT_MS) {
         let _ = writeln!(text, "timeout = \"{}ms\"", 4.0 * ms);
-        let _ = writeln!(text, "attempt_timeout = \"{ms}ms\"\ndrain_timeout = \"{}ms\"", 20.0 * ms);
+        let _ =
+            writeln!(text, "attempt_timeout = \"{ms}ms\"\ncancel_timeout = \"{}ms\"", 20.0 * ms);
     }
     if question.replicas_at.is_empty() {
         text += "# and a [[service.shard]] with its replicas for each shard: --replicas-at writes them\n";

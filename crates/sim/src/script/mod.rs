@@ -95,6 +95,8 @@ pub enum What {
     Leave(u32),
     /// A server can be used again.
     Up(u32),
+    /// The probes of a server fail, though it works.
+    Unhealthy(u32),
     /// A server gets no new copies.
     Drain(u32),
     /// A server fails: its copies are lost, and the cell knows at once.
@@ -134,8 +136,8 @@ impl Script {
         if let Some(why) = self.policy.simulator_only() {
             return Err(self.unfit(why));
         }
-        if self.limits.drain_timeout_ns != NEVER_NS {
-            return Err(self.unfit("a simulated server is never silent; use no drain time-out"));
+        if self.limits.cancel_timeout_ns != NEVER_NS {
+            return Err(self.unfit("a simulated server is never silent; use no cancel time-out"));
         }
         for (name, value) in [("servers", self.servers), ("slots", self.slots)] {
             within(name, value.into(), 1, 1_024)?;
@@ -160,7 +162,10 @@ impl Script {
                     });
                 }
                 What::Leave(query) => within("a query that leaves", query.into(), 0, arrived - 1)?,
-                What::Up(server) | What::Drain(server) | What::Down(server) => {
+                What::Up(server)
+                | What::Unhealthy(server)
+                | What::Drain(server)
+                | What::Down(server) => {
                     within("a server", server.into(), 0, u64::from(self.servers) - 1)?;
                 }
             }

@@ -48,6 +48,7 @@ fn heard(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::Stopped { copy } => write!(f, "c{} stopped", copy.serial),
         Event::Abandoned { query } => write!(f, "q{} is abandoned", query.0),
         Event::ServerUp { server } => write!(f, "s{} is up", server.0),
+        Event::ServerUnhealthy { server, .. } => write!(f, "s{} is unhealthy", server.0),
         Event::ServerDraining { server } => write!(f, "s{} is draining", server.0),
         Event::ServerDown { server } => write!(f, "s{} is down", server.0),
         Event::Tick => write!(f, "tick"),
@@ -67,6 +68,7 @@ fn decided(action: &Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Action::Shed { query, why } => write!(f, "-> shed q{}: {why:?}", query.0),
         Action::Lose { copy } => write!(f, "-> lose c{}", copy.serial),
         Action::Eject { server, why } => write!(f, "-> eject s{}: {why:?}", server.0),
+        Action::Restore { server } => write!(f, "-> restore s{}", server.0),
     }
 }
 
@@ -146,7 +148,10 @@ impl Scheduler for Recorder {
                 | Action::Answer { query, .. }
                 | Action::Fail { query, .. }
                 | Action::Shed { query, .. } => numbered(query),
-                Action::Stop { .. } | Action::Lose { .. } | Action::Eject { .. } => {}
+                Action::Stop { .. }
+                | Action::Lose { .. }
+                | Action::Eject { .. }
+                | Action::Restore { .. } => {}
             }
             log.push(Entry { at: now, what: Note::Decided(action) });
         }

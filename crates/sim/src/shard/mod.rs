@@ -346,7 +346,7 @@ impl World {
                 self.fail(query, sink);
             }
             // Of a server that failed: its copies are gone already. Nothing ejects a server here.
-            Action::Lose { .. } | Action::Eject { .. } => {}
+            Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
             Action::Start { .. } | Action::Answer { .. } => unreachable!("done elsewhere"),
         }
     }

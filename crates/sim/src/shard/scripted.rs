@@ -69,6 +69,10 @@ impl<S: Scheduler> Shard<S> {
                 What::Up(server) => {
                     self.feed(now, &Event::ServerUp { server: ServerId(server) }, sink);
                 }
+                What::Unhealthy(server) => {
+                    let (server, listens) = (ServerId(server), true);
+                    self.feed(now, &Event::ServerUnhealthy { server, listens }, sink);
+                }
                 What::Drain(server) => {
                     self.feed(now, &Event::ServerDraining { server: ServerId(server) }, sink);
                 }

@@ -13,7 +13,7 @@ pub(super) fn curtail(upstream: &Upstream) -> String {
     format!(
         "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\n[[service]]\n\
          name = \"leaves\"\npolicy = \"psq\"\nslots = {slots}\ntimeout = \"60s\"\n\
-         attempt_timeout = \"60s\"\ndrain_timeout = \"60s\"\nqueue = 4096\n\
+         attempt_timeout = \"60s\"\ncancel_timeout = \"60s\"\nqueue = 4096\n\
          health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n\n\
          [[service.shard]]\nname = \"0\"\nreplicas = [{}]\n",
         replicas.join(", ")

@@ -53,7 +53,7 @@ use self::lists::{List, Lists};
 use super::Hedge;
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
-use crate::cell::{CopyView, Core};
+use crate::cell::{Budget, CopyView, Core};
 use crate::config::Limits;
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::time::Timestamp;
@@ -92,7 +92,7 @@ impl Version {
 }
 
 /// Rescues that may be saved up.
-const RESERVE: f64 = 16.0;
+const RESERVE: u32 = 16;
 
 /// Records that a cell keeps between two epochs; what comes then is not recorded.
 const MOST_RECORDS: usize = 16_384;
@@ -101,9 +101,8 @@ const MOST_RECORDS: usize = 16_384;
 #[derive(Clone, Debug)]
 pub struct Rescue {
     version: Version,
-    /// The share of queries that may be rescued in vain.
-    budget: f64,
-    tokens: f64,
+    /// Of rescues in vain.
+    budget: Budget,
     learned: Snapshot,
     lists: Lists,
     backlog: Backlog,
@@ -132,8 +131,7 @@ impl Rescue {
     pub fn new(servers: usize, groups: usize, version: Version, budget: f64) -> Self {
         Self {
             version,
-            budget,
-            tokens: if budget > 0.0 { RESERVE } else { 0.0 },
+            budget: Budget::new(budget, if budget > 0.0 { RESERVE } else { 0 }),
             learned: Snapshot::NOTHING,
             lists: Lists::new(groups),
             backlog: Backlog::default(),
@@ -151,8 +149,8 @@ impl Rescue {
     }
 
     /// Does the budget allow a rescue?
-    fn may_rescue(&self) -> bool {
-        self.tokens >= 1.0
+    fn may_rescue(&self, core: &Core) -> bool {
+        self.budget.allows(core.arrivals)
     }
 
     /// Puts a query that is in no list into the one where it belongs.
@@ -197,7 +195,7 @@ impl Rescue {
         let started = if waits { Timestamp::NEVER } else { core.now() };
         book.second = Some(Second { id, started, paid: suspect });
         if suspect {
-            self.tokens -= 1.0;
+            self.budget.spend(core.arrivals);
             self.await_end(core, query);
         } else {
             self.enlist(core, query);
@@ -229,6 +227,9 @@ impl Rescue {
         let Some(server) = chosen.filter(|&server| self.may_send(core, server, list)) else {
             return false;
         };
+        if !core.may_hedge(query) {
+            return false;
+        }
         self.lists.remove(core.group_of(query), query);
         self.start(core, query, server);
         true
@@ -247,6 +248,9 @@ impl Rescue {
         let groups = core.groups_of(server).filter(|&group| core.waiting(group) <= most_waiting);
         let oldest = groups.filter_map(|group| self.lists.first(list, group, suits)).min();
         let Some((_, query)) = oldest else { return false };
+        if !core.may_hedge(query) {
+            return false;
+        }
         self.lists.remove(core.group_of(query), query);
         self.start(core, query, server);
         true
@@ -261,7 +265,7 @@ impl Rescue {
             core.wake_at(query, book.suspect_at());
         }
         let (list, may) = match suspect {
-            true => (List::Suspects, self.may_rescue()),
+            true => (List::Suspects, self.may_rescue(core)),
             false => (List::Idle, core.waiting(group) == 0),
         };
         if may && self.send(core, pick, query, list) {
@@ -294,7 +298,7 @@ impl Rescue {
             let newer = core.copies_of(query).next()?;
             let elsewhere = |other| core.copies_of(other).all(|copy| copy.server != newer.server);
             let of_use = core.is_wanted(newer.server, group)
-                || (self.may_rescue()
+                || (self.may_rescue(core)
                     && self.lists.first(List::Suspects, group, elsewhere).is_some());
             of_use.then_some(newer.id)
         };
@@ -352,7 +356,6 @@ impl Hedge for Rescue {
     }
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        self.tokens = (self.tokens + self.budget).min(RESERVE);
         if self.waits(core, query) || !self.begin(core, query) {
             return;
         }
@@ -363,7 +366,6 @@ impl Hedge for Rescue {
     }
 
     fn primary_started_late<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
-        self.tokens = (self.tokens + self.budget).min(RESERVE);
         if let Some(copy) = core.copies_of(query).next() {
             self.overtaken[copy.server.index()] = false;
         }
@@ -396,14 +398,14 @@ impl Hedge for Rescue {
             return false;
         }
         (self.lists.any_suspects()
-            && self.may_rescue()
+            && self.may_rescue(core)
             && self.give_oldest(core, server, List::Suspects))
             || self.give_oldest(core, server, List::Idle)
     }
 
     fn overtakes(&mut self, core: &mut Core, server: ServerId) -> bool {
         let may = self.lists.any_suspects()
-            && self.may_rescue()
+            && self.may_rescue(core)
             && !self.overtaken[server.index()]
             && self.give_oldest(core, server, List::Suspects);
         self.overtaken[server.index()] |= may;
@@ -414,7 +416,8 @@ impl Hedge for Rescue {
         if !self.can_stop(core) {
             return;
         }
-        let suspects = if self.may_rescue() { self.lists.len(List::Suspects, group) } else { 0 };
+        let suspects =
+            if self.may_rescue(core) { self.lists.len(List::Suspects, group) } else { 0 };
         while core.waiting(group) + suspects > core.reclaiming(group)
             && self.break_pair(core, group)
         {}

@@ -151,7 +151,7 @@ impl Rescue {
         let age_ns = now.since(book.first_at);
         let won = book.second.filter(|second| second.id == copy);
         if won.is_some_and(|second| second.paid) {
-            self.tokens = (self.tokens + 1.0).min(super::RESERVE);
+            self.budget.refund(core.arrivals);
         }
         // Of one that is beaten it is known that it is at least as slow.
         self.watch.ran(book.server, Measure::stretched(book.cost).relative(age_ns));
