@@ -99,8 +99,8 @@ impl World {
         mine.map(|(id, _)| *id).collect()
     }
 
-    /// Ends everything that runs and checks that nothing is left.
-    pub fn drain(&mut self, mut now: u64) {
+    /// Every server gets new copies again, once its ejection has lasted as long as it has to.
+    fn restore_all(&mut self, mut now: u64) -> u64 {
         for server in 0..self.model.up.len() {
             if self.model.up[server] != Health::Up {
                 self.feed(now, Event::ServerUp { server: ServerId(server as u32) });
@@ -110,6 +110,12 @@ impl World {
                 }
             }
         }
+        now
+    }
+
+    /// Ends everything that runs and checks that nothing is left.
+    pub fn drain(&mut self, now: u64) {
+        let mut now = self.restore_all(now);
         while let Some((&copy, state)) = self.model.copies.iter().next() {
             now += 1;
             let stopping = state.stopping;
@@ -119,6 +125,8 @@ impl World {
                 self.finish(now, copy, Outcome::Good);
             }
         }
+        // The responses may have shown that servers which failed a query were at fault.
+        self.restore_all(now);
         assert!(self.model.queries.is_empty() && self.model.copies.is_empty());
         for server in 0..self.model.up.len() {
             let view = self.cell.core().server(ServerId(server as u32));
