@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use crate::Rng;
 use crate::cell::{GroupState, ServerState};
 use crate::id::{NONE, ServerId};
+use crate::time::Timestamp;
 use rand_core::Rng as _;
 
 /// The largest group that is scanned.
@@ -166,6 +167,7 @@ pub struct Levels<'a> {
     pub(crate) group: &'a GroupState,
     /// Of every server of the cell.
     pub(crate) states: &'a [ServerState],
+    pub(crate) now: Timestamp,
 }
 
 impl Levels<'_> {
@@ -173,6 +175,32 @@ impl Levels<'_> {
     #[must_use]
     pub fn servers(&self) -> &[ServerId] {
         &self.group.servers
+    }
+
+    /// The time of the event at hand.
+    #[inline(always)]
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// How many copies a server holds.
+    #[must_use]
+    pub fn outstanding(&self, server: ServerId) -> u32 {
+        self.states[server.index()].outstanding()
+    }
+
+    /// Two different servers that can take a copy, uniformly at random; the same one twice where there
+    /// is only one, or, rarely, where two are to be avoided.
+    #[inline(always)]
+    #[must_use]
+    pub fn two(&self, rng: &mut Rng, avoid: Avoid) -> Option<[ServerId; 2]> {
+        let one = self.uniform(rng, avoid)?;
+        let others = match avoid.0 {
+            [first, None] | [None, first] => Avoid([first, Some(one)]),
+            both => Avoid(both),
+        };
+        Some([one, self.uniform(rng, others).unwrap_or(one)])
     }
 
     /// Can the server take a copy?
@@ -203,7 +231,7 @@ impl Levels<'_> {
     #[inline(always)]
     #[must_use]
     pub fn uniform(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
-        let Self { group, states } = *self;
+        let Self { group, states, .. } = *self;
         let Some(order) = &group.order else {
             return scan(group, states, rng, avoid, |level| if level == FULL { FULL } else { 0 });
         };
@@ -216,7 +244,7 @@ impl Levels<'_> {
     #[inline(always)]
     #[must_use]
     pub fn least(&self, rng: &mut Rng, avoid: Avoid) -> Option<ServerId> {
-        let Self { group, states } = *self;
+        let Self { group, states, .. } = *self;
         let Some(order) = &group.order else {
             return scan(group, states, rng, avoid, |level| level);
         };
@@ -329,7 +357,7 @@ mod tests {
             if let Some(order) = &mut group.order {
                 order.set(member, new);
             }
-            let levels = Levels { group: &group, states: &states };
+            let levels = group.levels(&states, Timestamp(0));
             let mut available: Vec<_> = levels.available().collect();
             available.sort_unstable();
             let open = |s: &ServerId| states[s.index()].level != FULL;
@@ -363,7 +391,7 @@ mod tests {
             for member in 0..count {
                 group.order.iter_mut().for_each(|order| order.set(member, 1));
             }
-            let levels = Levels { group: &group, states: &states };
+            let levels = group.levels(&states, Timestamp(0));
             let avoid = Avoid([Some(ServerId(1)), None]);
             let mut hits = vec![[0; 2]; count as usize];
             for _ in 0..1_000 * count {

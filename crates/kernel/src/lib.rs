@@ -14,7 +14,7 @@
 //! use curtail_kernel::{Timestamp, Topology, rng};
 //!
 //! let topology = Topology::replicated(2, 1); // one group of two servers with one slot each
-//! let mut cell = Policy::PerShardQueue.build(&topology, Limits::default(), rng(42))?;
+//! let mut cell = Policy::PSQ.build(&topology, Limits::default(), rng(42))?;
 //!
 //! let query = QueryId(0); // dense, chosen by the caller, free again when the query has ended
 //! let arrive = Event::Arrive(Arrive::new(query, GroupId(0)));
@@ -48,6 +48,7 @@ mod action;
 pub mod balance;
 mod cell;
 mod config;
+mod decay;
 pub mod duration;
 mod event;
 mod heap;
@@ -64,7 +65,7 @@ pub use event::{Arrive, Event, Outcome};
 pub use heap::Heaps;
 pub use id::{CopyId, GroupId, QueryId, ServerId};
 pub use levels::{Avoid, Levels};
-pub use policy::{Driver, Policy, PolicyError};
+pub use policy::{AnyPick, Args, Driver, Gate, HedgeSpec, Named, PickSpec, Policy, PolicyError};
 pub use time::{NEVER_NS, Timestamp};
 
 /// The generator of a cell. It is passed in at construction; its seed decides every tie.

@@ -71,7 +71,7 @@ impl Observer for Book {
 
 fn watched(address: SocketAddr) -> (Cell<Http>, Arc<Mutex<Vec<String>>>) {
     let topology = Topology::replicated(1, 1);
-    let kernel = Policy::PerShardQueue.build(&topology, Limits::default(), rng(1)).unwrap();
+    let kernel = Policy::PSQ.build(&topology, Limits::default(), rng(1)).unwrap();
     let transport = Http::new([address], Settings::default());
     let written = Arc::default();
     let book = Book(Arc::clone(&written));

@@ -21,14 +21,7 @@ impl Pick for TwoChoices {
         avoid: Avoid,
         rng: &mut Rng,
     ) -> Option<ServerId> {
-        let one = levels.uniform(rng, avoid)?;
-        // Drawn without replacement, but for what must avoid two servers already: that may draw the
-        // same one twice.
-        let others = match avoid.0 {
-            [first, None] | [None, first] => Avoid([first, Some(one)]),
-            both => Avoid(both),
-        };
-        let two = levels.uniform(rng, others).unwrap_or(one);
+        let [one, two] = levels.two(rng, avoid)?;
         Some(if levels.level(two) < levels.level(one) { two } else { one })
     }
 }

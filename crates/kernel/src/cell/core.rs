@@ -300,7 +300,7 @@ impl Core {
         group: GroupId,
         avoid: Avoid,
     ) -> Option<ServerId> {
-        let levels = self.groups[group.index()].levels(&self.servers);
+        let levels = self.groups[group.index()].levels(&self.servers, self.now);
         pick.pick(group, levels, avoid, &mut self.rng)
     }
 

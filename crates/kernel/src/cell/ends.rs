@@ -5,6 +5,7 @@ use super::copies::{CopyState, QueryState, Stage};
 use super::health::{Blame, Streak};
 use crate::action::{Action, EjectReason, FailReason, StopReason};
 use crate::balance::Pick;
+use crate::event::Outcome;
 use crate::hedge::Hedge;
 use crate::id::{CopyId, NONE, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
@@ -34,7 +35,19 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
+    /// The pick hears of the end of a copy.
+    #[inline(always)]
+    pub(super) fn observe_end(&mut self, copy: CopyId, outcome: Option<Outcome>) {
+        if P::OBSERVES
+            && let Some(&CopyState { server, started, .. }) = self.core.copies.peek(copy)
+        {
+            let now = self.core.now;
+            self.pick.ended(server, now, now.since(started), outcome);
+        }
+    }
+
     pub(super) fn stopped(&mut self, copy: CopyId) {
+        self.observe_end(copy, None);
         let Some(state) = self.core.copies.find(copy) else { return };
         let query = state.query;
         if query != NONE {
@@ -242,6 +255,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.copy_failed(slot, None);
         }
         let copy = self.core.copies.id(slot);
+        self.observe_end(copy, None);
         *self.core.out.next() = Action::Lose { copy };
         let server = self.release(slot);
         self.core.freed.push(server);

@@ -38,7 +38,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         // Where a server has room, nothing waits that it could serve: settling saw to that. So a
         // new query that finds room overtakes nobody.
-        let levels = core.groups[arrive.group.index()].levels(&core.servers);
+        let levels = core.groups[arrive.group.index()].levels(&core.servers, core.now);
         let pick = self.pick.pick(arrive.group, levels, Avoid::NOBODY, &mut core.rng);
         let Some(server) = pick else { return self.not_started(arrive.query) };
         let copy = core.copies.add(arrive.query.0, NONE, server, core.now);
@@ -48,7 +48,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         holder.gain();
         let (role, why) = (Role::Primary, StartReason::Arrival);
         let books = timed || holder.ordered || core.limits.attempt_timeout_ns != NEVER_NS;
-        if H::HEDGES || books {
+        if H::HEDGES || P::OBSERVES || books {
             *core.out.next() = Action::Start { copy, query, server, role, why };
             return self.started(query, server, copy.slot, books);
         }
@@ -104,6 +104,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     #[inline(always)]
     pub(super) fn finished(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
+        self.observe_end(copy, Some(outcome));
         let core = &mut self.core;
         let Some(live) = core.copies.live(copy) else { return self.core.actions() };
         let CopyState { server, query: id, stopping, timed, .. } = *live.state();
@@ -127,7 +128,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         holder.failures = Streak::GOOD;
         let query = QueryId(id);
         let books = timed || query_timed || holder.ordered;
-        if H::HEDGES || books || core.waiting > 0 {
+        if H::HEDGES || P::OBSERVES || books || core.waiting > 0 {
             *core.out.next() = Action::Answer { query, copy };
             return self.answered(query, server, copy, books);
         }

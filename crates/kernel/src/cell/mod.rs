@@ -99,6 +99,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         &self.hedge
     }
 
+    #[inline(always)]
+    fn decide(&mut self, event: &Event) -> &[Action] {
+        match *event {
+            Event::Arrive(ref arrive) => self.arrive(arrive),
+            Event::Finished { copy, outcome } => self.finished(copy, outcome),
+            _ => self.other(event),
+        }
+    }
+
     /// Any event but the two that every query brings.
     #[inline(never)]
     fn other(&mut self, event: &Event) -> &[Action] {
@@ -126,11 +135,16 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
     fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
         self.core.now = self.core.now.max(now);
         self.core.out.clear();
-        match *event {
-            Event::Arrive(ref arrive) => self.arrive(arrive),
-            Event::Finished { copy, outcome } => self.finished(copy, outcome),
-            _ => self.other(event),
+        if !P::OBSERVES {
+            return self.decide(event);
         }
+        self.decide(event);
+        for action in self.core.out.list() {
+            if let Action::Start { server, .. } = *action {
+                self.pick.started(server, self.core.now);
+            }
+        }
+        self.core.out.list()
     }
 
     fn next_deadline(&self) -> Timestamp {

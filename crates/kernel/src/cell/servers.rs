@@ -8,6 +8,7 @@ use super::core::Core;
 use super::health::{Health, Streak};
 use crate::id::{GroupId, NONE, QueryId, ServerId};
 use crate::levels::{FULL, Levels, Order};
+use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerState {
@@ -153,8 +154,8 @@ impl GroupState {
     }
 
     #[inline(always)]
-    pub(crate) fn levels<'a>(&'a self, states: &'a [ServerState]) -> Levels<'a> {
-        Levels { group: self, states }
+    pub(crate) fn levels<'a>(&'a self, states: &'a [ServerState], now: Timestamp) -> Levels<'a> {
+        Levels { group: self, states, now }
     }
 
     /// The first server's number, and the states of all, where they are next to each other.
@@ -301,7 +302,7 @@ impl Core {
     pub(crate) fn look_for_spare(&mut self, group: GroupId) {
         let group = &self.groups[group.index()];
         if group.waiting == 0 {
-            self.spare.extend(group.levels(&self.servers).available());
+            self.spare.extend(group.levels(&self.servers, self.now).available());
         }
     }
 

@@ -16,14 +16,19 @@
 //! Deviation: where no other server has room at that time, the first copy goes on; the source's
 //! queues are infinite.
 
+use core::fmt;
+
 use super::{Hedge, duplicate, wake_after};
 use crate::action::{StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::Core;
+use crate::config::{ConfigError, Limits, Topology};
+use crate::duration;
 use crate::id::QueryId;
+use crate::policy::{Args, Named, PolicyError};
 
 /// A second copy in place of the first after a fixed delay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppTimeout {
     /// In nanoseconds.
     pub delay_ns: u64,
@@ -44,5 +49,31 @@ impl Hedge for AppTimeout {
             core.stop(first.id, StopReason::Purge);
             core.forbid_duplicates(query);
         }
+    }
+}
+
+impl Named for AppTimeout {
+    type Hedge = Self;
+    const FORMS: &'static [&'static str] = &["app-timeout:D"];
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        let [delay] = *args.list() else { return Err(args.unknown()) };
+        Ok(Self { delay_ns: args.delay(delay)? })
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "app-timeout:{}", duration::format(self.delay_ns))
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
+        Ok(*self)
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        true
+    }
+
+    fn delay_ns(&self) -> Option<u64> {
+        Some(self.delay_ns)
     }
 }

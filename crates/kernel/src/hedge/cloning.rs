@@ -12,14 +12,18 @@
 //!
 //! Deviation: a server without room gets no copy, now or later; the source's queues are infinite.
 
+use core::fmt;
+
 use super::Hedge;
 use crate::action::{Role, StartReason};
 use crate::balance::Pick;
 use crate::cell::Core;
+use crate::config::{ConfigError, Limits, Topology};
 use crate::id::QueryId;
+use crate::policy::{Args, Named, PolicyError};
 
 /// A copy at every server that has room.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cloning;
 
 impl Hedge for Cloning {
@@ -43,5 +47,22 @@ impl Hedge for Cloning {
                 more -= 1;
             }
         }
+    }
+}
+
+impl Named for Cloning {
+    type Hedge = Self;
+    const FORMS: &'static [&'static str] = &["clone"];
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("clone")
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
+        Ok(*self)
     }
 }

@@ -8,14 +8,19 @@
 //! in the source is its arrival. Deviation: where no server has room at that time, there is no
 //! second copy.
 
+use core::fmt;
+
 use super::{Hedge, duplicate, wake_after};
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
+use crate::config::{ConfigError, Limits, Topology};
+use crate::duration;
 use crate::id::QueryId;
+use crate::policy::{Args, Named, PolicyError};
 
 /// A second copy after a fixed delay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delayed {
     /// In nanoseconds.
     pub delay_ns: u64,
@@ -34,5 +39,36 @@ impl Hedge for Delayed {
 
     fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         duplicate(core, pick, query, StartReason::Delay);
+    }
+}
+
+impl Named for Delayed {
+    type Hedge = Self;
+    const FORMS: &'static [&'static str] = &["delayed:D[:cc]"];
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        let (delay, cleanup) = match *args.list() {
+            [delay] => (delay, false),
+            [delay, "cc"] => (delay, true),
+            _ => return Err(args.unknown()),
+        };
+        Ok(Self { delay_ns: args.delay(delay)?, cleanup })
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cleanup = if self.cleanup { ":cc" } else { "" };
+        write!(f, "delayed:{}{cleanup}", duration::format(self.delay_ns))
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
+        Ok(*self)
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        self.cleanup
+    }
+
+    fn delay_ns(&self) -> Option<u64> {
+        Some(self.delay_ns)
     }
 }

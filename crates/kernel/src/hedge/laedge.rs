@@ -20,14 +20,17 @@
 //! only; age counts from the start of the oldest living copy.
 
 use core::cmp::Reverse;
+use core::fmt;
 
 use super::Hedge;
-use super::predictor::{Predictor, Victim};
+use super::predictor::{MostRecent, Oracle, Predictor, Victim};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{CopyView, Core};
+use crate::config::{ConfigError, Limits, Topology};
 use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId, ServerId};
+use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 use rand_core::Rng as _;
 
@@ -152,6 +155,19 @@ impl<R: Predictor> Laedge<R> {
     }
 }
 
+/// An idle server for a second copy: the pick's choice, and where that one is busy, any other. O(r)
+/// then, which the least loaded and gates as wide as the slots never need.
+#[inline(always)]
+fn idle_server<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId) -> Option<ServerId> {
+    let server = core.choose_second(pick, query)?;
+    if core.has_idle_slot(server) {
+        return Some(server);
+    }
+    let holds = core.copies_of(query).next()?.server;
+    let mut servers = core.servers_of(core.group_of(query)).iter().copied();
+    servers.find(|&other| other != holds && core.has_idle_slot(other))
+}
+
 impl<R: Predictor> Hedge for Laedge<R> {
     fn cleans_up(&self) -> bool {
         self.cancellation != Cancellation::Plain
@@ -184,7 +200,7 @@ impl<R: Predictor> Hedge for Laedge<R> {
         // Where another server is idle, every older query has its second copy, or may have none.
         let group = core.group_of(query);
         if core.waiting(group) == 0
-            && let Some(server) = core.choose_second(pick, query).filter(|&s| core.has_idle_slot(s))
+            && let Some(server) = idle_server(core, pick, query)
             && core.may_hedge(query)
         {
             core.start(query, server, Role::Duplicate, StartReason::Hedge);
@@ -209,5 +225,63 @@ impl<R: Predictor> Hedge for Laedge<R> {
     fn starved(&mut self, core: &mut Core, group: GroupId) {
         // One slot per waiting query; those being cleared count.
         while core.waiting(group) > core.reclaiming(group) && self.break_pair(core, group) {}
+    }
+}
+
+impl Named for Cancellation {
+    type Hedge = Laedge<MostRecent>;
+    const FORMS: &'static [&'static str] = &["laedge", "laedge:cc", "laedge:cc+pc"];
+    const PICK: PickSpec = PickSpec::LeastOutstanding;
+    const GATE: Gate = Gate::Slots;
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        match *args.list() {
+            [] => Ok(Self::Plain),
+            ["cc"] => Ok(Self::Cleanup),
+            ["cc+pc"] => Ok(Self::Preemptive),
+            _ => Err(args.unknown()),
+        }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "laedge",
+            Self::Cleanup => "laedge:cc",
+            Self::Preemptive => "laedge:cc+pc",
+        })
+    }
+
+    fn hedge(&self, topology: &Topology, _: &Limits) -> Result<Self::Hedge, ConfigError> {
+        Ok(Laedge::new(topology.groups.len(), *self, MostRecent))
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        *self != Self::Plain
+    }
+}
+
+/// `idealized`: LÆDGE that knows which copy would end later.
+impl Named for Oracle {
+    type Hedge = Laedge<Self>;
+    const FORMS: &'static [&'static str] = &["idealized"];
+    const PICK: PickSpec = PickSpec::LeastOutstanding;
+    const GATE: Gate = Gate::Slots;
+    const SIMULATOR_ONLY: Option<&'static str> =
+        Some("needs to know the future, which only the simulator does");
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("idealized")
+    }
+
+    fn hedge(&self, topology: &Topology, _: &Limits) -> Result<Self::Hedge, ConfigError> {
+        Ok(Laedge::new(topology.groups.len(), Cancellation::Preemptive, *self))
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        true
     }
 }

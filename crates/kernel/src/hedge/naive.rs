@@ -6,14 +6,18 @@
 //! Settled: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
 //! finds no server with room is not sent later; the source's queues are infinite.
 
+use core::fmt;
+
 use super::{Hedge, duplicate};
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
+use crate::config::{ConfigError, Limits, Topology};
 use crate::id::QueryId;
+use crate::policy::{Args, Named, PolicyError};
 
 /// Every query runs twice.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Naive;
 
 impl Hedge for Naive {
@@ -21,5 +25,22 @@ impl Hedge for Naive {
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         duplicate(core, pick, query, StartReason::Hedge);
+    }
+}
+
+impl Named for Naive {
+    type Hedge = Self;
+    const FORMS: &'static [&'static str] = &["naive"];
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("naive")
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
+        Ok(*self)
     }
 }

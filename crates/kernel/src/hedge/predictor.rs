@@ -49,7 +49,7 @@ impl Predictor for MostRecent {
 
 /// Knows when every copy ends, from [`crate::Event::Forecast`] (document 000, Algorithm 1). For
 /// the simulator. A pair without forecasts is judged as [`MostRecent`] does.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Oracle;
 
 impl Predictor for Oracle {

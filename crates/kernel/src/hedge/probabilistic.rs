@@ -10,16 +10,22 @@
 //! and the probability are trained outside, over samples of response times. Deviation: where no
 //! server has room at that time, there is no second copy.
 
-use super::{Hedge, duplicate, wake_after};
+use alloc::format;
+use core::fmt;
+
+use super::{Hedge, NoHedge, duplicate, wake_after};
 use crate::Rng;
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
+use crate::config::{ConfigError, Limits, Topology};
+use crate::duration;
 use crate::id::QueryId;
+use crate::policy::{Args, Named, Policy, PolicyError};
 use rand_core::Rng as _;
 
 /// A second copy after a fixed delay, with a fixed probability.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probabilistic {
     /// In nanoseconds.
     pub delay_ns: u64,
@@ -44,4 +50,65 @@ fn toss(rng: &mut Rng, probability: f64) -> bool {
     // As many bits as a float holds, from 0 up to but without 1.
     let drawn = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     drawn < probability
+}
+
+impl Named for Probabilistic {
+    type Hedge = Self;
+    const FORMS: &'static [&'static str] = &["probabilistic:D:Q"];
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        let [delay, probability] = *args.list() else { return Err(args.unknown()) };
+        if delay == "auto" {
+            return Err(args.unknown());
+        }
+        Ok(Self { delay_ns: args.delay(delay)?, probability: args.fraction(probability)? })
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "probabilistic:{}:{}", duration::format(self.delay_ns), self.probability)
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
+        Ok(*self)
+    }
+
+    fn delay_ns(&self) -> Option<u64> {
+        Some(self.delay_ns)
+    }
+}
+
+/// `probabilistic:auto[:BUDGET]`: a [`Probabilistic`] whose delay and probability are yet to be trained.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trained {
+    /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
+    pub budget: Option<f64>,
+}
+
+impl Named for Trained {
+    type Hedge = NoHedge;
+    const FORMS: &'static [&'static str] = &["probabilistic:auto[:BUDGET]"];
+    const SIMULATOR_ONLY: Option<&'static str> =
+        Some("must be trained first, which only the simulator does");
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        match *args.list() {
+            ["auto"] => Ok(Self { budget: None }),
+            ["auto", budget] => Ok(Self { budget: Some(args.fraction(budget)?) }),
+            _ => Err(args.unknown()),
+        }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.budget {
+            None => f.write_str("probabilistic:auto"),
+            Some(budget) => write!(f, "probabilistic:auto:{budget}"),
+        }
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> Result<NoHedge, ConfigError> {
+        Err(ConfigError(format!(
+            "policy {} must be trained first; the simulator does that, from samples, and says which probabilistic:D:Q to use",
+            Policy::from(*self)
+        )))
+    }
 }

@@ -13,14 +13,18 @@
 //! Deviations: the servers tell the cell, and the cell stops the sibling; in the source they tell
 //! each other. Where only one server has room, there is no second copy.
 
+use core::fmt;
+
 use super::{Hedge, duplicate};
 use crate::action::{StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::Core;
+use crate::config::{ConfigError, Limits, Topology};
 use crate::id::{CopyId, QueryId};
+use crate::policy::{Args, Named, PolicyError};
 
 /// Two copies, of which the one that begins first is to do the work.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tied;
 
 impl Hedge for Tied {
@@ -37,5 +41,28 @@ impl Hedge for Tied {
         if let Some(other) = other {
             core.stop(other.id, StopReason::Purge);
         }
+    }
+}
+
+impl Named for Tied {
+    type Hedge = Self;
+    const FORMS: &'static [&'static str] = &["tied"];
+    const SIMULATOR_ONLY: Option<&'static str> =
+        Some("needs servers that tell when they begin with a query, which only the simulator's do");
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tied")
+    }
+
+    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
+        Ok(*self)
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        true
     }
 }

@@ -1,52 +1,53 @@
 //! From a policy to its cells: its gates, its pick and its hedge.
 //!
-//! Policies are dispatched statically: who drives cells in a loop that counts instructions is a
-//! [`Driver`], compiled once for each combination of a pick and a hedge. Others take a boxed cell.
+//! The combinations that simulations and proxies spend their time in are compiled for a [`Driver`],
+//! as its loop is; any other pick and hedge is a boxed cell, which costs a call per event.
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::Policy;
+use super::{Gate, HedgeSpec, Named as _, PickSpec, Policy};
 use crate::Rng;
-use crate::balance::{LeastOutstanding, Pick, Random, RoundRobin, TwoChoices};
+use crate::balance::{LeastOutstanding, Pick};
 use crate::cell::{Cell, Scheduler};
 use crate::config::{ConfigError, Limits, Topology};
-use crate::hedge::{
-    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Laedge, MostRecent, Naive, NoHedge, Oracle,
-    Probabilistic, Rescue, Tied,
-};
+use crate::hedge::{Hedge, NoHedge};
 
-/// Who drives cells of whatever policy, each with code of its own.
+/// Who drives cells of whatever policy.
 pub trait Driver {
     /// What comes of it.
     type Output;
 
     /// Drives cells. `cell` makes them, each from a generator.
     fn drive<S: Scheduler + 'static>(self, cell: impl FnMut(Rng) -> S) -> Self::Output;
+
+    /// As [`Self::drive`], with cells that are boxed already.
+    fn drive_boxed(self, cell: impl FnMut(Rng) -> Box<dyn Scheduler>) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.drive(cell)
+    }
 }
 
 impl Policy {
     /// The gate of each server: how many copies it may hold.
     fn gates(&self, topology: &Topology, limits: &Limits) -> Result<Vec<u32>, ConfigError> {
         let slots = topology.servers.iter().map(|server| server.slots);
-        match self.bound() {
-            Some(n) => {
+        match self.gate {
+            Gate::Bound(n) => {
                 let most = slots.max().unwrap_or(1);
                 if n < most {
-                    let least = match self {
-                        Self::LaedgeBounded(_) => Self::LaedgeBounded(most),
-                        Self::RescueBounded(_) => Self::RescueBounded(most),
-                        _ => Self::Bounded(most),
-                    };
+                    let least = Self { gate: Gate::Bound(most), ..*self };
                     return Err(ConfigError(format!(
                         "policy {self} holds fewer queries at a server than its {most} slots; use at least {least}"
                     )));
                 }
                 Ok(topology.servers.iter().map(|_| n).collect())
             }
-            _ if self.pulls() => Ok(slots.collect()),
-            _ => Ok(slots.map(|_| limits.max_outstanding).collect()),
+            Gate::Slots => Ok(slots.collect()),
+            Gate::Outstanding => Ok(slots.map(|_| limits.max_outstanding).collect()),
         }
     }
 
@@ -80,52 +81,27 @@ impl Policy {
             )));
         }
         let gates = self.gates(topology, &limits)?;
-        let groups = topology.groups.len();
-        let jsq = LeastOutstanding;
-        let maker = Maker { topology, gates: &gates, limits, driver };
-        match *self {
-            Self::Random => maker.drive(Random, NoHedge),
-            Self::RoundRobin => maker.drive(RoundRobin::new(groups), NoHedge),
-            Self::TwoChoices => maker.drive(TwoChoices, NoHedge),
-            Self::LeastOutstanding | Self::Bounded(_) | Self::PerShardQueue => {
-                maker.drive(jsq, NoHedge)
+        let maker = Maker { topology, gates: &gates, pick: self.pick, limits, driver };
+        match (self.pick, self.hedge) {
+            (PickSpec::LeastOutstanding, None) => maker.drive(LeastOutstanding, NoHedge),
+            (PickSpec::LeastOutstanding, Some(HedgeSpec::Laedge(cancellation))) => {
+                maker.drive(LeastOutstanding, cancellation.hedge(topology, &limits)?)
             }
-            Self::Naive => maker.drive(Random, Naive),
-            Self::Clone => maker.drive(Random, Cloning),
-            Self::Delayed { delay_ns, cleanup } => {
-                maker.drive(Random, Delayed { delay_ns, cleanup })
+            (PickSpec::LeastOutstanding, Some(HedgeSpec::Rescue(version))) => {
+                maker.drive(LeastOutstanding, version.hedge(topology, &limits)?)
             }
-            Self::Probabilistic { delay_ns, probability } => {
-                maker.drive(Random, Probabilistic { delay_ns, probability })
-            }
-            Self::ProbabilisticAuto { .. } => Err(ConfigError(format!(
-                "policy {self} must be trained first; the simulator does that, from samples, and says which probabilistic:D:Q to use"
-            ))),
-            Self::Tied => maker.drive(Random, Tied),
-            Self::AppTimeout { delay_ns } => maker.drive(Random, AppTimeout { delay_ns }),
-            Self::Laedge(cancellation) => {
-                maker.drive(jsq, Laedge::new(groups, cancellation, MostRecent))
-            }
-            Self::LaedgeBounded(_) => {
-                maker.drive(jsq, Laedge::new(groups, Cancellation::Plain, MostRecent))
-            }
-            Self::Rescue(_) | Self::RescueBounded(_) => {
-                let servers = topology.servers.len();
-                let version = self.rescues().expect("both do").fit(&limits);
-                let rescue = Rescue::new(servers, groups, version, limits.rescue_budget);
-                maker.drive(jsq, rescue)
-            }
-            Self::Idealized => {
-                maker.drive(jsq, Laedge::new(groups, Cancellation::Preemptive, Oracle))
-            }
+            (_, None) => maker.drive_boxed(NoHedge),
+            (_, Some(hedge)) => hedge.drive(maker),
         }
     }
 }
 
-struct Maker<'a, D> {
-    topology: &'a Topology,
+/// What cells are made of.
+pub(super) struct Maker<'a, D> {
+    pub(super) topology: &'a Topology,
     gates: &'a [u32],
-    limits: Limits,
+    pick: PickSpec,
+    pub(super) limits: Limits,
     driver: D,
 }
 
@@ -135,11 +111,25 @@ impl<D: Driver> Maker<'_, D> {
         P: Pick + Clone + Send + 'static,
         H: Hedge + Clone + Send + 'static,
     {
-        let Self { topology, gates, limits, driver } = self;
+        let Self { topology, gates, limits, driver, .. } = self;
         let cell =
             move |rng| Cell::new(topology, gates, limits, (pick.clone(), hedge.clone()), rng);
         cell(crate::rng(0))?;
         Ok(driver.drive(|rng| cell(rng).expect("one was made of the same")))
+    }
+
+    pub(super) fn drive_boxed<H>(self, hedge: H) -> Result<D::Output, ConfigError>
+    where
+        H: Hedge + Clone + Send + 'static,
+    {
+        let Self { topology, gates, pick, limits, driver } = self;
+        let pick = pick.pick(topology);
+        let cell =
+            move |rng| Cell::new(topology, gates, limits, (pick.clone(), hedge.clone()), rng);
+        cell(crate::rng(0))?;
+        let boxed =
+            |rng| -> Box<dyn Scheduler> { Box::new(cell(rng).expect("one was made of the same")) };
+        Ok(driver.drive_boxed(boxed))
     }
 }
 
@@ -151,5 +141,9 @@ impl Driver for Boxed {
 
     fn drive<S: Scheduler + 'static>(self, mut cell: impl FnMut(Rng) -> S) -> Self::Output {
         Box::new(cell(self.0))
+    }
+
+    fn drive_boxed(self, mut cell: impl FnMut(Rng) -> Box<dyn Scheduler>) -> Self::Output {
+        cell(self.0)
     }
 }

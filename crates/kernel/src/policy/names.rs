@@ -1,14 +1,16 @@
 //! The names of policies: how a person writes them, and how they are printed.
+//!
+//! `HEDGE+GATE+PICK`, in any order, where a part that is left out is that of the bare name:
+//! `delayed:15ms` is `delayed:15ms+random`, `laedge+bounded:2` is LÆDGE over JBSQ(2).
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::Policy;
+use super::{Gate, HedgeSpec, PickSpec, Policy};
 use crate::config::Topology;
 use crate::duration;
-use crate::hedge::{Cancellation, Version};
 
 /// A policy that does not exist, or not in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub enum PolicyError {
     Argument {
         /// What was written.
         text: String,
-        /// What is wrong, and the mend, with a semicolon between them.
+        /// What is wrong, and the fix, with a semicolon between them.
         why: String,
     },
 }
@@ -31,7 +33,11 @@ impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { text } => {
-                write!(f, "unknown policy {text:?}; use one of {}", Policy::FORMS.join(", "))
+                let forms = Policy::forms().join(", ");
+                write!(
+                    f,
+                    "unknown policy {text:?}; use one of {forms}, or a hedge with a pick or a gate, as in delayed:15ms+two-choices"
+                )
             }
             Self::Argument { text, why } => write!(f, "policy {text:?}: {why}"),
         }
@@ -40,41 +46,124 @@ impl fmt::Display for PolicyError {
 
 impl core::error::Error for PolicyError {}
 
-impl Policy {
-    /// The forms of every policy, for help and error texts.
-    pub const FORMS: &[&str] = &[
-        "random",
-        "round-robin",
-        "least-outstanding",
-        "two-choices",
-        "bounded:N",
-        "psq",
-        "naive",
-        "clone",
-        "delayed:D[:cc]",
-        "probabilistic:D:Q",
-        "probabilistic:auto[:BUDGET]",
-        "tied",
-        "app-timeout:D",
-        "laedge",
-        "laedge:cc",
-        "laedge:cc+pc",
-        "laedge+bounded:N",
-        "rescue",
-        "rescue:preempt",
-        "rescue:no-cancel",
-        "rescue+bounded:N",
-        "idealized",
-    ];
+/// A name, and what follows it: `delayed:15ms:cc` has two arguments.
+#[derive(Debug)]
+pub struct Args<'a> {
+    /// The whole policy, for errors.
+    text: &'a str,
+    unit_ns: Option<u64>,
+    name: &'a str,
+    list: Vec<&'a str>,
+}
 
-    /// Those of them that only the simulator can run ([`Policy::simulator_only`]).
-    const SIMULATOR_FORMS: &[&str] = &["probabilistic:auto[:BUDGET]", "tied", "idealized"];
+impl<'a> Args<'a> {
+    fn new(text: &'a str, unit_ns: Option<u64>, part: &'a str) -> Self {
+        let mut list = part.split(':');
+        Self { text, unit_ns, name: list.next().unwrap_or(part), list: list.collect() }
+    }
+
+    /// What follows the name, in order.
+    #[must_use]
+    pub fn list(&self) -> &[&'a str] {
+        &self.list
+    }
+
+    pub(super) fn is_named(&self, forms: &[&str]) -> bool {
+        forms.iter().any(|form| form.split(':').next() == Some(self.name))
+    }
+
+    /// The error of a name that takes no such arguments.
+    #[must_use]
+    pub fn unknown(&self) -> PolicyError {
+        PolicyError::Unknown { text: self.text.to_string() }
+    }
+
+    fn wrong(&self, why: String) -> PolicyError {
+        PolicyError::Argument { text: self.text.to_string(), why }
+    }
+
+    /// A number of copies.
+    fn bound(&self, n: &str) -> Result<u32, PolicyError> {
+        let range = 1..=Topology::MAX_GATE;
+        n.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| {
+            let most = Topology::MAX_GATE;
+            self.wrong(format!("{n:?} is no bound; give it a number from 1 to {most}"))
+        })
+    }
+
+    /// A number from 0 to 1.
+    ///
+    /// # Errors
+    /// For any other.
+    pub fn fraction(&self, value: &str) -> Result<f64, PolicyError> {
+        // Without the zero that has a sign: it would be printed.
+        let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
+        value.parse().ok().filter(fits).ok_or_else(|| {
+            self.wrong(format!("{value:?} is no share; give it a number from 0 to 1"))
+        })
+    }
+
+    /// A delay in nanoseconds. Without a unit it counts in multiples of the caller's, where there is one.
+    ///
+    /// # Errors
+    /// For what is none.
+    pub fn delay(&self, text: &str) -> Result<u64, PolicyError> {
+        if let Some(unit) = self.unit_ns
+            && let Ok(multiple) = text.parse::<f64>()
+        {
+            let ns = multiple * unit as f64;
+            if ns.is_finite() && (0.0..9e15).contains(&ns) {
+                return Ok(ns as u64);
+            }
+        }
+        duration::parse(text).map_err(|why| self.wrong(why.to_string()))
+    }
+
+    /// Takes note of a part of the policy, of which there may be one.
+    fn set<T>(&self, part: &mut Option<T>, kind: &str, to: T) -> Result<(), PolicyError> {
+        if part.replace(to).is_some() {
+            return Err(self.wrong(format!("it names two {kind}; give it one")));
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a name. The plus in `laedge:cc+pc` is one of an argument.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    core::iter::from_fn(move || {
+        let text = rest?;
+        let plus = text.match_indices('+').map(|(at, _)| at);
+        let end = plus.filter(|&at| {
+            let argument = text[..at].ends_with(":cc")
+                && (text[at..].starts_with("+pc+") || &text[at..] == "+pc");
+            !argument
+        });
+        let end = end.min();
+        rest = end.map(|at| &text[at + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
+impl Policy {
+    /// The forms of every name, for help and error texts: of balances, of hedges, and of some of both.
+    #[must_use]
+    pub fn forms() -> Vec<&'static str> {
+        Self::all_forms(false)
+    }
 
     /// The forms of the policies that run on real servers.
     #[must_use]
     pub fn live_forms() -> Vec<&'static str> {
-        let live = |form: &&str| !Self::SIMULATOR_FORMS.contains(form);
-        Self::FORMS.iter().copied().filter(live).collect()
+        Self::all_forms(true)
+    }
+
+    fn all_forms(live: bool) -> Vec<&'static str> {
+        let mut forms = PickSpec::NAMES.to_vec();
+        forms.extend(["bounded:N", "psq"]);
+        forms.extend(HedgeSpec::forms(live));
+        forms.extend(["laedge+bounded:N", "rescue+bounded:N"]);
+        forms
     }
 
     /// Parses a policy. A delay without a unit counts in multiples of `unit_ns`, where one is given.
@@ -82,128 +171,67 @@ impl Policy {
     /// # Errors
     /// Says what is wrong and which policies there are.
     pub fn parse(text: &str, unit_ns: Option<u64>) -> Result<Self, PolicyError> {
-        let (name, rest) = text.split_once(':').map_or((text, None), |(n, r)| (n, Some(r)));
-        match (name, rest) {
-            ("random", None) => Ok(Self::Random),
-            ("round-robin", None) => Ok(Self::RoundRobin),
-            ("least-outstanding", None) => Ok(Self::LeastOutstanding),
-            ("two-choices", None) => Ok(Self::TwoChoices),
-            ("rescue", None) => Ok(Self::Rescue(Version::Cleanup)),
-            ("rescue", Some("preempt")) => Ok(Self::Rescue(Version::Preempt)),
-            ("rescue", Some("no-cancel")) => Ok(Self::Rescue(Version::NoCancel)),
-            ("psq", None) => Ok(Self::PerShardQueue),
-            ("naive", None) => Ok(Self::Naive),
-            ("clone", None) => Ok(Self::Clone),
-            ("tied", None) => Ok(Self::Tied),
-            ("idealized", None) => Ok(Self::Idealized),
-            ("laedge", None) => Ok(Self::Laedge(Cancellation::Plain)),
-            ("laedge", Some("cc")) => Ok(Self::Laedge(Cancellation::Cleanup)),
-            ("laedge", Some("cc+pc")) => Ok(Self::Laedge(Cancellation::Preemptive)),
-            ("bounded", Some(n)) => Ok(Self::Bounded(bound(text, n)?)),
-            ("laedge+bounded", Some(n)) => Ok(Self::LaedgeBounded(bound(text, n)?)),
-            ("rescue+bounded", Some(n)) => Ok(Self::RescueBounded(bound(text, n)?)),
-            ("delayed", Some(rest)) => {
-                let (delay, cleanup) =
-                    rest.strip_suffix(":cc").map_or((rest, false), |delay| (delay, true));
-                Ok(Self::Delayed { delay_ns: span(text, delay, unit_ns)?, cleanup })
+        let (mut gate, mut pick, mut hedge) = (None, None, None);
+        for part in parts(text) {
+            let args = Args::new(text, unit_ns, part);
+            let named = PickSpec::find(args.name).filter(|_| args.list.is_empty());
+            match (args.name, args.list()) {
+                ("psq", []) => args.set(&mut gate, "gates", Gate::Slots)?,
+                ("bounded", [n]) => args.set(&mut gate, "gates", Gate::Bound(args.bound(n)?))?,
+                _ => match named {
+                    Some(named) => args.set(&mut pick, "picks", named)?,
+                    None => args.set(&mut hedge, "hedges", HedgeSpec::parse(&args)?)?,
+                },
             }
-            ("app-timeout", Some(delay)) => {
-                Ok(Self::AppTimeout { delay_ns: span(text, delay, unit_ns)? })
-            }
-            ("probabilistic", Some("auto")) => Ok(Self::ProbabilisticAuto { budget: None }),
-            ("probabilistic", Some(rest)) => match rest.split_once(':') {
-                Some(("auto", budget)) => {
-                    Ok(Self::ProbabilisticAuto { budget: Some(fraction(text, budget)?) })
-                }
-                Some((delay, probability)) => Ok(Self::Probabilistic {
-                    delay_ns: span(text, delay, unit_ns)?,
-                    probability: fraction(text, probability)?,
-                }),
-                None => Err(unknown(text)),
-            },
-            _ => Err(unknown(text)),
+        }
+        let bare = hedge.map_or(Self::LEAST_OUTSTANDING, Self::hedged);
+        let behind = gate.map_or(bare, |gate| Self { gate, ..bare }.least_outstanding());
+        Ok(Self { pick: pick.unwrap_or(behind.pick), ..behind })
+    }
+
+    fn least_outstanding(self) -> Self {
+        Self { pick: PickSpec::LeastOutstanding, ..self }
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outstanding => f.write_str("max_outstanding"),
+            Self::Slots => f.write_str("psq"),
+            Self::Bound(n) => write!(f, "bounded:{n}"),
         }
     }
 }
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Random => f.write_str("random"),
-            Self::RoundRobin => f.write_str("round-robin"),
-            Self::LeastOutstanding => f.write_str("least-outstanding"),
-            Self::TwoChoices => f.write_str("two-choices"),
-            Self::Bounded(n) => write!(f, "bounded:{n}"),
-            Self::PerShardQueue => f.write_str("psq"),
-            Self::Naive => f.write_str("naive"),
-            Self::Clone => f.write_str("clone"),
-            Self::Delayed { delay_ns, cleanup } => {
-                let cleanup = if *cleanup { ":cc" } else { "" };
-                write!(f, "delayed:{}{cleanup}", duration::format(*delay_ns))
+        let Self { gate, pick, hedge } = self;
+        let bare = match hedge {
+            Some(hedge) => {
+                write!(f, "{hedge}")?;
+                Self::hedged(*hedge)
             }
-            Self::Probabilistic { delay_ns, probability } => {
-                write!(f, "probabilistic:{}:{probability}", duration::format(*delay_ns))
+            None if *gate == Gate::Outstanding => return f.write_str(pick.name()),
+            None => {
+                write!(f, "{gate}")?;
+                Self { gate: *gate, ..Self::LEAST_OUTSTANDING }
             }
-            Self::ProbabilisticAuto { budget: None } => f.write_str("probabilistic:auto"),
-            Self::ProbabilisticAuto { budget: Some(budget) } => {
-                write!(f, "probabilistic:auto:{budget}")
-            }
-            Self::Tied => f.write_str("tied"),
-            Self::AppTimeout { delay_ns } => {
-                write!(f, "app-timeout:{}", duration::format(*delay_ns))
-            }
-            Self::Laedge(Cancellation::Plain) => f.write_str("laedge"),
-            Self::Laedge(Cancellation::Cleanup) => f.write_str("laedge:cc"),
-            Self::Laedge(Cancellation::Preemptive) => f.write_str("laedge:cc+pc"),
-            Self::LaedgeBounded(n) => write!(f, "laedge+bounded:{n}"),
-            Self::Rescue(Version::Cleanup) => f.write_str("rescue"),
-            Self::Rescue(Version::Preempt) => f.write_str("rescue:preempt"),
-            Self::Rescue(Version::NoCancel) => f.write_str("rescue:no-cancel"),
-            Self::RescueBounded(n) => write!(f, "rescue+bounded:{n}"),
-            Self::Idealized => f.write_str("idealized"),
-        }
+        };
+        let behind = if bare.gate == *gate {
+            bare
+        } else {
+            write!(f, "+{gate}")?;
+            bare.least_outstanding()
+        };
+        if behind.pick == *pick { Ok(()) } else { write!(f, "+{}", pick.name()) }
     }
-}
-
-fn unknown(text: &str) -> PolicyError {
-    PolicyError::Unknown { text: text.to_string() }
-}
-
-fn argument(text: &str, why: String) -> PolicyError {
-    PolicyError::Argument { text: text.to_string(), why }
-}
-
-fn bound(text: &str, n: &str) -> Result<u32, PolicyError> {
-    let range = 1..=Topology::MAX_GATE;
-    n.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| {
-        let most = Topology::MAX_GATE;
-        argument(text, format!("{n:?} is no bound; give it a number from 1 to {most}"))
-    })
-}
-
-fn fraction(text: &str, value: &str) -> Result<f64, PolicyError> {
-    // Without the zero that has a sign: it would be printed.
-    let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
-    value.parse().ok().filter(fits).ok_or_else(|| {
-        argument(text, format!("{value:?} is no share; give it a number from 0 to 1"))
-    })
-}
-
-fn span(text: &str, delay: &str, unit_ns: Option<u64>) -> Result<u64, PolicyError> {
-    if let Some(unit) = unit_ns
-        && let Ok(multiple) = delay.parse::<f64>()
-    {
-        let ns = multiple * unit as f64;
-        if ns.is_finite() && (0.0..9e15).contains(&ns) {
-            return Ok(ns as u64);
-        }
-    }
-    duration::parse(delay).map_err(|why| argument(text, why.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hedge::Delayed;
 
     /// An example of a form, with all that may be left out.
     fn example(form: &str) -> String {
@@ -213,7 +241,7 @@ mod tests {
 
     #[test]
     fn names_read_back_as_printed() {
-        for form in Policy::FORMS {
+        for form in Policy::forms() {
             let text = example(form);
             let policy = Policy::parse(&text, None).expect(&text);
             assert_eq!(policy.to_string(), text);
@@ -223,15 +251,48 @@ mod tests {
         }
         assert_eq!(
             Policy::parse("delayed:5", Some(1_000_000)),
-            Ok(Policy::Delayed { delay_ns: 5_000_000, cleanup: false })
+            Ok(Policy::from(Delayed { delay_ns: 5_000_000, cleanup: false }))
         );
     }
 
     #[test]
+    fn any_hedge_takes_any_pick_and_gate() {
+        for text in [
+            "delayed:15ms+two-choices",
+            "tied+peak-ewma",
+            "probabilistic:5ms:0.1+least-outstanding",
+            "laedge:cc+pc+peak-ewma",
+            "laedge:cc+pc+bounded:2+random",
+            "delayed:5ms:cc+psq",
+            "psq+peak-ewma",
+            "bounded:2+two-choices",
+        ] {
+            assert_eq!(Policy::parse(text, None).expect(text).to_string(), text);
+        }
+        for (long, short) in [
+            ("delayed:15ms+random", "delayed:15ms"),
+            ("laedge+psq+least-outstanding", "laedge"),
+            ("psq+least-outstanding", "psq"),
+            ("two-choices+delayed:1ms", "delayed:1ms+two-choices"),
+            ("bounded:2+laedge:cc+pc", "laedge:cc+pc+bounded:2"),
+        ] {
+            assert_eq!(Policy::parse(long, None).expect(long).to_string(), short);
+        }
+        for (twice, kind) in [
+            ("random+two-choices", "picks"),
+            ("psq+bounded:2", "gates"),
+            ("laedge+rescue", "hedges"),
+        ] {
+            let said = Policy::parse(twice, None).expect_err(twice).to_string();
+            assert!(said.contains(&format!("two {kind}")), "{said}");
+        }
+    }
+
+    #[test]
     fn the_forms_of_the_simulator_are_known() {
-        for form in Policy::FORMS {
+        for form in Policy::forms() {
             let policy = Policy::parse(&example(form), None).expect(form);
-            let live = Policy::live_forms().contains(form);
+            let live = Policy::live_forms().contains(&form);
             assert_eq!(policy.simulator_only().is_none(), live, "{form}");
         }
     }
@@ -245,6 +306,9 @@ mod tests {
             "probabilistic:5:0.5",
             "app-timeout:5",
             "tied:1ms",
+            "psq+",
+            "+random",
+            "laedge+pc",
         ];
         for bad in names.into_iter().chain(more) {
             let said = Policy::parse(bad, None).expect_err(bad).to_string();

@@ -60,7 +60,7 @@ pub fn cell(addresses: &[SocketAddr], limits: Limits) -> Cell<Http> {
 
 pub fn cell_with(addresses: &[SocketAddr], limits: Limits, settings: Settings) -> Cell<Http> {
     let topology = Topology::replicated(addresses.len() as u32, 1);
-    let kernel = Policy::PerShardQueue.build(&topology, limits, rng(1)).unwrap();
+    let kernel = Policy::PSQ.build(&topology, limits, rng(1)).unwrap();
     let transport = Http::new(addresses.iter().copied(), settings);
     Cell::new(kernel, transport, Timers::precise())
 }

@@ -46,6 +46,7 @@ mod watch;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
 
 use self::backlog::Backlog;
 use self::book::{Book, Measure, Second};
@@ -54,8 +55,9 @@ use super::Hedge;
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{Budget, CopyView, Core};
-use crate::config::Limits;
+use crate::config::{ConfigError, Limits, Topology};
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
+use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 
 pub use learner::{Learner, Status};
@@ -88,6 +90,40 @@ impl Version {
             Self::Preempt => "preempt",
             Self::NoCancel => "no-cancel",
         }
+    }
+}
+
+/// `rescue`, which does without cancellation where servers cannot stop copies.
+impl Named for Version {
+    type Hedge = Rescue;
+    const FORMS: &'static [&'static str] = &["rescue", "rescue:preempt", "rescue:no-cancel"];
+    const PICK: PickSpec = PickSpec::LeastOutstanding;
+    const GATE: Gate = Gate::Slots;
+
+    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        match *args.list() {
+            [] => Ok(Self::Cleanup),
+            ["preempt"] => Ok(Self::Preempt),
+            ["no-cancel"] => Ok(Self::NoCancel),
+            _ => Err(args.unknown()),
+        }
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cleanup => "rescue",
+            Self::Preempt => "rescue:preempt",
+            Self::NoCancel => "rescue:no-cancel",
+        })
+    }
+
+    fn hedge(&self, topology: &Topology, limits: &Limits) -> Result<Rescue, ConfigError> {
+        let (servers, groups) = (topology.servers.len(), topology.groups.len());
+        Ok(Rescue::new(servers, groups, self.fit(limits), limits.rescue_budget))
+    }
+
+    fn needs_cancellation(&self) -> bool {
+        *self == Self::Preempt
     }
 }
 

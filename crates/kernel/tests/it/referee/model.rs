@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId,
-    Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
+    Action, Arrive, CopyId, Event, FailReason, GroupId, HedgeSpec, Limits, NEVER_NS, Outcome,
+    Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
+pub(crate) enum Health {
     Up,
     Ejected,
     Unhealthy,
@@ -19,7 +19,7 @@ pub enum Health {
 
 /// What the referee knows of a server's failures.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// Failed copies, whatever they say about the server. A failure may count late, when another
     /// server has responded, and so after good responses of this one.
     failures: u32,
@@ -33,7 +33,7 @@ pub struct Standing {
 }
 
 #[derive(Clone, Debug)]
-pub struct Query {
+pub(crate) struct Query {
     pub group: GroupId,
     pub seq: u64,
     pub may_duplicate: bool,
@@ -47,7 +47,7 @@ pub struct Query {
 }
 
 #[derive(Clone, Debug)]
-pub struct Copy {
+pub(crate) struct Copy {
     pub server: ServerId,
     /// Whose answer it may still give.
     pub query: Option<QueryId>,
@@ -62,7 +62,7 @@ pub struct Copy {
 }
 
 #[derive(Clone, Debug)]
-pub struct Model {
+pub(crate) struct Model {
     pub policy: Policy,
     pub topology: Topology,
     pub limits: Limits,
@@ -100,7 +100,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(policy: Policy, topology: Topology, limits: Limits) -> Self {
+    pub(crate) fn new(policy: Policy, topology: Topology, limits: Limits) -> Self {
         Self {
             policy,
             up: vec![Health::Up; topology.servers.len()],
@@ -129,15 +129,15 @@ impl Model {
         }
     }
 
-    pub fn attached(&self, query: QueryId) -> impl Iterator<Item = (&CopyId, &Copy)> {
+    pub(crate) fn attached(&self, query: QueryId) -> impl Iterator<Item = (&CopyId, &Copy)> {
         self.copies.iter().filter(move |(_, copy)| copy.query == Some(query))
     }
 
-    pub fn outstanding(&self, server: ServerId) -> u32 {
+    pub(crate) fn outstanding(&self, server: ServerId) -> u32 {
         self.copies.values().filter(|copy| copy.server == server).count() as u32
     }
 
-    pub fn gate(&self, server: ServerId) -> u32 {
+    pub(crate) fn gate(&self, server: ServerId) -> u32 {
         match (self.policy.bound(), self.policy.pulls()) {
             (Some(n), _) => n,
             (None, true) => self.slots(server),
@@ -145,7 +145,7 @@ impl Model {
         }
     }
 
-    pub fn slots(&self, server: ServerId) -> u32 {
+    pub(crate) fn slots(&self, server: ServerId) -> u32 {
         self.topology.servers[server.index()].slots
     }
 
@@ -164,12 +164,12 @@ impl Model {
         }
     }
 
-    pub fn is_up(&self, server: ServerId) -> bool {
+    pub(crate) fn is_up(&self, server: ServerId) -> bool {
         self.up[server.index()] == Health::Up
     }
 
     /// May it get copies: is it up, or bad as all of a group?
-    pub fn is_open(&self, server: ServerId) -> bool {
+    pub(crate) fn is_open(&self, server: ServerId) -> bool {
         let bad = matches!(self.up[server.index()], Health::Ejected | Health::Unhealthy);
         let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
         let mut panics = mine.filter(|group| !group.iter().any(|&other| self.is_up(other)));
@@ -177,8 +177,8 @@ impl Model {
     }
 
     /// Are duplicates limited, and is there no token left?
-    pub fn hedges_refused(&self) -> bool {
-        let baseline = matches!(self.policy, Policy::Naive | Policy::Clone);
+    pub(crate) fn hedges_refused(&self) -> bool {
+        let baseline = !self.policy.is_budgeted();
         !baseline && self.limits.hedge_budget < 1.0 && self.hedges < 1.0
     }
 
@@ -225,16 +225,16 @@ impl Model {
         self.set_health(server, Health::Up);
     }
 
-    pub fn serves(&self, server: ServerId, group: GroupId) -> bool {
+    pub(crate) fn serves(&self, server: ServerId, group: GroupId) -> bool {
         self.topology.groups[group.index()].contains(&server)
     }
 
-    pub fn waits(&self, query: QueryId) -> bool {
+    pub(crate) fn waits(&self, query: QueryId) -> bool {
         self.attached(query).next().is_none()
     }
 
     /// May this server serve that query, if it had room?
-    pub fn suits(&self, server: ServerId, query: &Query) -> bool {
+    pub(crate) fn suits(&self, server: ServerId, query: &Query) -> bool {
         let open = self.topology.groups[query.group.index()].iter().filter(|&&s| self.is_open(s));
         let alone = open.count() == 1;
         self.is_open(server)
@@ -242,7 +242,7 @@ impl Model {
             && (query.avoid != Some(server) || alone)
     }
 
-    pub fn waiting(&self, group: GroupId) -> Vec<(u64, QueryId)> {
+    pub(crate) fn waiting(&self, group: GroupId) -> Vec<(u64, QueryId)> {
         let mine = self.queries.iter().filter(|(_, q)| q.group == group);
         let mut found: Vec<_> =
             mine.filter(|(id, _)| self.waits(**id)).map(|(id, q)| (q.seq, *id)).collect();
@@ -251,7 +251,7 @@ impl Model {
     }
 
     /// What an event does before the cell decides anything.
-    pub fn event(&mut self, now: Timestamp, event: &Event) {
+    pub(crate) fn event(&mut self, now: Timestamp, event: &Event) {
         self.now = now;
         self.due = None;
         self.winner = None;
@@ -408,7 +408,7 @@ impl Model {
     }
 
     /// What an action does, and whether it was allowed.
-    pub fn action(&mut self, action: &Action) {
+    pub(crate) fn action(&mut self, action: &Action) {
         match *action {
             Action::Start { copy, query, server, role, why } => {
                 self.check_start(copy, query, server, role, why);
@@ -445,7 +445,7 @@ impl Model {
     }
 
     /// The event at hand is over: an answer that was due has come.
-    pub fn settled(&self, event: &Event) {
+    pub(crate) fn settled(&self, event: &Event) {
         if let Event::ServerUp { server } = *event {
             let ejected = self.up[server.index()] == Health::Ejected
                 && self.standing[server.index()].until > self.now;
@@ -501,7 +501,7 @@ impl Model {
                 assert!(!self.hedges_refused(), "the hedge budget holds");
                 self.check_duplicate(query, server, why);
                 self.hedges -= 1.0;
-                if matches!(self.policy, Policy::AppTimeout { .. }) {
+                if matches!(self.policy.hedge(), Some(HedgeSpec::AppTimeout(_))) {
                     let state = self.queries.get_mut(&query).expect("live");
                     state.may_duplicate = false; // one time-out per query
                 }

@@ -1,14 +1,11 @@
 //! LÆDGE and Idealized Hedge, step by step: the state machines of document 001, Figure 3, and
 //! document 000, Algorithms 1 to 3.
 
-mod referee;
-
-use curtail_kernel::hedge::Cancellation::{Cleanup, Plain, Preemptive};
+use crate::referee::{World, named};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Role, ServerId,
     StopReason, Timestamp, Topology,
 };
-use referee::World;
 
 fn world(policy: Policy, replicas: u32) -> World {
     let limits = Limits { cancel: policy.needs_cancellation(), ..Limits::default() };
@@ -30,7 +27,7 @@ fn copy_of(world: &World, query: QueryId, role: Role) -> CopyId {
 
 #[test]
 fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
-    let mut w = world(Policy::Laedge(Plain), 2);
+    let mut w = world(named("laedge"), 2);
     let a = w.arrive(0, 0);
     assert_eq!(works_on(&w), [Some(a.0), Some(a.0)]);
     let b = w.arrive(1, 0);
@@ -49,7 +46,7 @@ fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
 
 #[test]
 fn a_freed_server_duplicates_the_oldest_query() {
-    let mut w = world(Policy::Laedge(Plain), 3);
+    let mut w = world(named("laedge"), 3);
     let a = w.arrive(0, 0); // two of three servers
     let b = w.arrive(1, 0); // the third, alone
     let duplicate = copy_of(&w, a, Role::Duplicate);
@@ -60,7 +57,7 @@ fn a_freed_server_duplicates_the_oldest_query() {
 
 #[test]
 fn cleanup_stops_the_loser_and_fills_both_servers() {
-    let mut w = world(Policy::Laedge(Cleanup), 2);
+    let mut w = world(named("laedge:cc"), 2);
     let a = w.arrive(0, 0);
     let (b, c) = (w.arrive(1, 0), w.arrive(2, 0));
     let winner = copy_of(&w, a, Role::Primary);
@@ -75,7 +72,7 @@ fn cleanup_stops_the_loser_and_fills_both_servers() {
 
 #[test]
 fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
-    let mut w = world(Policy::Laedge(Preemptive), 2);
+    let mut w = world(named("laedge:cc+pc"), 2);
     let a = w.arrive(0, 0);
     let b = w.arrive(5, 0); // S1 → S2: either copy of a, by a coin
     let [(victim, StopReason::Preemption)] = w.stops()[..] else { panic!("one copy makes room") };
@@ -98,7 +95,7 @@ fn copy_of_any(world: &World, query: QueryId) -> CopyId {
 
 #[test]
 fn one_slot_is_cleared_per_waiting_query() {
-    let mut w = world(Policy::Laedge(Preemptive), 4);
+    let mut w = world(named("laedge:cc+pc"), 4);
     let (_a, _b) = (w.arrive(0, 0), w.arrive(0, 0)); // two pairs
     w.arrive(1, 0);
     assert_eq!(w.stops().len(), 1);
@@ -111,7 +108,7 @@ fn one_slot_is_cleared_per_waiting_query() {
 
 #[test]
 fn idealized_gives_up_the_copy_that_would_end_later() {
-    let mut w = world(Policy::Idealized, 2);
+    let mut w = world(named("idealized"), 2);
     let a = w.arrive(0, 0);
     let (older, newer) = (copy_of(&w, a, Role::Primary), copy_of(&w, a, Role::Duplicate));
     w.feed(0, Event::Forecast { copy: older, ends: Timestamp(900) });
@@ -123,7 +120,7 @@ fn idealized_gives_up_the_copy_that_would_end_later() {
 
 #[test]
 fn idealized_breaks_the_pair_that_saves_most() {
-    let mut w = world(Policy::Idealized, 4);
+    let mut w = world(named("idealized"), 4);
     let (a, b) = (w.arrive(0, 0), w.arrive(0, 0));
     for (query, ends) in [(a, [50, 60]), (b, [50, 500])] {
         for (role, ends) in [Role::Primary, Role::Duplicate].into_iter().zip(ends) {
@@ -138,7 +135,7 @@ fn idealized_breaks_the_pair_that_saves_most() {
 
 #[test]
 fn over_a_bounded_queue_duplicates_start_in_idle_slots_only() {
-    let mut w = world(Policy::LaedgeBounded(2), 2);
+    let mut w = world(named("laedge+bounded:2"), 2);
     let a = w.arrive(0, 0);
     assert_eq!(w.model.attached(a).count(), 2);
     let b = w.arrive(1, 0); // queued at a server, behind a
@@ -148,7 +145,7 @@ fn over_a_bounded_queue_duplicates_start_in_idle_slots_only() {
 
 #[test]
 fn what_may_not_run_twice_does_not() {
-    let mut w = world(Policy::Laedge(Plain), 2);
+    let mut w = world(named("laedge"), 2);
     let query = w.fresh();
     let arrive = Arrive { may_duplicate: false, ..Arrive::new(query, GroupId(0)) };
     w.feed(0, Event::Arrive(arrive));
@@ -158,7 +155,7 @@ fn what_may_not_run_twice_does_not() {
 
 #[test]
 fn where_both_copies_fail_there_is_no_third_server_to_trouble() {
-    let mut w = world(Policy::Laedge(Plain), 3);
+    let mut w = world(named("laedge"), 3);
     let a = w.arrive(0, 0);
     let (first, second) = (copy_of(&w, a, Role::Primary), copy_of(&w, a, Role::Duplicate));
     w.finish(1, first, Outcome::Bad);
@@ -170,7 +167,7 @@ fn where_both_copies_fail_there_is_no_third_server_to_trouble() {
 
 #[test]
 fn a_server_that_returns_is_used_at_once() {
-    let mut w = world(Policy::Laedge(Plain), 2);
+    let mut w = world(named("laedge"), 2);
     w.feed(0, Event::ServerDown { server: ServerId(1) });
     let a = w.arrive(1, 0);
     assert_eq!(w.model.attached(a).count(), 1);

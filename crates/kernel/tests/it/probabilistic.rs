@@ -1,17 +1,16 @@
 //! Probabilistic hedge: a coin decides, once the delay is over, whether a query gets a second copy.
 
-mod referee;
-
+use crate::referee::World;
+use curtail_kernel::hedge::{Probabilistic, Trained};
 use curtail_kernel::{
     Action, Event, Limits, Outcome, Policy, QueryId, Role, StartReason, Timestamp, Topology, rng,
 };
-use referee::World;
 
 const DELAY: u64 = 100;
 
 fn world(probability: f64, limits: Limits) -> World {
     let limits = Limits { hedge_budget: 1.0, ..limits };
-    let policy = Policy::Probabilistic { delay_ns: DELAY, probability };
+    let policy = Policy::from(Probabilistic { delay_ns: DELAY, probability });
     World::new(policy, &Topology::replicated(3, 1), limits, 7)
 }
 
@@ -104,7 +103,7 @@ fn a_query_that_lost_its_copy_and_waits_gets_no_second_one() {
 #[test]
 fn what_is_yet_to_be_trained_cannot_run() {
     for budget in [None, Some(0.05)] {
-        let policy = Policy::ProbabilisticAuto { budget };
+        let policy = Policy::from(Trained { budget });
         let built = policy.build(&Topology::replicated(2, 1), Limits::default(), rng(1));
         let said = built.err().expect("nobody has trained it").to_string();
         assert!(said.contains(&policy.to_string()) && said.contains("probabilistic:D:Q"), "{said}");

@@ -1,14 +1,12 @@
 //! Rescue over JBSQ(N), step by step: copies wait at their servers, and age from when they begin there.
 
-mod referee;
-
-use curtail_kernel::hedge::{Exploration, Record, Snapshot, Version};
+use crate::referee::{World, named};
+use curtail_kernel::hedge::{Exploration, Record, Snapshot};
 use curtail_kernel::{
-    Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Rng, ServerId, StartReason,
+    Action, CopyId, Event, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason,
     StopReason, Timestamp, Topology, rng,
 };
 use rand_core::Rng as _;
-use referee::World;
 
 const SUSPECTING: Snapshot = Snapshot { suspect_ns: 100, audit: false, ..Snapshot::NOTHING };
 
@@ -16,7 +14,7 @@ const SUSPECTING: Snapshot = Snapshot { suspect_ns: 100, audit: false, ..Snapsho
 fn world(servers: u32, cancel: bool) -> World {
     let limits = Limits { cancel, ..Limits::default() };
     let topology = Topology::replicated(servers, 1);
-    let mut world = World::new(Policy::RescueBounded(2), &topology, limits, 1);
+    let mut world = World::new(named("rescue+bounded:2"), &topology, limits, 1);
     world.adopt(&SUSPECTING);
     world
 }
@@ -165,7 +163,7 @@ fn what_cannot_be_called_back_is_sent_to_idle_servers_only() {
 #[test]
 fn a_bound_below_the_slots_is_refused() {
     let topology = Topology::replicated(2, 3);
-    let build = |n| Policy::RescueBounded(n).build(&topology, Limits::default(), rng(1));
+    let build = |n| named("rescue").over_bounded(n).build(&topology, Limits::default(), rng(1));
     let Err(refused) = build(2) else { panic!("two are less than three") };
     assert!(refused.to_string().contains("use at least rescue+bounded:3"), "{refused}");
     assert!(build(3).is_ok());
@@ -205,8 +203,8 @@ fn with_a_bound_of_the_slots_it_is_plain_rescue() {
         let limits = Limits { cancel, rescue_budget: 0.5, ..Limits::default() };
         let topology = Topology::replicated(3, slots);
         let new = |policy| World::new(policy, &topology, limits, seed);
-        let mut plain = new(Policy::Rescue(Version::Cleanup));
-        let mut bounded = new(Policy::RescueBounded(slots));
+        let mut plain = new(named("rescue"));
+        let mut bounded = new(named("rescue").over_bounded(slots));
         let rng = &mut rng(seed);
         let mut now = 0;
         for step in 0..2_000_u32 {

@@ -1,20 +1,17 @@
 //! Audits of rescue: a first copy that lost runs on, to see for how long it is stuck.
 
-mod referee;
-
+use crate::referee::World;
 use curtail_kernel::hedge::{Record, Snapshot, Version};
 use curtail_kernel::{
     Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, ServerId, StopReason,
     Timestamp, Topology,
 };
-use referee::World;
 
 const LEARNED: Snapshot = Snapshot { suspect_ns: 100, audit: true, ..Snapshot::NOTHING };
 
 fn world(version: Version, servers: u32, limits: Limits) -> World {
     let limits = Limits { cancel: version != Version::NoCancel, ..limits };
-    let mut world =
-        World::new(Policy::Rescue(version), &Topology::replicated(servers, 1), limits, 1);
+    let mut world = World::new(Policy::from(version), &Topology::replicated(servers, 1), limits, 1);
     world.adopt(&LEARNED);
     world
 }

@@ -1,11 +1,8 @@
 //! Every hedging policy spends from the hedge budget, and without tokens does as its balance does;
 //! the baselines `naive` and `clone` are not limited.
 
-mod referee;
-
-use curtail_kernel::hedge::Cancellation;
+use crate::referee::{World, named};
 use curtail_kernel::{Event, Limits, Outcome, Policy, Topology};
-use referee::World;
 
 /// Copies and queries that were refused a duplicate, of a thousand queries that come alone.
 fn copies(policy: Policy, hedge_budget: f64) -> (u64, u64) {
@@ -31,11 +28,11 @@ fn copies(policy: Policy, hedge_budget: f64) -> (u64, u64) {
 #[test]
 fn duplicates_stay_within_the_budget_and_refusals_are_counted() {
     let policies = [
-        Policy::Delayed { delay_ns: 100, cleanup: false },
-        Policy::Probabilistic { delay_ns: 100, probability: 1.0 },
-        Policy::Tied,
-        Policy::Laedge(Cancellation::Plain),
-        Policy::Laedge(Cancellation::Preemptive),
+        named("delayed:100ns"),
+        named("probabilistic:100ns:1.0"),
+        named("tied"),
+        named("laedge"),
+        named("laedge:cc+pc"),
     ];
     for policy in policies {
         assert_eq!(copies(policy, 1.0), (2_000, 0), "{policy}: one is no limit");
@@ -49,13 +46,13 @@ fn duplicates_stay_within_the_budget_and_refusals_are_counted() {
 
 #[test]
 fn an_attempt_is_not_begun_anew_without_a_token() {
-    let (sent, refused) = copies(Policy::AppTimeout { delay_ns: 100 }, 0.0);
+    let (sent, refused) = copies(named("app-timeout:100ns"), 0.0);
     assert_eq!((sent, refused), (1_004, 996));
 }
 
 #[test]
 fn baselines_are_not_limited() {
-    for policy in [Policy::Naive, Policy::Clone] {
+    for policy in [named("naive"), named("clone")] {
         assert_eq!(copies(policy, 0.0), (2_000, 0), "{policy}");
     }
 }

@@ -1,16 +1,14 @@
 //! A cancelled copy keeps its slot: while its server sends, for as long as that takes; while its
 //! server is silent, until the cancel time-out.
 
-mod referee;
-
+use crate::referee::World;
 use curtail_kernel::{Action, CopyId, Event, Limits, Outcome, Policy, ServerId, Topology};
-use referee::World;
 
 const TIMEOUT: u64 = 100;
 
 fn world() -> World {
     let limits = Limits { cancel_timeout_ns: TIMEOUT, ..Limits::default() };
-    World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), limits, 1)
+    World::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1)
 }
 
 /// A query that was answered by its head, and whose client left then.

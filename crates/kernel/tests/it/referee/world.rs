@@ -3,11 +3,11 @@
 use super::{Health, Model};
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Scheduler, ServerId,
-    StopReason, Timestamp, Topology, rng,
+    Action, Arrive, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, QueryId, Scheduler,
+    ServerId, StopReason, Timestamp, Topology, rng,
 };
 
-pub struct World {
+pub(crate) struct World {
     pub cell: Box<dyn Scheduler>,
     pub model: Model,
     pub actions: Vec<Action>,
@@ -15,15 +15,20 @@ pub struct World {
     next: u32,
 }
 
+/// A policy by its name.
+pub(crate) fn named(text: &str) -> Policy {
+    Policy::parse(text, None).expect(text)
+}
+
 impl World {
-    pub fn new(policy: Policy, topology: &Topology, limits: Limits, seed: u64) -> Self {
+    pub(crate) fn new(policy: Policy, topology: &Topology, limits: Limits, seed: u64) -> Self {
         let cell = policy.build(topology, limits, rng(seed)).expect("a possible world");
         let model = Model::new(policy, topology.clone(), limits);
         Self { cell, model, actions: Vec::new(), free: Vec::new(), next: 0 }
     }
 
     /// Feeds an event, applies the actions to the model, and checks every promise.
-    pub fn feed(&mut self, now: u64, event: Event) -> &[Action] {
+    pub(crate) fn feed(&mut self, now: u64, event: Event) -> &[Action] {
         self.model.event(Timestamp(now), &event);
         self.actions = self.cell.handle(Timestamp(now), &event).to_vec();
         for action in &self.actions {
@@ -40,7 +45,9 @@ impl World {
         }
         self.model.settled(&event);
         self.model.check(self.cell.core());
-        if matches!(event, Event::Started { .. }) && self.model.policy != Policy::Tied {
+        if matches!(event, Event::Started { .. })
+            && !matches!(self.model.policy.hedge(), Some(HedgeSpec::Tied(_)))
+        {
             assert_eq!(self.actions, [], "to this policy it means nothing");
         }
         if matches!(event, Event::Tick) {
@@ -54,7 +61,7 @@ impl World {
     }
 
     /// What was told to stop in the last event, and why.
-    pub fn stops(&self) -> Vec<(CopyId, StopReason)> {
+    pub(crate) fn stops(&self) -> Vec<(CopyId, StopReason)> {
         let stop = |action: &Action| match *action {
             Action::Stop { copy, why } => Some((copy, why)),
             _ => None,
@@ -63,38 +70,38 @@ impl World {
     }
 
     /// The service has learned something.
-    pub fn adopt(&mut self, snapshot: &Snapshot) {
+    pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
         self.model.least_suspect_ns = self.model.least_suspect_ns.min(snapshot.suspect_ns);
         self.cell.adopt(snapshot);
     }
 
     /// What the cell tells the service.
-    pub fn published(&mut self) -> Vec<Record> {
+    pub(crate) fn published(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
         self.cell.publish(&mut records);
         records
     }
 
     /// An unused query id: the one that ended last, so that ids are reused at once.
-    pub fn fresh(&mut self) -> QueryId {
+    pub(crate) fn fresh(&mut self) -> QueryId {
         self.free.pop().unwrap_or_else(|| {
             self.next += 1;
             QueryId(self.next - 1)
         })
     }
 
-    pub fn arrive(&mut self, now: u64, group: u32) -> QueryId {
+    pub(crate) fn arrive(&mut self, now: u64, group: u32) -> QueryId {
         let query = self.fresh();
         self.feed(now, Event::Arrive(Arrive::new(query, GroupId(group))));
         query
     }
 
-    pub fn finish(&mut self, now: u64, copy: CopyId, outcome: Outcome) -> &[Action] {
+    pub(crate) fn finish(&mut self, now: u64, copy: CopyId, outcome: Outcome) -> &[Action] {
         self.feed(now, Event::Finished { copy, outcome })
     }
 
     /// The copies on a server, oldest first.
-    pub fn on(&self, server: u32) -> Vec<CopyId> {
+    pub(crate) fn on(&self, server: u32) -> Vec<CopyId> {
         let mine = self.model.copies.iter().filter(|(_, c)| c.server == ServerId(server));
         mine.map(|(id, _)| *id).collect()
     }
@@ -114,7 +121,7 @@ impl World {
     }
 
     /// Ends everything that runs and checks that nothing is left.
-    pub fn drain(&mut self, now: u64) {
+    pub(crate) fn drain(&mut self, now: u64) {
         let mut now = self.restore_all(now);
         while let Some((&copy, state)) = self.model.copies.iter().next() {
             now += 1;

@@ -1,19 +1,16 @@
 //! Tied requests: as soon as a server begins with one copy, the other is stopped.
 
-mod referee;
-
+use crate::referee::{World, named};
 use curtail_kernel::{
-    Action, CopyId, Event, Limits, Outcome, Policy, QueryId, Role, StartReason, StopReason,
-    Topology, rng,
+    Action, CopyId, Event, Limits, Outcome, QueryId, Role, StartReason, StopReason, Topology, rng,
 };
-use referee::World;
 
 fn limits() -> Limits {
     Limits { cancel: true, ..Limits::default() }
 }
 
 fn world(servers: u32) -> World {
-    World::new(Policy::Tied, &Topology::replicated(servers, 1), limits(), 1)
+    World::new(named("tied"), &Topology::replicated(servers, 1), limits(), 1)
 }
 
 /// A query, and its copies in the order in which they were sent.
@@ -116,7 +113,7 @@ fn where_the_copy_that_began_fails_the_query_is_sent_again() {
 #[test]
 fn where_one_server_has_room_there_is_one_copy() {
     let limits = Limits { max_outstanding: 1, ..limits() };
-    let mut w = World::new(Policy::Tied, &Topology::replicated(3, 1), limits, 1);
+    let mut w = World::new(named("tied"), &Topology::replicated(3, 1), limits, 1);
     pair(&mut w);
     w.arrive(0, 0);
     let [Action::Start { copy, .. }] = w.actions[..] else { panic!("one server has room") };
@@ -126,7 +123,7 @@ fn where_one_server_has_room_there_is_one_copy() {
 
 #[test]
 fn servers_that_cannot_stop_are_refused() {
-    let built = Policy::Tied.build(&Topology::replicated(2, 1), Limits::default(), rng(1));
+    let built = named("tied").build(&Topology::replicated(2, 1), Limits::default(), rng(1));
     let said = built.err().expect("it stops copies").to_string();
     assert!(said.contains("policy tied") && said.contains("cancel"), "{said}");
 }

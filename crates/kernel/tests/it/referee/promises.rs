@@ -1,31 +1,37 @@
 //! What must hold after every event.
 
 use super::{Copy, Model};
-use curtail_kernel::{CopyId, Core, GroupId, Policy, QueryId, ServerId, StartReason};
+use curtail_kernel::{CopyId, Core, GroupId, HedgeSpec, PickSpec, QueryId, ServerId, StartReason};
 
 impl Model {
     fn is_laedge(&self) -> bool {
-        matches!(self.policy, Policy::Laedge(_) | Policy::LaedgeBounded(_) | Policy::Idealized)
+        matches!(self.policy.hedge(), Some(HedgeSpec::Laedge(_) | HedgeSpec::Idealized(_)))
     }
 
     fn preempts(&self) -> bool {
         use curtail_kernel::hedge::Cancellation::Preemptive;
-        matches!(self.policy, Policy::Laedge(Preemptive) | Policy::Idealized)
+        let hedge = self.policy.hedge();
+        matches!(hedge, Some(HedgeSpec::Laedge(Preemptive) | HedgeSpec::Idealized(_)))
+    }
+
+    fn clones(&self) -> bool {
+        matches!(self.policy.hedge(), Some(HedgeSpec::Clone(_)))
     }
 
     /// Does every query get all its copies when it starts?
     fn hedges_at_once(&self) -> bool {
-        matches!(self.policy, Policy::Naive | Policy::Tied | Policy::Clone)
+        matches!(self.policy.hedge(), Some(HedgeSpec::Naive(_) | HedgeSpec::Tied(_)))
+            || self.clones()
     }
 
     /// How many copies of a query may run at once.
-    pub fn most_copies(&self) -> usize {
-        if self.policy == Policy::Clone { 255 } else { 2 }
+    pub(crate) fn most_copies(&self) -> usize {
+        if self.clones() { 255 } else { 2 }
     }
 
     /// A duplicate starts on `server`: does the policy start any such, and does it take anything from
     /// a query that waits?
-    pub fn check_duplicate(&self, query: QueryId, server: ServerId, why: StartReason) {
+    pub(crate) fn check_duplicate(&self, query: QueryId, server: ServerId, why: StartReason) {
         let group = self.queries[&query].group;
         match (self.policy, self.policy.delay_ns()) {
             (_, Some(delay)) => {
@@ -73,15 +79,17 @@ impl Model {
     }
 
     /// A copy of a query is told to make room: may it be, and for whom?
-    pub fn check_preemption(&self, query: QueryId, server: ServerId) {
+    pub(crate) fn check_preemption(&self, query: QueryId, server: ServerId) {
         let group = self.queries[&query].group;
         let wanted = self.is_wanted(server, |other| other.group == group);
-        match self.policy {
-            Policy::Laedge(_) | Policy::Idealized => {
+        match self.policy.hedge() {
+            Some(HedgeSpec::Laedge(_) | HedgeSpec::Idealized(_)) => {
                 assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
             }
-            Policy::RescueBounded(_) if self.keeps_waiting(server) => {}
-            Policy::Rescue(_) | Policy::RescueBounded(_) => {
+            Some(HedgeSpec::Rescue(_)) => {
+                if self.policy.bound().is_some() && self.keeps_waiting(server) {
+                    return;
+                }
                 // A suspect is another query of the group, with one copy elsewhere.
                 let suspect = |(&id, other): (&QueryId, &super::Query)| {
                     let mut copies = self.attached(id);
@@ -90,7 +98,7 @@ impl Model {
                 };
                 assert!(wanted || self.queries.iter().any(suspect), "nobody wants the slot");
             }
-            policy => panic!("{policy} stops no copies for others"),
+            _ => panic!("{} stops no copies for others", self.policy),
         }
     }
 
@@ -100,7 +108,7 @@ impl Model {
     }
 
     /// A rescue is given up: it is the newer one of two copies.
-    pub fn check_give_up(&self, copy: CopyId) {
+    pub(crate) fn check_give_up(&self, copy: CopyId) {
         assert!(self.policy.rescues().is_some());
         let state = &self.copies[&copy];
         let query = state.query.expect("not of a query that ended");
@@ -118,26 +126,27 @@ impl Model {
     }
 
     /// A copy is stopped so that another one of its query does the work: is there such a one?
-    pub fn check_purge(&self, copy: CopyId) {
+    pub(crate) fn check_purge(&self, copy: CopyId) {
         let query = self.copies[&copy].query.expect("not of a query that ended");
         let mut others = self.attached(query).filter(|(id, _)| **id != copy);
-        match self.policy {
-            Policy::AppTimeout { .. } => {
+        match self.policy.hedge() {
+            Some(HedgeSpec::AppTimeout(_)) => {
                 let instead = |(_, other): (_, &Copy)| other.started == self.now && !other.stopping;
                 assert!(others.any(instead), "{query:?} loses its only copy");
             }
-            Policy::Tied => {
+            Some(HedgeSpec::Tied(_)) => {
                 let begun = self.begun;
                 let goes_on = |(id, other): (&CopyId, &Copy)| begun == Some(*id) && !other.stopping;
                 assert!(others.any(goes_on), "{query:?} has no other copy that began");
             }
-            policy => panic!("{policy} purges nothing"),
+            _ => panic!("{} purges nothing", self.policy),
         }
     }
 
     /// A copy began: does its sibling stop?
     fn check_begun(&self, core: &Core) {
-        let Some(copy) = self.begun.filter(|_| self.policy == Policy::Tied) else { return };
+        let tied = matches!(self.policy.hedge(), Some(HedgeSpec::Tied(_)));
+        let Some(copy) = self.begun.filter(|_| tied) else { return };
         let query = core.query_of(copy).expect("beginning ends no query");
         let others = self.attached(query).filter(|(id, _)| **id != copy);
         assert!(others.into_iter().all(|(_, other)| other.stopping), "both copies go on");
@@ -160,7 +169,7 @@ impl Model {
     }
 
     /// The promises between events.
-    pub fn check(&self, core: &Core) {
+    pub(crate) fn check(&self, core: &Core) {
         self.check_begun(core);
         if self.hedges_at_once() && !self.hedges_refused() {
             self.check_fresh();
@@ -174,7 +183,7 @@ impl Model {
         for &query in self.queries.keys() {
             let copies = self.attached(query).count();
             assert!(copies <= self.most_copies(), "{copies} copies of {query:?}");
-            if matches!(self.policy, Policy::AppTimeout { .. }) {
+            if matches!(self.policy.hedge(), Some(HedgeSpec::AppTimeout(_))) {
                 let living = self.attached(query).filter(|(_, copy)| !copy.stopping).count();
                 assert!(living <= 1, "the second copy is in place of the first");
             }
@@ -213,7 +222,7 @@ impl Model {
     }
 
     /// Is there a server that could start this query now?
-    pub fn could_run(&self, query: &super::Query) -> bool {
+    pub(crate) fn could_run(&self, query: &super::Query) -> bool {
         let mut group = self.topology.groups[query.group.index()].iter();
         group.any(|&s| self.suits(s, query) && self.outstanding(s) < self.gate(s))
     }
@@ -226,11 +235,8 @@ impl Model {
     }
 
     /// A query is sent again: to the server that the balance prefers?
-    pub fn check_balance(&self, server: ServerId, query: &super::Query) {
-        use Policy::{LeastOutstanding, PerShardQueue};
-        let least = self.policy.bound().is_some()
-            || self.policy.rescues().is_some()
-            || matches!(self.policy, LeastOutstanding | PerShardQueue | Policy::Laedge(_));
+    pub(crate) fn check_balance(&self, server: ServerId, query: &super::Query) {
+        let least = self.policy.pick() == PickSpec::LeastOutstanding;
         for &other in &self.topology.groups[query.group.index()] {
             let room = self.outstanding(other) < self.gate(other);
             let beaten = self.policy.rescues().is_some() && self.beaten.contains(&other);
@@ -241,7 +247,7 @@ impl Model {
     }
 
     /// Does such a query wait that the server may serve, if it had room?
-    pub fn is_wanted(&self, server: ServerId, by: impl Fn(&super::Query) -> bool) -> bool {
+    pub(crate) fn is_wanted(&self, server: ServerId, by: impl Fn(&super::Query) -> bool) -> bool {
         let mut queries = self.queries.iter().filter(|(_, query)| by(query));
         queries.any(|(&id, query)| self.waits(id) && self.suits(server, query))
     }

@@ -1,14 +1,11 @@
 //! A query whose copy failed is sent again where the balance would send a new one, and ends as one
 //! that was served.
 
-mod referee;
-
-use curtail_kernel::hedge::Cancellation;
+use crate::referee::{World, named};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, Outcome, Policy, QueryId, Role,
     ServerId, StartReason, Timestamp, Topology,
 };
-use referee::World;
 
 fn plenty() -> Limits {
     Limits { retry_reserve: 1_000, eject_after: 0, ..Limits::default() }
@@ -18,7 +15,7 @@ fn plenty() -> Limits {
 fn the_retries_of_a_server_that_crashed_are_spread() {
     for replicas in [5, 12] {
         let topology = Topology::replicated(replicas, 1);
-        for (policy, most) in [(Policy::LeastOutstanding, 1), (Policy::TwoChoices, 6)] {
+        for (policy, most) in [(Policy::LEAST_OUTSTANDING, 1), (Policy::TWO_CHOICES, 6)] {
             let mut w = World::new(policy, &topology, plenty(), 1);
             for _ in 0..16 * replicas {
                 w.arrive(0, 0);
@@ -38,7 +35,7 @@ fn the_retries_of_a_server_that_crashed_are_spread() {
 #[test]
 fn two_choices_retries_choose_among_two() {
     // Server 0 fails all it gets; of the others, one is far more loaded than the other.
-    let mut w = World::new(Policy::TwoChoices, &Topology::replicated(3, 1), plenty(), 1);
+    let mut w = World::new(Policy::TWO_CHOICES, &Topology::replicated(3, 1), plenty(), 1);
     w.feed(0, Event::ServerDraining { server: ServerId(1) });
     w.feed(0, Event::ServerDraining { server: ServerId(0) });
     for _ in 0..100 {
@@ -61,7 +58,7 @@ fn two_choices_retries_choose_among_two() {
 #[test]
 fn without_a_queue_an_idle_server_still_takes_a_retry() {
     let limits = Limits { queue: 0, ..plenty() };
-    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), limits, 1);
+    let mut w = World::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1);
     let query = w.arrive(0, 0);
     let (first, server) = only_copy(&w, query);
     let other = ServerId(1 - server.0);
@@ -82,7 +79,7 @@ fn only_copy(w: &World, query: QueryId) -> (CopyId, ServerId) {
 
 /// Two servers of one slot, both busy, and a queue of one that is full.
 fn crowded(limits: Limits) -> (World, QueryId, QueryId) {
-    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), limits, 1);
+    let mut w = World::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1);
     let fails = w.arrive(0, 0);
     w.arrive(0, 0);
     let waits = w.arrive(0, 0);
@@ -124,7 +121,7 @@ fn a_retry_that_waited_too_long_is_a_failure() {
 
 #[test]
 fn an_older_query_that_waits_is_served_before_a_retry() {
-    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(3, 1), plenty(), 1);
+    let mut w = World::new(Policy::PSQ, &Topology::replicated(3, 1), plenty(), 1);
     let queries: Vec<QueryId> = (0..3).map(|_| w.arrive(0, 0)).collect();
     // The oldest fails and waits; the youngest fails next: its server is for the oldest.
     let (copy, first) = only_copy(&w, queries[0]);
@@ -140,7 +137,7 @@ fn an_older_query_that_waits_is_served_before_a_retry() {
 #[test]
 fn a_copy_is_one_failure_however_it_ends() {
     let limits = Limits { attempt_timeout_ns: 10, eject_after: 2, ..plenty() };
-    let mut w = World::new(Policy::LeastOutstanding, &Topology::replicated(2, 1), limits, 1);
+    let mut w = World::new(Policy::LEAST_OUTSTANDING, &Topology::replicated(2, 1), limits, 1);
     let query = w.arrive(0, 0);
     let (copy, server) = only_copy(&w, query);
     w.feed(10, Event::Tick);
@@ -153,7 +150,7 @@ fn a_copy_is_one_failure_however_it_ends() {
 fn where_a_retry_expires_every_idle_server_takes_a_duplicate() {
     let mut topology = Topology::replicated(3, 1);
     topology.servers[2].slots = 2;
-    let policy = Policy::Laedge(Cancellation::Plain);
+    let policy = named("laedge");
     let mut w = World::new(policy, &topology, plenty(), 1);
     let only = |w: &mut World, server: u32| {
         w.feed(0, Event::ServerUp { server: ServerId(server) });
@@ -195,7 +192,7 @@ fn a_retry_that_finds_the_queue_full_lets_nobody_overtake_another_retry() {
         .map(|servers| servers.iter().copied().map(ServerId).collect())
         .to_vec();
     let limits = Limits { queue: 1, ..plenty() };
-    let mut w = World::new(Policy::PerShardQueue, &topology, limits, 1);
+    let mut w = World::new(Policy::PSQ, &topology, limits, 1);
     let arrive = |w: &mut World, groups: &[u32]| {
         groups.iter().map(|&group| w.arrive(0, group)).collect::<Vec<_>>()
     };

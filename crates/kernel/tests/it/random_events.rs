@@ -3,15 +3,13 @@
 //!
 //! `CURTAIL_EVENTS` sets how many events; `CURTAIL_SEED` replays one world.
 
-mod referee;
-
-use curtail_kernel::hedge::{Cancellation, Exploration, Snapshot, Version};
+use crate::referee::{World, named};
+use curtail_kernel::hedge::{Exploration, Snapshot};
 use curtail_kernel::{
-    Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId, Rng, Server,
-    ServerId, Timestamp, Topology, rng,
+    Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy, QueryId, Rng,
+    Server, ServerId, Timestamp, Topology, rng,
 };
 use rand_core::Rng as _;
-use referee::World;
 
 const EVENTS_PER_WORLD: u64 = 2_000;
 
@@ -41,7 +39,7 @@ impl Drop for Replay {
         if std::thread::panicking() {
             let seed = self.0;
             eprintln!(
-                "replay: CURTAIL_SEED={seed} cargo test -p curtail-kernel --test random_events"
+                "replay: CURTAIL_SEED={seed} cargo test -p curtail-kernel --test it random_events"
             );
         }
     }
@@ -55,32 +53,17 @@ fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[below(rng, choices.len() as u32) as usize]
 }
 
-fn policies() -> Vec<Policy> {
-    vec![
-        Policy::Random,
-        Policy::RoundRobin,
-        Policy::LeastOutstanding,
-        Policy::TwoChoices,
-        Policy::Bounded(3),
-        Policy::PerShardQueue,
-        Policy::Naive,
-        Policy::Clone,
-        Policy::Delayed { delay_ns: 20, cleanup: false },
-        Policy::Delayed { delay_ns: 20, cleanup: true },
-        Policy::Probabilistic { delay_ns: 20, probability: 0.5 },
-        Policy::Tied,
-        Policy::AppTimeout { delay_ns: 20 },
-        Policy::Laedge(Cancellation::Plain),
-        Policy::Laedge(Cancellation::Cleanup),
-        Policy::Laedge(Cancellation::Preemptive),
-        Policy::LaedgeBounded(4),
-        Policy::Idealized,
-        Policy::Rescue(Version::Cleanup),
-        Policy::Rescue(Version::Preempt),
-        Policy::Rescue(Version::NoCancel),
-        Policy::RescueBounded(3),
-        Policy::RescueBounded(5),
-    ]
+/// Any policy that there is, half of the time with another pick than that of its bare name.
+fn policy(rng: &mut Rng) -> Policy {
+    let trained = |form: &str| form.starts_with("probabilistic:auto");
+    let forms: Vec<_> = Policy::forms().into_iter().filter(|form| !trained(form)).collect();
+    let form = pick(rng, &forms);
+    let cleanup = pick(rng, &["", ":cc"]);
+    let text = form.replace("[:cc]", cleanup).replace('N', pick(rng, &["3", "5"]));
+    let text = text.replace('D', "20ns").replace('Q', "0.5");
+    let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
+    let is_pick = PickSpec::NAMES.contains(&form);
+    named(if is_pick || below(rng, 2) == 0 { &text } else { &composed })
 }
 
 /// One group, several disjoint ones, or a ring in which every server serves several.
@@ -135,7 +118,7 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
 fn one_world(seed: u64) {
     let _replay = Replay(seed);
     let rng = &mut rng(seed);
-    let policy = pick(rng, &policies());
+    let policy = policy(rng);
     let cancel = policy.needs_cancellation() || below(rng, 2) == 0;
     let world = &mut World::new(policy, &topology(rng), limits(rng, cancel), seed);
     let load = 1 + below(rng, 8);

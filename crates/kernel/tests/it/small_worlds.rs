@@ -5,15 +5,14 @@
 //! States that look the same to the referee are visited once, reached by a shortest path. Ties are
 //! decided by the cell's generator, so each world is walked with several seeds.
 
-mod referee;
-
 use std::collections::HashSet;
 
-use curtail_kernel::hedge::{Cancellation, Snapshot, Version};
+use crate::referee::{Health, World, named};
+use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{
-    Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, Server, ServerId, Timestamp, Topology,
+    Arrive, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, Server, ServerId,
+    Timestamp, Topology,
 };
-use referee::{Health, World};
 
 /// One thing that may happen, named so that it can be replayed.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +90,7 @@ impl Setup {
                 steps.push(Step::Respond(copy));
             }
             // To other policies it means nothing.
-            if self.policy == Policy::Tied {
+            if matches!(self.policy.hedge(), Some(HedgeSpec::Tied(_))) {
                 steps.push(Step::Begin(copy));
             }
             if state.stopping {
@@ -169,9 +168,9 @@ fn looks(world: &World) -> String {
     format!("{} {:?} {} {queries:?} {copies:?}", model.arrivals, model.up, is_due(world))
 }
 
-fn walk(topology: &Topology, queries: u64, policies: &[Policy]) -> usize {
+fn walk(topology: &Topology, queries: u64, policies: &[&str]) -> usize {
     let mut states = 0;
-    for &policy in policies {
+    for policy in policies.iter().map(|policy| named(policy)) {
         for seed in 0..2 {
             let cancel = policy.needs_cancellation() || seed == 1;
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
@@ -182,14 +181,8 @@ fn walk(topology: &Topology, queries: u64, policies: &[Policy]) -> usize {
     states
 }
 
-const PULL: [Policy; 6] = [
-    Policy::PerShardQueue,
-    Policy::Bounded(2),
-    Policy::Laedge(Cancellation::Plain),
-    Policy::Laedge(Cancellation::Cleanup),
-    Policy::Laedge(Cancellation::Preemptive),
-    Policy::LaedgeBounded(2),
-];
+const PULL: [&str; 6] =
+    ["psq", "bounded:2", "laedge", "laedge:cc", "laedge:cc+pc", "laedge+bounded:2"];
 
 #[test]
 fn two_servers_four_queries() {
@@ -222,11 +215,11 @@ fn two_slots_each() {
 fn stuck_queries_are_rescued() {
     // A step takes a nanosecond: a query that is two steps old is a suspect.
     let learned = Snapshot { suspect_ns: 2, at_once: true, ..Snapshot::NOTHING };
-    let versions = [Version::Cleanup, Version::Preempt, Version::NoCancel].map(Policy::Rescue);
-    for policy in versions.into_iter().chain([Policy::RescueBounded(2)]) {
+    let policies = ["rescue", "rescue:preempt", "rescue:no-cancel", "rescue+bounded:2"];
+    for policy in policies.map(named) {
         for (servers, queries) in [(2, 4), (3, 3)] {
             let topology = Topology::replicated(servers, 1);
-            let cancel = policy != Policy::Rescue(Version::NoCancel);
+            let cancel = policy != named("rescue:no-cancel");
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
             let (learned, seed) = (Some(learned), 1);
             let states = Setup { policy, topology, limits, seed, queries, learned }.walk();
@@ -237,7 +230,7 @@ fn stuck_queries_are_rescued() {
 
 #[test]
 fn push_policies_behind_a_gate() {
-    let policies = [Policy::Random, Policy::LeastOutstanding, Policy::Naive, Policy::RoundRobin];
+    let policies = ["random", "least-outstanding", "naive", "round-robin", "peak-ewma"];
     let states = walk_behind_a_gate(2, &policies);
     assert!(states > 1_000, "only {states} states: the walk stopped early");
 }
@@ -245,11 +238,11 @@ fn push_policies_behind_a_gate() {
 #[test]
 fn further_copies_behind_a_gate() {
     let policies = [
-        Policy::Delayed { delay_ns: 0, cleanup: true },
-        Policy::Probabilistic { delay_ns: 0, probability: 0.5 },
-        Policy::AppTimeout { delay_ns: 0 },
-        Policy::Tied,
-        Policy::Clone,
+        "delayed:0ns:cc",
+        "probabilistic:0ns:0.5",
+        "app-timeout:0ns",
+        "tied+least-outstanding",
+        "clone+round-robin",
     ];
     for policy in policies {
         for servers in [2, 3] {
@@ -260,10 +253,10 @@ fn further_copies_behind_a_gate() {
 }
 
 /// Three queries and a gate of two copies per server, with a short queue before it.
-fn walk_behind_a_gate(servers: u32, policies: &[Policy]) -> usize {
+fn walk_behind_a_gate(servers: u32, policies: &[&str]) -> usize {
     let topology = Topology::replicated(servers, 1);
     let mut states = 0;
-    for &policy in policies {
+    for policy in policies.iter().map(|policy| named(policy)) {
         let cancel = policy.needs_cancellation();
         let limits =
             Limits { max_outstanding: 2, eject_after: 0, queue: 2, cancel, ..Limits::default() };

@@ -1,14 +1,12 @@
 //! Rescue, step by step: what a cell does with what its service has learned, and what it tells it.
 
-mod referee;
-
+use crate::referee::World;
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
 use curtail_kernel::hedge::{Exploration, Record, Snapshot, Tried, Version};
 use curtail_kernel::{
     Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Role, ServerId, StartReason,
     StopReason, Timestamp, Topology,
 };
-use referee::World;
 
 /// Two servers and a T of 100.
 fn world(version: Version) -> World {
@@ -17,7 +15,7 @@ fn world(version: Version) -> World {
 
 fn suspecting(version: Version, servers: u32, limits: Limits, learned: Snapshot) -> World {
     let limits = Limits { cancel: version != NoCancel, ..limits };
-    let policy = Policy::Rescue(version);
+    let policy = Policy::from(version);
     let mut world = World::new(policy, &Topology::replicated(servers, 1), limits, 1);
     world.adopt(&learned);
     world

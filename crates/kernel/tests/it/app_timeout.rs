@@ -1,22 +1,20 @@
 //! Application time-out: a query whose copy is late is begun anew on another server.
 
-mod referee;
-
+use crate::referee::{World, named};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Role, StartReason,
+    Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, QueryId, Role, StartReason,
     StopReason, Timestamp, Topology, rng,
 };
-use referee::World;
 
 const DELAY: u64 = 100;
-const POLICY: Policy = Policy::AppTimeout { delay_ns: DELAY };
+const POLICY: &str = "app-timeout:100ns";
 
 fn limits() -> Limits {
     Limits { cancel: true, ..Limits::default() }
 }
 
 fn world(limits: Limits) -> World {
-    World::new(POLICY, &Topology::replicated(3, 1), limits, 1)
+    World::new(named(POLICY), &Topology::replicated(3, 1), limits, 1)
 }
 
 fn only_copy(w: &World, query: QueryId) -> CopyId {
@@ -125,7 +123,7 @@ fn a_copy_that_is_about_to_stop_is_no_retry() {
 
 #[test]
 fn servers_that_cannot_stop_are_refused() {
-    let built = POLICY.build(&Topology::replicated(2, 1), Limits::default(), rng(1));
+    let built = named(POLICY).build(&Topology::replicated(2, 1), Limits::default(), rng(1));
     let said = built.err().expect("it stops copies").to_string();
     assert!(said.contains("app-timeout:100ns") && said.contains("cancel"), "{said}");
 }

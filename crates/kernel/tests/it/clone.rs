@@ -1,15 +1,13 @@
 //! Cloning: a query runs on every server of its group that has room.
 
-mod referee;
-
+use crate::referee::{World, named};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, Outcome, Policy, QueryId, Role,
-    Scheduler, ServerId, StartReason, Timestamp, Topology, rng,
+    Action, Arrive, CopyId, Event, FailReason, GroupId, Limits, Outcome, QueryId, Role, Scheduler,
+    ServerId, StartReason, Timestamp, Topology, rng,
 };
-use referee::World;
 
 fn world(servers: u32, limits: Limits) -> World {
-    World::new(Policy::Clone, &Topology::replicated(servers, 1), limits, 1)
+    World::new(named("clone"), &Topology::replicated(servers, 1), limits, 1)
 }
 
 fn copies_of(w: &World, query: QueryId) -> Vec<CopyId> {
@@ -118,7 +116,7 @@ fn what_may_not_run_twice_does_not() {
 fn of_many_servers_255_get_a_copy_and_no_server_is_left_out_for_good() {
     const SERVERS: u32 = 300;
     let topology = Topology::replicated(SERVERS, 1);
-    let mut cell = Policy::Clone.build(&topology, Limits::default(), rng(1)).expect("a cell");
+    let mut cell = named("clone").build(&topology, Limits::default(), rng(1)).expect("a cell");
     let mut running = Vec::new();
     for query in (0..20).map(QueryId) {
         let arrive = Event::Arrive(Arrive::new(query, GroupId(0)));

@@ -1,13 +1,11 @@
 //! Failures eject a server only when they say something about it, only while a peer does better, and
 //! never more than a share of a group; an all-bad group is used as if it were good.
 
-mod referee;
-
+use crate::referee::World;
 use curtail_kernel::{
     Action, Arrive, CopyId, EjectReason, Event, GroupId, Limits, Outcome, Policy, QueryId,
     ServerId, Timestamp, Topology,
 };
-use referee::World;
 
 const A: ServerId = ServerId(0);
 const B: ServerId = ServerId(1);
@@ -64,7 +62,7 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
         (Outcome::ConnectFailed, ConnectFailed),
     ];
     for (outcome, why) in kinds {
-        let mut w = world(Policy::RoundRobin, 2, 1);
+        let mut w = world(Policy::ROUND_ROBIN, 2, 1);
         let mut reasons = Vec::new();
         for _ in 0..20 {
             assert!(run(&mut w, 0, &[A], outcome, true));
@@ -84,7 +82,7 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
 #[test]
 fn one_failure_ejects_nobody() {
     for outcome in [Outcome::ConnectFailed, Outcome::Bad, Outcome::Reset] {
-        let mut w = world(Policy::RoundRobin, 2, 1);
+        let mut w = world(Policy::ROUND_ROBIN, 2, 1);
         for _ in 0..100 {
             run(&mut w, 0, &[A], outcome, true);
             (0..4).for_each(|_| assert!(run(&mut w, 0, &[], outcome, true)));
@@ -96,7 +94,7 @@ fn one_failure_ejects_nobody() {
 #[test]
 fn a_request_that_fails_everywhere_ejects_nobody() {
     for outcome in [Outcome::Bad, Outcome::Reset, Outcome::Malformed] {
-        let mut w = world(Policy::RoundRobin, 3, 1);
+        let mut w = world(Policy::ROUND_ROBIN, 3, 1);
         for n in 0..200 {
             assert!(!run(&mut w, 0, &[A, B, ServerId(2)], outcome, true));
             if n % 10 == 0 {
@@ -109,7 +107,7 @@ fn a_request_that_fails_everywhere_ejects_nobody() {
 
 #[test]
 fn a_failure_that_may_not_be_retried_ejects_nobody_while_no_peer_is_known_to_do_better() {
-    let mut w = world(Policy::RoundRobin, 2, 1);
+    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     for _ in 0..200 {
         assert!(!run(&mut w, 0, &[A, B], Outcome::Bad, false));
         assert!(is_up(&w, A) && is_up(&w, B));
@@ -121,7 +119,7 @@ fn a_failure_that_may_not_be_retried_ejects_nobody_while_no_peer_is_known_to_do_
 #[test]
 fn at_least_half_of_a_group_stays() {
     for (servers, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
-        let mut w = world(Policy::RoundRobin, servers, 1);
+        let mut w = world(Policy::ROUND_ROBIN, servers, 1);
         let good = ServerId(servers - 1);
         let bad: Vec<ServerId> = (0..servers - 1).map(ServerId).collect();
         for _ in 0..100 {
@@ -137,7 +135,7 @@ fn at_least_half_of_a_group_stays() {
 
 #[test]
 fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
-    let mut w = world(Policy::RoundRobin, 2, 1);
+    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     let mut now = 0;
     for span in [1, 2, 4, 8, 16, 32, 60, 60].map(|seconds| seconds * SECOND) {
         fail_until_ejected(&mut w, now, Outcome::Reset);
@@ -159,7 +157,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
 
 #[test]
 fn an_ejection_ends_with_the_first_probe_after_its_time() {
-    let mut w = world(Policy::RoundRobin, 2, 1);
+    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     fail_until_ejected(&mut w, 0, Outcome::Bad);
     w.feed(1, Event::ServerUp { server: A });
     w.feed(2, Event::ServerUnhealthy { server: A, listens: true });
@@ -171,7 +169,7 @@ fn an_ejection_ends_with_the_first_probe_after_its_time() {
 
 #[test]
 fn copies_on_an_ejected_server_run_on() {
-    let mut w = world(Policy::RoundRobin, 2, 4);
+    let mut w = world(Policy::ROUND_ROBIN, 2, 4);
     let long: Vec<QueryId> = (0..2).map(|_| w.arrive(0, 0)).collect();
     fail_until_ejected(&mut w, 0, Outcome::Bad);
     let on_a = w.on(0)[..].first().copied().expect("one of both");
@@ -183,7 +181,7 @@ fn copies_on_an_ejected_server_run_on() {
 
 #[test]
 fn a_server_that_is_gone_loses_its_copies() {
-    let mut w = world(Policy::RoundRobin, 2, 4);
+    let mut w = world(Policy::ROUND_ROBIN, 2, 4);
     let queries = [w.arrive(0, 0), w.arrive(0, 0)];
     let copy = w.on(0)[0];
     w.feed(2, Event::ServerDown { server: A });
@@ -194,7 +192,7 @@ fn a_server_that_is_gone_loses_its_copies() {
 
 #[test]
 fn an_all_bad_group_is_used_as_if_it_were_good() {
-    let mut w = world(Policy::PerShardQueue, 2, 1);
+    let mut w = world(Policy::PSQ, 2, 1);
     let waits = [w.arrive(0, 0), w.arrive(0, 0), w.arrive(0, 0)];
     w.feed(1, Event::ServerUnhealthy { server: A, listens: true });
     w.feed(1, Event::ServerUnhealthy { server: B, listens: true });
@@ -213,7 +211,7 @@ fn an_all_bad_group_is_used_as_if_it_were_good() {
 #[test]
 fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
     let limits = Limits { timeout_ns: 100, ..Limits::default() };
-    let mut w = World::new(Policy::PerShardQueue, &Topology::replicated(2, 1), limits, 1);
+    let mut w = World::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1);
     w.feed(0, Event::ServerDraining { server: A });
     w.feed(0, Event::ServerUnhealthy { server: B, listens: false });
     let (early, late) = (w.arrive(0, 0), w.arrive(50, 0));
@@ -227,11 +225,11 @@ fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
 
 #[test]
 fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
-    let mut w = world(Policy::RoundRobin, 4, 1);
+    let mut w = world(Policy::ROUND_ROBIN, 4, 1);
     for _ in 0..50 {
         assert!(run(&mut w, 0, &[A, B, ServerId(2)], Outcome::ConnectFailed, false));
     }
-    let mut w = world(Policy::RoundRobin, 2, 1);
+    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     let mut failed = 0;
     (0..2).for_each(|_| failed += u32::from(!run(&mut w, 0, &[A], Outcome::Reset, false)));
     assert_eq!(failed, 1, "what may have been sent is not sent twice");
@@ -240,7 +238,7 @@ fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
 #[test]
 fn retries_of_what_was_never_sent_stay_within_the_budget() {
     let limits = Limits { retry_reserve: 3, retry_budget: 0.0, ..Limits::default() };
-    let mut w = World::new(Policy::RoundRobin, &Topology::replicated(3, 1), limits, 1);
+    let mut w = World::new(Policy::ROUND_ROBIN, &Topology::replicated(3, 1), limits, 1);
     let all = [A, B, ServerId(2)];
     (0..20).for_each(|_| _ = run(&mut w, 0, &all, Outcome::ConnectFailed, false));
     assert_eq!(w.model.retries, 3);
@@ -248,7 +246,7 @@ fn retries_of_what_was_never_sent_stay_within_the_budget() {
 
 #[test]
 fn what_ended_on_this_side_says_nothing_about_the_server() {
-    let mut w = world(Policy::RoundRobin, 2, 1);
+    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     for _ in 0..100 {
         run(&mut w, 0, &[A], Outcome::Local, false);
         assert!(!ejected(&w, A) && is_up(&w, A));
@@ -258,7 +256,7 @@ fn what_ended_on_this_side_says_nothing_about_the_server() {
 #[test]
 fn attempts_that_time_out_eject_a_server_that_its_peer_outdoes() {
     let limits = Limits { attempt_timeout_ns: 10, retry_reserve: 100, ..Limits::default() };
-    let mut w = World::new(Policy::RoundRobin, &Topology::replicated(2, 8), limits, 1);
+    let mut w = World::new(Policy::ROUND_ROBIN, &Topology::replicated(2, 8), limits, 1);
     let mut now = 0;
     while is_up(&w, A) {
         let query = w.arrive(now, 0);

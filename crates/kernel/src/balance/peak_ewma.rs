@@ -1,0 +1,150 @@
+//! Peak EWMA: of two servers at random, the one with the lower cost: what a response takes, times the
+//! copies that would be there.
+//!
+//! Source: Twitter Finagle, `com.twitter.finagle.loadbalancer.PeakEwma`; also in Linkerd and tower. An
+//! average over response times that decays exponentially with time, not with responses, but jumps to
+//! a higher one at once: a server that turns slow is left quickly and tried again slowly. Cost: O(1).
+//!
+//! Settled:
+//! - A server never heard of costs nothing while it is idle, so that it is tried, and more than any
+//!   other while it holds a copy.
+//! - A failure is no fast response: it may raise the average, and never lowers it. The same holds for
+//!   copies that were stopped or lost. What ended on our side says nothing.
+//! - A copy took the time until its slot was free, the body of its response included.
+//!
+//! Deviation: the average decays when a response comes, and when the server is looked at, by time since
+//! the last response: a server that was slow once is tried again after some multiples of [`DECAY_NS`].
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::Pick;
+use crate::Rng;
+use crate::decay::decay;
+use crate::event::Outcome;
+use crate::id::{GroupId, ServerId};
+use crate::levels::{Avoid, Levels};
+use crate::time::Timestamp;
+
+/// After so long without responses 1/e of an average is left, in ns: Finagle's default.
+const DECAY_NS: f64 = 10e9;
+
+/// The cost of a server that holds copies and was never heard of.
+const UNKNOWN: f64 = 1e18;
+
+/// The average of a server.
+#[derive(Clone, Copy, Debug, Default)]
+struct Average {
+    /// In ns, at the time of `seen`; 0 before the first response.
+    ns: f64,
+    seen: Timestamp,
+}
+
+impl Average {
+    /// What is left of it.
+    fn at(&self, now: Timestamp) -> f64 {
+        self.ns * self.weight(now)
+    }
+
+    fn weight(&self, now: Timestamp) -> f64 {
+        decay(now.since(self.seen) as f64 / DECAY_NS)
+    }
+
+    fn observe(&mut self, now: Timestamp, took_ns: f64, may_lower: bool) {
+        let weight = self.weight(now);
+        let left = self.ns * weight;
+        if took_ns > left {
+            self.ns = took_ns;
+        } else if may_lower {
+            self.ns = left + took_ns * (1.0 - weight);
+        } else {
+            return;
+        }
+        self.seen = now;
+    }
+}
+
+/// Of two servers at random, the one with the lower cost.
+#[derive(Clone, Debug)]
+pub struct PeakEwma {
+    /// By server.
+    averages: Vec<Average>,
+}
+
+impl PeakEwma {
+    /// For so many servers.
+    #[must_use]
+    pub fn new(servers: usize) -> Self {
+        Self { averages: vec![Average::default(); servers] }
+    }
+
+    fn cost(&self, server: ServerId, levels: Levels<'_>) -> f64 {
+        let average = &self.averages[server.index()];
+        let copies = f64::from(levels.outstanding(server));
+        if average.ns == 0.0 && copies > 0.0 {
+            return UNKNOWN + copies;
+        }
+        average.at(levels.now()) * (copies + 1.0)
+    }
+}
+
+impl Pick for PeakEwma {
+    const OBSERVES: bool = true;
+
+    fn pick(
+        &mut self,
+        _: GroupId,
+        levels: Levels<'_>,
+        avoid: Avoid,
+        rng: &mut Rng,
+    ) -> Option<ServerId> {
+        let [one, two] = levels.two(rng, avoid)?;
+        Some(if self.cost(two, levels) < self.cost(one, levels) { two } else { one })
+    }
+
+    fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
+        if outcome != Some(Outcome::Local) {
+            let good = outcome == Some(Outcome::Good);
+            self.averages[server.index()].observe(now, took_ns as f64, good);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn an_average_jumps_up_and_decays_with_time() {
+        let mut average = Average::default();
+        average.observe(Timestamp(0), 5e6, true);
+        assert_eq!(average.ns, 5e6);
+        average.observe(Timestamp(1), 80e6, true);
+        assert_eq!(average.ns, 80e6, "at once");
+        average.observe(Timestamp(1), 5e6, true);
+        assert_eq!(average.ns, 80e6, "no time has passed");
+        average.observe(Timestamp(10 * S + 1), 5e6, true);
+        let expected = 80e6 * (-1f64).exp() + 5e6 * (1.0 - (-1f64).exp());
+        assert!((average.ns - expected).abs() < 1.0, "{}", average.ns);
+        assert!(average.at(Timestamp(200 * S)) < 1.0, "forgotten, so tried again");
+    }
+
+    #[test]
+    fn a_fast_failure_lowers_nothing_and_a_slow_one_raises() {
+        let mut pick = PeakEwma::new(1);
+        let server = ServerId(0);
+        let average = |pick: &PeakEwma| pick.averages[0].at(Timestamp(10 * S));
+        pick.ended(server, Timestamp(0), 50_000_000, Some(Outcome::Good));
+        let before = average(&pick);
+        for outcome in [Some(Outcome::Bad), Some(Outcome::ConnectFailed), None] {
+            pick.ended(server, Timestamp(10 * S), 1, outcome);
+            assert_eq!(average(&pick), before);
+        }
+        pick.ended(server, Timestamp(10 * S), 900_000_000, None);
+        assert_eq!(average(&pick), 9e8);
+        pick.ended(server, Timestamp(10 * S), 2_000_000_000, Some(Outcome::Local));
+        assert_eq!(average(&pick), 9e8);
+    }
+}

@@ -1,0 +1,184 @@
+//! The picks and hedges that there are, a line each: what a person may write, and what it makes.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::build::Maker;
+use super::names::Args;
+use super::{Driver, Gate, Named, Policy, PolicyError};
+use crate::Rng;
+use crate::balance::{LeastOutstanding, PeakEwma, Pick, Random, RoundRobin, TwoChoices};
+use crate::config::{ConfigError, Topology};
+use crate::event::Outcome;
+use crate::hedge::{
+    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Naive, Oracle, Probabilistic, Tied, Trained,
+    Version,
+};
+use crate::id::{GroupId, ServerId};
+use crate::levels::{Avoid, Levels};
+use crate::time::Timestamp;
+
+macro_rules! picks {
+    ($($variant:ident $name:literal $new:expr;)+) => {
+        /// A pick by its name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum PickSpec {
+            $(#[doc = concat!("`", $name, "`")] $variant,)+
+        }
+
+        impl PickSpec {
+            /// All names.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// The name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            pub(super) fn find(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)+ _ => None }
+            }
+
+            /// The pick for a cell.
+            pub(super) fn pick(self, topology: &Topology) -> AnyPick {
+                match self {
+                    $(Self::$variant => {
+                        let new: fn(&Topology) -> $variant = $new;
+                        AnyPick::$variant(new(topology))
+                    })+
+                }
+            }
+        }
+
+        /// Any of the picks, for cells that are not compiled for one of them.
+        #[derive(Clone, Debug)]
+        pub enum AnyPick {
+            $(#[doc = concat!("`", $name, "`")] $variant($variant),)+
+        }
+
+        impl Pick for AnyPick {
+            const OBSERVES: bool = true;
+
+            #[inline]
+            fn pick(&mut self, group: GroupId, levels: Levels<'_>, avoid: Avoid, rng: &mut Rng) -> Option<ServerId> {
+                match self { $(Self::$variant(pick) => pick.pick(group, levels, avoid, rng),)+ }
+            }
+
+            fn started(&mut self, server: ServerId, now: Timestamp) {
+                match self { $(Self::$variant(pick) => pick.started(server, now),)+ }
+            }
+
+            fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
+                match self { $(Self::$variant(pick) => pick.ended(server, now, took_ns, outcome),)+ }
+            }
+        }
+    };
+}
+
+picks! {
+    Random "random" |_| Random;
+    RoundRobin "round-robin" |topology| RoundRobin::new(topology.groups.len());
+    LeastOutstanding "least-outstanding" |_| LeastOutstanding;
+    TwoChoices "two-choices" |_| TwoChoices;
+    PeakEwma "peak-ewma" |topology| PeakEwma::new(topology.servers.len());
+}
+
+macro_rules! hedges {
+    ($($variant:ident $spec:ident;)+) => {
+        /// A hedge by its name, with its arguments.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum HedgeSpec {
+            $(#[doc = concat!("See [`", stringify!($spec), "`].")] $variant($spec),)+
+        }
+
+        $(impl From<$spec> for HedgeSpec {
+            fn from(spec: $spec) -> Self {
+                Self::$variant(spec)
+            }
+        })+
+
+        impl HedgeSpec {
+            /// Every form of every name; `live`: of those that run on real servers.
+            pub(super) fn forms(live: bool) -> Vec<&'static str> {
+                let mut forms = Vec::new();
+                $(if !live || <$spec as Named>::SIMULATOR_ONLY.is_none() {
+                    forms.extend_from_slice(<$spec as Named>::FORMS);
+                })+
+                forms
+            }
+
+            /// Reads a name with its arguments.
+            pub(super) fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+                $(if args.is_named(<$spec as Named>::FORMS) {
+                    match <$spec as Named>::parse(args) {
+                        Err(PolicyError::Unknown { .. }) => {}
+                        found => return found.map(Self::$variant),
+                    }
+                })+
+                Err(args.unknown())
+            }
+
+            /// The gate of the bare name.
+            pub(super) const fn gate(&self) -> Gate {
+                match self { $(Self::$variant(_) => <$spec as Named>::GATE,)+ }
+            }
+
+            /// The pick of the bare name.
+            pub(super) const fn pick(&self) -> PickSpec {
+                match self { $(Self::$variant(_) => <$spec as Named>::PICK,)+ }
+            }
+
+            pub(super) const fn is_budgeted(&self) -> bool {
+                match self { $(Self::$variant(_) => <$spec as Named>::Hedge::BUDGETED,)+ }
+            }
+
+            pub(super) fn needs_cancellation(&self) -> bool {
+                match self { $(Self::$variant(spec) => spec.needs_cancellation(),)+ }
+            }
+
+            pub(super) fn delay_ns(&self) -> Option<u64> {
+                match self { $(Self::$variant(spec) => spec.delay_ns(),)+ }
+            }
+
+            pub(super) const fn simulator_only(&self) -> Option<&'static str> {
+                match self { $(Self::$variant(_) => <$spec as Named>::SIMULATOR_ONLY,)+ }
+            }
+
+            /// Lets somebody drive cells with this hedge.
+            pub(super) fn drive<D: Driver>(&self, maker: Maker<'_, D>) -> Result<D::Output, ConfigError> {
+                match self {
+                    $(Self::$variant(spec) => {
+                        let hedge = spec.hedge(maker.topology, &maker.limits)?;
+                        maker.drive_boxed(hedge)
+                    })+
+                }
+            }
+        }
+
+        impl fmt::Display for HedgeSpec {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Self::$variant(spec) => spec.print(f),)+ }
+            }
+        }
+    };
+}
+
+hedges! {
+    Naive Naive;
+    Clone Cloning;
+    Delayed Delayed;
+    Probabilistic Probabilistic;
+    Trained Trained;
+    Tied Tied;
+    AppTimeout AppTimeout;
+    Laedge Cancellation;
+    Rescue Version;
+    Idealized Oracle;
+}
+
+impl<T: Into<HedgeSpec>> From<T> for Policy {
+    fn from(hedge: T) -> Self {
+        Self::hedged(hedge)
+    }
+}
