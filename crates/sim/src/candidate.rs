@@ -57,7 +57,7 @@ impl Candidate {
     pub fn policy(&self) -> Policy {
         match *self {
             Self::Policy(policy) => policy,
-            Self::O1 => Policy::PerShardQueue,
+            Self::O1 => Policy::PSQ,
         }
     }
 }

@@ -3,7 +3,7 @@
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::hedge::Learner;
 use curtail_kernel::{
-    Driver, Limits, NEVER_NS, Policy, Rng, Scheduler, Server, ServerId, Topology,
+    Driver, HedgeSpec, Limits, NEVER_NS, Rng, Scheduler, Server, ServerId, Topology,
 };
 use serde::{Deserialize, Serialize};
 
@@ -195,7 +195,7 @@ impl Setup<'_> {
     }
 
     pub(crate) fn wants_forecasts(&self) -> bool {
-        self.candidate.policy() == Policy::Idealized
+        matches!(self.candidate.policy().hedge(), Some(HedgeSpec::Idealized(_)))
     }
 
     /// What a service with this policy learns with.
@@ -204,7 +204,7 @@ impl Setup<'_> {
     }
 
     pub(crate) fn wants_starts(&self) -> bool {
-        self.candidate.policy() == Policy::Tied
+        matches!(self.candidate.policy().hedge(), Some(HedgeSpec::Tied(_)))
     }
 
     /// Does the policy ask to be woken?

@@ -10,7 +10,7 @@
 //! stable.
 
 use curtail_dist::Distribution;
-use curtail_kernel::{Core, Policy};
+use curtail_kernel::{Core, HedgeSpec};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -91,9 +91,11 @@ fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
         return service;
     }
     let servers = experiment.servers.len().min(MOST_COPIES);
-    let copies = match policy {
-        Policy::Naive => servers.min(2),
-        Policy::Clone => servers,
+    let copies = match policy.hedge() {
+        // Behind a narrow gate there is room for a query's other copies only while nothing waits.
+        _ if policy.pulls() => 1,
+        Some(HedgeSpec::Naive(_)) => servers.min(2),
+        Some(HedgeSpec::Clone(_)) => servers,
         _ => 1,
     };
     copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
@@ -139,7 +141,9 @@ mod tests {
         assert!(!overloaded(0.999, "poisson", &[]) && !overloaded(1.0, "constant", &[]));
     }
 
-    const PSQ: Candidate = Candidate::Policy(Policy::PerShardQueue);
+    use curtail_kernel::Policy;
+
+    const PSQ: Candidate = Candidate::Policy(Policy::PSQ);
 
     #[test]
     fn work_that_no_policy_can_save_counts() {

@@ -126,7 +126,7 @@ fn an_overloaded_service_is_left_alone() {
     for budget in [None, Some(0.1)] {
         let training = Training { budgets: 3, pilots: 2, ..Training::default() };
         let found = trained(&parameters, budget, &training);
-        assert_eq!(found, Trained { policy: Policy::Random, budget: 0.0 });
+        assert_eq!(found, Trained { policy: Policy::RANDOM, budget: 0.0 });
     }
 }
 

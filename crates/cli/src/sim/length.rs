@@ -5,7 +5,7 @@
 //! of one copy, six million where hedges send second ones, and four where copies are stopped. It is
 //! told as if it did less: who waits is glad when it ends early.
 
-use curtail_kernel::Policy;
+use curtail_kernel::HedgeSpec;
 use curtail_sim::Candidate;
 
 use crate::exit::Stop;
@@ -40,10 +40,10 @@ pub(crate) fn speed(
 
 /// What a query takes.
 fn seconds(candidate: &Candidate, replicas: f64) -> f64 {
-    match candidate.policy() {
-        Policy::Clone => replicas * 1.5 / SINGLE,
-        policy if !policy.hedges() => 1.0 / SINGLE,
-        policy if policy.needs_cancellation() => 1.0 / STOPPED,
+    match candidate.policy().hedge() {
+        Some(HedgeSpec::Clone(_)) => replicas * 1.5 / SINGLE,
+        None => 1.0 / SINGLE,
+        Some(_) if candidate.policy().needs_cancellation() => 1.0 / STOPPED,
         _ => 1.0 / HEDGED,
     }
 }

@@ -79,12 +79,12 @@ impl Named for Probabilistic {
 
 /// `probabilistic:auto[:BUDGET]`: a [`Probabilistic`] whose delay and probability are yet to be trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trained {
+pub struct Untrained {
     /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
     pub budget: Option<f64>,
 }
 
-impl Named for Trained {
+impl Named for Untrained {
     type Hedge = NoHedge;
     const FORMS: &'static [&'static str] = &["probabilistic:auto[:BUDGET]"];
     const SIMULATOR_ONLY: Option<&'static str> =

@@ -94,6 +94,9 @@ impl Policy {
     /// `psq`: per-shard queuing.
     pub const PSQ: Self = Self { gate: Gate::Slots, ..Self::LEAST_OUTSTANDING };
 
+    /// `rescue`
+    pub const RESCUE: Self = Self { hedge: Some(HedgeSpec::Rescue(Version::Cleanup)), ..Self::PSQ };
+
     /// Plain load balancing by push.
     #[must_use]
     pub const fn balance(pick: PickSpec) -> Self {
@@ -108,8 +111,7 @@ impl Policy {
 
     /// A hedge with the gate and the pick of its bare name.
     #[must_use]
-    pub fn hedged(hedge: impl Into<HedgeSpec>) -> Self {
-        let hedge = hedge.into();
+    pub const fn hedged(hedge: HedgeSpec) -> Self {
         Self { gate: hedge.gate(), pick: hedge.pick(), hedge: Some(hedge) }
     }
 

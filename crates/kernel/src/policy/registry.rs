@@ -11,8 +11,8 @@ use crate::balance::{LeastOutstanding, PeakEwma, Pick, Random, RoundRobin, TwoCh
 use crate::config::{ConfigError, Topology};
 use crate::event::Outcome;
 use crate::hedge::{
-    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Naive, Oracle, Probabilistic, Tied, Trained,
-    Version,
+    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Naive, Oracle, Probabilistic, Tied,
+    Untrained, Version,
 };
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
@@ -169,7 +169,7 @@ hedges! {
     Clone Cloning;
     Delayed Delayed;
     Probabilistic Probabilistic;
-    Trained Trained;
+    Untrained Untrained;
     Tied Tied;
     AppTimeout AppTimeout;
     Laedge Cancellation;
@@ -179,6 +179,6 @@ hedges! {
 
 impl<T: Into<HedgeSpec>> From<T> for Policy {
     fn from(hedge: T) -> Self {
-        Self::hedged(hedge)
+        Self::hedged(hedge.into())
     }
 }

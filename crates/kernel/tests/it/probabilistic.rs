@@ -1,7 +1,7 @@
 //! Probabilistic hedge: a coin decides, once the delay is over, whether a query gets a second copy.
 
 use crate::referee::World;
-use curtail_kernel::hedge::{Probabilistic, Trained};
+use curtail_kernel::hedge::{Probabilistic, Untrained};
 use curtail_kernel::{
     Action, Event, Limits, Outcome, Policy, QueryId, Role, StartReason, Timestamp, Topology, rng,
 };
@@ -103,7 +103,7 @@ fn a_query_that_lost_its_copy_and_waits_gets_no_second_one() {
 #[test]
 fn what_is_yet_to_be_trained_cannot_run() {
     for budget in [None, Some(0.05)] {
-        let policy = Policy::from(Trained { budget });
+        let policy = Policy::from(Untrained { budget });
         let built = policy.build(&Topology::replicated(2, 1), Limits::default(), rng(1));
         let said = built.err().expect("nobody has trained it").to_string();
         assert!(said.contains(&policy.to_string()) && said.contains("probabilistic:D:Q"), "{said}");

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_kernel::hedge::Version;
-use curtail_kernel::{Limits, Policy, PolicyError, Topology};
+use curtail_kernel::{HedgeSpec, Limits, Policy, PolicyError, Topology};
 
 use super::model::{Cancel, Ejection, Health, Route, Service};
 use super::report::Report;
@@ -21,7 +20,7 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 const CANCEL_MIN: Duration = Duration::from_millis(100);
 
 /// The policy of a service that names none. It needs no tuning, and picks its version by itself.
-const POLICY: Policy = Policy::Rescue(Version::Cleanup);
+const POLICY: Policy = Policy::RESCUE;
 
 /// Resolves one service; `at` is where its table begins.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
@@ -69,7 +68,7 @@ fn policy(
     (slots, cancel): (u32, Cancel),
     report: &mut Report<'_>,
 ) -> Policy {
-    let fallback = Policy::LeastOutstanding;
+    let fallback = Policy::LEAST_OUTSTANDING;
     let Some(given) = &raw.policy else {
         // A guess would be a bound on what the service can do.
         if raw.slots.is_none() {
@@ -89,7 +88,7 @@ fn policy(
         }
     };
     if let Some(why) = policy.simulator_only() {
-        let trained = matches!(policy, Policy::ProbabilisticAuto { .. });
+        let trained = matches!(policy.hedge(), Some(HedgeSpec::Untrained(_)));
         let instead = if trained { "probabilistic:D:Q" } else { "laedge" };
         let mend = format!("use {instead} here, and {policy} in curtail sim");
         report.error(&at, &format!("policy {why}"), &mend);
@@ -97,9 +96,9 @@ fn policy(
     }
     if policy.needs_cancellation() && cancel == Cancel::None {
         let wrong = "policy stops queries, but with cancel = \"none\" the replicas go on";
-        let other = match policy {
-            Policy::AppTimeout { .. } => "delayed:D",
-            Policy::Rescue(_) => "rescue",
+        let other = match policy.hedge() {
+            Some(HedgeSpec::AppTimeout(_)) => "delayed:D",
+            Some(HedgeSpec::Rescue(_)) => "rescue",
             _ => "a policy without :cc and +pc",
         };
         let mend = format!(

@@ -1,7 +1,7 @@
 //! p99 of per-shard queuing and of the best policy over the load, and where they cross.
 
-use curtail_kernel::Policy;
 use curtail_kernel::hedge::Cancellation;
+use curtail_kernel::{HedgeSpec, Policy};
 use serde::Serialize;
 
 use super::{Question, figure, sized};
@@ -135,7 +135,7 @@ fn point(
     utilization: f64,
     plan: &Plan<'_>,
 ) -> Result<Option<Point>, Error> {
-    let candidates = [Candidate::Policy(Policy::PerShardQueue), hedger];
+    let candidates = [Candidate::Policy(Policy::PSQ), hedger];
     let experiment = at(question, utilization);
     let outcomes = compare(&experiment, &candidates, plan)?;
     Ok(outcomes.map(|outcomes| Point::new(utilization, &outcomes)))
@@ -151,8 +151,8 @@ fn at(question: &Question<'_>, utilization: f64) -> Experiment {
 
 /// Per-shard queuing, and a policy in place of the one that is followed.
 const PAIR: [Candidate; 2] = [
-    Candidate::Policy(Policy::PerShardQueue),
-    Candidate::Policy(Policy::Laedge(Cancellation::Plain)),
+    Candidate::Policy(Policy::PSQ),
+    Candidate::Policy(Policy::hedged(HedgeSpec::Laedge(Cancellation::Plain))),
 ];
 
 /// How many requests the curves take at most.

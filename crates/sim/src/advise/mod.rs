@@ -20,8 +20,9 @@ mod sure;
 
 use std::net::SocketAddr;
 
-use curtail_kernel::Policy;
+use curtail_kernel::hedge::Oracle;
 use curtail_kernel::hedge::{Cancellation, Version};
+use curtail_kernel::{HedgeSpec, Policy};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -176,8 +177,8 @@ pub fn total(question: &Question<'_>) -> u64 {
 /// What is simulated at the load at hand: per-shard queuing, the policies that hedge, and the two
 /// yardsticks.
 fn candidates(cancel: bool) -> Vec<Candidate> {
-    let psq = Candidate::Policy(Policy::PerShardQueue);
-    let yardsticks = [Candidate::Policy(Policy::Idealized), Candidate::O1];
+    let psq = Candidate::Policy(Policy::PSQ);
+    let yardsticks = [Candidate::Policy(Policy::from(Oracle)), Candidate::O1];
     [&[psq], &hedgers(cancel)[..], &yardsticks].concat()
 }
 
@@ -256,8 +257,8 @@ fn hedgers(cancel: bool) -> Vec<Candidate> {
     } else {
         (&[Plain], &[Version::NoCancel])
     };
-    let laedge = laedge.iter().map(|&cancellation| Policy::Laedge(cancellation));
-    let rescue = rescue.iter().map(|&version| Policy::Rescue(version));
+    let laedge = laedge.iter().map(|&cancellation| Policy::from(cancellation));
+    let rescue = rescue.iter().map(|&version| Policy::from(version));
     laedge.chain(rescue).map(Candidate::Policy).collect()
 }
 
@@ -286,10 +287,10 @@ fn best<'a>(
 
 /// What a query costs to simulate, in those of per-shard queuing; roughly.
 fn cost(candidate: &Candidate) -> f64 {
-    match candidate.policy() {
-        Policy::Idealized => 4.5,
-        Policy::Laedge(Cancellation::Preemptive) | Policy::Rescue(_) => 3.5,
-        Policy::Laedge(_) => 2.5,
+    match candidate.policy().hedge() {
+        Some(HedgeSpec::Idealized(_)) => 4.5,
+        Some(HedgeSpec::Laedge(Cancellation::Preemptive) | HedgeSpec::Rescue(_)) => 3.5,
+        Some(HedgeSpec::Laedge(_)) => 2.5,
         _ => 1.0,
     }
 }

@@ -13,8 +13,8 @@
 //! Cost: half as many simulated queries as the load at hand, and only where there are samples.
 
 use curtail_dist::seed;
-use curtail_kernel::Policy;
 use curtail_kernel::hedge::Version;
+use curtail_kernel::{HedgeSpec, Policy};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
@@ -82,8 +82,10 @@ pub(super) fn total(question: &Question<'_>) -> u64 {
 }
 
 /// Per-shard queuing, and the dearest policy in place of the one that is asked about.
-const PAIR: [Candidate; 2] =
-    [Candidate::Policy(Policy::PerShardQueue), Candidate::Policy(Policy::Rescue(Version::Preempt))];
+const PAIR: [Candidate; 2] = [
+    Candidate::Policy(Policy::PSQ),
+    Candidate::Policy(Policy::hedged(HedgeSpec::Rescue(Version::Preempt))),
+];
 
 fn world(question: &Question<'_>, of: &Experiment) -> Experiment {
     sized(of, &PAIR, 1, QUERIES * question.effort / WORLDS as f64)

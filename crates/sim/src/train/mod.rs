@@ -31,7 +31,8 @@ mod setting;
 
 use std::sync::atomic::Ordering;
 
-use curtail_kernel::Policy;
+use curtail_kernel::hedge::{Probabilistic, Untrained};
+use curtail_kernel::{HedgeSpec, Policy};
 
 use crate::candidate::Candidate;
 use crate::compare::Plan;
@@ -107,9 +108,9 @@ pub fn train(
 /// What stands for a candidate while it is checked that it can run: where it has to be trained, a
 /// policy of the form that comes of it.
 pub(crate) fn form(candidate: Candidate) -> Candidate {
-    match candidate.policy() {
-        Policy::ProbabilisticAuto { .. } => {
-            Candidate::Policy(Policy::Probabilistic { delay_ns: 0, probability: 0.0 })
+    match candidate.policy().hedge() {
+        Some(HedgeSpec::Untrained(_)) => {
+            Candidate::Policy(Policy::from(Probabilistic { delay_ns: 0, probability: 0.0 }))
         }
         _ => candidate,
     }
@@ -121,8 +122,8 @@ pub(crate) fn all(
     candidates: &[Candidate],
     plan: &Plan<'_>,
 ) -> Option<Vec<Option<Trained>>> {
-    let each = candidates.iter().map(|candidate| match candidate.policy() {
-        Policy::ProbabilisticAuto { budget } => {
+    let each = candidates.iter().map(|candidate| match candidate.policy().hedge() {
+        Some(HedgeSpec::Untrained(Untrained { budget })) => {
             train(experiment, budget, &Training::default(), plan).map(Some)
         }
         _ => Some(None),
@@ -132,8 +133,10 @@ pub(crate) fn all(
 
 /// How many requests [`crate::compare`] will count in [`Plan::progress`] for training.
 pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
-    let costs = candidates.iter().map(|candidate| match candidate.policy() {
-        Policy::ProbabilisticAuto { budget } => Training::default().cost(experiment, budget),
+    let costs = candidates.iter().map(|candidate| match candidate.policy().hedge() {
+        Some(HedgeSpec::Untrained(Untrained { budget })) => {
+            Training::default().cost(experiment, budget)
+        }
         _ => 0,
     });
     costs.sum()

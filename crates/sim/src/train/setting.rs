@@ -4,6 +4,7 @@
 //! policy is short, and is exactly what ran.
 
 use curtail_kernel::Policy;
+use curtail_kernel::hedge::Probabilistic;
 
 use super::Trained;
 
@@ -31,9 +32,9 @@ impl Setting {
 
     pub(super) fn policy(self) -> Policy {
         if self.probability > 0.0 {
-            Policy::Probabilistic { delay_ns: self.delay_ns, probability: self.probability }
+            Policy::from(Probabilistic { delay_ns: self.delay_ns, probability: self.probability })
         } else {
-            Policy::Random
+            Policy::RANDOM
         }
     }
 
