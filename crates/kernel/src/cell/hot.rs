@@ -5,6 +5,10 @@
 //! instructions: each entry of a table is looked up once, an event that brings one action needs
 //! no list of actions, and whatever is not always needed is in functions of its own, called last,
 //! so that the registers they need are not saved for nothing. `examples/pair.rs` counts.
+//!
+//! What it is worth: with every end sent through [`Cell::finished_otherwise`], which is right for all
+//! of them, a query of `psq` with two replicas costs 394 instructions rather than 248, and with
+//! deadlines, as in a proxy, 621 rather than 508.
 
 use super::Cell;
 use super::copies::{CopyState, QueryState, Stage};
