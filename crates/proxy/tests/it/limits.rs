@@ -1,8 +1,6 @@
 //! What the proxy does not take on, and what it does not do twice.
 
-mod harness;
-
-use harness::{Backend, HELLO, Proxy, Step, config, eventually, say, service};
+use crate::harness::{self, Backend, HELLO, Proxy, Step, config, eventually, say, service};
 use tokio::net::{TcpListener, TcpStream};
 
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";

@@ -1,8 +1,6 @@
 //! Replicas that fail to answer, or answer in unusual ways. Long answers are in `streams.rs`.
 
-mod harness;
-
-use harness::{Backend, HELLO, Proxy, Step, config, dead, say, service};
+use crate::harness::{self, Backend, HELLO, Proxy, Step, config, dead, say, service};
 
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\nx-why: w\r\n\r\noops";
 

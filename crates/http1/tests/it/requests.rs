@@ -1,9 +1,7 @@
 //! Heads of requests: what is taken, what it means, and what is refused with which status.
 
-mod common;
-
+use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
-use common::{cuts, feed, nearly};
 use curtail_http1::{Framing, Limits, Reject, RequestHead, Version, is_hop_by_hop, parse_request};
 use proptest::prelude::*;
 
