@@ -164,19 +164,6 @@ async fn retries_end_with_their_budget() {
 }
 
 #[tokio::test]
-async fn a_replica_that_fails_again_and_again_is_taken_down_but_never_the_last() {
-    let replicas = [Backend::says(OOPS).await, Backend::says(OOPS).await];
-    let proxy = Proxy::serving("", &[&replicas[0], &replicas[1]]).await;
-    let mut client = proxy.client().await;
-    for _ in 0..10 {
-        assert_eq!(client.get("/").await.status, 500);
-    }
-    let failures = proxy.metric("curtail_ejections_total", &[("reason", "failures")]).await;
-    assert!(failures > 0.5);
-    assert_eq!(client.get("/").await.status, 500, "what it says is better than nothing");
-}
-
-#[tokio::test]
 async fn one_slot_serves_one_query_at_a_time_in_the_order_of_arrival() {
     let backend = Backend::new(|_| vec![Step::Gate, say(HELLO)]).await;
     let proxy = Proxy::serving("", &[&backend]).await;

@@ -5,6 +5,7 @@ mod backends;
 mod config;
 mod departures;
 mod draining;
+mod failures;
 mod harness;
 mod limits;
 mod manual;
