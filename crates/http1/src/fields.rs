@@ -1,5 +1,7 @@
 //! The header fields of one head: positions into the bytes that were received.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 
 use crate::token::list;
@@ -81,25 +83,31 @@ impl Fields {
         let listed = self.listed_by_connection();
         let relayed = move |span: &&Span| {
             let name = self.slice(span.name);
-            let is_listed =
-                !listed.is_empty() && listed.binary_search(&name.to_ascii_lowercase()).is_ok();
-            !is_listed && !is_hop_by_hop_name(name)
+            listed.binary_search_by(|other| compare(other, name)).is_err()
+                && !is_hop_by_hop_name(name)
         };
         self.spans.iter().filter(relayed).map(|span| (self.text(span.name), self.slice(span.value)))
     }
 
-    /// The names that `Connection` fields list, in lower case and sorted. `Host` is exempt: a client
-    /// must not be able to make a proxy drop the field that every request needs.
-    fn listed_by_connection(&self) -> Vec<Vec<u8>> {
+    /// The names that `Connection` fields list, sorted: they are read once, not for every field.
+    /// `Host` is exempt: a client must not be able to make a proxy drop the field that every request
+    /// needs.
+    fn listed_by_connection(&self) -> Vec<&[u8]> {
         if !self.connection_names {
             return Vec::new();
         }
         let values = self.iter().filter(|(field, _)| field.eq_ignore_ascii_case("connection"));
-        let names = values.flat_map(|(_, value)| list(value)).map(<[u8]>::to_ascii_lowercase);
-        let mut names: Vec<Vec<u8>> = names.filter(|name| name != b"host").collect();
-        names.sort_unstable();
+        let names = values.flat_map(|(_, value)| list(value));
+        let mut names: Vec<&[u8]> =
+            names.filter(|name| !name.eq_ignore_ascii_case(b"host")).collect();
+        names.sort_unstable_by(|a, b| compare(a, b));
         names
     }
+}
+
+/// The order of names, whatever their case.
+fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
 }
 
 /// True for the fields that concern one connection alone and are never passed on by a proxy

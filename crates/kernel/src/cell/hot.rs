@@ -213,9 +213,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     fn won(&mut self, query: QueryId, copy: CopyId) -> &[Action] {
         *self.core.out.next() = Action::Answer { query, copy };
-        self.end(query, Some(copy.slot));
-        let server = self.release(copy.slot);
+        // First of all: the response is evidence against a server that failed the query before.
+        let server = self.core.copies.get(copy.slot).server;
         self.core.servers[server.index()].failures = Streak::GOOD;
+        self.end(query, Some(copy.slot));
+        self.release(copy.slot);
         self.settle_after(server)
     }
 

@@ -1,7 +1,5 @@
 //! What the tests share: feeding a parser in pieces, and input that is nearly HTTP.
 
-#![allow(dead_code, reason = "each test file uses a part of this")]
-
 use bytes::BytesMut;
 use proptest::prelude::*;
 

@@ -106,7 +106,7 @@ async fn an_end_is_told_by_where_it_is() {
     }
     let (mut client, server) = connect();
     drop(server);
-    assert!(matches!(client.send(GET, false).await, Err(ClientError::Closed)), "no reader at all");
+    assert!(matches!(client.send(GET, false).await, Err(ClientError::Unsent)), "no reader at all");
 }
 
 #[tokio::test(start_paused = true)]

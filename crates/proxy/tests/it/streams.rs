@@ -1,11 +1,9 @@
 //! Long answers, passed on piece by piece: whole, broken off, stalled, and faster than the client.
 
-mod harness;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use harness::{Backend, Client, End, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{self, Backend, Client, End, HELLO, Proxy, Step, eventually, say};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";

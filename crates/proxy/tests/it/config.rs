@@ -9,10 +9,10 @@ use curtail_proxy::cost::Cost;
 use proptest::prelude::*;
 
 /// The file of the interface document, as it stands there.
-const EXAMPLE: &str = include_str!("configs/good/interface.toml");
+const EXAMPLE: &str = include_str!("../configs/good/interface.toml");
 
 /// The least that a service needs.
-const MINIMAL: &str = include_str!("configs/good/minimal.toml");
+const MINIMAL: &str = include_str!("../configs/good/minimal.toml");
 
 fn parse(text: &str) -> Config {
     config::parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))

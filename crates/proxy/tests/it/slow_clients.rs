@@ -1,11 +1,9 @@
 //! Clients that take their time: to send, or to read. Deadlines here are short because real time is
 //! the point; nothing is asserted about how long anything took.
 
-mod harness;
-
 use std::time::Duration;
 
-use harness::{Backend, Client, End, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{self, Backend, Client, End, HELLO, Proxy, Step, eventually, say};
 
 const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n";
 

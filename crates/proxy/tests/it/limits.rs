@@ -1,8 +1,6 @@
 //! What the proxy does not take on, and what it does not do twice.
 
-mod harness;
-
-use harness::{Backend, HELLO, Proxy, Step, config, eventually, say, service};
+use crate::harness::{self, Backend, HELLO, Proxy, Step, config, eventually, say, service};
 use tokio::net::{TcpListener, TcpStream};
 
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
@@ -163,19 +161,6 @@ async fn retries_end_with_their_budget() {
         );
         proxy.up(2).await;
     }
-}
-
-#[tokio::test]
-async fn a_replica_that_fails_again_and_again_is_taken_down_but_never_the_last() {
-    let replicas = [Backend::says(OOPS).await, Backend::says(OOPS).await];
-    let proxy = Proxy::serving("", &[&replicas[0], &replicas[1]]).await;
-    let mut client = proxy.client().await;
-    for _ in 0..10 {
-        assert_eq!(client.get("/").await.status, 500);
-    }
-    let failures = proxy.metric("curtail_ejections_total", &[("reason", "failures")]).await;
-    assert!(failures > 0.5);
-    assert_eq!(client.get("/").await.status, 500, "what it says is better than nothing");
 }
 
 #[tokio::test]

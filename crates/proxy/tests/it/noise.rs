@@ -1,8 +1,6 @@
 //! Random bytes at both ports: whatever comes, the proxy serves on and nothing is left behind.
 
-mod harness;
-
-use harness::{Backend, Client, HELLO, Proxy, Step, say};
+use crate::harness::{self, Backend, Client, HELLO, Proxy, Step, say};
 use rand_core::Rng as _;
 
 const CONNECTIONS: u64 = 3000;

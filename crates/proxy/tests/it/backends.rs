@@ -1,8 +1,6 @@
 //! Replicas that fail to answer, or answer in unusual ways. Long answers are in `streams.rs`.
 
-mod harness;
-
-use harness::{Backend, HELLO, Proxy, Step, config, dead, say, service};
+use crate::harness::{Backend, HELLO, Proxy, Step, say};
 
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\nx-why: w\r\n\r\noops";
 
@@ -127,54 +125,6 @@ async fn a_replica_that_hangs_is_replaced_and_when_all_hang_the_client_hears_it(
     let proxy = Proxy::serving("timeout = \"80ms\"\ncancel = \"reset\"", &[&one, &two]).await;
     assert_eq!(proxy.get("/").await.status, 504);
     proxy.idle().await;
-}
-
-#[tokio::test]
-async fn a_replica_that_hangs_and_cannot_stop_keeps_its_slot_until_it_is_taken_down() {
-    let lines = "attempt_timeout = \"50ms\"\ncancel_timeout = \"150ms\"";
-    let (silent, good) = (Backend::silent().await, Backend::says(HELLO).await);
-    let proxy = Proxy::serving(lines, &[&silent, &good]).await;
-    while silent.seen().is_empty() {
-        assert_eq!(proxy.get("/").await.text(), "hello");
-    }
-    let ejected = [("reason", "silent")];
-    harness::eventually("it is taken down", async || {
-        proxy.metric("curtail_ejections_total", &ejected).await > 0.5
-    })
-    .await;
-    proxy.idle().await;
-    harness::eventually("its connection is closed", async || silent.closed() > 0).await;
-}
-
-#[tokio::test]
-async fn a_replica_where_nobody_listens_is_taken_down_and_comes_back() {
-    let (gone, good) = (dead(), Backend::says(HELLO).await);
-    let proxy = Proxy::start(&config("", &service("", &[gone.address, good.address]))).await;
-    for _ in 0..10 {
-        assert_eq!(proxy.get("/").await.text(), "hello");
-    }
-    proxy.up(1).await;
-    let refused = [("reason", "refused")];
-    assert!((proxy.metric("curtail_ejections_total", &refused).await - 1.0).abs() < 0.1);
-    let back = gone.revive(|_| vec![say(HELLO)]);
-    proxy.up(2).await;
-    while back.seen().is_empty() {
-        assert_eq!(proxy.get("/").await.text(), "hello");
-    }
-}
-
-#[tokio::test]
-async fn without_any_replica_requests_are_refused_at_once() {
-    let gone = dead();
-    let proxy = Proxy::start(&config("", &service("", &[gone.address]))).await;
-    let mut client = proxy.client().await;
-    for _ in 0..3 {
-        let answer = client.get("/").await;
-        assert!([502, 503].contains(&answer.status), "{answer:?}");
-    }
-    proxy.up(0).await;
-    assert_eq!(client.get("/").await.status, 503);
-    assert_eq!(proxy.asked("/health").await.status, 200, "the proxy itself is well");
 }
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! Requests as clients send them, well-formed and not, and what of them reaches a replica.
 
-mod harness;
-
-use harness::{Backend, Client, HELLO, Proxy, say, service};
+use crate::harness::{self, Backend, Client, HELLO, Proxy, say, service};
 
 /// Sends bytes on a connection of their own; the first answer.
 async fn sent(proxy: &Proxy, bytes: &str) -> (Client, harness::Answer) {

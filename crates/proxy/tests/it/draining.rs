@@ -1,8 +1,6 @@
 //! The end of a proxy: those who have asked are answered, nobody new is let in.
 
-mod harness;
-
-use harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 use tokio::net::TcpStream;
 
 /// Waits until nobody can connect any more.

@@ -1,14 +1,12 @@
 //! The HTTP transport against raw sockets: servers that answer well, badly, half, twice or never.
 
-mod servers;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::servers::{HELLO, cell, cell_with, get, idle, read_request, say, server};
 use curtail_kernel::{GroupId, Limits, ServerId};
 use curtail_runtime::http::{Body, Health, Settings, watch};
 use curtail_runtime::{Failure, QueryError};
-use servers::{HELLO, cell, cell_with, get, idle, read_request, say, server};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;

@@ -1,8 +1,6 @@
 //! Several requests on one connection, sent before the first is answered.
 
-mod harness;
-
-use harness::{Backend, End, HELLO, Proxy, Step, say};
+use crate::harness::{Backend, End, HELLO, Proxy, Step, say};
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")

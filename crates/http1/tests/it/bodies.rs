@@ -1,9 +1,7 @@
 //! Bodies: where they end, what breaks them, and that no input makes the decoder panic.
 
-mod common;
-
+use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
-use common::{cuts, feed, nearly};
 use curtail_http1::{
     BodyDecoder, BodyError, Decoded, Framing, HalfBody, LAST_CHUNK, Limits, write_chunk,
 };

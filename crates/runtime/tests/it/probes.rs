@@ -1,15 +1,13 @@
 //! Probes take servers out and bring them back.
 
-mod servers;
-
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::servers::{HELLO, cell, get, idle, read_request, say, server};
 use curtail_kernel::{Limits, Policy, ServerId, Topology, rng};
 use curtail_runtime::http::{Health, Http, Settings, watch};
 use curtail_runtime::{Cell, Observer, ProbeFailure, QueryError, TakenOut, Timers};
-use servers::{HELLO, cell, get, idle, read_request, say, server};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 

@@ -1,10 +1,8 @@
 //! The operator's port.
 
-mod harness;
-
 use std::collections::BTreeSet;
 
-use harness::{Backend, Client, HELLO, Proxy, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, say};
 use serde_json::{Value, json};
 
 /// Counts are whole: compared as such.
@@ -57,7 +55,7 @@ async fn the_manual_explains_every_field_of_the_status() {
     let status = proxy.status().await;
     assert_eq!(status["services"][0]["learned"]["version"], "no-cancel", "{status}");
     fields(&status, "", &mut there);
-    let manual = include_str!("../../../docs/proxy.md");
+    let manual = include_str!("../../../../docs/proxy.md");
     let (_, table) = manual.split_once("| field of `/status` |").expect("the table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
     let explained = rows.filter_map(|row| row.split('`').nth(1)).map(String::from);

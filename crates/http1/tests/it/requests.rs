@@ -1,9 +1,9 @@
 //! Heads of requests: what is taken, what it means, and what is refused with which status.
 
-mod common;
+use std::time::Instant;
 
+use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
-use common::{cuts, feed, nearly};
 use curtail_http1::{Framing, Limits, Reject, RequestHead, Version, is_hop_by_hop, parse_request};
 use proptest::prelude::*;
 
@@ -120,6 +120,26 @@ fn hop_by_hop_fields_are_not_passed_on() {
         assert!(is_hop_by_hop(name), "{name}");
     }
     assert!(!is_hop_by_hop("Host") && !is_hop_by_hop("") && !is_hop_by_hop("cookie"));
+}
+
+/// A proxy drops the fields that `Connection` names: 200 fields must not mean 200 times its names.
+#[test]
+fn the_names_that_connection_lists_are_read_once() {
+    let limits = Limits { head_bytes: 1 << 20, headers: 256, ..Limits::default() };
+    let relay = |fields: usize| {
+        let fields: String = (0..fields).map(|at| format!("x-{at}: y\r\n")).collect();
+        let names = "a, ".repeat(200_000);
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: {names}\r\n{fields}\r\n");
+        let head = parse_request(&mut BytesMut::from(&*text), &limits).unwrap().unwrap();
+        let time = |_| {
+            let start = Instant::now();
+            assert_eq!(head.end_to_end().count(), 1 + fields.matches("x-").count());
+            start.elapsed()
+        };
+        (0..5).map(time).min().expect("five")
+    };
+    let (few, many) = (relay(2), relay(200));
+    assert!(many < 10 * few, "{many:?} for 200 fields, {few:?} for 2");
 }
 
 #[test]

@@ -4,8 +4,6 @@
 //! - [`Backend`]: a server that plays a script and remembers what it was sent.
 //! - [`Client`]: writes bytes and reads answers, and tells a whole answer from a broken one.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses a part of this")]
-
 mod backend;
 mod client;
 mod openmetrics;
@@ -13,7 +11,7 @@ mod proxy;
 
 use std::time::Duration;
 
-pub(crate) use backend::{Backend, Dead, Seen, Step, dead, say};
+pub(crate) use backend::{Backend, Seen, Step, dead, say};
 pub(crate) use client::{Answer, Client, End};
 pub(crate) use openmetrics::OpenMetrics;
 pub(crate) use proxy::{Proxy, config, service};

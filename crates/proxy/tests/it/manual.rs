@@ -4,7 +4,7 @@ use curtail_proxy::config::{self, Config};
 use curtail_proxy::cost::Cost;
 use curtail_proxy::route::Router;
 
-const MANUAL: &str = include_str!("../../../docs/proxy.md");
+const MANUAL: &str = include_str!("../../../../docs/proxy.md");
 
 #[test]
 fn the_manual_names_every_key() {

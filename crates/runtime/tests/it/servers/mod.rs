@@ -1,5 +1,4 @@
 //! Servers on raw sockets, and cells over them.
-#![allow(unreachable_pub, dead_code)] // shared by several test binaries, each using a part
 
 use std::net::SocketAddr;
 
@@ -11,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 /// A server that reads a request and hands the connection to a script, which may go on with it.
-pub async fn server<F, Fut>(script: F) -> (SocketAddr, mpsc::Receiver<usize>)
+pub(crate) async fn server<F, Fut>(script: F) -> (SocketAddr, mpsc::Receiver<usize>)
 where
     F: Fn(TcpStream, usize) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Option<TcpStream>> + Send,
@@ -38,7 +37,7 @@ where
     (address, requests)
 }
 
-pub async fn read_request(stream: &mut TcpStream) -> bool {
+pub(crate) async fn read_request(stream: &mut TcpStream) -> bool {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         match stream.read_u8().await {
@@ -49,30 +48,34 @@ pub async fn read_request(stream: &mut TcpStream) -> bool {
     true
 }
 
-pub async fn say(mut stream: TcpStream, text: &str) -> Option<TcpStream> {
+pub(crate) async fn say(mut stream: TcpStream, text: &str) -> Option<TcpStream> {
     stream.write_all(text.as_bytes()).await.ok()?;
     Some(stream)
 }
 
-pub fn cell(addresses: &[SocketAddr], limits: Limits) -> Cell<Http> {
+pub(crate) fn cell(addresses: &[SocketAddr], limits: Limits) -> Cell<Http> {
     cell_with(addresses, limits, Settings::default())
 }
 
-pub fn cell_with(addresses: &[SocketAddr], limits: Limits, settings: Settings) -> Cell<Http> {
+pub(crate) fn cell_with(
+    addresses: &[SocketAddr],
+    limits: Limits,
+    settings: Settings,
+) -> Cell<Http> {
     let topology = Topology::replicated(addresses.len() as u32, 1);
     let kernel = Policy::PSQ.build(&topology, limits, rng(1)).unwrap();
     let transport = Http::new(addresses.iter().copied(), settings);
     Cell::new(kernel, transport, Timers::precise())
 }
 
-pub fn get() -> Query<Request> {
+pub(crate) fn get() -> Query<Request> {
     Query::new(Request::new("GET", "/", [("host", "x")], b"", true).unwrap())
 }
 
-pub async fn idle(cell: &Cell<Http>) {
+pub(crate) async fn idle(cell: &Cell<Http>) {
     while cell.look(|core| core.server(ServerId(0)).outstanding > 0) {
         tokio::task::yield_now().await;
     }
 }
 
-pub const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+pub(crate) const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";

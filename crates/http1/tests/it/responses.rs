@@ -1,9 +1,7 @@
 //! Heads of answers, read and written; heads of requests, written.
 
-mod common;
-
+use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
-use common::{cuts, feed, nearly};
 use curtail_http1::{
     BadAnswer, BodyLength, Framing, Limits, NO_HEADERS, Persistence, ResponseHead, Version,
     WriteError, parse_request, parse_response, write_request, write_response_head,

@@ -1,10 +1,8 @@
 //! How requests are counted: each once, when its answer has ended, by how it ended.
 
-mod harness;
-
 use std::time::Instant;
 
-use harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";

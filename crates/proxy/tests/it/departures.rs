@@ -1,8 +1,6 @@
 //! Clients that leave: while their query waits, while it runs, while its answer comes.
 
-mod harness;
-
-use harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
 

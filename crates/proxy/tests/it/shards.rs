@@ -1,10 +1,8 @@
 //! Which replica a request reaches: services by prefix, shards by key, servers of several shards.
 
-mod harness;
-
 use std::collections::BTreeSet;
 
-use harness::{Backend, HELLO, Proxy, config, say};
+use crate::harness::{self, Backend, HELLO, Proxy, config, say};
 
 /// A server that says its own name.
 async fn named(name: &'static str) -> Backend {

@@ -1,0 +1,257 @@
+//! Failures never turn slow into down: which of them eject a replica, for how long, and what happens
+//! when there is no other.
+
+use crate::harness::{
+    Backend, Client, HELLO, Proxy, Seen, Step, config, dead, eventually, say, service,
+};
+use std::time::{Duration, Instant};
+
+const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
+
+async fn ejections(proxy: &Proxy) -> f64 {
+    proxy.metric("curtail_ejections_total", &[]).await
+}
+
+async fn ejected(proxy: &Proxy, reason: &str) {
+    eventually("an ejection", async || {
+        proxy.metric("curtail_ejections_total", &[("reason", reason)]).await > 0.5
+    })
+    .await;
+}
+
+/// A replica that plays `steps` for requests whose path begins with `/bad`.
+async fn partly(steps: Vec<Step>) -> Backend {
+    let script = move |seen: &Seen| {
+        let bad = seen.line().split(' ').nth(1).is_some_and(|path| path.starts_with("/bad"));
+        if bad { steps.clone() } else { vec![say(HELLO)] }
+    };
+    Backend::new(script).await
+}
+
+/// Two replicas that are known to be well.
+async fn two(lines: &str, steps: Vec<Step>) -> (Proxy, [Backend; 2]) {
+    let replicas = [partly(steps.clone()).await, partly(steps).await];
+    let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
+    while replicas.iter().any(|replica| replica.seen().is_empty()) {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+    (proxy, replicas)
+}
+
+#[tokio::test]
+async fn a_slow_url_called_twice_at_once_takes_no_shard_out() {
+    let lines = "attempt_timeout = \"50ms\"\ncancel_timeout = \"150ms\"";
+    let (proxy, replicas) = two(lines, vec![Step::Hang]).await;
+    for _ in 0..3 {
+        let (mut one, mut two, mut waits) =
+            (proxy.client().await, proxy.client().await, proxy.client().await);
+        one.ask("/bad").await;
+        two.ask("/bad").await;
+        // Its deadline is far: it waits until one of both slots is free.
+        assert_eq!(waits.get("/").await.text(), "hello");
+        assert_eq!([one.answer().await.status, two.answer().await.status], [504, 504]);
+        proxy.idle().await;
+    }
+    eventually("each to be given up", async || {
+        replicas.iter().map(Backend::closed).sum::<usize>() == 12
+    })
+    .await;
+    proxy.up(2).await;
+    assert!(ejections(&proxy).await < 0.5);
+}
+
+#[tokio::test]
+async fn one_refused_connection_ejects_nothing() {
+    let (gone, good) = (dead(), Backend::says(HELLO).await);
+    let proxy = Proxy::start(&config("", &service("", &[gone.address, good.address]))).await;
+    let refused = async || {
+        let labels = [("outcome", "connect_failed")];
+        proxy.metric("curtail_copies_ended_total", &labels).await > 0.5
+    };
+    while !refused().await {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+    proxy.up(2).await;
+    let back = gone.revive(|_| vec![say(HELLO)]);
+    while back.seen().is_empty() {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+    assert!(ejections(&proxy).await < 0.5);
+}
+
+#[tokio::test]
+async fn a_replica_where_nobody_listens_is_ejected_and_comes_back() {
+    let (gone, good) = (dead(), Backend::says(HELLO).await);
+    let lines = "ejection_time = \"10ms\"";
+    let proxy = Proxy::start(&config("", &service(lines, &[gone.address, good.address]))).await;
+    while ejections(&proxy).await < 0.5 {
+        // Nothing was sent: even a POST goes to the other replica.
+        assert_eq!(proxy.client().await.post("/", "x").await.text(), "hello");
+    }
+    proxy.up(1).await;
+    ejected(&proxy, "connect_failed").await;
+    let back = gone.revive(|_| vec![say(HELLO)]);
+    proxy.up(2).await;
+    while back.seen().is_empty() {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+}
+
+#[tokio::test]
+async fn what_was_never_sent_is_sent_elsewhere_only_within_the_retry_budget() {
+    let (gone, good) = (dead(), Backend::says(HELLO).await);
+    let lines = "retry_budget = 0.0\neject_after = 0";
+    let proxy = Proxy::start(&config("", &service(lines, &[gone.address, good.address]))).await;
+    let mut client = proxy.client().await;
+    while client.post("/", "x").await.status != 502 {}
+    proxy.up(2).await;
+}
+
+#[tokio::test]
+async fn failures_in_a_row_eject_at_most_half_and_the_back_off_grows() {
+    let mut replicas = vec![Backend::says(HELLO).await];
+    for _ in 0..3 {
+        // Its probes are fine.
+        let script =
+            |seen: &Seen| vec![say(if seen.line().contains("/up") { HELLO } else { OOPS })];
+        replicas.push(Backend::new(script).await);
+    }
+    let health = "health = { path = \"/up\", interval = \"5ms\" }\npolicy = \"round-robin\"";
+    let lines = format!("{health}\neject_after = 2\nejection_time = \"99s\"");
+    let proxy = Proxy::serving(&lines, &replicas.iter().collect::<Vec<_>>()).await;
+    let mut client = proxy.client().await;
+    while ejections(&proxy).await < 1.5 {
+        client.get("/").await;
+    }
+    for _ in 0..50 {
+        client.get("/").await;
+    }
+    proxy.up(2).await;
+    ejected(&proxy, "status").await;
+
+    let lines = format!("{health}\neject_after = 2\nejection_time = \"100ms\"");
+    let proxy = Proxy::serving(&lines, &[&replicas[0], &replicas[1]]).await;
+    let mut client = proxy.client().await;
+    for (times, span) in [(1.0, 100), (2.0, 200)] {
+        let start = loop {
+            let start = Instant::now();
+            assert_eq!(client.get("/").await.text(), "hello");
+            if ejections(&proxy).await > times - 0.5 {
+                break start;
+            }
+        };
+        proxy.up(2).await;
+        let span = Duration::from_millis(span);
+        assert!(start.elapsed() >= span, "{:?} instead of {span:?}", start.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_group_whose_probes_all_fail_is_used_as_if_it_were_good() {
+    let script = |seen: &Seen| vec![say(if seen.line().contains("/up") { OOPS } else { HELLO })];
+    let replicas = [Backend::new(script).await, Backend::new(script).await];
+    let lines = "health = { path = \"/up\", interval = \"5ms\" }";
+    let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
+    proxy.up(0).await;
+    for _ in 0..10 {
+        assert_eq!(proxy.get("/").await.text(), "hello");
+    }
+    assert_eq!(proxy.status().await["services"][0]["shards"][0]["queue"], 0);
+}
+
+#[tokio::test]
+async fn without_any_replica_requests_fail_at_once_or_wait_for_one() {
+    let gone = dead();
+    // It is the last one, so it is tried again and again.
+    let proxy = Proxy::start(&config("", &service("", &[gone.address]))).await;
+    let mut client = proxy.client().await;
+    for _ in 0..10 {
+        assert_eq!(client.get("/").await.status, 502);
+    }
+    proxy.up(1).await;
+    // Where probes say that nothing listens, requests wait.
+    let health = "health = { path = \"/\", interval = \"5ms\" }";
+    let lines = format!("{health}\ntimeout = \"100ms\"");
+    let proxy = Proxy::start(&config("", &service(&lines, &[gone.address]))).await;
+    proxy.up(0).await;
+    let answer = proxy.get("/").await;
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+    let proxy = Proxy::start(&config("", &service(health, &[gone.address]))).await;
+    proxy.up(0).await;
+    let mut client = proxy.client().await;
+    client.ask("/").await;
+    proxy.load(1, 1, 0).await;
+    let _back = gone.revive(|_| vec![say(HELLO)]);
+    assert_eq!(client.answer().await.text(), "hello");
+    assert_eq!(proxy.asked("/health").await.status, 200, "the proxy itself is well");
+}
+
+#[tokio::test]
+async fn what_is_about_the_request_is_no_failure_of_the_replica() {
+    let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(20_000));
+    for (text, status) in [
+        ("HTTP/1.1 501 Not Implemented\r\ncontent-length: 0\r\n\r\n", 501),
+        ("HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-length: 0\r\n\r\n", 505),
+        (&long, 502),
+    ] {
+        let (proxy, replicas) = two("eject_after = 1", vec![say(text), Step::Close]).await;
+        let asked = || replicas.iter().map(|replica| replica.seen().len()).sum::<usize>();
+        for method in ["GET", "PROPFIND"] {
+            let before = asked();
+            let mut client = proxy.client().await;
+            client.send(format!("{method} /bad HTTP/1.1\r\nhost: x\r\n\r\n")).await;
+            assert_eq!(client.answer().await.status, status);
+            assert!(status == 502 || asked() == before + 1, "a good response: {status}");
+        }
+        proxy.up(2).await;
+        assert!(ejections(&proxy).await < 0.5, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_deterministic_500_on_a_quiet_service_ejects_nothing() {
+    let (proxy, _replicas) = two("policy = \"round-robin\"", vec![say(OOPS)]).await;
+    let mut client = proxy.client().await;
+    for _ in 0..50 {
+        assert_eq!(client.get("/bad").await.status, 500);
+        assert_eq!(client.post("/bad", "x").await.status, 500);
+    }
+    proxy.up(2).await;
+    assert!(ejections(&proxy).await < 0.5);
+}
+
+#[tokio::test]
+async fn duplicates_are_paid_for_by_the_hedge_budget() {
+    for (budget, hedges) in [("hedge_budget = 0.0", false), ("", true)] {
+        let replicas = [Backend::gated(HELLO).await, Backend::gated(HELLO).await];
+        let lines = format!("policy = \"delayed:1ms\"\n{budget}");
+        let proxy = Proxy::serving(&lines, &[&replicas[0], &replicas[1]]).await;
+        let mut client = proxy.client().await;
+        client.ask("/").await;
+        let refused = async || proxy.metric("curtail_hedges_refused_total", &[]).await > 0.5;
+        let copies = || replicas.iter().map(|replica| replica.seen().len()).sum::<usize>();
+        eventually("its hedge", async || if hedges { copies() == 2 } else { refused().await })
+            .await;
+        assert_eq!((copies(), refused().await), if hedges { (2, false) } else { (1, true) });
+        replicas.iter().for_each(|replica| replica.open(1));
+        assert_eq!(client.answer().await.text(), "hello");
+    }
+}
+
+/// The responses are nearly all head, so it is a head whose flush does not end.
+#[tokio::test]
+async fn a_client_that_does_not_read_a_head_holds_the_slot_no_longer_than_the_timeout() {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nx: {}\r\ntransfer-encoding: chunked\r\n\r\n",
+        "y".repeat(15_000)
+    );
+    let backend = Backend::says(head + "1\r\nz\r\n0\r\n\r\n").await;
+    let lines = "timeout = \"150ms\"\ncancel = \"reset\"";
+    let proxy = Proxy::listening("write_timeout = \"99s\"", lines, &[&backend]).await;
+    let mut client = Client::narrow(proxy.http).await;
+    client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2_000)).await;
+    eventually("it is cut off", async || proxy.metric("curtail_connections", &[]).await < 0.5)
+        .await;
+    proxy.idle().await;
+    assert!(backend.seen().len() < 2_000);
+}

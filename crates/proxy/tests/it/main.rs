@@ -1,0 +1,18 @@
+//! One binary for all integration tests: linking costs more than running.
+
+mod admin;
+mod backends;
+mod config;
+mod departures;
+mod draining;
+mod failures;
+mod harness;
+mod limits;
+mod manual;
+mod noise;
+mod outcomes;
+mod pipelining;
+mod requests;
+mod shards;
+mod slow_clients;
+mod streams;
