@@ -7,7 +7,7 @@ use curtail_search::{Corpus, Hit, Leaf, Limits, Query, ShardedIndex, Source, mer
 
 /// Real text that every machine with this repository has: its own sources, and some of the crates
 /// that cargo has downloaded.
-pub fn real_corpus() -> Corpus {
+pub(crate) fn real_corpus() -> Corpus {
     let limits = Limits { max_documents: 3_000, ..Limits::default() };
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let own = Corpus::load(&Source::Path(crates), limits).expect("this repository has text");
@@ -17,17 +17,17 @@ pub fn real_corpus() -> Corpus {
     Corpus::from_texts(texts, "sources")
 }
 
-pub fn build(directory: &Path, corpus: &Corpus, shards: u32) -> ShardedIndex {
+pub(crate) fn build(directory: &Path, corpus: &Corpus, shards: u32) -> ShardedIndex {
     ShardedIndex::build(directory, corpus, shards, &mut |_, _| ControlFlow::Continue(()))
         .expect("the index builds")
 }
 
-pub fn leaves(index: &ShardedIndex) -> Vec<Leaf> {
+pub(crate) fn leaves(index: &ShardedIndex) -> Vec<Leaf> {
     (0..index.shards()).map(|shard| index.leaf(shard).expect("the shard opens")).collect()
 }
 
 /// What a root would answer, and how many documents match.
-pub fn ask(leaves: &[Leaf], query: &str, k: usize) -> (Vec<Hit>, u64) {
+pub(crate) fn ask(leaves: &[Leaf], query: &str, k: usize) -> (Vec<Hit>, u64) {
     let query = Query::parse(query).expect("a good query");
     let answers = leaves.iter().map(|leaf| leaf.answer(&query, k).expect("an answer"));
     let answers: Vec<_> = answers.collect();

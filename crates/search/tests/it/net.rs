@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 /// Far beyond what anything here takes: a test that gets here hangs.
-pub const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-pub const MS: Duration = Duration::from_millis(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
 
 /// An index of so many shards over a small corpus, and its folder's guard.
-pub fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
+pub(crate) fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let texts = (0..40).map(|i| (format!("title {i}"), format!("word number {i} {}", i % 7)));
     let corpus = Corpus::from_texts(texts, "test");
@@ -34,7 +34,7 @@ pub fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
 }
 
 /// A leaf's set-up to start from: one slot, nothing stretched.
-pub fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig {
+pub(crate) fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig {
     LeafConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         index: index.to_owned(),
@@ -49,13 +49,13 @@ pub fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig {
     }
 }
 
-pub fn distribution(text: &str) -> curtail_dist::Distribution {
+pub(crate) fn distribution(text: &str) -> curtail_dist::Distribution {
     text.parse::<curtail_dist::Spec>().expect("a distribution").resolve(1e6).expect("no files")
 }
 
 /// A server in a task of its own. It ends with this value.
-pub struct Running {
-    pub address: SocketAddr,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
 }
@@ -71,12 +71,12 @@ impl Running {
         Self { address, stop: Some(stop), task }
     }
 
-    pub async fn leaf(config: LeafConfig) -> Self {
+    pub(crate) async fn leaf(config: LeafConfig) -> Self {
         let server = LeafServer::bind(config).await.expect("the leaf binds");
         Self::start(server.address(), |shutdown| server.serve(shutdown))
     }
 
-    pub async fn root(shards: Vec<Vec<SocketAddr>>, policy: &str) -> Self {
+    pub(crate) async fn root(shards: Vec<Vec<SocketAddr>>, policy: &str) -> Self {
         let policy = Policy::parse(policy, None).expect("a policy");
         let limits = curtail_kernel::Limits { cancel: true, ..curtail_kernel::Limits::default() };
         let listen = ([127, 0, 0, 1], 0).into();
@@ -86,12 +86,12 @@ impl Running {
     }
 
     /// Tells it to stop.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         drop(self.stop.take());
     }
 
     /// Waits until it has stopped.
-    pub async fn stopped(mut self) {
+    pub(crate) async fn stopped(mut self) {
         self.stop();
         let task = self.task.take().expect("it is stopped once");
         timeout(LONG, task).await.expect("it drains").expect("it does not panic");
@@ -108,27 +108,27 @@ impl Drop for Running {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Got {
-    pub status: u16,
+pub(crate) struct Got {
+    pub(crate) status: u16,
     head: ResponseHead,
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Got {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.header(name).map(|value| std::str::from_utf8(value).expect("text"))
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }
 
-    pub fn json<T: serde::de::DeserializeOwned>(&self) -> T {
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self) -> T {
         serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))
     }
 
     /// A part of `server-timing`, in milliseconds.
-    pub fn timing(&self, part: &str) -> Option<f64> {
+    pub(crate) fn timing(&self, part: &str) -> Option<f64> {
         let all = self.header("server-timing")?.split(", ");
         let mut found = all.filter_map(|one| one.strip_prefix(part)?.strip_prefix(";dur="));
         found.next().map(|ms| ms.parse().expect("a number"))
@@ -136,15 +136,15 @@ impl Got {
 }
 
 /// A client's connection.
-pub struct Client(Connection<TcpStream>);
+pub(crate) struct Client(Connection<TcpStream>);
 
 impl Client {
-    pub async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("it listens");
         Self(Connection::new(stream, Limits::default()))
     }
 
-    pub async fn try_get(&mut self, target: &str, headers: &[(&str, &str)]) -> Option<Got> {
+    pub(crate) async fn try_get(&mut self, target: &str, headers: &[(&str, &str)]) -> Option<Got> {
         let headers = [("host", "test")].iter().chain(headers).copied();
         let mut wire = BytesMut::new();
         write_request(&mut wire, "GET", target, headers, BodyLength::None, Persistence::Default)
@@ -157,24 +157,27 @@ impl Client {
         timeout(LONG, exchange).await.expect("an answer in time")
     }
 
-    pub async fn get(&mut self, target: &str, headers: &[(&str, &str)]) -> Got {
+    pub(crate) async fn get(&mut self, target: &str, headers: &[(&str, &str)]) -> Got {
         self.try_get(target, headers).await.expect("an answer")
     }
 }
 
 /// One request on a connection of its own.
-pub async fn get(address: SocketAddr, target: &str) -> Got {
+pub(crate) async fn get(address: SocketAddr, target: &str) -> Got {
     Client::connect(address).await.get(target, &[]).await
 }
 
 /// One search on a connection of its own, in the background.
-pub fn search(address: SocketAddr, target: &str) -> JoinHandle<Got> {
+pub(crate) fn search(address: SocketAddr, target: &str) -> JoinHandle<Got> {
     let target = target.to_owned();
     tokio::spawn(async move { get(address, &target).await })
 }
 
 /// Asks for the statistics until they are as wanted. Every one seen meanwhile is checked as well.
-pub async fn stats_until(address: SocketAddr, wanted: impl Fn(&LeafStats) -> bool) -> LeafStats {
+pub(crate) async fn stats_until(
+    address: SocketAddr,
+    wanted: impl Fn(&LeafStats) -> bool,
+) -> LeafStats {
     let mut client = Client::connect(address).await;
     let start = Instant::now();
     loop {
@@ -188,7 +191,7 @@ pub async fn stats_until(address: SocketAddr, wanted: impl Fn(&LeafStats) -> boo
 }
 
 /// An address that nobody listens on.
-pub async fn dead_address() -> SocketAddr {
+pub(crate) async fn dead_address() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     listener.local_addr().expect("an address")
 }
