@@ -28,7 +28,6 @@ pub struct Distribution {
 impl Distribution {
     /// One of these samples, each equally likely. Samples are in nanoseconds and were written with
     /// units or without; none where there are no samples, or one that is no time.
-    #[must_use]
     pub fn from_samples(ns: Vec<f64>, have_units: bool) -> Option<Self> {
         let is_time = |ns: &f64| (0.0..=MAX_SAMPLE_NS).contains(ns);
         if !ns.iter().all(is_time) {
@@ -40,7 +39,6 @@ impl Distribution {
     /// The same, but of the samples of a file so many that are drawn from them, with replacement: how far
     /// such ones differ is what the samples leave open (the bootstrap, Efron 1979). None where it has no
     /// samples.
-    #[must_use]
     pub fn resampled(&self, rng: &mut (impl Rng + ?Sized)) -> Option<Self> {
         resolve::resampled(self, rng)
     }
@@ -72,27 +70,23 @@ impl Distribution {
 
     /// Whether its times were written with units, in the specification or in a file of samples;
     /// none where nothing says so.
-    #[must_use]
     pub fn has_units(&self) -> Option<bool> {
         self.has_units
     }
 
     /// The mean in nanoseconds; infinite where the distribution has none, as `pareto:1:5ms`.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
     /// The variance in square nanoseconds; infinite where the distribution has none, as
     /// `pareto:2:5ms`.
-    #[must_use]
     pub fn variance(&self) -> f64 {
         self.variance
     }
 
     /// The squared coefficient of variation, variance/mean²: 0 for a constant, 1 for the
     /// exponential, infinite where the variance is. The constant 0 has 0.
-    #[must_use]
     pub fn scv(&self) -> f64 {
         if self.variance.is_infinite() || self.variance == 0.0 {
             self.variance
@@ -104,7 +98,6 @@ impl Distribution {
     /// The skewness, the third central moment over the third power of the deviation: 0 for a
     /// symmetric one, 2 for the exponential, infinite where the third moment is, as for
     /// `pareto:3:5ms`. A constant has 0.
-    #[must_use]
     pub fn skewness(&self) -> f64 {
         if self.third.is_infinite() || self.variance == 0.0 {
             self.third

@@ -24,7 +24,6 @@ impl Time {
     }
 
     /// Nanoseconds, where `unit_ns` is the length of the experiment's unit.
-    #[must_use]
     pub fn ns(self, unit_ns: f64) -> f64 {
         self.number * self.unit.map_or(unit_ns, |unit| unit.ns() as f64)
     }
@@ -49,12 +48,11 @@ impl FromStr for Time {
 }
 
 /// Why a text is not a number with an optional unit. The message is the mend.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// What is before the unit is not a finite number.
     #[error("write a decimal number, with a unit or without")]
     Number,
-    /// The unit is not one that is known.
     #[error("its unit is unknown; use one of {UNITS}")]
     Unit,
 }

@@ -16,12 +16,6 @@ use crate::spec::{Scale, Spec, Term};
 impl Spec {
     /// Makes the distribution ready to draw from. `unit_ns` is the length of the experiment's unit
     /// of time in nanoseconds, by which times without a unit are multiplied. Files are read here.
-    ///
-    /// # Errors
-    ///
-    /// [`ResolveError`] if `unit_ns` is not positive and finite, if a time above
-    /// zero is outside [`MIN_PARAMETER_NS`] to [`MAX_SAMPLE_NS`], or if a file cannot be read, holds no sample, a bad one or too many, or
-    /// has units where the other terms have none (or the reverse).
     pub fn resolve(&self, unit_ns: f64) -> Result<Distribution, ResolveError> {
         if !(unit_ns.is_finite() && unit_ns > 0.0) {
             return Err(ResolveError::BadUnit(unit_ns));

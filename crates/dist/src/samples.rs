@@ -23,11 +23,6 @@ pub struct Samples {
 
 /// Reads the samples in `path`, as `file:PATH` does; without units they are multiples of `unit_ns`.
 /// Those in a log of HdrHistogram are nanoseconds.
-///
-/// # Errors
-///
-/// [`ResolveError`] if the file cannot be read, is larger than [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES), or holds no
-/// sample or a bad one.
 pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
     let text = read_text(path)?;
     if histogram_log::is_log(&text) {

@@ -22,7 +22,6 @@ const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 /// bit over the result. Because lengths are hashed, `["ab", "c"]` and `["a", "bc"]` differ.
 ///
 /// Cost: one multiplication per byte.
-#[must_use]
 pub fn stream(seed: u64, parts: &[&[u8]]) -> u64 {
     let mut hash = fnv1a(FNV_OFFSET, &seed.to_le_bytes());
     for part in parts {
@@ -36,7 +35,6 @@ pub fn stream(seed: u64, parts: &[&[u8]]) -> u64 {
 ///
 /// Its 128-bit state is the first two outputs of SplitMix64 from `seed`, high half first, so that
 /// neighboring seeds give unrelated generators.
-#[must_use]
 pub fn rng(seed: u64) -> Pcg64Mcg {
     let high = mix(seed.wrapping_add(GOLDEN_GAMMA));
     let low = mix(seed.wrapping_add(GOLDEN_GAMMA.wrapping_mul(2)));

@@ -148,7 +148,6 @@ impl Spec {
     pub const MAX_TERMS: usize = 16;
 
     /// What the times are measured in.
-    #[must_use]
     pub fn scale(&self) -> Scale {
         match self.terms.iter().flat_map(Term::times).next() {
             None => Scale::InFiles,
@@ -158,7 +157,6 @@ impl Spec {
     }
 
     /// What is known of it beside mean and variance.
-    #[must_use]
     pub fn form(&self) -> Form {
         let [term] = self.terms.as_slice() else { return Form::Other };
         match *term {
@@ -177,7 +175,6 @@ impl Spec {
     }
 
     /// The same with `unit` at every time that has none. What is in files stays as it is.
-    #[must_use]
     pub fn in_unit(self, unit: Unit) -> Self {
         let with_unit = |time: Time| Time { unit: time.unit.or(Some(unit)), ..time };
         Self { terms: self.terms.into_iter().map(|term| term.map(with_unit)).collect() }

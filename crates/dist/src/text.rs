@@ -15,35 +15,19 @@ const SHOWN_CHARS: usize = 60;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Why a file is not text that can be read. The message names the file and the mend.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// The system does not give it.
     #[error("cannot read {}: {source}; check the path", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
-    },
-    /// It has more than [`MAX_FILE_BYTES`].
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("{} has more than {max} bytes; keep fewer lines", path.display(), max = MAX_FILE_BYTES)]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Some bytes are not UTF-8.
+    TooLarge { path: PathBuf },
     #[error("{}:{line}: it is not UTF-8 text; save the file as UTF-8", path.display())]
-    NotText {
-        /// The file.
-        path: PathBuf,
-        /// The line of the first such byte, counted from 1.
-        line: usize,
-    },
+    NotText { path: PathBuf, line: usize },
 }
 
 /// As much of a line as an error repeats; an ellipsis stands for the rest. Without what a terminal
 /// would obey, because files may hold anything.
-#[must_use]
 pub fn excerpt(line: &str) -> String {
     let mut chars = line.chars();
     let mut shown = String::new();
@@ -61,9 +45,6 @@ pub fn excerpt(line: &str) -> String {
 }
 
 /// Reads a file of up to [`MAX_FILE_BYTES`].
-///
-/// # Errors
-/// It cannot be read, is larger, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, TextError> {
     let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
     let file = File::open(path).map_err(unreadable)?;

@@ -45,31 +45,19 @@ pub struct Saturation {
 }
 
 /// Why there is no bottleneck to be named. The message names the value and the mend.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BottleneckError {
-    /// There is nothing to compare.
     #[error("there are no components; name at least one")]
     NoComponents,
-    /// A component's parameter is out of range.
     #[error("{component} has {parameter} {value}; it must be {allowed}")]
-    OutOfRange {
-        /// The component's name.
-        component: String,
-        /// The parameter.
-        parameter: &'static str,
-        /// Its value.
-        value: f64,
-        /// The values that are allowed, in words.
-        allowed: &'static str,
-    },
-    /// No component has any work to do.
+    OutOfRange { component: String, parameter: &'static str, value: f64, allowed: &'static str },
     #[error("no component has work; give one of them visits and a mean service time above 0")]
     NoDemand,
 }
 
 impl Saturation {
     /// The component that saturates first.
-    #[must_use]
     pub fn bottleneck(&self) -> Option<&Demand> {
         self.components.first()
     }
@@ -78,17 +66,12 @@ impl Saturation {
 impl Demand {
     /// The share of time that each of its servers is busy at this throughput; above 1 if it cannot
     /// be.
-    #[must_use]
     pub fn utilization(&self, throughput: f64) -> f64 {
         throughput / self.max_throughput
     }
 }
 
 /// Finds the bottleneck of a system of `components`.
-///
-/// # Errors
-///
-/// [`BottleneckError`] if there is none, if a parameter is out of range, or if nothing has work.
 pub fn bottleneck(components: &[Component]) -> Result<Saturation, BottleneckError> {
     let demands = components.iter().enumerate().map(|(index, component)| demand(index, component));
     let mut demands = demands.collect::<Result<Vec<Demand>, _>>()?;

@@ -56,49 +56,28 @@ pub struct CurveFit {
 }
 
 /// Why there is no curve, or none at this load. The message names the value and the mend.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CurveError {
-    /// A point is not a measurement.
     #[error(
         "point {index} has load {load} and latency {latency}; \
          loads are 0 or more, latencies above 0, both finite"
     )]
-    BadPoint {
-        /// Its place, counted from 0.
-        index: usize,
-        /// Its load.
-        load: f64,
-        /// Its latency.
-        latency: f64,
-    },
-    /// There are too few points.
+    BadPoint { index: usize, load: f64, latency: f64 },
     #[error("there are {0} different loads; measure at {MIN_POINTS} or more")]
     TooFewLoads(usize),
-    /// Latency does not rise with load, so there is no capacity to be seen.
     #[error("latency does not rise up to load {0}; measure at higher loads")]
     NotRising(f64),
-    /// Latency rises along a straight line, so the capacity is anywhere beyond.
     #[error("latency rises, but does not bend up to load {0}; measure at higher loads")]
     NoBend(f64),
-    /// The latency at the highest load stands out, as it does where a queue grows without end.
     #[error("the point at the highest load, {0}, is at capacity; leave it out, or measure between")]
     AtCapacity(f64),
-    /// The curve says nothing of this load.
     #[error("the curve holds for loads from 0 to below {capacity}, not for {load}")]
-    OffCurve {
-        /// The load that was asked for.
-        load: f64,
-        /// The capacity of the curve.
-        capacity: f64,
-    },
+    OffCurve { load: f64, capacity: f64 },
 }
 
 impl LatencyCurve {
     /// The latency at `load`, in units of time.
-    ///
-    /// # Errors
-    ///
-    /// [`CurveError::OffCurve`] for a load below 0, or of the capacity or more.
     pub fn latency(&self, load: f64) -> Result<f64, CurveError> {
         if (0.0..self.capacity).contains(&load) {
             return Ok(self.base + self.gain / (1.0 - load / self.capacity));
@@ -108,17 +87,12 @@ impl LatencyCurve {
 
     /// The load, 0 or more, up to which latency stays at or below `latency`; `None` if it never
     /// does.
-    #[must_use]
     pub fn highest_load(&self, latency: f64) -> Option<f64> {
         let above_base = latency - self.base;
         (above_base >= self.gain).then(|| self.capacity * (1.0 - self.gain / above_base))
     }
 
     /// Fits a curve to `points`, in any order.
-    ///
-    /// # Errors
-    ///
-    /// Any [`CurveError`] but the last.
     pub fn fit(points: &[Point]) -> Result<CurveFit, CurveError> {
         let top = check(points)?;
         // Loads in units of the highest and latencies in units of the longest keep sums in range.

@@ -36,11 +36,6 @@ pub struct ForkJoin {
 /// Bounds and an estimate for `stations` (1 to 1,000,000) M/M/1 stations that all serve every
 /// query. `arrival_rate` is that of queries, and so of each station; `service_rate` that of one
 /// station; both per unit of time, above 0.
-///
-/// # Errors
-///
-/// [`ModelError::OutOfRange`] for a parameter out of range, [`ModelError::Overload`] if the arrival
-/// rate is not below the service rate, [`ModelError::NotFinite`] if a mean exceeds every number.
 pub fn fork_join(
     arrival_rate: f64,
     service_rate: f64,

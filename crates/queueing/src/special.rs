@@ -32,7 +32,6 @@ pub(crate) fn harmonic(n: u32) -> f64 {
 }
 
 /// The distribution function of the standard normal.
-#[must_use]
 pub fn normal_cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
 }
@@ -108,7 +107,6 @@ fn upper_fraction(shape: f64, x: f64) -> f64 {
 ///
 /// Source: Numerical Recipes §6.4 (continued fraction by Lentz's method, on the side where it is
 /// quick). Cost: O(√max(a, b)), bounded; accurate to about 1e-6 for parameters up to 1e8.
-#[must_use]
 pub fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

@@ -31,12 +31,6 @@ pub struct Split {
 
 /// Splits Poisson arrivals of `arrival_rate` over servers with these service rates (both per unit
 /// of time, above 0), so that the mean sojourn is lowest.
-///
-/// # Errors
-///
-/// [`ModelError::NoServers`] for an empty slice, [`ModelError::OutOfRange`] for a rate that is not
-/// positive and finite, [`ModelError::Overload`] if the arrivals are not slower than all servers
-/// together.
 pub fn optimal_split(arrival_rate: f64, service_rates: &[f64]) -> Result<Split, ModelError> {
     if service_rates.is_empty() {
         return Err(ModelError::NoServers);

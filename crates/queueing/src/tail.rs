@@ -63,38 +63,32 @@ impl Tail {
     }
 
     /// The mean, in the unit of the model's parameters; finite, 0 or more.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
     /// How far the mean is to be trusted.
-    #[must_use]
     pub fn mean_basis(&self) -> Basis {
         self.mean_basis
     }
 
     /// The whole law, if the model gives one.
-    #[must_use]
     pub fn law(&self) -> Option<&Law> {
         self.law.as_ref().map(|(law, _)| law)
     }
 
     /// How far the law, and so every percentile, is to be trusted; `None` without a law.
-    #[must_use]
     pub fn law_basis(&self) -> Option<Basis> {
         self.law.as_ref().map(|&(_, basis)| basis)
     }
 
     /// P(T > `t`), from 0 to 1; `None` if the model gives a mean only.
-    #[must_use]
     pub fn above(&self, t: f64) -> Option<f64> {
         self.law().map(|law| law.above(t))
     }
 
     /// P(T > 0), for a wait the share of those who wait at all; also known to some models that give
     /// no percentiles.
-    #[must_use]
     pub fn above_zero(&self) -> Option<f64> {
         self.above(0.0).or(self.above_zero)
     }
@@ -105,11 +99,6 @@ impl Tail {
     }
 
     /// The `q`-quantile, for q from 0 to below 1: `quantile(0.99)` is the 99th percentile.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::NoPercentiles`] if the model gives a mean only, [`ModelError::OutOfRange`] if
-    /// `q` is.
     pub fn quantile(&self, q: f64) -> Result<f64, ModelError> {
         self.law().ok_or(ModelError::NoPercentiles(self.model))?.quantile(q)
     }
@@ -132,14 +121,12 @@ pub struct Prediction {
 
 impl Prediction {
     /// The mean number of queries that wait, by Little's law; as good as the mean wait is.
-    #[must_use]
     pub fn mean_waiting(&self) -> f64 {
         self.arrival_rate * self.wait.mean()
     }
 
     /// The mean number of queries that wait or are served, by Little's law; as good as the mean
     /// sojourn is.
-    #[must_use]
     pub fn mean_in_system(&self) -> f64 {
         self.arrival_rate * self.sojourn.mean()
     }

@@ -29,10 +29,6 @@ pub struct HiccupService {
 impl HiccupService {
     /// The law of one query to one shard that `copies` replicas (1 to 1,000,000) work on; the first
     /// answer counts.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::OutOfRange`] for a parameter out of range.
     pub fn one_shard(&self, copies: u32) -> Result<Law, ModelError> {
         let mean = check::positive("mean of the exponential part", self.mean)?;
         let probability = check::probability("probability of a hiccup", self.probability)?;
@@ -52,10 +48,6 @@ impl HiccupService {
     /// assert!((p99(1)? - 16.6).abs() < 0.1 && (p99(2)? - 8.5).abs() < 0.1);
     /// # Ok::<(), curtail_queueing::ModelError>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::OutOfRange`] for a parameter out of range.
     pub fn all_shards(&self, shards: u32, copies: u32) -> Result<Law, ModelError> {
         self.one_shard(copies)?.longest_of(shards)
     }

@@ -18,7 +18,6 @@ pub struct Hit {
 impl Hit {
     /// The order of an answer: the better score first, then the lower id. It is total, so the
     /// order of the inputs never shows in the result.
-    #[must_use]
     pub fn order(&self, other: &Self) -> Ordering {
         other.score.total_cmp(&self.score).then(self.id.cmp(&other.id))
     }
@@ -40,7 +39,6 @@ pub struct SearchAnswer {
 /// Answers come over a network from other processes, so they are not trusted to be sorted.
 /// O(n log n) for n hits in all. Documents are not deduplicated: a document is in one shard, and
 /// a root takes one answer per shard.
-#[must_use]
 pub fn merge_top_k(answers: Vec<Vec<Hit>>, k: usize) -> Vec<Hit> {
     let mut hits: Vec<Hit> = answers.into_iter().flatten().collect();
     hits.sort_by(Hit::order);

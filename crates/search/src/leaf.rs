@@ -17,23 +17,14 @@ use crate::schema::{self, Fields};
 pub const MAX_HITS: usize = 1000;
 
 /// Why a query has no answer.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// Too many hits are wanted.
     #[error("{k} hits are too many; ask for at most {MAX_HITS}")]
-    TooManyHits {
-        /// How many were asked for.
-        k: usize,
-    },
-    /// The shard cannot be read, though it was good when it was opened.
+    TooManyHits { k: usize },
     #[error("shard {shard}: {reason}; restart the leaf, which checks the index")]
-    Engine {
-        /// The shard.
-        shard: u32,
-        /// What the search engine says.
-        reason: String,
-    },
+    Engine { shard: u32, reason: String },
 }
 
 /// The engine of one shard. Searching takes `&self` and blocks on nothing but page faults, so
@@ -59,11 +50,6 @@ impl Leaf {
     ///
     /// Memory: the shard is mapped, not read; the statistics of the corpus are read, about 10
     /// bytes per different word.
-    ///
-    /// # Errors
-    ///
-    /// Returns an [`IndexError`] if the index is half built or of another version, has no such
-    /// shard, or the shard is damaged.
     pub fn open(directory: &Path, shard: u32) -> Result<Self, IndexError> {
         let manifest = Manifest::read(directory)?;
         let folder = manifest.verify_shard(directory, shard)?;
@@ -80,31 +66,21 @@ impl Leaf {
     }
 
     /// Which shard this is.
-    #[must_use]
     pub fn shard(&self) -> u32 {
         self.shard
     }
 
     /// How many documents it has.
-    #[must_use]
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
     /// The `k` best documents of the shard, in [`Hit::order`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Leaf::answer`].
     pub fn search(&self, query: &Query, k: usize) -> Result<Vec<Hit>, SearchError> {
         self.answer(query, k).map(|answer| answer.hits)
     }
 
     /// The `k` best documents of the shard and how many match.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`SearchError`] if `k` is above [`MAX_HITS`] or the shard cannot be read.
     pub fn answer(&self, query: &Query, k: usize) -> Result<SearchAnswer, SearchError> {
         if k > MAX_HITS {
             return Err(SearchError::TooManyHits { k });

@@ -22,57 +22,30 @@ pub const MAX_CLAUSES: usize = 32;
 pub const MAX_PHRASE_WORDS: usize = 32;
 
 /// Why a query was refused.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The text is too long.
     #[error("the query has {bytes} bytes, more than {MAX_QUERY_BYTES}; shorten it")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
-    /// The text has too many clauses.
+    TooLong { bytes: usize },
     #[error(
         "column {column}: the query has more than {MAX_CLAUSES} clauses; leave out the words that \
          matter least"
     )]
-    TooManyClauses {
-        /// Where the first clause too many starts, in characters from 1.
-        column: usize,
-    },
-    /// A phrase has too many words.
+    TooManyClauses { column: usize },
     #[error("column {column}: the phrase has {words} words, more than {MAX_PHRASE_WORDS}; cut it")]
-    PhraseTooLong {
-        /// Where the phrase starts, in characters from 1.
-        column: usize,
-        /// How many words it has.
-        words: usize,
-    },
-    /// A phrase does not end.
+    PhraseTooLong { column: usize, words: usize },
     #[error("column {column}: this quotation mark is never closed; add a second one")]
-    UnclosedQuote {
-        /// Where the mark is, in characters from 1.
-        column: usize,
-    },
-    /// A required clause has no word that could be found.
+    UnclosedQuote { column: usize },
     #[error(
         "column {column}: {clause:?} is required but has no word that is indexed (letters and \
          digits, fewer than 40 bytes); leave it out"
     )]
-    NothingRequired {
-        /// Where the clause starts, in characters from 1.
-        column: usize,
-        /// The clause as written.
-        clause: String,
-    },
-    /// No clause says what to find.
+    NothingRequired { column: usize, clause: String },
     #[error(
         "the query {text:?} has nothing to look for; give at least one word that is not excluded"
     )]
-    Empty {
-        /// The query as written.
-        text: String,
-    },
+    Empty { text: String },
 }
 
 /// What a clause demands of a document.
@@ -103,10 +76,6 @@ pub struct Query {
 
 impl Query {
     /// Parses a query.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`QueryError`] that says what is wrong and at which column.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.len() > MAX_QUERY_BYTES {
             return Err(QueryError::TooLong { bytes: text.len() });
@@ -140,7 +109,6 @@ impl Query {
     }
 
     /// The query as written.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -36,7 +36,6 @@ enum Kind {
 /// perhaps `-excluded` words.
 /// The same documents, `n` and `seed` give the same queries. Empty if no document has a word worth
 /// asking for.
-#[must_use]
 pub fn sample_queries(documents: &[Document], n: usize, seed: u64) -> Vec<String> {
     if documents.is_empty() {
         return Vec::new();

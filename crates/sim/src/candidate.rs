@@ -21,9 +21,6 @@ pub enum Candidate {
 
 impl Candidate {
     /// Parses a policy as everywhere, or `o1`. Delays without a unit are multiples of `unit_ns`.
-    ///
-    /// # Errors
-    /// Says which policies there are.
     pub fn parse(text: &str, unit_ns: u64) -> Result<Self, Error> {
         if text == "o1" {
             return Ok(Self::O1);
@@ -36,9 +33,6 @@ impl Candidate {
     }
 
     /// Parses what is compared.
-    ///
-    /// # Errors
-    /// One is none, or is there twice.
     pub fn parse_all(names: &[String], unit_ns: u64) -> Result<Vec<Self>, Error> {
         let mut candidates: Vec<Self> = Vec::new();
         for name in names {
@@ -53,7 +47,6 @@ impl Candidate {
     }
 
     /// The kernel's policy that runs.
-    #[must_use]
     pub fn policy(&self) -> Policy {
         match *self {
             Self::Policy(policy) => policy,

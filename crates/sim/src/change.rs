@@ -107,7 +107,6 @@ impl Experiment {
     ///
     /// Its utilization is that of the replicas as they are then: requests come as often as the
     /// utilization that was asked for would have it at the speeds before.
-    #[must_use]
     pub fn after(&self) -> Option<Self> {
         let Change { service, jitter, servers, .. } = self.change.as_ref()?;
         let mut after = Self {

@@ -29,16 +29,12 @@ pub struct Plan<'a> {
 }
 
 /// How many requests [`compare`] will count in [`Plan::progress`], those for training included.
-#[must_use]
 pub fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
     let runs = u64::from(experiment.replications) * candidates.len() as u64;
     experiment.requests * runs + train::total(experiment, candidates)
 }
 
 /// Can all candidates run?
-///
-/// # Errors
-/// The first that cannot.
 pub(crate) fn check(experiment: &Experiment, candidates: &[Candidate]) -> Result<(), Error> {
     candidates.iter().try_for_each(|candidate| {
         let candidate = train::form(*candidate);
@@ -47,9 +43,6 @@ pub(crate) fn check(experiment: &Experiment, candidates: &[Candidate]) -> Result
 }
 
 /// Runs all candidates; `None` where it was stopped.
-///
-/// # Errors
-/// A policy that cannot run in this experiment.
 pub fn compare(
     experiment: &Experiment,
     candidates: &[Candidate],

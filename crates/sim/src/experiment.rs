@@ -90,7 +90,6 @@ pub struct Experiment {
 
 impl Experiment {
     /// The mean gap between requests, in ns.
-    #[must_use]
     pub fn gap_ns(&self) -> f64 {
         let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
         let work = match self.utilization_of {
@@ -101,19 +100,16 @@ impl Experiment {
     }
 
     /// What the servers of a shard can do at once, in slots of speed 1.
-    #[must_use]
     pub fn capacity(&self) -> f64 {
         f64::from(self.slots) * self.servers.iter().sum::<f64>()
     }
 
     /// The slots of all servers of all shards.
-    #[must_use]
     pub fn slots_in_all(&self) -> u64 {
         u64::from(self.shards) * self.servers.len() as u64 * u64::from(self.slots)
     }
 
     /// The utilization with the jitter of one copy per query.
-    #[must_use]
     pub fn utilization_with_jitter(&self) -> f64 {
         let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
         (self.service.mean() + jitter) / self.capacity() / self.gap_ns()
@@ -122,7 +118,6 @@ impl Experiment {
     /// For how long a queue remembers, in ns: the relaxation time of a queue of Markov's kind with as
     /// many servers, 1 / (μ (1 − √ρ)²), with the variability of the services as in heavy traffic. For
     /// a utilization with jitter below 1.
-    #[must_use]
     pub fn relaxation_ns(&self) -> f64 {
         let jitter = |of: fn(&Distribution) -> f64| self.jitter.as_ref().map_or(0.0, of);
         let mean = self.service.mean() + jitter(Distribution::mean);
@@ -132,7 +127,6 @@ impl Experiment {
     }
 
     /// What a request costs to simulate: its queries, and the failures of servers until the next one.
-    #[must_use]
     pub fn events_per_request(&self) -> f64 {
         let failures = self.outages.as_ref().map_or(0.0, |Disturbance { every, lasts }| {
             // Down, and up again.
@@ -142,7 +136,6 @@ impl Experiment {
     }
 
     /// The first request that is measured, and the first one after them.
-    #[must_use]
     pub(crate) fn measured(&self) -> (u64, u64) {
         (self.warm_up, self.requests)
     }

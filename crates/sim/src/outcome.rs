@@ -34,7 +34,6 @@ pub struct Figures {
 
 impl Figures {
     /// The figure of a percentile, where it was asked for and there are enough samples.
-    #[must_use]
     pub fn percentile(&self, percentile: f64) -> Option<f64> {
         self.percentiles.iter().find(|(p, _)| *p == percentile).and_then(|&(_, figure)| figure)
     }
@@ -86,15 +85,11 @@ impl Serialize for Figures {
 }
 
 /// The name of a percentile in JSON: p50, p999 for 99.9.
-#[must_use]
 pub fn name(percentile: f64) -> String {
     format!("p{}", percentile.to_string().replace('.', ""))
 }
 
 /// Percentiles that can be told: each above 0 and below 100, and with a name of its own.
-///
-/// # Errors
-/// One of them is not.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     let mut names = BTreeSet::new();
     for &percentile in percentiles {

@@ -130,9 +130,6 @@ const OUTAGE: &str = "EVERY/LASTS, as exp:100000/det:500";
 
 impl Parameters {
     /// Checks them and makes the experiment; files are read here.
-    ///
-    /// # Errors
-    /// Names the first value that is wrong, and the mend.
     pub fn experiment(&self) -> Result<Experiment, Error> {
         let experiment = self.unbounded()?;
         bounds::check(&experiment)?;
@@ -371,9 +368,6 @@ fn outage(text: &str, units: &mut Units) -> Result<Disturbance, Error> {
 
 /// Two distributions with a slash between them: before the one that a distribution follows, for
 /// paths have slashes, too.
-///
-/// # Errors
-/// What keeps one half from it where the other can be read; else nothing.
 fn halves(text: &str) -> Result<(&str, &str), String> {
     let mut why = String::new();
     for (at, _) in text.rmatch_indices('/') {

@@ -28,7 +28,6 @@ pub struct Windows {
 
 impl Windows {
     /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.to.saturating_sub(self.from).div_ceil(self.length)
     }

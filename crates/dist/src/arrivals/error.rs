@@ -5,29 +5,15 @@ use std::path::PathBuf;
 use crate::text::TextError;
 
 /// Why a text is no arrival process. The message names the value and the mend.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ArrivalsError {
-    /// It is not one.
     #[error("arrivals {text:?}: {why}")]
-    Malformed {
-        /// As written.
-        text: String,
-        /// What to write instead.
-        why: String,
-    },
-    /// The file of a trace cannot be read.
+    Malformed { text: String, why: String },
     #[error("arrivals: {0}")]
     Text(TextError),
-    /// A recorded trace cannot be used.
     #[error("arrivals: {}{}: {why}", .path.display(), line_suffix(*.line))]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1; 0 where it is about the whole file.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
+    Trace { path: PathBuf, line: usize, why: String },
 }
 
 fn line_suffix(line: usize) -> String {

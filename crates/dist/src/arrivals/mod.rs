@@ -62,9 +62,6 @@ pub const FORMS: &str =
 
 impl Arrivals {
     /// Parses a process; a trace is read. Lengths without a unit are multiples of `unit_ns`.
-    ///
-    /// # Errors
-    /// Names the value that is wrong and what to write instead; for a trace file and line.
     pub fn parse(text: &str, unit_ns: f64) -> Result<Self, ArrivalsError> {
         let bad = |why: String| ArrivalsError::Malformed { text: text.to_owned(), why };
         let fields: Vec<&str> = text.split(':').collect();
@@ -105,7 +102,6 @@ impl Arrivals {
     }
 
     /// Whether its lengths were written with units; none where it has none.
-    #[must_use]
     pub fn has_units(&self) -> Option<bool> {
         let Self::Modulated { written, .. } = self else { return None };
         Some(written.ends_with(|c: char| c.is_alphabetic()))

@@ -7,7 +7,6 @@
 
 /// True if the counts of an encoded histogram, what follows its header, are of at most so many buckets,
 /// and none is larger than `most`.
-#[must_use]
 pub fn plausible_counts(mut payload: &[u8], buckets_max: u64, most: u64) -> bool {
     let mut buckets = 0;
     while !payload.is_empty() {

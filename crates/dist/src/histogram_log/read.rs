@@ -39,9 +39,6 @@ pub struct LogReader<R = BufReader<File>> {
 
 impl LogReader {
     /// Opens a log.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
     pub fn open(path: &Path) -> Result<Self, ResolveError> {
         let file = File::open(path).map_err(|source| unreadable(path, source))?;
         Ok(Self::over(BufReader::new(file), path))

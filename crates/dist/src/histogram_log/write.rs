@@ -22,9 +22,6 @@ pub struct LogWriter<W> {
 impl<W: Write> LogWriter<W> {
     /// Begins a log whose times count from `start`, the time since 1970 (UTC). `comment` is its first
     /// line.
-    ///
-    /// # Errors
-    /// What the writer says.
     pub fn new(mut to: W, comment: &str, start: Duration) -> io::Result<Self> {
         let seconds = start.as_secs_f64();
         for line in comment.lines() {
@@ -42,9 +39,6 @@ impl<W: Write> LogWriter<W> {
 
     /// Writes what was counted in the time from `from`, since the start, for a length. It is flushed, so
     /// that what was written can be read while more is to come.
-    ///
-    /// # Errors
-    /// What the writer says.
     pub fn write(
         &mut self,
         counted: &Histogram<u64>,

@@ -77,13 +77,11 @@ pub struct Estimate {
 
 impl Estimate {
     /// The arrivals, as models take them.
-    #[must_use]
     pub fn arrivals(&self) -> Arrivals {
         Arrivals { rate: self.arrival_rate.value, scv: self.arrival_scv }
     }
 
     /// The service, as models take it.
-    #[must_use]
     pub fn service(&self) -> Service {
         Service { mean: self.mean_service.value, scv: self.service_scv }
     }
@@ -92,10 +90,6 @@ impl Estimate {
 /// Estimates the rates of a station of `servers` (1 to 1,000,000) from the log of all its requests,
 /// in any order. Where no record has a start, the station is taken for first come first served, and
 /// the first requests for not waiting for any before the log.
-///
-/// # Errors
-///
-/// [`EstimateError`] for a log that is too short, inconsistent, or not of such a station.
 pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateError> {
     if !(1..=MAX_SERVERS).contains(&servers) {
         return Err(EstimateError::BadServers(servers));

@@ -35,10 +35,6 @@ const POINTS: usize = 2000;
 const RAREST: f64 = 1e-4;
 
 /// Fits a mixture of two Erlang distributions.
-///
-/// # Errors
-///
-/// [`FitError::NoSpread`] if all samples are equal.
 pub fn erlangs(sample: &Sample) -> Result<Fit, FitError> {
     sample.spread()?;
     let points = sample.thinned(POINTS);

@@ -10,7 +10,6 @@ pub struct Exponential {
 }
 
 /// Fits an exponential distribution.
-#[must_use]
 pub fn exponential(sample: &Sample) -> Fit {
     Fit::of(Parameters::Exponential(Exponential { mean: sample.mean() }), sample)
 }

@@ -19,10 +19,6 @@ pub struct Gamma {
 }
 
 /// Fits a gamma distribution.
-///
-/// # Errors
-///
-/// [`FitError::NoSpread`] if all samples are equal, or nearly so.
 pub fn gamma(sample: &Sample) -> Result<Fit, FitError> {
     sample.spread()?;
     let gap = sample.mean().ln() - sample.mean_ln();

@@ -13,10 +13,6 @@ use crate::models::Hyper;
 
 /// Fits a hyper-exponential distribution by three moments, or by two and balanced means where no
 /// three-moment fit exists; the variant of [`Parameters`] says which.
-///
-/// # Errors
-///
-/// [`FitError::TooRegular`] if the squared coefficient of variation is 1 or less.
 pub fn hyper(sample: &Sample) -> Result<Fit, FitError> {
     let mean = sample.mean();
     // In units of the mean, so that third powers stay within what numbers hold.
@@ -29,10 +25,6 @@ pub fn hyper(sample: &Sample) -> Result<Fit, FitError> {
 }
 
 /// Fits a hyper-exponential distribution with balanced means by two moments.
-///
-/// # Errors
-///
-/// [`FitError::TooRegular`] if the squared coefficient of variation is 1 or less.
 pub fn hyper_balanced(sample: &Sample) -> Result<Fit, FitError> {
     let scv = sample.scv();
     if scv <= 1.0 {

@@ -14,10 +14,6 @@ pub struct LogNormal {
 }
 
 /// Fits a log-normal distribution.
-///
-/// # Errors
-///
-/// [`FitError::NoSpread`] if all samples are equal.
 pub fn lognormal(sample: &Sample) -> Result<Fit, FitError> {
     sample.spread()?;
     let location = sample.mean_ln();

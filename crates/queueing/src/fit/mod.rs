@@ -93,19 +93,16 @@ impl Parameters {
     }
 
     /// P(X ≤ `x`), from 0 to 1; 0 for x ≤ 0.
-    #[must_use]
     pub fn cdf(&self, x: f64) -> f64 {
         if x <= 0.0 { 0.0 } else { self.law().cdf(x).clamp(0.0, 1.0) }
     }
 
     /// The logarithm of the density at `x`, per unit of the samples; -∞ where the density is zero.
-    #[must_use]
     pub fn ln_density(&self, x: f64) -> f64 {
         if x <= 0.0 { f64::NEG_INFINITY } else { self.law().ln_density(x) }
     }
 
     /// The mean, in the unit of the samples; infinite for a Pareto tail of exponent 1 or less.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.law().mean()
     }
@@ -118,7 +115,6 @@ impl Parameters {
 
     /// The distribution as `curtail-dist` writes it, without units; `None` if it has no such form,
     /// or if a parameter is outside what it reads.
-    #[must_use]
     pub fn spec(&self) -> Option<Spec> {
         let balanced = match self {
             // Only with balanced means do mean and variance say it all.

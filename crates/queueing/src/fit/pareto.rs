@@ -18,10 +18,6 @@ pub struct Pareto {
 }
 
 /// Fits a Pareto distribution.
-///
-/// # Errors
-///
-/// [`FitError::NoSpread`] if all samples are equal.
 pub fn pareto(sample: &Sample) -> Result<Fit, FitError> {
     sample.spread()?;
     let min = sample.least();
@@ -32,10 +28,6 @@ pub fn pareto(sample: &Sample) -> Result<Fit, FitError> {
 /// Hill's estimate of the exponent alpha of P(X > x) ~ x^(-alpha), from the `largest` (2 or more,
 /// and fewer than all) samples. Its standard error is alpha/√largest, if that part is a Pareto tail
 /// at all.
-///
-/// # Errors
-///
-/// [`FitError::BadTail`] for another number, [`FitError::NoSpread`] if these samples are equal.
 pub fn hill(sample: &Sample, largest: usize) -> Result<f64, FitError> {
     let all = sample.sorted();
     if largest < 2 || largest >= all.len() {

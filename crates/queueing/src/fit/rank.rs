@@ -41,10 +41,6 @@ impl Family {
     ];
 
     /// Fits this family.
-    ///
-    /// # Errors
-    ///
-    /// As its function.
     pub fn fit(self, sample: &Sample) -> Result<Fit, FitError> {
         match self {
             Self::Exponential => Ok(exponential(sample)),
@@ -81,13 +77,11 @@ pub struct Ranking {
 
 impl Ranking {
     /// The best fit.
-    #[must_use]
     pub fn best(&self) -> Option<&Fit> {
         self.fits.first().map(|(_, fit)| fit)
     }
 
     /// The best fit that `curtail-dist` can write and that has a mean, so that it can be simulated.
-    #[must_use]
     pub fn best_with_spec(&self) -> Option<&Fit> {
         self.fits.iter().map(|(_, fit)| fit).find(|fit| fit.spec.as_ref().is_some_and(has_mean))
     }
@@ -109,7 +103,6 @@ pub(super) fn has_mean(spec: &Spec) -> bool {
 /// assert!(best.spec.as_ref().is_some_and(|spec| spec.to_string().starts_with("exp:0.99")));
 /// # Ok::<(), curtail_queueing::fit::FitError>(())
 /// ```
-#[must_use]
 pub fn best_fit(sample: &Sample, by: By) -> Ranking {
     let mut ranking = Ranking { fits: Vec::new(), refused: Vec::new() };
     for family in Family::ALL {

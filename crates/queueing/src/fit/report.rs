@@ -66,9 +66,6 @@ fn by_name<S: Serializer>(
 impl Report {
     /// Fits all families. Times are in milliseconds where they have units, else in the samples' own
     /// unit. Few of them may be 0: a clock rounded them.
-    ///
-    /// # Errors
-    /// As [`Sample::new`]; or more than a few are 0.
     pub fn new(mut times: Vec<f64>, have_units: bool, by: By) -> Result<Self, FitError> {
         let zeros = lift(&mut times)?;
         let sample = Sample::new(&times)?;

@@ -22,11 +22,6 @@ pub struct Sample {
 
 impl Sample {
     /// Takes the samples in any order; each is above 0, and from 1e-90 to 1e90.
-    ///
-    /// # Errors
-    ///
-    /// [`FitError::TooFew`] for fewer than [`MIN_SAMPLES`], [`FitError::BadSample`] for one that is
-    /// not positive and finite, [`FitError::BadUnit`] for one that is too extreme.
     pub fn new(values: &[f64]) -> Result<Self, FitError> {
         for (index, &value) in values.iter().enumerate() {
             if !(value.is_finite() && value > 0.0) {
@@ -51,19 +46,16 @@ impl Sample {
     }
 
     /// The samples, the smallest first.
-    #[must_use]
     pub fn sorted(&self) -> &[f64] {
         &self.sorted
     }
 
     /// The mean, in the unit of the samples.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
     /// The squared coefficient of variation (with the variance divided by n), 0 or more.
-    #[must_use]
     pub fn scv(&self) -> f64 {
         self.variance / self.mean / self.mean
     }

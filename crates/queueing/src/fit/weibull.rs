@@ -21,10 +21,6 @@ pub struct Weibull {
 const SHAPES: (f64, f64) = (1e-3, 1e4);
 
 /// Fits a Weibull distribution.
-///
-/// # Errors
-///
-/// [`FitError::NoSpread`] if all samples are equal, or nearly so.
 pub fn weibull(sample: &Sample) -> Result<Fit, FitError> {
     sample.spread()?;
     // In units of the largest, no power overflows.

@@ -67,17 +67,12 @@ impl Law {
 
     /// The law of the longest of `count` independent times of this law, for instance of the leaves
     /// that a root waits for. `count` is 1 to 1,000,000.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::OutOfRange`] if `count` is not.
     pub fn longest_of(&self, count: u32) -> Result<Self, ModelError> {
         let count = check::count("number of times", count)?;
         Ok(Self(Shape::Longest(Box::new(self.clone()), count)))
     }
 
     /// P(T > `t`), from 0 to 1; 1 for t < 0, NaN for NaN.
-    #[must_use]
     pub fn above(&self, t: f64) -> f64 {
         if t < 0.0 {
             return 1.0;
@@ -106,10 +101,6 @@ impl Law {
 
     /// The `q`-quantile: the smallest t with P(T ≤ t) ≥ q. `q` is from 0 to below 1; the 99th
     /// percentile is `quantile(0.99)`.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::OutOfRange`] if `q` is not.
     pub fn quantile(&self, q: f64) -> Result<f64, ModelError> {
         if !(0.0..1.0).contains(&q) {
             let allowed = "from 0 to below 1 (the 99th percentile is 0.99)";

@@ -20,10 +20,6 @@ use crate::error::ModelError;
 use crate::tail::{Basis, Prediction, Tail};
 
 /// Predicts G/G/1 by Krämer and Langenbach-Belz.
-///
-/// # Errors
-///
-/// As [`mg1`](super::mg1).
 pub fn gg1(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     let factor = refinement(utilization, arrivals.scv, service.scv);
@@ -33,10 +29,6 @@ pub fn gg1(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelErro
 }
 
 /// Predicts G/G/1 by Kingman's heavy-traffic formula.
-///
-/// # Errors
-///
-/// As [`mg1`](super::mg1).
 pub fn gg1_heavy_traffic(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     let method = Basis::Approximation("Kingman, heavy traffic");
@@ -45,10 +37,6 @@ pub fn gg1_heavy_traffic(arrivals: Arrivals, service: Service) -> Result<Predict
 }
 
 /// Kingman's upper bound for the mean wait, and so the mean sojourn, of G/G/1. No percentiles.
-///
-/// # Errors
-///
-/// As [`mg1`](super::mg1).
 pub fn gg1_upper_bound(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     // In units of the mean service time, the variance of the gaps is cₐ²/ρ².

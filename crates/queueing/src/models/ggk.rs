@@ -14,10 +14,6 @@ use crate::error::ModelError;
 use crate::tail::{Basis, Prediction};
 
 /// Predicts G/G/k by Allen and Cunneen. `servers` is 1 to 1,000,000.
-///
-/// # Errors
-///
-/// As [`mg1`](super::mg1), and [`ModelError::OutOfRange`] for the number of servers.
 pub fn ggk(arrivals: Arrivals, service: Service, servers: u32) -> Result<Prediction, ModelError> {
     let offered = arrivals.check()?.rate * service.check()?.mean;
     let servers = check::count("number of servers", servers)?;

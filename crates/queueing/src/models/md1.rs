@@ -12,12 +12,6 @@ use crate::tail::{Basis, Prediction, Tail};
 
 /// Predicts M/D/1. `arrival_rate` is per unit of time, `service` is the constant service time; both
 /// above 0.
-///
-/// # Errors
-///
-/// [`ModelError::OutOfRange`] for a parameter that is not positive and finite,
-/// [`ModelError::Overload`] if `arrival_rate`·`service` is 1 or more, [`ModelError::NotFinite`] if
-/// a mean exceeds every number.
 pub fn md1(arrival_rate: f64, service: f64) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     check::positive("service time", service)?;

@@ -15,12 +15,6 @@ use crate::tail::{Basis, Prediction};
 
 /// Predicts M/G/1. `arrival_rate` is per unit of time, above 0. Means are exact, the percentiles of
 /// the wait approximate; the sojourn has none, because they depend on more than two moments.
-///
-/// # Errors
-///
-/// [`ModelError::OutOfRange`] for a parameter out of range, [`ModelError::InfiniteMoment`] if the
-/// service time has an infinite mean or variance, [`ModelError::Overload`] if the utilization is 1
-/// or more, [`ModelError::NotFinite`] if the wait exceeds every number.
 pub fn mg1(arrival_rate: f64, service: Service) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     let Service { mean, scv } = service.check()?;

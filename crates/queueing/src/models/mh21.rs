@@ -27,11 +27,6 @@ impl Hyper {
     /// phases contribute equally to the mean: `h2:MEAN:CV` of `curtail-dist`.
     ///
     /// Source: Whitt, "Approximating a point process by a renewal process, I", 1982.
-    ///
-    /// # Errors
-    ///
-    /// [`ModelError::OutOfRange`] if either is, [`ModelError::InfiniteMoment`] for an infinite
-    /// `scv`.
     pub fn balanced(mean: f64, scv: f64) -> Result<Self, ModelError> {
         let name = "squared coefficient of variation of the service time";
         check::positive("mean service time", mean)?;
@@ -49,7 +44,6 @@ impl Hyper {
     ///
     /// With u_k = E\[S^k\]/k!, the means of the phases are the roots of x² - ax + b, where
     /// u₂ = a·u₁ - b and u₃ = a·u₂ - b·u₁. Source: Whitt 1982 (as above); the algebra is ours.
-    #[must_use]
     pub fn from_moments(moments: [f64; 3]) -> Option<Self> {
         let (u1, u2, u3) = (moments[0], moments[1] / 2.0, moments[2] / 6.0);
         let sum = (u3 - u1 * u2) / (u2 - u1 * u1);
@@ -63,13 +57,11 @@ impl Hyper {
     }
 
     /// The mean, in units of time.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         self.moment(|mean| mean)
     }
 
     /// The squared coefficient of variation, 1 or more.
-    #[must_use]
     pub fn scv(&self) -> f64 {
         let mean = self.mean();
         self.moment(|phase| 2.0 * (phase / mean) * (phase / mean)) - 1.0
@@ -89,12 +81,6 @@ impl Hyper {
 }
 
 /// Predicts M/H2/1. `arrival_rate` is per unit of time, above 0.
-///
-/// # Errors
-///
-/// [`ModelError::OutOfRange`] for a parameter out of range, [`ModelError::Overload`] if the
-/// utilization is 1 or more, [`ModelError::NotFinite`] where the phases differ by more than numbers
-/// can hold.
 pub fn mh21(arrival_rate: f64, service: Hyper) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     service.check()?;

@@ -20,12 +20,6 @@ use crate::tail::{Basis, Prediction, Tail};
 /// assert!((at_half.sojourn.quantile(0.99)? - 2.0 * 100_f64.ln()).abs() < 1e-9);
 /// # Ok::<(), curtail_queueing::ModelError>(())
 /// ```
-///
-/// # Errors
-///
-/// [`ModelError::OutOfRange`] for a rate that is not positive and finite, [`ModelError::Overload`]
-/// if the arrival rate is not below the service rate, [`ModelError::NotFinite`] for rates so low
-/// that a mean exceeds every number.
 pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrival_rate, service_rate)?;
     let slack = service_rate - arrival_rate;
@@ -43,10 +37,6 @@ pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelErro
 
 /// The probability that M/M/1 holds exactly `number` queries, the one in service included:
 /// (1 - ρ)·ρⁿ.
-///
-/// # Errors
-///
-/// As [`mm1`].
 pub fn mm1_in_system(arrival_rate: f64, service_rate: f64, number: u32) -> Result<f64, ModelError> {
     let utilization = utilization(arrival_rate, service_rate)?;
     Ok((1.0 - utilization) * utilization.powf(f64::from(number)))

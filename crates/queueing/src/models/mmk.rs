@@ -16,12 +16,6 @@ use crate::tail::{Basis, Prediction, Tail};
 
 /// Predicts M/M/k. Rates are per unit of time, above 0; `service_rate` is that of one server;
 /// `servers` is 1 to 1,000,000.
-///
-/// # Errors
-///
-/// [`ModelError::OutOfRange`] for a rate that is not positive and finite, or a number of servers
-/// out of range; [`ModelError::Overload`] if all servers together are not faster than the arrivals;
-/// [`ModelError::NotFinite`] as [`mm1`](super::mm1).
 pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Prediction, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     check::positive("service rate", service_rate)?;
@@ -43,11 +37,6 @@ pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Predict
 
 /// Erlang's C formula: the probability that a query has to wait. `offered` is λ/μ (in erlangs, 0 or
 /// more), `servers` is 1 to 1,000,000.
-///
-/// # Errors
-///
-/// [`ModelError::OutOfRange`] if either is, [`ModelError::Overload`] if `offered` is not below
-/// `servers`.
 pub fn erlang_c(offered: f64, servers: u32) -> Result<f64, ModelError> {
     if offered.is_nan() || offered < 0.0 {
         let name = "offered load";

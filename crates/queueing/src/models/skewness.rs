@@ -23,7 +23,6 @@ impl Prediction {
     /// The same, but without approximate percentiles if the skewness of `service` contradicts them
     /// (the third central moment over the third power of the deviation; infinite where the third
     /// moment is). Means, and laws that are exact, stay as they are.
-    #[must_use]
     pub fn given_skewness(self, service: Service, skewness: f64) -> Self {
         let exact = !matches!(self.wait.law_basis(), Some(Basis::Approximation(_)));
         let spread = self.utilization + (1.0 - self.utilization) * kappa(service.scv, skewness);

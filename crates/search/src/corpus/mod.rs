@@ -74,10 +74,6 @@ pub struct Corpus {
 
 impl Corpus {
     /// Reads a corpus.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`CorpusError`] if the source cannot be read, is malformed or holds no document.
     pub fn load(source: &Source, limits: Limits) -> Result<Self, CorpusError> {
         match source {
             Source::Default => Self::load_default(limits),
@@ -97,7 +93,6 @@ impl Corpus {
     }
 
     /// A corpus made of titles and bodies, for tests and for callers with a source of their own.
-    #[must_use]
     pub fn from_texts<I, T, B>(texts: I, description: &str) -> Self
     where
         I: IntoIterator<Item = (T, B)>,
@@ -112,26 +107,22 @@ impl Corpus {
     }
 
     /// The documents; the one with id `i` is at place `i`.
-    #[must_use]
     pub fn documents(&self) -> &[Document] {
         &self.documents
     }
 
     /// What the corpus is, for people: `63,666 Debian package descriptions from apt-cache
     /// dumpavail`.
-    #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
     /// What was left out and why, one sentence each: print them.
-    #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
     /// A hash over all documents in order. Indexes remember it.
-    #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

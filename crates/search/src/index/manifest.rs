@@ -67,16 +67,11 @@ pub struct Manifest {
 
 impl Manifest {
     /// How many shards there are.
-    #[must_use]
     pub fn shard_count(&self) -> u32 {
         self.shards.len() as u32 // `check` bounds it
     }
 
     /// Reads the manifest of an index and checks that it makes sense.
-    ///
-    /// # Errors
-    ///
-    /// Returns an [`IndexError`] if there is none, or it is of another version or damaged.
     pub fn read(directory: &Path) -> Result<Self, IndexError> {
         #[derive(Deserialize)]
         struct Version {

@@ -60,11 +60,6 @@ pub enum Outcome {
 
 impl ShardedIndex {
     /// Opens an index and checks every file of it: milliseconds for 20 MB.
-    ///
-    /// # Errors
-    ///
-    /// Returns an [`IndexError`] if the index is absent, half built, of another version or
-    /// damaged.
     pub fn open(directory: &Path) -> Result<Self, IndexError> {
         let manifest = Manifest::read(directory)?;
         manifest.verify_terms(directory)?;
@@ -79,10 +74,6 @@ impl ShardedIndex {
     ///
     /// An index of another corpus is replaced. A folder that holds anything but an index is not
     /// touched.
-    ///
-    /// # Errors
-    ///
-    /// Returns an [`IndexError`] if the index cannot be built.
     pub fn open_or_build(
         directory: &Path,
         corpus: &Corpus,
@@ -107,11 +98,6 @@ impl ShardedIndex {
     /// Builds an index, replacing the one that may be there.
     ///
     /// Memory: about as much as the shards take on disk, besides the corpus.
-    ///
-    /// # Errors
-    ///
-    /// Returns an [`IndexError`] if the index cannot be built, or was interrupted; the old one is
-    /// then still there.
     pub fn build(
         directory: &Path,
         corpus: &Corpus,
@@ -133,35 +119,27 @@ impl ShardedIndex {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// What it is.
-    #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
     /// How many shards it has.
-    #[must_use]
     pub fn shards(&self) -> u32 {
         self.manifest.shard_count()
     }
 
     /// Its size on disk, without the manifest.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         let shards = self.manifest.shards.iter().flat_map(|shard| &shard.files);
         shards.chain([&self.manifest.terms_file]).map(|file| file.bytes).sum()
     }
 
     /// Opens the engine of one shard.
-    ///
-    /// # Errors
-    ///
-    /// As [`Leaf::open`].
     pub fn leaf(&self, shard: u32) -> Result<Leaf, IndexError> {
         Leaf::open(&self.directory, shard)
     }

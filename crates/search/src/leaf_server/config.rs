@@ -59,15 +59,13 @@ pub struct Hiccup {
 }
 
 /// Why a text is not a hiccup.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HiccupError {
-    /// There is no colon.
     #[error("hiccup {0:?}: write PROBABILITY:DURATION, for instance 0.003:75ms")]
     Form(String),
-    /// The part before the colon is no probability.
     #[error("hiccup probability {0:?}: write a number from 0 to 1")]
     Probability(String),
-    /// The part after the colon is no duration.
     #[error("hiccup duration: {0}")]
     Duration(#[from] duration::ParseError),
 }
@@ -85,27 +83,16 @@ impl FromStr for Hiccup {
 }
 
 /// Why a leaf does not start.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeafServerError {
-    /// A number of slots that cannot be.
     #[error("{slots} slots: give a leaf 1 to {SLOTS_MAX}")]
-    Slots {
-        /// The number asked for.
-        slots: u32,
-    },
-    /// The index cannot be used.
+    Slots { slots: u32 },
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}; use another address, or port 0 for a free one")]
-    Bind {
-        /// The address asked for.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The process is shutting down.
+    Bind { address: SocketAddr, source: io::Error },
     #[error("the runtime stopped while the index was opened; start the leaf again")]
     Stopped,
 }

@@ -84,11 +84,6 @@ pub struct LeafServer {
 
 impl LeafServer {
     /// Opens the shard and binds the address.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`LeafServerError`] if the configuration is impossible, the index cannot be used or
-    /// the address cannot be bound.
     pub async fn bind(config: LeafConfig) -> Result<Self, LeafServerError> {
         config.check()?;
         let (index, shard) = (config.index.clone(), config.shard);
@@ -104,13 +99,11 @@ impl LeafServer {
     }
 
     /// The bound address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// One line that says what about this leaf is real and what is stretched.
-    #[must_use]
     pub fn announcement(&self) -> &str {
         &self.announcement
     }

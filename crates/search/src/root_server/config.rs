@@ -23,28 +23,16 @@ pub struct RootConfig {
 }
 
 /// Why a root does not start.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootServerError {
-    /// There is nothing to ask.
     #[error("there are no shards; give at least one, with at least one replica")]
     NoShards,
-    /// A shard's cell cannot be.
     #[error("shard {shard}: {source}")]
-    Shard {
-        /// The shard.
-        shard: u32,
-        /// What is wrong, and how to mend it.
-        source: ConfigError,
-    },
-    /// The address cannot be bound.
+    Shard { shard: u32, source: ConfigError },
     #[error("cannot listen on {address}: {source}; use another address, or port 0 for a free one")]
-    Bind {
-        /// The address asked for.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
+    Bind { address: SocketAddr, source: io::Error },
 }
 
 impl RootConfig {

@@ -63,11 +63,6 @@ pub struct RootServer {
 
 impl RootServer {
     /// Makes the cells and binds the address. The leaves need not be there yet.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`RootServerError`] if the configuration is impossible or the address cannot be
-    /// bound.
     pub async fn bind(config: RootConfig) -> Result<Self, RootServerError> {
         if config.shards.is_empty() {
             return Err(RootServerError::NoShards);
@@ -86,13 +81,11 @@ impl RootServer {
     }
 
     /// The bound address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// One line that says what this root does.
-    #[must_use]
     pub fn announcement(&self) -> &str {
         &self.announcement
     }

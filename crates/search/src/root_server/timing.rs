@@ -60,7 +60,6 @@ impl ShardTiming {
     }
 
     /// Reads what a root wrote: by shard. Shards that it did not tell have zeros.
-    #[must_use]
     pub fn read_all(header: &[u8]) -> Vec<Self> {
         let mut all = Vec::new();
         for (name, time) in timing::read(header) {

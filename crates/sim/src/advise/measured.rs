@@ -59,9 +59,6 @@ pub struct Repeated {
 
 impl Repeated {
     /// The experiment with these as service and jitter.
-    ///
-    /// # Errors
-    /// They are too few or all zero, or the parameters are wrong.
     pub fn experiment(self, parameters: &Parameters) -> Result<Experiment, Error> {
         let Self { name, p_ns, j_ns, have_units } = self;
         let mut experiment = without_times(parameters, have_units)?;
@@ -102,9 +99,6 @@ fn all_zero(name: &str) -> Error {
 
 impl Measured {
     /// The experiment with these in place of service and jitter, and what they hold.
-    ///
-    /// # Errors
-    /// They are too few or all zero, or the parameters are wrong.
     pub fn experiment(self, parameters: &Parameters) -> Result<(Experiment, SamplesTold), Error> {
         let Self { name, ns, have_units } = self;
         let mut experiment = without_times(parameters, have_units)?;
@@ -130,7 +124,6 @@ impl Measured {
 
     /// The experiments of as many samples that are drawn from these, with replacement, at the arrival
     /// rate of `experiment`, which is that of these: how far they differ is what the samples leave open.
-    #[must_use]
     pub fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {
         resampled_by(experiment, |rng| {
             let index = |rng: &mut Pcg64Mcg| (rng.next_u64() % self.ns.len() as u64) as usize;

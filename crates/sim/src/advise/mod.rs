@@ -167,7 +167,6 @@ pub struct Document {
 }
 
 /// How many requests [`advise`] will count in [`Plan::progress`]: each is a query to every shard.
-#[must_use]
 pub fn total(question: &Question<'_>) -> u64 {
     let candidates = candidates(question.cancel);
     let here = sized(question.experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
@@ -183,9 +182,6 @@ fn candidates(cancel: bool) -> Vec<Candidate> {
 }
 
 /// Answers; `None` where it was stopped.
-///
-/// # Errors
-/// A utilization of 1 or more: no policy has a steady state there.
 pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>, Error> {
     let experiment = question.experiment;
     if experiment.utilization_with_jitter() >= 1.0 {

@@ -48,7 +48,6 @@ pub struct Found {
 }
 
 /// Takes samples apart; none where no hiccups show.
-#[must_use]
 pub fn find_hiccups(samples: &[f64]) -> Option<Found> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -46,7 +46,6 @@ pub struct GainIntervals {
 
 /// Experiments as this one, each of samples that are drawn from its samples; none where its times are
 /// distributions.
-#[must_use]
 pub fn resampled(experiment: &Experiment) -> Vec<Experiment> {
     resampled_by(experiment, |rng| {
         let service = experiment.service.resampled(rng);

@@ -105,9 +105,6 @@ pub enum What {
 
 impl Script {
     /// The cell of the script, and the log of what it will hear and decide.
-    ///
-    /// # Errors
-    /// A policy that does not fit the servers or the limits.
     pub fn cell(&self) -> Result<(Box<dyn Scheduler>, Log), Error> {
         let topology = Topology::replicated(self.servers, self.slots);
         let cell = self.policy.build(&topology, self.limits, rng(self.seed));
@@ -122,16 +119,12 @@ impl Script {
     }
 
     /// How many queries arrive.
-    #[must_use]
     pub fn queries(&self) -> usize {
         let arrives = |step: &&Step| matches!(step.what, What::Arrive { .. });
         self.steps.iter().filter(arrives).count()
     }
 
     /// Checks that the script can be played, in the simulator and elsewhere.
-    ///
-    /// # Errors
-    /// Names the first value that is wrong, and the mend.
     pub fn check(&self) -> Result<(), Error> {
         if let Some(why) = self.policy.simulator_only() {
             return Err(self.unfit(why));
@@ -183,9 +176,6 @@ fn within(name: &'static str, value: u64, least: u64, most: u64) -> Result<(), E
 }
 
 /// Plays a script in virtual time, to the end of its last copy.
-///
-/// # Errors
-/// See [`Script::check`] and [`Script::cell`].
 pub fn play(script: &Script) -> Result<Vec<Entry>, Error> {
     script.check()?;
     let (cell, log) = script.cell()?;

@@ -82,13 +82,11 @@ impl Log {
     }
 
     /// The entry with this number, from 0, if it is there already.
-    #[must_use]
     pub fn get(&self, at: usize) -> Option<Entry> {
         self.lock().get(at).copied()
     }
 
     /// All of it; the log is empty then.
-    #[must_use]
     pub fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut self.lock())
     }
@@ -111,7 +109,6 @@ impl fmt::Debug for Recorder {
 
 impl Recorder {
     /// Around a cell that has not been told of anything yet.
-    #[must_use]
     pub fn new(cell: Box<dyn Scheduler>) -> (Self, Log) {
         let log = Log::default();
         (Self { cell, log: log.clone(), arrived: 0, numbers: Vec::new() }, log)

@@ -43,7 +43,6 @@ impl Share {
     }
 
     /// The share of the right ones; none where there are none at all.
-    #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         (self.all > 0).then(|| self.right as f64 / self.all as f64)
     }

@@ -26,7 +26,6 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Value {
     /// A number; 1.0 and 1 are the same.
-    #[must_use]
     pub fn number(number: f64) -> Self {
         if number.fract() == 0.0 && number.abs() <= MOST_EXACT {
             Self::Whole(number as i64)
@@ -36,7 +35,6 @@ impl Value {
     }
 
     /// A number if the text is one, else the text.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let number = || text.parse().ok().filter(|number: &f64| number.is_finite());
         if let Ok(whole) = text.parse() {
@@ -49,7 +47,6 @@ impl Value {
     }
 
     /// As a number, where it is one.
-    #[must_use]
     pub fn as_number(&self) -> Option<f64> {
         match *self {
             Self::Whole(whole) => Some(whole as f64),
@@ -167,9 +164,6 @@ pub struct Axis {
 
 impl Axis {
     /// An axis of given values.
-    ///
-    /// # Errors
-    /// There is no value, or one is there twice.
     pub fn new(key: impl Into<String>, values: Vec<Value>) -> Result<Self, Error> {
         let key = key.into();
         if values.is_empty() {
@@ -188,9 +182,6 @@ impl Axis {
     }
 
     /// An axis of the numbers from one to another.
-    ///
-    /// # Errors
-    /// The range makes no sense.
     pub fn range(key: impl Into<String>, range: &Range) -> Result<Self, Error> {
         let key = key.into();
         match range.values() {
@@ -200,9 +191,6 @@ impl Axis {
     }
 
     /// Parses `0.1,0.2,0.3`, `0.05..0.95:0.05` (a step), or `1e-5..0.1:21:log` (so many).
-    ///
-    /// # Errors
-    /// The values are none, or make no sense.
     pub fn parse(key: &str, text: &str) -> Result<Self, Error> {
         match parse_range(text) {
             Some(Ok(range)) => Self::range(key, &range),
@@ -213,19 +201,16 @@ impl Axis {
     }
 
     /// What is varied.
-    #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
     /// Its values.
-    #[must_use]
     pub fn values(&self) -> &[Value] {
         &self.values
     }
 
     /// Its values as numbers, where all are.
-    #[must_use]
     pub fn numbers(&self) -> Option<Vec<f64>> {
         self.values.iter().map(Value::as_number).collect()
     }

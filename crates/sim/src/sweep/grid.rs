@@ -24,9 +24,6 @@ pub struct Grid {
 
 impl Grid {
     /// Varies some of the parameters. Texts of theirs may have placeholders `{key}`.
-    ///
-    /// # Errors
-    /// An axis varies nothing, a placeholder is filled by none, or a value does not fit.
     pub fn new(parameters: &Parameters, axes: Vec<Axis>) -> Result<Self, Error> {
         if axes.is_empty() {
             return Err(Error::Empty);
@@ -71,19 +68,16 @@ impl Grid {
     }
 
     /// How many points it has.
-    #[must_use]
     pub fn points(&self) -> usize {
         self.points
     }
 
     /// What is varied.
-    #[must_use]
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
     /// For each axis, which of its values a point has.
-    #[must_use]
     pub fn indexes(&self, point: usize) -> Vec<usize> {
         let mut rest = point;
         let mut indexes: Vec<usize> = self
@@ -107,9 +101,6 @@ impl Grid {
     }
 
     /// The experiment of a point; files are read here.
-    ///
-    /// # Errors
-    /// Names the point, and what is wrong there.
     pub fn experiment(&self, point: usize) -> Result<Experiment, Error> {
         let values: Vec<_> = self.values(point).collect();
         let mut map = self.template.clone();

@@ -44,9 +44,6 @@ impl Lines {
     }
 
     /// No lines yet, in a file without a name: they are gone when this is.
-    ///
-    /// # Errors
-    /// There is no room for temporary files.
     pub fn scratch(plan: &Plan) -> Result<Self, StoreError> {
         let path = std::env::temp_dir();
         match tempfile::tempfile() {
@@ -95,16 +92,12 @@ impl Lines {
     }
 
     /// The points that are not done.
-    #[must_use]
     pub fn missing(&self) -> Vec<usize> {
         let points = self.places.iter().enumerate();
         points.filter(|(_, place)| place.is_none()).map(|(point, _)| point).collect()
     }
 
     /// Keeps a line that [`Plan::run`] made, here or elsewhere.
-    ///
-    /// # Errors
-    /// It is of another plan or there already, or it cannot be written.
     pub fn append(&mut self, plan: &Plan, mut line: String) -> Result<(), StoreError> {
         let point = known(line.as_bytes(), plan).and_then(|point| self.unseen(point));
         let point = point.map_err(|why| StoreError::Foreign { why })?;
@@ -127,9 +120,6 @@ impl Lines {
     }
 
     /// The line of a point that is done.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn line(&self, point: usize) -> io::Result<String> {
         let (start, length) = self.places[point].unwrap_or_default();
         let mut line = vec![0; length];
@@ -139,9 +129,6 @@ impl Lines {
 
     /// Writes all points, in order, as one JSON document. What cannot be read is told inside, what
     /// cannot be written outside.
-    ///
-    /// # Errors
-    /// What the writer says.
     pub fn write_json(&self, to: &mut impl Write) -> io::Result<Result<(), StoreError>> {
         for point in 0..self.places.len() {
             let line = match self.line(point) {

@@ -43,10 +43,6 @@ struct Line<'a> {
 
 impl Plan {
     /// Percentiles as [`crate::check_percentiles`] lets them pass.
-    ///
-    /// # Errors
-    /// The grid makes no sense, or a key of it has the name of a column of the results. Its points
-    /// are not looked at yet.
     pub fn new(
         parameters: &Parameters,
         axes: Vec<Axis>,
@@ -70,34 +66,27 @@ impl Plan {
     }
 
     /// The experiments.
-    #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
     /// The names of what is compared.
-    #[must_use]
     pub fn policies(&self) -> &[String] {
         &self.policies
     }
 
     /// The percentiles that are told.
-    #[must_use]
     pub fn percentiles(&self) -> &[f64] {
         &self.percentiles
     }
 
     /// As it is kept.
-    #[must_use]
     pub fn json(&self) -> &str {
         &self.json
     }
 
     /// Checks every point before anything runs. Tells, for each, how many requests it will count
     /// and how many queries it simulates.
-    ///
-    /// # Errors
-    /// The first point that cannot be run.
     pub fn check(&self) -> Result<Vec<(u64, f64)>, Error> {
         run::check(&self.grid, &self.candidates)
     }
@@ -105,9 +94,6 @@ impl Plan {
     /// Runs some points, and hands over the line of each as soon as it is there; `done` says
     /// whether to go on. The lines do not depend on the number of threads, but for how long each
     /// run took; the order in which points are done does. False where it was stopped.
-    ///
-    /// # Errors
-    /// A point that cannot be run.
     pub fn run(
         &self,
         points: &[usize],

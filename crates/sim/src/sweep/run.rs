@@ -13,9 +13,6 @@ use crate::parallel;
 
 /// Checks every point before anything runs. Tells, for each, how many requests it will count and
 /// how many queries and failures it simulates.
-///
-/// # Errors
-/// The first point that cannot be run.
 pub(super) fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f64)>, Error> {
     // A policy fits the servers or not, whatever the load; making one takes longer than all else.
     let mut fits = BTreeSet::new();
@@ -34,9 +31,6 @@ pub(super) fn check(grid: &Grid, candidates: &[Candidate]) -> Result<Vec<(u64, f
 /// Runs some points, and hands over the outcomes of each as soon as they are there; `done` says
 /// whether to go on. The outcomes of a point do not depend on the number of threads; the order in
 /// which points are done does. False where it was stopped.
-///
-/// # Errors
-/// A point that cannot be run.
 pub(super) fn run(
     grid: &Grid,
     points: &[usize],

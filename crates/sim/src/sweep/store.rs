@@ -27,9 +27,6 @@ pub struct Store {
 impl Store {
     /// Opens a directory, made where it is missing, and finds what is done. Nothing in it changes
     /// yet, except that it gets an empty file of results where it is this plan's.
-    ///
-    /// # Errors
-    /// It holds another sweep and this is no `restart`, somebody else writes it, or nobody can.
     pub fn open(folder: &Path, plan: &Plan, restart: bool) -> Result<Self, StoreError> {
         let path = folder.join(RESULTS);
         let lacking = |error: io::Error| StoreError::io(&path, "cannot be written", error);
@@ -53,9 +50,6 @@ impl Store {
     }
 
     /// From here on the directory is this plan's: what else is there goes.
-    ///
-    /// # Errors
-    /// Something cannot be written.
     pub fn begin(&mut self, plan: &Plan) -> Result<(), StoreError> {
         if self.lines.is_empty() {
             // Results of another plan must never stand beside this one's, not even after a crash.
@@ -69,9 +63,6 @@ impl Store {
     }
 
     /// Writes a file of the directory, which is there as a whole or not at all.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn replace(
         &self,
         name: &str,

@@ -63,7 +63,6 @@ fn outcome_schema(percentiles: &[f64]) -> Schema {
 }
 
 /// The columns of a sweep: of the grid, and of outcomes.
-#[must_use]
 pub fn schema(plan: &Plan) -> Schema {
     let mut schema: Schema = vec![("point".to_owned(), Kind::Whole)];
     schema.extend(plan.grid().axes().iter().map(|axis| (axis.key().to_owned(), kind(axis))));
@@ -113,7 +112,6 @@ pub(super) fn check_kinds(plan: &Plan, outcomes: &[Json]) -> Result<(), String> 
 }
 
 /// A single experiment as a table: a row per policy, and all that its JSON says.
-#[must_use]
 pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Piece) {
     let mut schema = outcome_schema(percentiles);
     schema.extend(MORE.map(|(name, kind)| (name.to_owned(), kind)));
@@ -129,9 +127,6 @@ pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Piece)
 impl Store {
     /// Writes the results, all of which are there, as tables, and shows the outcomes of each point
     /// meanwhile.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn write_tables(
         &self,
         plan: &Plan,
@@ -158,9 +153,6 @@ impl Store {
 
 /// Reads results, all of which are there, in the order of the grid, and hands them over piece by
 /// piece: as rows, and as JSON.
-///
-/// # Errors
-/// They cannot be read, or what `take` says.
 pub fn pieces(
     plan: &Plan,
     lines: &Lines,

@@ -84,7 +84,6 @@ pub struct Trained {
 }
 
 /// Trains for an experiment; the budget as well, where none is given. None where it was stopped.
-#[must_use]
 pub fn train(
     experiment: &Experiment,
     budget: Option<f64>,

@@ -1,0 +1,62 @@
+//! What a leaf does with a query whose client goes away.
+
+use crate::net::{LONG, MS, Running, distribution, index, leaf_config, search, stats_until};
+use curtail_search::leaf_server::Cancel;
+use tokio::time::{Instant, timeout};
+
+#[tokio::test]
+async fn an_honored_departure_frees_the_slot_and_the_place() {
+    let (_folder, index) = index(1);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    config.service_time = Some(distribution("det:1min"));
+    let leaf = Running::leaf(config).await;
+    let runs = search(leaf.address, "/search?q=word");
+    stats_until(leaf.address, |stats| stats.busy == 1).await;
+    let waits = search(leaf.address, "/search?q=word");
+    stats_until(leaf.address, |stats| stats.waiting == 1).await;
+
+    waits.abort();
+    let stats = stats_until(leaf.address, |stats| stats.waiting == 0).await;
+    assert_eq!((stats.busy, stats.served), (1, 0), "the other one runs on");
+    runs.abort();
+    let stats = stats_until(leaf.address, |stats| stats.busy == 0).await;
+    assert_eq!((stats.served, stats.waiting), (0, 0));
+    stats_until(leaf.address, |stats| stats.cancelled == 2).await;
+}
+
+#[tokio::test]
+async fn a_slot_that_is_given_up_goes_to_the_next() {
+    let (_folder, index) = index(1);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    config.service_time = Some(distribution("det:1min"));
+    let leaf = Running::leaf(config).await;
+    let first = search(leaf.address, "/search?q=word");
+    stats_until(leaf.address, |stats| stats.busy == 1).await;
+    let _second = search(leaf.address, "/search?q=word");
+    stats_until(leaf.address, |stats| stats.waiting == 1).await;
+    first.abort();
+    let stats = stats_until(leaf.address, |stats| stats.waiting == 0).await;
+    assert_eq!((stats.busy, stats.served), (1, 0));
+}
+
+#[tokio::test]
+async fn an_ignored_departure_holds_the_slot_to_the_end() {
+    let (_folder, index) = index(1);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    (config.service_time, config.cancel) = (Some(distribution("det:200ms")), Cancel::Ignore);
+    let leaf = Running::leaf(config).await;
+    let start = Instant::now();
+    let gone = search(leaf.address, "/search?q=word");
+    stats_until(leaf.address, |stats| stats.busy == 1).await;
+    gone.abort();
+    let next = search(leaf.address, "/search?q=word");
+    let stats = stats_until(leaf.address, |stats| {
+        assert!(stats.busy == 1 || stats.served > 0, "it holds the slot: {stats:?}");
+        stats.served > 0
+    });
+    assert_eq!(stats.await.cancelled, 0);
+    assert!(start.elapsed() >= 200 * MS);
+    let got = timeout(LONG, next).await.expect("in time").expect("no panic");
+    assert_eq!(got.status, 200);
+    assert!(start.elapsed() >= 400 * MS, "the next one had to wait");
+}

@@ -1,0 +1,148 @@
+//! Stretched time: order, slots, and what the draws depend on.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::net::{
+    Client, Got, MS, Running, distribution, get, index, leaf_config, search, stats_until,
+};
+use curtail_search::leaf_server::{Hiccup, LeafStats};
+use tokio::time::Instant;
+
+/// Starts one search after the other, each when the one before it has its place.
+async fn line_up(address: SocketAddr, slots: u32, count: u32) -> Vec<(Got, Duration)> {
+    let start = Instant::now();
+    let mut waits = Vec::new();
+    for sent in 1..=count {
+        let got = search(address, "/search?q=word");
+        waits.push(tokio::spawn(async move { (got.await.expect("no panic"), start.elapsed()) }));
+        // Some may be done already, if this machine is slow.
+        let placed = |stats: &LeafStats| stats.busy + stats.waiting + stats.served as u32 >= sent;
+        let stats = stats_until(address, placed).await;
+        assert!(stats.busy <= slots, "never more than the slots: {stats:?}");
+    }
+    let mut ends = Vec::new();
+    for wait in waits {
+        ends.push(wait.await.expect("no panic"));
+    }
+    ends
+}
+
+#[tokio::test]
+async fn first_come_first_served() {
+    let (_folder, index) = index(1);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    config.service_time = Some(distribution("det:40ms"));
+    let leaf = Running::leaf(config).await;
+    for (turn, (got, end)) in (1..).zip(line_up(leaf.address, 1, 5).await) {
+        assert_eq!(got.status, 200);
+        assert!(end >= 40 * MS * turn, "number {turn} ended after {end:?}");
+        let waited = got.timing("queue").expect("a queue time");
+        assert_eq!(got.header("x-curtail-stretched"), Some("1"));
+        assert!(turn == 1 || waited > 0.0);
+    }
+}
+
+#[tokio::test]
+async fn as_many_at_once_as_there_are_slots() {
+    let (_folder, index) = index(1);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    (config.service_time, config.slots) = (Some(distribution("det:50ms")), 2);
+    let leaf = Running::leaf(config).await;
+    let ends = line_up(leaf.address, 2, 6).await;
+    for (turn, (_, end)) in (0..).zip(&ends) {
+        assert!(*end >= 50 * MS * (turn / 2 + 1), "number {turn} ended after {end:?}");
+    }
+    let stats: LeafStats = get(leaf.address, "/stats").await.json();
+    assert_eq!((stats.served, stats.busy, stats.slots, stats.stretched), (6, 0, 2, true));
+    let service = stats.real_time_ns + stats.stretched_time_ns;
+    assert!(u128::from(service) >= 6 * 50 * MS.as_nanos(), "{stats:?}");
+    let late = u128::from(service) - 6 * 50 * MS.as_nanos();
+    assert_eq!((u128::from(stats.late_time_ns), stats.hiccup_time_ns), (late, 0));
+}
+
+#[tokio::test]
+async fn a_query_takes_the_same_time_everywhere_and_always() {
+    let (_folder, index) = index(1);
+    let mut leaves = Vec::new();
+    for replica in 0..2 {
+        let mut config = leaf_config(index.directory(), 0, replica);
+        config.service_time = Some(distribution("uniform:1ms:20ms"));
+        leaves.push(Running::leaf(config).await);
+    }
+    let mut seen = Vec::new();
+    for number in 0..8 {
+        let (target, key) = (format!("/search?q=word+{number}"), format!("key {number}"));
+        let mut own = Vec::new();
+        for leaf in leaves.iter().chain(&leaves) {
+            let mut client = Client::connect(leaf.address).await;
+            for headers in [&[][..], &[("x-curtail-query", key.as_str())]] {
+                let start = Instant::now();
+                let got = client.get(&target, headers).await;
+                let (took, drawn) = (start.elapsed(), got.timing("own").expect("it was drawn"));
+                assert!(took.as_secs_f64() * 1e3 >= drawn, "{took:?} for {drawn} ms");
+                own.push(drawn);
+            }
+        }
+        let twice = [own[0], own[1]];
+        assert!(own.chunks(2).all(|pair| pair == twice), "{own:?}");
+        assert_ne!(own[0], own[1], "the key counts where there is one");
+        seen.extend(twice);
+    }
+    seen.sort_by(f64::total_cmp);
+    seen.dedup();
+    assert_eq!(seen.len(), 16, "every key has a time of its own");
+}
+
+#[tokio::test]
+async fn the_key_goes_before_the_target() {
+    let (_folder, index) = index(1);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    config.service_time = Some(distribution("uniform:1ms:20ms"));
+    let leaf = Running::leaf(config).await;
+    let mut client = Client::connect(leaf.address).await;
+    let mut own = Vec::new();
+    for target in ["/search?q=word", "/search?q=number&k=3"] {
+        let got = client.get(target, &[("x-curtail-query", "7")]).await;
+        own.push(got.timing("own").expect("it was drawn"));
+    }
+    // A target with a host in it, as proxies get, is the same target.
+    let host = format!("http://{}/search?q=word", leaf.address);
+    for target in ["/search?q=word", &host] {
+        own.push(client.get(target, &[]).await.timing("own").expect("it was drawn"));
+    }
+    assert_eq!((own[0], own[2]), (own[1], own[3]));
+    assert_ne!(own[0], own[2]);
+}
+
+#[tokio::test]
+async fn hiccups_hit_replicas_apart_and_queries_again() {
+    let (_folder, index) = index(1);
+    let hiccup = Some(Hiccup { probability: 0.5, duration_ns: 3_000_000 });
+    let mut hit = Vec::new();
+    for replica in [0, 1, 0] {
+        let mut config = leaf_config(index.directory(), 0, replica);
+        config.hiccup = hiccup;
+        let leaf = Running::leaf(config).await;
+        let mut client = Client::connect(leaf.address).await;
+        let mut hits = Vec::new();
+        for number in 0..32 {
+            let start = Instant::now();
+            let got = client.get(&format!("/search?q=word+{number}"), &[]).await;
+            let struck = got.timing("hiccup");
+            if struck.is_some() {
+                assert!(start.elapsed() >= 3 * MS);
+                assert_eq!(got.header("x-curtail-stretched"), Some("1"));
+            }
+            hits.push(struck);
+        }
+        let stats: LeafStats = client.get("/stats", &[]).await.json();
+        assert_eq!(stats.hiccups, hits.iter().flatten().count() as u64);
+        assert!(stats.hiccup_time_ns >= stats.hiccups * 3_000_000, "{stats:?}");
+        assert_eq!(stats.late_time_ns, 0, "what is not stretched is never late");
+        hit.push(hits);
+    }
+    assert_ne!(hit[0], hit[1], "replicas differ");
+    assert_eq!(hit[0], hit[2], "a seed repeats itself");
+    assert!(hit[0].contains(&Some(3.0)) && hit[0].contains(&None));
+}

@@ -1,0 +1,197 @@
+//! Leaves, roots and a client in one process, over real sockets.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use curtail_http1::client::Connection;
+use curtail_http1::{BodyLength, Limits, Persistence, ResponseHead, write_request};
+use curtail_kernel::Policy;
+use curtail_search::leaf_server::{Cancel, LeafConfig, LeafServer, LeafStats};
+use curtail_search::root_server::{RootConfig, RootServer};
+use curtail_search::{Corpus, ShardedIndex};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+/// Far beyond what anything here takes: a test that gets here hangs.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// An index of so many shards over a small corpus, and its folder's guard.
+pub(crate) fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let texts = (0..40).map(|i| (format!("title {i}"), format!("word number {i} {}", i % 7)));
+    let corpus = Corpus::from_texts(texts, "test");
+    let directory = folder.path().join("index");
+    let index =
+        ShardedIndex::build(&directory, &corpus, shards, &mut |_, _| ControlFlow::Continue(()));
+    (folder, index.expect("the index builds"))
+}
+
+/// A leaf's set-up to start from: one slot, nothing stretched.
+pub(crate) fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig {
+    LeafConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        index: index.to_owned(),
+        shard,
+        replica,
+        slots: 1,
+        service_time: None,
+        hiccup: None,
+        cancel: Cancel::Honor,
+        queue: 64,
+        seed: 42,
+    }
+}
+
+pub(crate) fn distribution(text: &str) -> curtail_dist::Distribution {
+    text.parse::<curtail_dist::Spec>().expect("a distribution").resolve(1e6).expect("no files")
+}
+
+/// A server in a task of its own. It ends with this value.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start<F: Future<Output = ()> + Send + 'static>(
+        address: SocketAddr,
+        serve: impl FnOnce(Box<dyn Future<Output = ()> + Send + Unpin>) -> F,
+    ) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let stopped = Box::pin(async { drop(stopped.await) });
+        let task = Some(tokio::spawn(serve(Box::new(stopped))));
+        Self { address, stop: Some(stop), task }
+    }
+
+    pub(crate) async fn leaf(config: LeafConfig) -> Self {
+        let server = LeafServer::bind(config).await.expect("the leaf binds");
+        Self::start(server.address(), |shutdown| server.serve(shutdown))
+    }
+
+    pub(crate) async fn root(shards: Vec<Vec<SocketAddr>>, policy: &str) -> Self {
+        let policy = Policy::parse(policy, None).expect("a policy");
+        let limits = curtail_kernel::Limits { cancel: true, ..curtail_kernel::Limits::default() };
+        let listen = ([127, 0, 0, 1], 0).into();
+        let config = RootConfig { listen, shards, policy, limits, slots: 1, seed: 7 };
+        let server = RootServer::bind(config).await.expect("the root binds");
+        Self::start(server.address(), |shutdown| server.serve(shutdown))
+    }
+
+    /// Tells it to stop.
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) async fn stopped(mut self) {
+        self.stop();
+        let task = self.task.take().expect("it is stopped once");
+        timeout(LONG, task).await.expect("it drains").expect("it does not panic");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    head: ResponseHead,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Got {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.header(name).map(|value| std::str::from_utf8(value).expect("text"))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("text")
+    }
+
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self) -> T {
+        serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))
+    }
+
+    /// A part of `server-timing`, in milliseconds.
+    pub(crate) fn timing(&self, part: &str) -> Option<f64> {
+        let all = self.header("server-timing")?.split(", ");
+        let mut found = all.filter_map(|one| one.strip_prefix(part)?.strip_prefix(";dur="));
+        found.next().map(|ms| ms.parse().expect("a number"))
+    }
+}
+
+/// A client's connection.
+pub(crate) struct Client(Connection<TcpStream>);
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        Self(Connection::new(stream, Limits::default()))
+    }
+
+    pub(crate) async fn try_get(&mut self, target: &str, headers: &[(&str, &str)]) -> Option<Got> {
+        let headers = [("host", "test")].iter().chain(headers).copied();
+        let mut wire = BytesMut::new();
+        write_request(&mut wire, "GET", target, headers, BodyLength::None, Persistence::Default)
+            .expect("a good request");
+        let exchange = async {
+            let head = self.0.send(&wire, false).await.ok()?;
+            let body = self.0.body_all(1 << 24).await.ok()?.to_vec();
+            Some(Got { status: head.status(), head, body })
+        };
+        timeout(LONG, exchange).await.expect("an answer in time")
+    }
+
+    pub(crate) async fn get(&mut self, target: &str, headers: &[(&str, &str)]) -> Got {
+        self.try_get(target, headers).await.expect("an answer")
+    }
+}
+
+/// One request on a connection of its own.
+pub(crate) async fn get(address: SocketAddr, target: &str) -> Got {
+    Client::connect(address).await.get(target, &[]).await
+}
+
+/// One search on a connection of its own, in the background.
+pub(crate) fn search(address: SocketAddr, target: &str) -> JoinHandle<Got> {
+    let target = target.to_owned();
+    tokio::spawn(async move { get(address, &target).await })
+}
+
+/// Asks for the statistics until they are as wanted. Every one seen meanwhile is checked as well.
+pub(crate) async fn stats_until(
+    address: SocketAddr,
+    wanted: impl Fn(&LeafStats) -> bool,
+) -> LeafStats {
+    let mut client = Client::connect(address).await;
+    let start = Instant::now();
+    loop {
+        let stats: LeafStats = client.get("/stats", &[]).await.json();
+        if wanted(&stats) {
+            return stats;
+        }
+        assert!(start.elapsed() < LONG, "it never came to this: {stats:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// An address that nobody listens on.
+pub(crate) async fn dead_address() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    listener.local_addr().expect("an address")
+}

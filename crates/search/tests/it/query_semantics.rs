@@ -1,0 +1,79 @@
+//! What a query finds.
+
+use crate::common::{ask, build, leaves};
+use curtail_search::{Corpus, MAX_HITS, Query, SearchError};
+
+const TEXTS: [(&str, &str); 6] = [
+    ("alpha", "the quick brown fox"),
+    ("beta", "the brown quick fox"),
+    ("gamma", "a slow brown dog"),
+    ("delta fox", "nothing here"),
+    ("epsilon", "Quick, brown! And a dog."),
+    ("zeta", "fox fox fox fox"),
+];
+
+#[test]
+fn clauses_demand_what_they_say() {
+    let corpus = Corpus::from_texts(TEXTS, "six texts");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let leaves = leaves(&build(&folder.path().join("index"), &corpus, 2));
+    let found = |query: &str| {
+        let mut ids: Vec<u64> = ask(&leaves, query, 10).0.iter().map(|hit| hit.id).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(found("fox dog"), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(found("+brown fox"), [0, 1, 2, 4]);
+    assert_eq!(found("+brown +fox"), [0, 1]);
+    assert_eq!(found("+brown -dog"), [0, 1]);
+    assert_eq!(found("\"quick brown\""), [0, 4]);
+    assert_eq!(found("+\"quick brown\" -fox"), [4]);
+    assert_eq!(found("quick-brown"), [0, 4]);
+    assert_eq!(found("fox -delta"), [0, 1, 5]);
+    assert_eq!(found("+brown +nowhere"), Vec::<u64>::new());
+    assert_eq!(found("BROWN"), [0, 1, 2, 4]);
+}
+
+#[test]
+fn title_and_body_both_count() {
+    let corpus = Corpus::from_texts([("fox", "fox"), ("fox", "dog"), ("cat", "fox")], "foxes");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let leaves = leaves(&build(&folder.path().join("index"), &corpus, 3));
+    let (hits, _) = ask(&leaves, "fox", 3);
+    assert_eq!(hits[0].id, 0, "a match in both is best: {hits:?}");
+    assert_eq!(hits[0].title, "fox");
+    assert!((hits[0].score - hits[1].score - hits[2].score).abs() < 1e-6, "{hits:?}");
+}
+
+#[test]
+fn the_number_of_hits_is_bounded() {
+    let corpus = Corpus::from_texts(TEXTS, "six texts");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let index = build(&folder.path().join("index"), &corpus, 1);
+    let leaf = index.leaf(0).expect("the shard opens");
+    let query = Query::parse("fox").expect("a good query");
+    assert_eq!(leaf.answer(&query, 0).expect("an answer").hits, []);
+    assert_eq!(leaf.answer(&query, 0).expect("an answer").matched, 4);
+    assert_eq!(leaf.search(&query, MAX_HITS).expect("an answer").len(), 4);
+    let refused = leaf.search(&query, MAX_HITS + 1);
+    assert!(matches!(refused, Err(SearchError::TooManyHits { k: 1001 })), "{refused:?}");
+}
+
+#[test]
+fn threads_share_a_leaf() {
+    let corpus = Corpus::from_texts(TEXTS, "six texts");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let index = build(&folder.path().join("index"), &corpus, 1);
+    let leaf = index.leaf(0).expect("the shard opens");
+    let query = Query::parse("+brown fox").expect("a good query");
+    let expected = leaf.answer(&query, 3).expect("an answer");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    assert_eq!(leaf.answer(&query, 3).expect("an answer"), expected);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,193 @@
+//! A world that changes: what later requests meet, and what windows tell of it.
+
+use crate::common::{assert_close, percentile, run, run_on, run_one};
+use curtail_sim::{Outcome, Parameters, Unstable, Window};
+
+fn world() -> Parameters {
+    Parameters {
+        shards: 4,
+        jitter: Some("bimodal:0.02:10".to_owned()),
+        requests: 20_000,
+        replications: 5,
+        ..Parameters::default()
+    }
+}
+
+fn changed(change: &[&str], parameters: &Parameters) -> Parameters {
+    let change = change.iter().map(ToString::to_string).collect();
+    Parameters { change, ..parameters.clone() }
+}
+
+fn windows(outcome: &Outcome) -> &[Window] {
+    outcome.windows.as_deref().expect("windows were asked for")
+}
+
+#[track_caller]
+fn p(window: &Window, percentile: f64) -> f64 {
+    let found = window.percentiles.iter().find(|(p, _)| *p == percentile);
+    found.and_then(|&(_, figure)| figure).expect("enough samples")
+}
+
+#[track_caller]
+fn assert_same(a: &Outcome, b: &Outcome) {
+    assert_eq!(a.histogram, b.histogram);
+    assert_eq!((&a.request, &a.ci95, &a.query), (&b.request, &b.ci95, &b.query));
+    assert_eq!((a.utilization, a.queue), (b.utilization, b.queue));
+    assert_eq!(a.copies_per_query, b.copies_per_query);
+}
+
+const POLICIES: [&str; 3] = ["psq", "laedge:cc", "delayed:2"];
+
+#[test]
+fn what_changes_after_the_end_changes_nothing() {
+    let before = run(&world(), &POLICIES);
+    for at in [20_000, u64::MAX] {
+        let late = Parameters { change_at: Some(at), window: Some(100), ..world() };
+        let late = changed(&["service=exp:50", "jitter=none", "speeds=1,0.1"], &late);
+        for (outcome, before) in run(&late, &POLICIES).iter().zip(&before) {
+            assert_same(outcome, before);
+            assert_eq!(windows(outcome), []);
+        }
+    }
+}
+
+#[test]
+fn what_changes_to_the_same_changes_nothing() {
+    // Draws of a single term are the same wherever a block of arrivals ends.
+    let same = ["service=exp:1", "jitter=bimodal:0.02:10", "speeds=1,1"];
+    for change_at in [Some(0), Some(5), None, Some(12_345)] {
+        let same = changed(&same, &Parameters { change_at, ..world() });
+        for (outcome, before) in run(&same, &POLICIES).iter().zip(&run(&world(), &POLICIES)) {
+            assert_eq!(outcome.histogram, before.histogram, "{change_at:?}");
+            assert!(outcome.windows.is_none());
+        }
+    }
+}
+
+#[test]
+fn a_change_at_once_is_another_world() {
+    let at_once = Parameters { change_at: Some(0), ..world() };
+    let changes = ["service=det:2", "jitter=exp:0.5"];
+    let outcomes = run(&changed(&changes, &at_once), &POLICIES);
+    let (service, jitter) = ("det:2".to_owned(), Some("exp:0.5".to_owned()));
+    let others = run(&Parameters { service, jitter, ..world() }, &POLICIES);
+    for (outcome, other) in outcomes.iter().zip(&others) {
+        assert_same(outcome, other);
+    }
+    let slow = run_one(&changed(&["speeds=0.5,0.5"], &at_once), "psq");
+    let speeds = vec![0.5; 2];
+    let other = run_one(&Parameters { speeds, utilization: 0.6, ..world() }, "psq");
+    assert_eq!(slow.histogram, other.histogram, "arrivals are those of the speeds before");
+}
+
+#[test]
+fn without_hiccups_late_windows_are_those_of_a_world_without() {
+    let windowed = Parameters { window: Some(6_000), ..world() };
+    let outcomes = run(&changed(&["jitter=none"], &windowed), &POLICIES);
+    let never = run(&Parameters { jitter: None, ..windowed }, &POLICIES);
+    for (outcome, never) in outcomes.iter().zip(&never) {
+        assert_eq!(windows(outcome).len(), 3);
+        // What waited when the hiccups ended is gone soon: the same draws, the same latencies.
+        for (late, never) in windows(outcome)[1..].iter().zip(&windows(never)[1..]) {
+            assert_eq!(late, never, "{}", outcome.policy);
+        }
+    }
+}
+
+#[test]
+fn times_that_are_three_times_as_long_make_latencies_so_at_the_same_load() {
+    let windowed = Parameters { jitter: None, window: Some(6_000), ..world() };
+    for policy in ["psq", "naive"] {
+        let outcome = run_one(&changed(&["service=exp:3"], &windowed), policy);
+        let before = run_one(&windowed, policy);
+        for (late, before) in windows(&outcome)[1..].iter().zip(&windows(&before)[1..]) {
+            for percentile in [50.0, 95.0, 99.0] {
+                // The same draws, but times are whole nanoseconds and classes of a histogram.
+                assert_close(policy, p(late, percentile), 3.0 * p(before, percentile), 4e-3);
+            }
+        }
+        let offered = outcome.utilization;
+        assert_close(
+            "busy",
+            offered.busy.expect("it worked"),
+            before.utilization.busy.expect("too"),
+            0.02,
+        );
+    }
+}
+
+#[test]
+fn a_replica_that_becomes_slow_is_so_for_what_begins_then() {
+    // The 500th request and those behind it at a fifth of the speed.
+    let clockwork =
+        Parameters { change_at: Some(500), window: Some(250), ..crate::common::clockwork() };
+    let outcome = run_one(&changed(&["speeds=0.2"], &clockwork), "psq");
+    let of = |length: f64| outcome.histogram.count_at((length * 1e6) as u64);
+    assert_eq!((of(1.0), of(5.0)), (500, 500));
+    // Nothing waits before the change, and that which executes when it comes is not slowed down.
+    let full = Parameters { utilization: 0.999, ..clockwork.clone() };
+    let last = Parameters { change_at: Some(999), ..full };
+    let outcome = run_one(&changed(&["speeds=0.2"], &last), "psq");
+    assert_eq!((outcome.unstable_because, outcome.stable), (Some(Unstable::Overload), false));
+    let slow = outcome.histogram.len() - outcome.histogram.count_between(0, 1_100_000);
+    assert_eq!(slow, 1, "the last one alone");
+    // In slow stretches it is the share of its new speed: half of 0.2 all of the time.
+    let slowdown = Some("det:1e-3/det:1e6/0.5".to_owned());
+    let outcome = run_one(&changed(&["speeds=0.2"], &Parameters { slowdown, ..clockwork }), "psq");
+    for window in windows(&outcome) {
+        assert_close("slow", p(window, 50.0), 10.0, 3e-3);
+    }
+}
+
+#[test]
+fn windows_are_of_all_replications_and_of_no_request_twice() {
+    let windowed = Parameters { window: Some(700), change_at: Some(1_000), ..world() };
+    let outcome = run_one(&windowed, "psq");
+    let told = windows(&outcome);
+    assert_eq!(told.len(), 28);
+    assert_eq!((told[1].from, told[1].requests), (700, 5 * 700));
+    let last = &told[27];
+    assert_eq!((last.from, last.requests), (27 * 700, 5 * 100), "what is left");
+    assert!(last.percentiles.contains(&(99.9, None)), "too few for it");
+    let whole = Parameters { window: Some(20_000), ..world() };
+    let outcome = run_one(&whole, "psq");
+    assert_eq!(windows(&outcome)[0].requests, outcome.histogram.len());
+    assert_eq!(p(&windows(&outcome)[0], 99.0), percentile(&outcome, 99.0).0);
+    let json = serde_json::to_value(&outcome).expect("data");
+    let window = &json["windows"][0];
+    assert_eq!((&window["from"], &window["requests"]), (&0.into(), &90_000.into()));
+    assert!(window["p99"].is_f64() && window["p999"].is_f64());
+}
+
+#[test]
+fn windows_do_not_depend_on_threads() {
+    let windowed = Parameters { window: Some(500), ..world() };
+    let windowed = changed(&["jitter=exp:1", "speeds=1,0.8"], &windowed);
+    let (one, three) = (run_on(1, &windowed, &POLICIES), run_on(3, &windowed, &POLICIES));
+    for (one, three) in one.iter().zip(&three) {
+        assert_eq!(windows(one), windows(three));
+        assert_same(one, three);
+    }
+}
+
+#[test]
+fn a_change_to_more_than_the_replicas_can_do_is_unstable_and_its_windows_tell_how() {
+    let parameters = Parameters { jitter: None, window: Some(6_000), ..world() };
+    let outcome = run_one(&changed(&["speeds=0.25,0.25"], &parameters), "psq");
+    assert_eq!(outcome.unstable_because, Some(Unstable::Overload));
+    assert!(outcome.request.is_none());
+    let [first, .., last] = windows(&outcome) else { panic!("three windows") };
+    assert!(p(last, 50.0) > 2.0 * p(first, 50.0), "it becomes worse and worse");
+    let full = Parameters { queue: 100, ..parameters };
+    let outcome = run_one(&changed(&["speeds=0.25,0.25"], &full), "psq");
+    let nothing = windows(&outcome).iter().flat_map(|window| &window.percentiles);
+    assert!(nothing.into_iter().all(|(_, figure)| figure.is_none()), "the run ended there");
+}
+
+#[test]
+fn a_policy_is_trained_in_the_world_before() {
+    let trained = |parameters: &Parameters| run_one(parameters, "probabilistic:auto").trained;
+    let before = trained(&world());
+    assert!(before.is_some());
+    assert_eq!(trained(&changed(&["jitter=none"], &world())), before);
+}

@@ -1,0 +1,100 @@
+//! What the tests of the simulator share: runs, and when an estimate agrees with the truth.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use curtail_sim::{Candidate, Error, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
+
+/// How many half widths of a 95 % interval an estimate may be off. With the twenty replications of
+/// [`sharp`] these are 4.5 × 2.093 = 9.4 standard errors of Student's t with 19 degrees of freedom:
+/// one false alarm in more than 10⁷ seeds.
+const HALF_WIDTHS: f64 = 4.5;
+
+/// Histograms tell latencies apart to three digits, and report the upper end.
+pub(crate) const DIGITS: f64 = 1.5e-3;
+
+/// One shard with one replica, and enough replications for sharp intervals.
+pub(crate) fn sharp() -> Parameters {
+    Parameters {
+        shards: 1,
+        replicas: 1,
+        requests: 40_000,
+        replications: 20,
+        ..Parameters::default()
+    }
+}
+
+/// One request every 10, each of length 1: nothing waits.
+pub(crate) fn clockwork() -> Parameters {
+    Parameters {
+        shards: 1,
+        replicas: 1,
+        utilization: 0.1,
+        service: "det:1".to_owned(),
+        arrivals: "constant".to_owned(),
+        requests: 1_000,
+        warm_up: 0.0,
+        replications: 1,
+        ..Parameters::default()
+    }
+}
+
+/// Runs policies, on a number of threads.
+pub(crate) fn run_on(threads: usize, parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
+    let experiment = parameters.experiment().expect("a good experiment");
+    let parse = |text: &&str| Candidate::parse(text, UNIT_NS).expect("a policy");
+    let candidates: Vec<Candidate> = policies.iter().map(parse).collect();
+    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
+    compare(&experiment, &candidates, &plan).expect("policies fit").expect("nothing stops it")
+}
+
+/// Runs policies.
+pub(crate) fn run(parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
+    run_on(2, parameters, policies)
+}
+
+/// Runs one policy.
+pub(crate) fn run_one(parameters: &Parameters, policy: &str) -> Outcome {
+    run(parameters, &[policy]).remove(0)
+}
+
+/// The mean latency of requests, with half the width of its interval.
+pub(crate) fn mean(outcome: &Outcome) -> (f64, f64) {
+    let mean = |figures: &Option<curtail_sim::Figures>| {
+        figures.as_ref().and_then(|figures| figures.mean).expect("a stable run")
+    };
+    (mean(&outcome.request), mean(&outcome.ci95))
+}
+
+/// A percentile of requests' latencies, with half the width of its interval.
+pub(crate) fn percentile(outcome: &Outcome, percentile: f64) -> (f64, f64) {
+    let figure = |figures: &Option<curtail_sim::Figures>| {
+        figures.as_ref().and_then(|figures| figures.percentile(percentile)).expect("enough samples")
+    };
+    (figure(&outcome.request), figure(&outcome.ci95))
+}
+
+/// Asserts that an estimate agrees with the truth, and that it is sharp enough to mean something:
+/// `most` is how wide its interval may be, as a share of the truth.
+#[track_caller]
+pub(crate) fn assert_agrees(what: &str, (estimate, half): (f64, f64), truth: f64, most: f64) {
+    assert!(half <= most * truth, "{what}: ±{half} is too vague about {truth}");
+    let off = (estimate - truth).abs();
+    assert!(
+        off <= HALF_WIDTHS * half + DIGITS * truth,
+        "{what}: {estimate} ± {half}, but it is {truth}"
+    );
+}
+
+/// Asserts that two numbers are the same but for a share.
+#[track_caller]
+pub(crate) fn assert_close(what: &str, seen: f64, truth: f64, share: f64) {
+    assert!((seen - truth).abs() <= share * truth.abs(), "{what}: {seen}, but it is {truth}");
+}
+
+/// What is wrong with parameters.
+#[track_caller]
+pub(crate) fn refusal(parameters: &Parameters) -> String {
+    let error: Error = parameters.experiment().expect_err("bad parameters");
+    error.to_string()
+}

@@ -1,0 +1,24 @@
+//! The simulator against theory, its rules against small worlds, and what it refuses.
+
+mod accounting;
+mod advise;
+mod any_text;
+mod bad_input;
+mod changes;
+mod common;
+mod extremes;
+mod fan_out;
+mod general_service;
+mod manual;
+mod markov_queues;
+mod network;
+mod outages;
+mod pairing;
+mod predictor;
+mod reproducible;
+mod rescue;
+mod script;
+mod shared_jitter;
+mod speeds;
+mod stability;
+mod training;

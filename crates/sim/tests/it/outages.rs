@@ -1,0 +1,109 @@
+//! Servers that fail: copies are lost and sent again, and every request is counted once.
+
+use crate::common::{assert_close, run, run_one};
+use curtail_sim::{Outcome, Parameters};
+
+fn parameters() -> Parameters {
+    Parameters {
+        shards: 2,
+        replicas: 3,
+        utilization: 0.3,
+        outage: Some("exp:50/exp:5".to_owned()),
+        requests: 10_000,
+        replications: 3,
+        ..Parameters::default()
+    }
+}
+
+const POLICIES: [&str; 9] = [
+    "psq",
+    "random",
+    "round-robin",
+    "naive",
+    "delayed:1:cc",
+    "laedge",
+    "laedge:cc",
+    "laedge:cc+pc",
+    "idealized",
+];
+
+#[track_caller]
+fn assert_all_counted(outcome: &Outcome, parameters: &Parameters) {
+    let measured = parameters.requests - (parameters.requests as f64 * parameters.warm_up) as u64;
+    let counted = outcome.histogram.len() + outcome.requests_failed;
+    assert_eq!(counted, measured * u64::from(parameters.replications), "{}", outcome.policy);
+}
+
+#[test]
+fn every_request_is_answered_or_failed_once() {
+    let plain = parameters();
+    let far = Parameters { network: Some("exp:0.5".to_owned()), ..parameters() };
+    let slow = Parameters { cancel_cost: Some("1".to_owned()), slots: 2, ..parameters() };
+    let jittery = Parameters { jitter: Some("bimodal:0.02:10".to_owned()), ..far.clone() };
+    for parameters in [plain, far, slow, jittery] {
+        for outcome in run(&parameters, &POLICIES) {
+            assert_all_counted(&outcome, &parameters);
+            assert!(outcome.stable, "{}", outcome.policy);
+            let rare = outcome.requests_failed * 10 < outcome.histogram.len();
+            assert!(rare, "{}: {} failed", outcome.policy, outcome.requests_failed);
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_is_lost_fails_where_there_is_no_other_server() {
+    // A request every 10 of length 1, and a failure for good at 100.5, in the middle of a copy.
+    let alone = Parameters {
+        shards: 1,
+        replicas: 1,
+        utilization: 0.1,
+        service: "det:1".to_owned(),
+        arrivals: "constant".to_owned(),
+        outage: Some("det:100.5/det:999999".to_owned()),
+        requests: 100,
+        warm_up: 0.0,
+        replications: 1,
+        ..parameters()
+    };
+    let outcome = run_one(&alone, "psq");
+    assert_eq!(outcome.histogram.len(), 9, "those from 10 to 90 are answered");
+    assert_eq!(outcome.requests_failed, 91, "the one at 100 is lost, and nobody serves the others");
+    assert_all_counted(&outcome, &alone);
+}
+
+#[test]
+fn a_retry_hides_a_failure() {
+    // Three servers that fail each for itself and seldom: a lost copy finds another. Only where the
+    // second is lost as well, or all are down, a request fails.
+    let rare = Parameters { outage: Some("exp:500/exp:5".to_owned()), ..parameters() };
+    let outcome = run_one(&rare, "psq");
+    assert!(outcome.copies_per_query.is_some_and(|copies| copies > 1.0), "some are sent again");
+    let failed = outcome.requests_failed as f64 / outcome.histogram.len() as f64;
+    assert!(failed < 1e-3, "{failed}");
+    // The useful part is that of the winners: what was lost is wasted.
+    let wasted = outcome.wasted_fraction.expect("busy");
+    assert!(wasted > 0.0 && wasted < 0.01, "{wasted}");
+}
+
+#[test]
+fn a_server_that_returns_is_empty() {
+    // Copies are under way for long. What was on its way to a server when this failed must not
+    // occupy it when it is back: the cell believes it lost, and sends it to another.
+    let parameters = Parameters {
+        shards: 1,
+        replicas: 2,
+        utilization: 0.3,
+        service: "det:1".to_owned(),
+        network: Some("det:4".to_owned()),
+        outage: Some("exp:20/exp:1".to_owned()),
+        ..parameters()
+    };
+    let outcome = run_one(&parameters, "random");
+    assert_all_counted(&outcome, &parameters);
+    // A copy is lost where its server fails in the 4 before it arrives: 1 − e^−(4/20) = 18 %. It is
+    // sent again at most once, and as far as the budget of a tenth goes. So servers are busy for
+    // less than 0.3·0.82·1.1 of the time, and for a little less still, as copies are cut short.
+    let busy = outcome.utilization.busy.expect("time");
+    assert!(busy < 0.3 * 0.82 * 1.1, "{busy}");
+    assert_close("busy", busy, 0.26, 0.1);
+}

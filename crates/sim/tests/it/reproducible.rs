@@ -1,0 +1,101 @@
+//! What results depend on: the parameters, the seed and the policy, and on nothing else.
+
+use crate::common::{run, run_on};
+use curtail_sim::{Outcome, Parameters, total};
+
+fn parameters() -> Parameters {
+    Parameters {
+        shards: 5,
+        replicas: 3,
+        utilization: 0.5,
+        jitter: Some("bimodal:0.01:10".to_owned()),
+        requests: 5_000,
+        replications: 3,
+        ..Parameters::default()
+    }
+}
+
+const POLICIES: [&str; 10] = [
+    "psq",
+    "random",
+    "naive",
+    "delayed:2:cc",
+    "laedge",
+    "laedge:cc+pc",
+    "idealized",
+    "rescue",
+    "rescue:preempt",
+    "rescue+bounded:2",
+];
+
+/// What an outcome says, but for the time that it took.
+fn json(outcome: &Outcome) -> String {
+    let mut value = serde_json::to_value(outcome).expect("an outcome is data");
+    let entries = value.as_object_mut().expect("an object");
+    entries.remove("elapsed_s").expect("it says how long it took");
+    value.to_string()
+}
+
+fn all_json(outcomes: &[Outcome]) -> Vec<String> {
+    outcomes.iter().map(json).collect()
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let once = run_on(1, &parameters(), &POLICIES);
+    for threads in [2, 7] {
+        let again = run_on(threads, &parameters(), &POLICIES);
+        assert_eq!(all_json(&again), all_json(&once), "{threads} threads");
+    }
+}
+
+#[test]
+fn threads_do_not_matter_to_faults_either() {
+    let parameters = Parameters {
+        network: Some("exp:0.1".to_owned()),
+        slowdown: Some("exp:100/exp:10/0.2".to_owned()),
+        outage: Some("exp:500/exp:20".to_owned()),
+        cancel_cost: Some("0.1".to_owned()),
+        arrivals: "mmpp:4:0.2:30".to_owned(),
+        utilization: 0.3,
+        ..parameters()
+    };
+    let (once, again) = (run_on(1, &parameters, &POLICIES), run_on(3, &parameters, &POLICIES));
+    assert_eq!(all_json(&again), all_json(&once));
+}
+
+#[test]
+fn seeds_matter() {
+    let outcomes: Vec<Outcome> = [1, 2, u64::MAX]
+        .map(|seed| run(&Parameters { seed, ..parameters() }, &["psq"]).remove(0))
+        .into();
+    for pair in [[0, 1], [1, 2], [0, 2]] {
+        assert_ne!(outcomes[pair[0]].histogram, outcomes[pair[1]].histogram);
+    }
+}
+
+#[test]
+fn policies_beside_it_do_not_matter() {
+    let together = run(&parameters(), &POLICIES);
+    for (policy, outcome) in POLICIES.iter().zip(together) {
+        let alone = run(&parameters(), &[policy]).remove(0);
+        assert_eq!(alone.histogram, outcome.histogram, "{policy}");
+        assert_eq!(alone.utilization, outcome.utilization, "{policy}");
+        assert_eq!(alone.copies_per_query, outcome.copies_per_query, "{policy}");
+    }
+}
+
+#[test]
+fn progress_counts_every_request_once() {
+    let experiment = parameters().experiment().expect("a good experiment");
+    let (progress, stop) = Default::default();
+    let plan = curtail_sim::Plan { threads: 2, percentiles: &[], progress: &progress, stop: &stop };
+    let candidates = [curtail_sim::Candidate::O1; 2];
+    let outcomes = curtail_sim::compare(&experiment, &candidates, &plan).expect("policies fit");
+    assert_eq!(outcomes.map(|outcomes| outcomes.len()), Some(2));
+    let counted = progress.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(counted, total(&experiment, &candidates));
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let stopped = curtail_sim::compare(&experiment, &candidates, &plan).expect("policies fit");
+    assert!(stopped.is_none(), "a run that was stopped has no figures");
+}

@@ -1,0 +1,184 @@
+//! Rescue in whole services: it learns when to act, gains where that is possible, and does no harm.
+
+use crate::common::{percentile, run, run_one};
+use curtail_sim::{Figures, JitterOf, Outcome, Parameters};
+
+/// Twenty shards whose copies have hiccups of 15 mean times now and then.
+fn service(utilization: f64) -> Parameters {
+    Parameters {
+        shards: 20,
+        utilization,
+        jitter: Some("bimodal:0.002:15".to_owned()),
+        requests: 20_000,
+        replications: 4,
+        ..Parameters::default()
+    }
+}
+
+fn p99(outcome: &Outcome) -> f64 {
+    percentile(outcome, 99.0).0
+}
+
+/// Is a figure surely worse than that of the first outcome, by more than a share of it?
+fn is_worse(outcomes: &[Outcome], at: usize, figure: f64, share: f64) -> bool {
+    let versus = outcomes[at].versus_first.as_ref().expect("both are stable");
+    let told = |figures: &Figures| figures.percentile(figure).expect("enough samples");
+    let allowed = share * percentile(&outcomes[0], figure).0;
+    // Four replications: half the width of a 95 % interval is 3.18 standard errors.
+    told(&versus.difference) - 2.0 * told(&versus.ci95) > allowed
+}
+
+#[test]
+fn it_cuts_the_tail_where_idealized_hedge_hardly_can() {
+    let policies = ["psq", "idealized", "rescue", "rescue:preempt", "o1"];
+    let outcomes = run(&service(0.5), &policies);
+    let [psq, idealized, rescue, preempt, bound] = [0, 1, 2, 3, 4].map(|at| p99(&outcomes[at]));
+    assert!(rescue < 0.85 * psq, "{rescue} and {psq}");
+    assert!(rescue < 0.97 * idealized && preempt < 0.97 * idealized, "{rescue}, {idealized}");
+    assert!(bound < rescue, "{bound} bounds {rescue}");
+    let copies = outcomes[2].copies_per_query.expect("it is stable");
+    assert!(copies < 1.02, "{copies} copies per query");
+    for (at, _) in policies.iter().enumerate().take(4).skip(2) {
+        for figure in [50.0, 99.9] {
+            assert!(!is_worse(&outcomes, at, figure, 0.0), "p{figure} of {}", policies[at]);
+        }
+    }
+}
+
+#[test]
+fn without_cancellation_it_gains_less_and_does_no_harm() {
+    let outcomes = run(&service(0.2), &["psq", "rescue:no-cancel"]);
+    assert!(p99(&outcomes[1]) < 0.8 * p99(&outcomes[0]), "{}", p99(&outcomes[1]));
+    assert!(!is_worse(&outcomes, 1, 50.0, 0.02));
+}
+
+#[test]
+fn over_a_network_it_gains_more_with_prefetch() {
+    // Half a mean service time to a server and back, which a server is idle for after every query unless it
+    // has the next one.
+    let far = Parameters { network: Some("det:0.25".to_owned()), ..service(0.5) };
+    let outcomes = run(&far, &["psq", "bounded:2", "rescue", "rescue+bounded:2"]);
+    let [psq, bounded, rescue, both] = [0, 1, 2, 3].map(|at| p99(&outcomes[at]));
+    assert!(both < 0.65 * psq, "{both} and {psq}");
+    assert!(both < 0.85 * bounded, "{both} and {bounded}");
+    assert!(both < 0.75 * rescue, "{both} and {rescue}");
+    let copies = outcomes[3].copies_per_query.expect("it is stable");
+    assert!(copies < 1.02, "{copies} copies per query");
+}
+
+#[test]
+fn prefetch_without_anything_to_rescue_is_prefetch() {
+    for utilization in [0.3, 0.6] {
+        let none = Parameters { jitter: None, ..service(utilization) };
+        let far = Parameters { network: Some("det:0.25".to_owned()), ..none };
+        let outcomes = run(&far, &["bounded:2", "rescue+bounded:2"]);
+        for figure in [50.0, 99.0, 99.9] {
+            assert!(!is_worse(&outcomes, 1, figure, 0.01), "p{figure} at {utilization}");
+        }
+    }
+}
+
+#[test]
+fn where_no_hedge_can_win_it_is_per_shard_queuing() {
+    let none = Parameters { jitter: None, ..service(0.6) };
+    let correlated = Parameters { jitter_of: JitterOf::Query, ..service(0.5) };
+    let heavy = Parameters { service: "lognormal:1:2.5".to_owned(), ..service(0.4) };
+    for parameters in [none, correlated, heavy] {
+        let outcomes = run(&parameters, &["psq", "rescue", "rescue:preempt"]);
+        for at in [1, 2] {
+            for figure in [50.0, 99.0, 99.9] {
+                let name = &outcomes[at].policy;
+                assert!(!is_worse(&outcomes, at, figure, 0.01), "p{figure} of {name}");
+            }
+        }
+        let copies = outcomes[1].copies_per_query.expect("it is stable");
+        assert!(copies < 1.03, "{copies} copies per query");
+    }
+}
+
+#[test]
+fn a_replica_that_stops_does_not_get_one_query_after_the_other() {
+    // Per-shard queuing leaves one query with it; a replica that seems free whenever a query was rescued from
+    // it would get the next one, and the next.
+    let parameters = Parameters {
+        replicas: 3,
+        shards: 10,
+        service: "bimodal:0.273:2.6+det:0.29".to_owned(),
+        jitter: None,
+        slowdown: Some("exp:10900/det:41/0".to_owned()),
+        ..service(0.28)
+    };
+    let outcomes = run(&parameters, &["psq", "rescue"]);
+    let [psq, rescue] = [0, 1].map(|at| &outcomes[at]);
+    assert!(percentile(rescue, 99.9).0 < 0.3 * percentile(psq, 99.9).0, "few are stuck for long");
+    assert!(p99(rescue) < 1.02 * p99(psq), "{} and {}", p99(rescue), p99(psq));
+}
+
+#[test]
+fn a_small_service_soon_learns_of_frequent_hiccups() {
+    // More queries are stuck than are explored late, so that late is when they are nearly over.
+    for (jitter, gain) in [("bimodal:0.02:33", 0.7), ("bimodal:0.05:33", 0.3)] {
+        let parameters = Parameters {
+            shards: 1,
+            replicas: 3,
+            jitter: Some(jitter.to_owned()),
+            requests: 8_000,
+            warm_up: 0.5,
+            replications: 8,
+            ..service(0.2)
+        };
+        let outcomes = run(&parameters, &["psq", "rescue"]);
+        let [psq, rescue] = [0, 1].map(|at| p99(&outcomes[at]));
+        assert!(rescue < (1.0 - gain) * psq, "{jitter}: {rescue} and {psq}");
+    }
+}
+
+#[test]
+fn hiccups_so_frequent_that_only_early_explorations_tell_of_them_are_found() {
+    // One copy in eighteen; what is older than most of those has a hint that is far too low.
+    let parameters = Parameters {
+        service: "det:1".to_owned(),
+        hint_error: Some(0.3),
+        jitter: Some("bimodal:0.056:7.2".to_owned()),
+        network: Some("det:0.2".to_owned()),
+        requests: 12_000,
+        ..service(0.3)
+    };
+    let outcomes = run(&parameters, &["psq", "rescue"]);
+    let copies = outcomes[1].copies_per_query.expect("it is stable");
+    assert!(copies > 1.03, "most that are stuck are rescued: {copies} copies per query");
+    assert!(percentile(&outcomes[1], 50.0).0 < 0.8 * percentile(&outcomes[0], 50.0).0);
+}
+
+#[test]
+fn hints_of_the_cost_make_up_for_a_heavy_tail() {
+    let heavy = Parameters { service: "lognormal:1:1.3".to_owned(), ..service(0.3) };
+    let hinted = Parameters { hint_error: Some(0.3), ..heavy.clone() };
+    let gain = |parameters| {
+        let outcomes = run(parameters, &["psq", "rescue"]);
+        1.0 - p99(&outcomes[1]) / p99(&outcomes[0])
+    };
+    let (without, with) = (gain(&heavy), gain(&hinted));
+    assert!(with > without + 0.02, "{with} with hints, {without} without");
+}
+
+#[test]
+fn it_follows_a_change() {
+    let parameters = Parameters {
+        change: vec!["jitter=bimodal:0.02:15".to_owned()],
+        window: Some(1_000),
+        replications: 10,
+        requests: 12_000,
+        ..service(0.3)
+    };
+    let outcome = run_one(&parameters, "rescue");
+    let windows = outcome.windows.expect("they were asked for");
+    let p99 = |window: usize| {
+        let percentiles = windows[window].percentiles.iter();
+        let (_, told) = percentiles.copied().find(|&(p, _)| p == 99.0).expect("it is told");
+        told.expect("enough samples")
+    };
+    let settled = (p99(8) + p99(9)) / 2.0;
+    // Twenty thousand queries are one window.
+    assert!(p99(1) < 1.15 * settled, "{} and then {settled}", p99(1));
+}

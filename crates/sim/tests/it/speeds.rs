@@ -1,0 +1,103 @@
+//! Servers that are not alike, or not always: speeds, slow stretches, pauses.
+
+use crate::common::{
+    DIGITS, assert_agrees, assert_close, clockwork, mean, percentile, run_one, sharp,
+};
+use curtail_sim::{Outcome, Parameters};
+
+/// How many requests took how long, in units; exact but for the digits of histograms.
+fn lengths(outcome: &Outcome) -> Vec<(f64, u64)> {
+    let recorded = outcome.histogram.iter_recorded();
+    recorded.map(|value| (value.value_iterated_to() as f64 / 1e6, value.count_at_value())).collect()
+}
+
+#[track_caller]
+fn assert_lengths(outcome: &Outcome, expected: &[(f64, u64)]) {
+    let seen = lengths(outcome);
+    assert_eq!(seen.len(), expected.len(), "{seen:?}");
+    for ((length, count), (truth, truths)) in seen.iter().zip(expected) {
+        assert_close("length", *length, *truth, DIGITS);
+        assert_eq!(count, truths, "{seen:?}");
+    }
+}
+
+#[test]
+fn a_speed_divides_the_work() {
+    for (speed, length) in [(4.0, 0.25), (0.5, 2.0)] {
+        let outcome = run_one(&Parameters { speeds: vec![speed], ..clockwork() }, "psq");
+        assert_lengths(&outcome, &[(length, 1_000)]);
+        assert_eq!(mean(&Outcome { ci95: outcome.request.clone(), ..outcome.clone() }).0, length);
+        // The utilization is that of what the servers can do: at four times the speed requests
+        // come four times as often.
+        assert_close("busy", outcome.utilization.busy.expect("time"), 0.1, 2e-3);
+    }
+}
+
+#[test]
+fn random_over_unequal_servers_is_as_many_mm1() {
+    // Each gets half of the arrivals, λ/2 with λ = 0.3·(1 + 3): the sojourn at speed v is
+    // exponential with rate v − λ/2, and the mean that of both.
+    let parameters =
+        Parameters { replicas: 2, speeds: vec![1.0, 3.0], utilization: 0.3, ..sharp() };
+    let outcome = run_one(&parameters, "random");
+    let truth = (1.0 / (1.0 - 0.6) + 1.0 / (3.0 - 0.6)) / 2.0;
+    assert_agrees("mean", mean(&outcome), truth, 0.03);
+}
+
+#[test]
+fn pauses_lengthen_exactly_the_copies_that_they_hit() {
+    // A pause from 100.5 to 103.5, from 204 to 207, from 307.5 to 310.5, … every 103.5 units.
+    // Copies run from 10·n to 10·n + 1, so those are hit whose time overlaps. Work out which.
+    let parameters = Parameters { slowdown: Some("det:100.5/det:3/0".to_owned()), ..clockwork() };
+    let outcome = run_one(&parameters, "psq");
+    let mut expected = std::collections::BTreeMap::new();
+    for n in 1..=1_000_u64 {
+        let (start, mut end) = (100 * n, 100 * n + 10); // in tenths
+        for pause in (1_005..110_000).step_by(1_035) {
+            if start < pause + 30 && end > pause {
+                // It waits for the rest of the pause.
+                end += pause + 30 - pause.max(start);
+            }
+        }
+        *expected.entry(end - start).or_insert(0) += 1;
+    }
+    let expected: Vec<(f64, u64)> =
+        expected.into_iter().map(|(tenths, count)| (tenths as f64 / 10.0, count)).collect();
+    assert!(expected.len() > 3, "some wait for a part of a pause, some for all of it");
+    assert_lengths(&outcome, &expected);
+}
+
+#[test]
+fn a_slow_stretch_counts_for_its_speed() {
+    // Slow for 1 unit after every 9 at full speed: in step with the arrivals at 10, 20, …, so a
+    // copy starts when the slow stretch is over.
+    let clear = Parameters { slowdown: Some("det:9/det:1/0.25".to_owned()), ..clockwork() };
+    assert_lengths(&run_one(&clear, "psq"), &[(1.0, 1_000)]);
+    // At full speed from 10 to 10.5, from 20 to 20.5, …, and slow otherwise.
+    let hit = Parameters { slowdown: Some("det:0.5/det:9.5/0.25".to_owned()), ..clockwork() };
+    // Half done after 0.5, and the other half at a quarter of the speed.
+    assert_lengths(&run_one(&hit, "psq"), &[(2.5, 1_000)]);
+}
+
+#[test]
+fn replicas_pause_independently() {
+    // Each is paused for a tenth of the time, so an unloaded query that runs on both is late only
+    // where both are: 1 in 100 queries starts in two pauses.
+    let parameters = Parameters {
+        replicas: 2,
+        utilization: 1e-6,
+        requests: 20_000,
+        service: "det:0.001".to_owned(),
+        slowdown: Some("exp:90/exp:10/0".to_owned()),
+        ..sharp()
+    };
+    for (policy, share) in [("random", 0.1), ("naive", 0.01)] {
+        let outcome = run_one(&parameters, policy);
+        let late = outcome.histogram.len() - outcome.histogram.count_between(0, 2_000);
+        let seen = late as f64 / outcome.histogram.len() as f64;
+        // Requests are far apart against pauses: independent. Six standard errors.
+        let error = (share * (1.0 - share) / outcome.histogram.len() as f64).sqrt();
+        assert!((seen - share).abs() < 6.0 * error, "{policy}: {seen}");
+        assert!(percentile(&outcome, 50.0).0 < 0.0011);
+    }
+}

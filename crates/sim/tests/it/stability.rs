@@ -1,0 +1,112 @@
+//! Which runs are said to reach a steady state.
+
+use crate::common::{run, run_one};
+use curtail_sim::{Outcome, Parameters, Unstable};
+
+fn parameters(utilization: f64) -> Parameters {
+    Parameters {
+        shards: 2,
+        requests: 30_000,
+        replications: 4,
+        utilization,
+        ..Parameters::default()
+    }
+}
+
+#[track_caller]
+fn assert_unstable(outcome: &Outcome) {
+    let policy = &outcome.policy;
+    assert!(!outcome.stable, "{policy} has more work than time");
+    assert!(outcome.request.is_none(), "{policy}");
+    assert!(outcome.ci95.is_none() && outcome.query.is_none() && outcome.queue.is_none());
+    assert!(outcome.copies_per_query.is_none() && outcome.wasted_fraction.is_none());
+}
+
+#[test]
+fn more_work_than_time_is_unstable() {
+    assert_unstable(&run_one(&parameters(1.2), "psq"));
+    assert_unstable(&run_one(&parameters(1.2), "laedge"));
+    assert_unstable(&run_one(&parameters(1.05), "random"));
+    // Two copies of each query make 1.2.
+    assert_unstable(&run_one(&parameters(0.6), "naive"));
+    // The jitter makes 1.26.
+    let jitter = Some("bimodal:0.04:10".to_owned());
+    assert_unstable(&run_one(&Parameters { jitter, ..parameters(0.9) }, "psq"));
+}
+
+#[test]
+fn a_short_run_is_judged_as_well() {
+    for requests in [500, 3_000] {
+        assert_unstable(&run_one(&Parameters { requests, ..parameters(1.5) }, "psq"));
+    }
+}
+
+#[test]
+fn a_replica_that_is_full_is_unstable_however_flat_the_backlog() {
+    let full = |parameters: &Parameters, policy| {
+        let outcome = run_one(parameters, policy);
+        assert_unstable(&outcome);
+        assert_eq!(outcome.unstable_because, Some(Unstable::QueueFull), "{policy}");
+    };
+    // Where copies wait at the replicas, the queue is there.
+    for policy in ["random", "psq"] {
+        full(&Parameters { queue: 5, ..parameters(0.95) }, policy);
+    }
+    // From some length of their queues on replicas get no second copies, and the backlog is flat.
+    let long = Parameters { requests: 600_000, replications: 1, shards: 1, ..parameters(0.7) };
+    full(&long, "delayed:0");
+    full(&Parameters { queue: 10_000_000, ..long }, "delayed:0");
+}
+
+#[test]
+fn high_load_is_stable() {
+    for (replicas, utilization, policies) in [
+        (2, 0.9, &["psq", "random", "idealized"][..]),
+        (6, 0.85, &["laedge", "laedge:cc", "laedge:cc+pc"]),
+        (2, 0.45, &["naive"]),
+    ] {
+        let parameters = Parameters { replicas, ..parameters(utilization) };
+        for outcome in run(&parameters, policies) {
+            assert!(outcome.stable, "{} at {utilization}", outcome.policy);
+            assert!(outcome.request.is_some());
+        }
+    }
+}
+
+#[test]
+fn short_runs_at_moderate_load_are_stable() {
+    for seed in 0..20 {
+        for requests in [100, 1_000] {
+            let parameters = Parameters { seed, requests, ..parameters(0.7) };
+            for outcome in run(&parameters, &["psq", "laedge"]) {
+                assert!(outcome.stable, "{} {requests} requests, seed {seed}", outcome.policy);
+            }
+        }
+    }
+}
+
+#[test]
+fn servers_that_wait_for_the_network_have_no_time_either() {
+    // The slot is held for the round trip, twice the service: what is offered may be a third. The
+    // servers themselves are idle for two thirds of the time.
+    let network = Some("det:1".to_owned());
+    let at = |utilization| Parameters { network: network.clone(), ..parameters(utilization) };
+    assert_unstable(&run_one(&at(0.4), "psq"));
+    assert!(run_one(&at(0.28), "psq").stable);
+    assert!(run_one(&at(0.4), "random").stable, "its queues are at the servers");
+}
+
+#[test]
+fn servers_that_pause_have_less_time() {
+    let slowdown = Some("exp:20/exp:20/0".to_owned());
+    let at = |utilization| Parameters { slowdown: slowdown.clone(), ..parameters(utilization) };
+    assert_unstable(&run_one(&at(0.6), "psq"));
+    assert!(run_one(&at(0.3), "psq").stable);
+}
+
+#[test]
+fn a_difference_to_an_unstable_run_is_not_told() {
+    let outcomes = run(&parameters(0.6), &["naive", "psq"]);
+    assert_unstable(&outcomes[0]);
+    assert!(outcomes[1].stable && outcomes[1].versus_first.is_none());
+}
