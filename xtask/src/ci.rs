@@ -8,7 +8,6 @@ use anyhow::Result;
 
 use crate::bench::kernel;
 use crate::cargo::Profile;
-use crate::eval::papers::measuring::MANIFEST;
 use crate::{cargo, fuzz, purity, python, soak, test, tidy};
 
 /// How a step ended.
@@ -44,7 +43,6 @@ const STEPS: &[Step] = &[
     Step { name: "instructions", run: instructions },
     Step { name: "test", run: |root| Ok(test::run(root)?.into()) },
     Step { name: "python", run: python },
-    Step { name: "measuring", run: measuring },
     Step { name: "fuzz", run: |root| Ok(fuzz::run(root, FUZZ_CASES)?.into()) },
     Step { name: "soak", run: |root| Ok(soak::run(root, Profile::Dev, 1.0, &policies())?.into()) },
 ];
@@ -70,31 +68,6 @@ fn python(root: &Path) -> Result<Outcome> {
             passed.into()
         }
     })
-}
-
-/// The workspace of AF_XDP, which no other step compiles. Tests that need root, or two processors, say
-/// that they are skipped.
-fn measuring(root: &Path) -> Result<Outcome> {
-    if !cfg!(target_os = "linux") {
-        return Ok(Outcome::Skipped("AF_XDP is Linux's".to_owned()));
-    }
-    let target = cargo::target_folder(root)?;
-    let checks: [(&[&str], &[&str]); 3] = [
-        (&["fmt", "--check"], &[]),
-        (&["clippy", "--quiet", "--locked", "--all-targets"], &["--", "-D", "warnings"]),
-        (&["test", "--quiet", "--locked"], &["--", "--nocapture"]),
-    ];
-    for (verb, more) in checks {
-        let mut command = cargo::command(root, verb);
-        command.args(["--manifest-path", MANIFEST]);
-        if verb[0] != "fmt" {
-            command.arg("--target-dir").arg(&target);
-        }
-        if !cargo::succeeds(command.args(more))? {
-            return Ok(Outcome::Failed);
-        }
-    }
-    Ok(Outcome::Passed)
 }
 
 /// The kernel's bound on instructions, where they can be counted.
@@ -187,13 +160,9 @@ fn deny(root: &Path) -> Result<Outcome> {
     let check = [&["check"], &quiet[..], &["bans", "licenses", "sources"]].concat();
     let main = shown(root, &[&["deny"], &check[..]].concat())?;
     let python = ["deny", "--manifest-path", "python/Cargo.toml"];
-    // The Python package and AF_XDP are workspaces of their own, under the same rules; they are looked
-    // for from there.
+    // The Python package is a workspace of its own, under the same rules; they are looked for from there.
     let python = shown(root, &[&python[..], &check, &["--config", "../deny.toml"]].concat())?;
-    let measuring = ["deny", "--manifest-path", MANIFEST];
-    let measuring =
-        shown(root, &[&measuring[..], &check, &["--config", "../../deny.toml"]].concat())?;
-    let all = [main, python, measuring];
+    let all = [main, python];
     Ok(all.into_iter().find(|of| *of != Outcome::Passed).unwrap_or(Outcome::Passed))
 }
 

@@ -56,10 +56,12 @@ mod tests {
     use super::*;
 
     /// Where the sentences are written.
-    const VERDICT: &str =
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/load/src/verdict/text.rs"));
+    const VERDICT: &str = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../crates/load/src/results/verdict/text.rs"
+    ));
     const RECORD: &str =
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/load/src/record.rs"));
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/load/src/results/record.rs"));
 
     /// The texts in quotes of some source, with the escapes as they stand there.
     fn quoted(source: &str) -> Vec<&str> {

@@ -15,7 +15,6 @@ mod jitter;
 mod leaf;
 mod load;
 mod model;
-mod plot;
 mod progress;
 mod proxy;
 mod report;
@@ -30,6 +29,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use curtail_plot as plot;
 use exit::Stop;
 use tokio::runtime::{Builder, Runtime};
 
@@ -104,7 +104,7 @@ fn runtime() -> Result<Runtime, Stop> {
 }
 
 /// A runtime on all cores but these, which threads that send are to have.
-fn runtime_off(processors: &curtail_load::machine::Processors) -> Result<Runtime, Stop> {
+fn runtime_off(processors: &curtail_jitter::machine::Processors) -> Result<Runtime, Stop> {
     processors.reserve().map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidInput => Stop::BadInput(format!("--processors: {error}")),
         _ => Stop::Lacking(format!("the system binds no thread to a processor: {error}")),

@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use curtail_load::machine::Processors;
+use curtail_jitter::machine::Processors;
 use harness::answering::{Server, text};
 use harness::serving::{curtail, serve};
 use harness::{CURTAIL, until};

@@ -62,79 +62,38 @@
 //!
 //! # Map
 //!
-//! Each thread keeps the time, sends and receives by itself, on connections of its own (`engine`); what
-//! is on a connection is a protocol without I/O (`session`). It adds up what it sees in a `record`; the
-//! future of [`run`] waits for the threads and adds up their records (`threads`, `report`), and judges
-//! (`verdict`). `split` tells what a percentile is made of. While it runs, `watch` tells what there is,
-//! and `observe` hands over every answer or [`Sample`] to whoever wants them; who is too slow loses
-//! some, and the run does not wait.
+//! `plan` is what is asked for. Each thread of the `engine` keeps the time, sends and receives by itself, on
+//! connections of its own; what is on a connection is a protocol without I/O (`session`). `run` waits for
+//! the threads and adds up their records; `results` draws the conclusions. `agents` spreads one load over
+//! several machines.
 #![forbid(unsafe_code)]
 
 pub mod agents;
-mod arrival_test;
-mod blocks;
-mod bucket;
-#[cfg(feature = "xdp")]
-mod bypass;
-#[cfg(not(feature = "xdp"))]
-#[path = "bypass_none.rs"]
-mod bypass;
 pub mod calibrate;
-mod conclude;
 mod engine;
-mod error;
-mod exchange;
-mod fault;
-pub mod jitter;
-mod keys;
-pub mod machine;
-mod observe;
-mod outcome;
 mod plan;
-mod profile;
-mod protocol;
-mod queries;
-mod record;
-mod report;
-mod requests;
+mod results;
 mod run;
-mod sample;
-mod schedule;
-mod sends;
 mod session;
-mod share;
-mod split;
-pub mod stamp;
-mod stationary;
-mod summary;
-mod target;
-mod threads;
-#[cfg(feature = "tls")]
-mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "tls_none.rs"]
-mod tls;
-mod verdict;
-mod watch;
 
-pub use arrival_test::ArrivalTest;
 pub use curtail_dist::arrivals::{Arrivals, ArrivalsError};
-pub use error::{LoadError, PlanError, QueriesError, TargetError};
+pub use engine::stamp::{self, PastStack, StampsBy};
 pub use hdrhistogram::Histogram;
-pub use keys::{KeyDistribution, Keys, RENDERED_MAX};
+pub use plan::error::{LoadError, PlanError, QueriesError, TargetError};
+pub use plan::keys::{KeyDistribution, Keys, RENDERED_MAX};
+pub use plan::profile::{Profile, RATE_MAX, STEPS_MAX, Step};
+pub use plan::protocol::{AnswerEnd, Protocol, Trust};
+pub use plan::queries::{QueryOrder, read_queries, read_queries_for};
+pub use plan::schedule::{Schedule, Slot};
+pub use plan::target::{Scheme, Target};
 pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
-pub use profile::{Profile, RATE_MAX, STEPS_MAX, Step};
-pub use protocol::{AnswerEnd, Protocol, Trust};
-pub use queries::{QueryOrder, read_queries, read_queries_for};
-pub use record::{Errors, histogram};
-pub use report::{Failures, Report, Stamps};
-pub use requests::{query_class, unescape};
+pub use results::arrival_test::ArrivalTest;
+pub use results::record::{Errors, histogram};
+pub use results::report::{Failures, Report, Stamps};
+pub use results::sample::Sample;
+pub use results::split::Parts;
+pub use results::summary::{Intervals, SAMPLES_ABOVE_MIN, Splits, Summary};
+pub use results::verdict::{Invalid, Withheld};
+pub use results::watch::Snapshot;
 pub use run::{Answer, run, run_observed, run_sampled, run_until};
-pub use sample::Sample;
-pub use schedule::{Schedule, Slot};
-pub use split::Parts;
-pub use stamp::{PastStack, StampsBy};
-pub use summary::{Intervals, SAMPLES_ABOVE_MIN, Splits, Summary};
-pub use target::{Scheme, Target};
-pub use verdict::{Invalid, Withheld};
-pub use watch::Snapshot;
+pub use session::requests::{query_class, unescape};

@@ -11,20 +11,20 @@ use curtail_http1::ResponseHead;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
-use crate::conclude::{End, Facts, conclude};
 use crate::engine::Clock;
-use crate::error::LoadError;
-use crate::observe::Listener;
-use crate::outcome::Outcome;
+use crate::engine::observe::Listener;
+use crate::engine::stamp::Source;
+use crate::engine::threads::{LEAD, Machine, Threads};
 use crate::plan::Plan;
-use crate::report::Report;
-use crate::sample::Sample;
+use crate::plan::error::LoadError;
+use crate::plan::share::Part;
+use crate::plan::target::Target;
+use crate::results::conclude::{End, Facts, conclude};
+use crate::results::outcome::Outcome;
+use crate::results::report::Report;
+use crate::results::sample::Sample;
+use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
-use crate::share::Part;
-use crate::stamp::Source;
-use crate::target::Target;
-use crate::threads::{LEAD, Machine, Threads};
-use crate::watch::{Snapshot, Watch};
 
 /// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
@@ -284,7 +284,7 @@ mod tests {
         plan.headers = vec![("x-filler".to_owned(), "x".repeat(200))];
         plan.queries = (0..200_000).map(|i| format!("/{i}")).collect();
         let start = Instant::now();
-        crate::requests::prepare(&plan).unwrap();
+        crate::session::requests::prepare(&plan).unwrap();
         let rendering = u64::try_from(start.elapsed().as_nanos()).unwrap();
         let report = run(&plan, std::future::pending(), |_| {}).await.unwrap();
         let lag = report.schedule_lag_ns.p50.expect("there are 20 requests");

@@ -14,10 +14,6 @@ mod function;
 mod method;
 mod out;
 mod place;
-// Pictures look as those of `curtail` do: they are drawn by the same code, of a crate that is no library.
-#[path = "../../../crates/cli/src/plot/mod.rs"]
-#[allow(dead_code)]
-mod plot;
 mod program;
 mod run;
 mod slice;

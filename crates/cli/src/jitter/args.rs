@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use curtail_load::jitter::Repetitions;
-use curtail_load::machine::Processors;
+use curtail_jitter::Repetitions;
+use curtail_jitter::machine::Processors;
 use curtail_load::{
     Extent, Pace, Plan, PlanError, Protocol, QueryOrder, Scheme, Target, query_class,
 };

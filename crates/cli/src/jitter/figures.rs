@@ -1,6 +1,6 @@
 //! The figures of `curtail jitter`: Figures 6.1 and 6.2 of document 000, of what was measured here.
 
-use curtail_load::jitter::{Ccdf, CcdfPoint, Executions, View};
+use curtail_jitter::{Ccdf, CcdfPoint, Executions, View};
 
 use super::result::Found;
 use crate::plot::axes::Caption;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use curtail_load::jitter::{Executions, Stop as Enough};
-use curtail_load::machine::{Gaps, LocalLeaf, Processors, Sampler, SamplerReport, observe};
+use curtail_jitter::machine::{Gaps, LocalLeaf, Processors, Sampler, SamplerReport, observe};
+use curtail_jitter::{Executions, Stop as Enough};
 use curtail_load::{Errors, Plan};
 use indicatif::ProgressBar;
 

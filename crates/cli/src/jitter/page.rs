@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use curtail_load::jitter::Bias;
+use curtail_jitter::Bias;
 
 use super::figures::{CLASSES, Figures, Part, parts};
 use super::result::{Found, Hiccup};

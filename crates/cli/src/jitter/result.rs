@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use curtail_load::jitter::{
+use curtail_jitter::machine::{Causes, Counters, likely};
+use curtail_jitter::{
     Attribution, Bias, Blame, Estimate, Floor, Intermediate, Modality, Stop, Summary,
 };
-use curtail_load::machine::{Causes, Counters, likely};
 use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 

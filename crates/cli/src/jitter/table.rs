@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use curtail_load::jitter::{Bias, Blame};
-use curtail_load::machine::Cause;
+use curtail_jitter::machine::Cause;
+use curtail_jitter::{Bias, Blame};
 
 use super::args::LEAST;
 use super::result::{Found, Hiccup};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use curtail_dist::seed;
-use curtail_load::jitter::{Executions, Repetitions, Stop as Enough};
+use curtail_jitter::{Executions, Repetitions, Stop as Enough};
 use curtail_load::{Answer, Errors, Extent, LoadError, Pace, Plan, Snapshot};
 use indicatif::ProgressBar;
 use rand_core::Rng as _;

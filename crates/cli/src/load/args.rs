@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use curtail_load::machine::Processors;
+use curtail_jitter::machine::Processors;
 use curtail_load::{
     Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, StampsBy, Target,
 };

@@ -7,14 +7,14 @@ use curtail_dist::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use super::{AGENTS_MAX, AgentsError};
-use crate::keys::Keys;
+use crate::engine::stamp::StampsBy;
+use crate::plan::keys::Keys;
+use crate::plan::profile::Profile;
+use crate::plan::protocol::{AnswerEnd, Protocol, Trust};
+use crate::plan::queries::QueryOrder;
+use crate::plan::share::Part;
+use crate::plan::target::Target;
 use crate::plan::{Extent, Pace, Plan};
-use crate::profile::Profile;
-use crate::protocol::{AnswerEnd, Protocol, Trust};
-use crate::queries::QueryOrder;
-use crate::share::Part;
-use crate::stamp::StampsBy;
-use crate::target::Target;
 
 /// Of a burst without a unit in its text; nobody writes one.
 const UNIT_NS: f64 = 1e6;
@@ -206,7 +206,7 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::KeyDistribution;
+    use crate::plan::keys::KeyDistribution;
 
     fn sent(plan: &Plan) -> Result<(Plan, Part), String> {
         let part = Part { number: 1, of: 3 };

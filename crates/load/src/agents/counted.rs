@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::counts::{decode, encode};
-use crate::blocks::{Blocks, SparseBlocks};
-use crate::bucket;
-use crate::record::{Errors, FirstError, Record};
-use crate::sends::{KEPT_MAX, Sends};
-use crate::split::Split;
+use crate::results::blocks::{Blocks, SparseBlocks};
+use crate::results::bucket;
+use crate::results::record::{Errors, FirstError, Record};
+use crate::results::sends::{KEPT_MAX, Sends};
+use crate::results::split::Split;
 
 /// Most of anything in a message. There is one twice per second, and a run is no longer than a century.
 pub(crate) const COUNT_MAX: u64 = 1 << 32;
@@ -154,11 +154,11 @@ pub(crate) fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conclude::{End, Facts, conclude};
-    use crate::fault::Fault;
-    use crate::outcome::Outcome;
     use crate::plan::Plan;
-    use crate::schedule::Slot;
+    use crate::plan::schedule::Slot;
+    use crate::results::conclude::{End, Facts, conclude};
+    use crate::results::outcome::Outcome;
+    use crate::session::fault::Fault;
     use crate::session::{Status, Whole};
     use proptest::prelude::*;
     use serde_json::{Value, json};

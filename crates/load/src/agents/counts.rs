@@ -54,7 +54,7 @@ pub(crate) fn decode(text: &str, like: &Histogram<u64>) -> Result<Histogram<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
+    use crate::results::record::Record;
     use proptest::prelude::*;
 
     fn filled(values: &[(u64, u64)]) -> Record {

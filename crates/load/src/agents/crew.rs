@@ -16,14 +16,14 @@ use super::error::AgentsError;
 use super::link::{Compared, Link, News, Phase};
 use super::verdict::{Ended, Member, alone, own_plan, report};
 use super::{AGENTS_MAX, Agents, SILENCE, parse_agent};
-use crate::conclude::End;
+use crate::engine::stamp::Stamping;
 use crate::plan::Plan;
-use crate::record::Record;
-use crate::report::Report;
+use crate::plan::share::Part;
+use crate::results::conclude::End;
+use crate::results::record::Record;
+use crate::results::report::Report;
+use crate::results::watch::{Snapshot, Watch};
 use crate::run::ticks;
-use crate::share::Part;
-use crate::stamp::Stamping;
-use crate::watch::{Snapshot, Watch};
 
 /// From the order to start until the start, beside the way there.
 const LEAD: Duration = Duration::from_millis(250);

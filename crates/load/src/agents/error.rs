@@ -1,7 +1,7 @@
 //! Why several machines did not send a load.
 
 use super::{AGENTS_MAX, TOKEN_BYTES_MAX};
-use crate::error::PlanError;
+use crate::plan::error::PlanError;
 
 /// Why a run with agents did not take place. Agents that fail during it are part of the report.
 #[derive(Debug, thiserror::Error)]

@@ -13,8 +13,8 @@ use super::error::AgentsError;
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, TOLD_BYTES_MAX, send};
 use super::message::{CURTAIL, Hello, Order, PROTOCOL, Refusal, Told};
 use super::{GREETING, PREPARATION, SILENCE, Token};
-use crate::record::Record;
-use crate::stamp::Stamping;
+use crate::engine::stamp::Stamping;
+use crate::results::record::Record;
 
 /// Pings before the start; the one with the shortest way tells the time.
 const PINGS: usize = 16;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::asked::Asked;
 use super::counted::Counted;
-use crate::stamp::Stamping;
+use crate::engine::stamp::Stamping;
 
 /// The version of what follows the greeting.
 pub(crate) const PROTOCOL: u32 = 2;

@@ -16,13 +16,13 @@ use super::counted::Counted;
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, TOLD_BYTES_MAX, send};
 use super::message::{Order, Refusal, Told};
 use super::{GREETING, PREPARATION, SILENCE};
-use crate::error::LoadError;
+use crate::engine::stamp::Source;
+use crate::engine::threads::{Machine, Threads};
 use crate::plan::Plan;
+use crate::plan::error::LoadError;
+use crate::plan::share::Part;
 use crate::run::{resolve, ticks};
 use crate::session::Sessions;
-use crate::share::Part;
-use crate::stamp::Source;
-use crate::threads::{Machine, Threads};
 
 /// A start may be so far away.
 const START_MAX: Duration = Duration::from_secs(60);

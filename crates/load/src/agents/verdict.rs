@@ -9,14 +9,14 @@ use std::mem::discriminant;
 
 use serde::Serialize;
 
-use crate::conclude::{End, Facts, conclude};
+use crate::engine::stamp::Stamping;
+use crate::plan::share::Part;
 use crate::plan::{Pace, Plan};
-use crate::record::{Errors, Record};
-use crate::report::Report;
-use crate::share::Part;
-use crate::stamp::Stamping;
-use crate::summary::Summary;
-use crate::verdict::Invalid;
+use crate::results::conclude::{End, Facts, conclude};
+use crate::results::record::{Errors, Record};
+use crate::results::report::Report;
+use crate::results::summary::Summary;
+use crate::results::verdict::Invalid;
 
 /// One agent's part of a load.
 #[derive(Debug, Clone, Serialize)]

@@ -15,7 +15,6 @@
 //! Cost: half a second per method and transport, under eight seconds in all.
 
 mod echo;
-#[cfg(feature = "xdp")]
 mod wire;
 
 use std::future::pending;
@@ -26,13 +25,13 @@ use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
 
-use crate::error::LoadError;
+use crate::engine::stamp::{StampsBy, clocks, devices};
+use crate::plan::error::LoadError;
 use crate::plan::{Extent, Pace, Plan};
-use crate::report::{Report, Stamps};
+use crate::results::report::{Report, Stamps};
+use crate::results::split::Parts;
+use crate::results::summary::Summary;
 use crate::run::run;
-use crate::split::Parts;
-use crate::stamp::{StampsBy, clocks, devices};
-use crate::summary::Summary;
 use echo::Echo;
 
 /// Requests per second: far enough apart that none waits for the one before.
@@ -132,7 +131,6 @@ pub async fn calibrate() -> Result<Calibration, LoadError> {
             }
         }
     }
-    #[cfg(feature = "xdp")]
     methods.extend(wire::methods().await?);
     Ok(Calibration {
         clock_read_ns: cost_ns(|| std::hint::black_box(Instant::now())),

@@ -10,8 +10,8 @@ use tokio::runtime::Builder;
 
 use super::echo::Echo;
 use super::{Found, Method, measure};
-use crate::error::LoadError;
-use crate::stamp::StampsBy;
+use crate::engine::stamp::StampsBy;
+use crate::plan::error::LoadError;
 
 /// The far end of the wire.
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 0, 2);

@@ -9,10 +9,10 @@
 //! may be on its way just then. A user's client sends that one again, once, if it may be done twice (RFC
 //! 9112 §9.3.1), and so does this one. Else whatever a server may have seen is never sent twice.
 
-use crate::fault::Fault;
-use crate::outcome::Outcome;
-use crate::schedule::Slot;
+use crate::plan::schedule::Slot;
+use crate::results::outcome::Outcome;
 use crate::session::Whole;
+use crate::session::fault::Fault;
 
 /// A request is sent so many times at most. A server that still has not looked at it then will not.
 pub(super) const SENDINGS_MAX: u32 = 4;

@@ -11,12 +11,16 @@
 
 mod clock;
 mod connection;
+pub(crate) mod exchange;
 mod flight;
 mod leaving;
+pub(crate) mod observe;
 mod poller;
 mod pool;
 mod rest;
 mod source;
+pub mod stamp;
+pub(crate) mod threads;
 mod wait;
 mod wire;
 
@@ -37,14 +41,14 @@ pub(crate) use source::Source;
 use wait::{Waited, Waiting};
 use wire::Scratch;
 
-use crate::bypass::Bypass;
-use crate::exchange::Exchange;
-use crate::observe::Observer;
-use crate::outcome::Outcome;
-use crate::record::Record;
-use crate::sends::Keep;
+use crate::engine::exchange::Exchange;
+use crate::engine::observe::Observer;
+use crate::engine::stamp::Realtime;
+use crate::results::outcome::Outcome;
+use crate::results::record::Record;
+use crate::results::sends::Keep;
 use crate::session::{Sessions, Token};
-use crate::stamp::Realtime;
+use curtail_xdp::Bypass;
 
 /// What a thread is to do.
 #[derive(Debug)]
@@ -388,8 +392,8 @@ fn at(ns: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::share::{Part, Share};
     use crate::plan::{Extent, Plan};
-    use crate::share::{Part, Share};
     use std::time::{Duration, Instant};
 
     /// One that has so much to send at once, over one socket, and the other end of its wake-up.

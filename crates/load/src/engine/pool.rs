@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::flight::{Due, Flight};
-use crate::schedule::Slot;
+use crate::plan::schedule::Slot;
 
 /// Where a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

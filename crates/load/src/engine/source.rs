@@ -2,8 +2,8 @@
 
 use std::iter::Peekable;
 
-use crate::schedule::{Schedule, Slot};
-use crate::share::Share;
+use crate::plan::schedule::{Schedule, Slot};
+use crate::plan::share::Share;
 
 /// Requests, one after the other.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
-use crate::bypass::{Bypass, Port};
+use crate::engine::stamp::{self, Room, Sent, Stage};
 use crate::session::LENGTH_BYTES;
-use crate::stamp::{self, Room, Sent, Stage};
+use curtail_xdp::{Bypass, Port};
 
 /// Read at once. An answer that is longer takes several turns, between which due requests are sent.
 const READ_BYTES: usize = 64 << 10;

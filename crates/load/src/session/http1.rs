@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use curtail_http1::{BadAnswer, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
 
-use crate::fault::Fault;
+use crate::session::fault::Fault;
 use crate::session::http2::greeting::Greeting;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 

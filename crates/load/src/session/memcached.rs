@@ -3,8 +3,8 @@
 
 use bytes::BytesMut;
 
-use crate::fault::Fault;
 use crate::session::Status;
+use crate::session::fault::Fault;
 use crate::session::turns::{Block, Scan, Scanned, take_line};
 
 /// The longest line: a key of 250 bytes, some numbers, or what is said about an error.

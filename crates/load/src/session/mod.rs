@@ -22,15 +22,17 @@
 //! - [`Session::abandon`] when nobody waits any longer;
 //! - [`Session::replies_at_once`] after sending or abandoning.
 
+pub(crate) mod fault;
 mod http1;
 mod http2;
 mod memcached;
 mod redis;
+pub(crate) mod requests;
 mod tcp;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "tls")]
 mod tls;
+pub(crate) mod tls_client;
 mod turns;
 mod udp;
 
@@ -49,16 +51,15 @@ use tcp::Tcp;
 use turns::Turns;
 use udp::Udp;
 
-#[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 pub(crate) use udp::LENGTH_BYTES;
 
-use crate::error::PlanError;
-use crate::fault::Fault;
+use crate::plan::error::PlanError;
+use crate::plan::protocol::AnswerEnd;
 use crate::plan::{Pace, Plan};
-use crate::protocol::AnswerEnd;
-use crate::requests::{self, Call};
-use crate::tls::TlsClient;
+use crate::session::fault::Fault;
+use crate::session::tls_client::TlsClient;
+use requests::Call;
 
 /// Names a request within its connection: the engine's number, given back with the reply.
 pub(crate) type Token = u32;

@@ -7,8 +7,8 @@
 
 use bytes::BytesMut;
 
-use crate::fault::Fault;
 use crate::session::Status;
+use crate::session::fault::Fault;
 use crate::session::turns::{Block, Scan, Scanned, take_line};
 
 /// The longest line: simple strings and errors.

@@ -3,9 +3,9 @@
 
 use bytes::BytesMut;
 
-use crate::fault::Fault;
-use crate::protocol::AnswerEnd;
+use crate::plan::protocol::AnswerEnd;
 use crate::session::Status;
+use crate::session::fault::Fault;
 use crate::session::turns::{Scan, Scanned};
 
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 
-use crate::fault::Fault;
+use crate::session::fault::Fault;
 use crate::session::{Reply, Session, Token, check_output};
 
 /// What plain bytes are taken out in: a record's.

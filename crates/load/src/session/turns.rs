@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use crate::fault::Fault;
+use crate::session::fault::Fault;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
 /// An answer, and how many bytes of it count.

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 
-use crate::fault::Fault;
+use crate::session::fault::Fault;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
 /// Most datagrams under way on a socket.

@@ -6,12 +6,12 @@ use curtail_load::{Histogram, SAMPLES_ABOVE_MIN};
 use crate::function::{Function, Subject};
 use crate::method::Method;
 use crate::place::Configuration;
-use crate::plot::axes::Caption;
-use crate::plot::curves::{Axis, Curve, Curves, draw};
-use crate::plot::format::share;
-use crate::plot::palette::{Look, look};
 use crate::run::Results;
 use crate::slice::nanoseconds;
+use curtail_plot::axes::Caption;
+use curtail_plot::curves::{Axis, Curve, Curves, draw};
+use curtail_plot::format::share;
+use curtail_plot::palette::{Look, look};
 
 /// The size of a picture, its class, and the end of its id.
 pub(super) type Size = (f64, f64, &'static str, &'static str);

@@ -14,8 +14,8 @@ use anyhow::{Context as _, Result};
 pub(crate) use document::document;
 pub(crate) use table::text;
 
-use crate::plot::picture;
 use crate::run::Results;
+use curtail_plot::picture;
 
 /// The page, in the folder of results.
 pub(crate) const PAGE: &str = "report.html";

@@ -6,10 +6,10 @@ use super::figures::{ALONE, Figure, all};
 use super::table::{believed, claims, percentile, text};
 use crate::function::Subject;
 use crate::method::Method;
-use crate::plot::format::{NONE, escape, three};
-use crate::plot::palette::{Look, key_of};
-use crate::plot::{FIGURE_SIZES, Page};
 use crate::run::Results;
+use curtail_plot::format::{NONE, escape, three};
+use curtail_plot::palette::{Look, key_of};
+use curtail_plot::{FIGURE_SIZES, Page};
 
 pub(super) fn render(results: &Results) -> String {
     let mut main = String::new();

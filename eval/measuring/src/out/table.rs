@@ -8,9 +8,9 @@ use crate::agree::{self, at};
 use crate::function::{Function, Subject};
 use crate::method::Method;
 use crate::place::Configuration;
-use crate::plot::format::{NONE, three};
 use crate::run::{Cell, Results};
 use crate::slice::Slice;
+use curtail_plot::format::{NONE, three};
 
 /// The percentiles of a row.
 const COLUMNS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];

@@ -1,8 +1,7 @@
 //! Chapter 3 of document 000: how far to believe what measures microseconds.
 //!
-//! The experiment is a program in a workspace of its own, `eval/measuring`: only who measures with AF_XDP
-//! compiles it. It measures, so it takes the place of this one: nothing waits beside it, and its exit code
-//! is ours.
+//! The experiment is a program of its own, `eval/measuring`. It measures, so it takes the place of this
+//! one: nothing waits beside it, and its exit code is ours.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -11,9 +10,6 @@ use std::process::Command;
 use anyhow::{Error, anyhow};
 
 use crate::cargo;
-
-/// Its manifest.
-pub(crate) const MANIFEST: &str = "eval/measuring/Cargo.toml";
 
 /// Builds it and becomes it; so it returns only if that fails.
 pub(crate) fn run(root: &Path, smoke: bool, json: bool) -> Error {
@@ -29,8 +25,8 @@ pub(crate) fn run(root: &Path, smoke: bool, json: bool) -> Error {
 
 fn built(root: &Path) -> anyhow::Result<Command> {
     let target = cargo::target_folder(root)?;
-    let mut build = cargo::command(root, &["build", "--quiet", "--release", "--locked"]);
-    build.args(["--manifest-path", MANIFEST, "--target-dir"]).arg(&target);
-    anyhow::ensure!(cargo::succeeds(&mut build)?, "{MANIFEST} does not build");
+    let package = ["build", "--quiet", "--release", "--locked", "-p", "curtail-measuring"];
+    let mut build = cargo::command(root, &package);
+    anyhow::ensure!(cargo::succeeds(&mut build)?, "curtail-measuring does not build");
     Ok(Command::new(target.join("release/curtail-measuring")))
 }

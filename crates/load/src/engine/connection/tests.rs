@@ -1,6 +1,5 @@
 //! What a connection keeps.
 
-#[cfg(feature = "xdp")]
 mod past_stack;
 
 use super::*;

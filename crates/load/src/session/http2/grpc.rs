@@ -5,8 +5,8 @@
 use http::HeaderMap;
 use percent_encoding::percent_decode;
 
-use crate::fault::Fault;
 use crate::session::Status;
+use crate::session::fault::Fault;
 
 /// The flag and the length.
 const PREFIX_BYTES: usize = 5;

@@ -9,8 +9,8 @@ use http::Method;
 use http::header::CONTENT_LENGTH;
 
 use super::grpc::Unary;
-use crate::fault::Fault;
-use crate::requests::Call;
+use crate::session::fault::Fault;
+use crate::session::requests::Call;
 use crate::session::{Status, Whole};
 
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::{cuts, hear, nearly, one, sessions};
 use crate::plan::Plan;
-use crate::requests;
 use crate::session::http2::greeting::Greeting;
+use crate::session::requests;
 use crate::session::{Requests, Session, Token};
 
 fn http1(request: &'static str) -> Box<dyn Session> {

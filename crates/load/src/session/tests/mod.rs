@@ -1,7 +1,6 @@
 //! Sessions given what servers send, in pieces of any size, and what no server should send.
 
 mod http;
-#[cfg(feature = "tls")]
 mod tls;
 mod turns;
 mod udp;
@@ -13,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
 use super::{Requests, Session, Sessions, Token};
-use crate::protocol::AnswerEnd;
+use crate::plan::protocol::AnswerEnd;
 
 pub(super) const LIMIT: u64 = 1_000;
 

@@ -10,9 +10,9 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
 use super::cuts;
-use crate::fault::Fault;
 use crate::plan::Plan;
-use crate::protocol::Trust;
+use crate::plan::protocol::Trust;
+use crate::session::fault::Fault;
 use crate::session::{OUTPUT_BYTES_MAX, Reply, Session, Sessions, Token};
 
 fn sessions() -> &'static Arc<Sessions> {

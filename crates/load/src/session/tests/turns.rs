@@ -7,7 +7,7 @@ use redis_protocol::resp2::encode::extend_encode;
 use redis_protocol::resp2::types::BytesFrame;
 
 use super::{LIMIT, cuts, hear, nearly, one, sessions};
-use crate::protocol::AnswerEnd;
+use crate::plan::protocol::AnswerEnd;
 use crate::session::{Requests, Session, Tcp, Turns};
 
 fn memcached(request: &'static str) -> Box<dyn Session> {

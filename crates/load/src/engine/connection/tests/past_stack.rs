@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use curtail_xdp::namespace::pair;
 
 use super::super::*;
-use crate::bypass::Bypass;
 use crate::engine::Clock;
 use crate::engine::poller::Poller;
 use crate::engine::wire::Scratch;
 use crate::plan::Plan;
-use crate::schedule::Slot;
+use crate::plan::schedule::Slot;
 use crate::session::Sessions;
+use curtail_xdp::Bypass;
 
 const DUE: Due = Due::New(Slot { index: 0, at_ns: 0, query: 0, warmup: false });
 

@@ -1,0 +1,183 @@
+//! Confidence intervals of 95 %.
+//!
+//! Probabilities: Clopper and Pearson, "The use of confidence or fiducial limits", 1934, which
+//! never covers less; with counts that need not be whole. Means: Student's t on the plain and on
+//! the logarithmic scale, and what either holds: the logarithmic one reaches up further where
+//! samples are few and skewed. Cost: some fifty values of the incomplete beta function, whose continued
+//! fraction is `curtail_queueing`'s: that of statrs stops after 140 terms, and here counts reach millions.
+
+use curtail_queueing::special::beta_cdf;
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// What is left on either side of a 95 % interval.
+const TAIL: f64 = 0.025;
+/// So many times are short.
+const SHORT_TIMES: f64 = 1e9;
+/// Halvings of an interval: to the last digit of what is near 1e-9.
+const HALVINGS: u32 = 80;
+
+/// A value and its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The best guess.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// True if the interval holds it.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// All times `factor`, 0 or more.
+    pub(super) fn scaled(self, factor: f64) -> Estimate {
+        Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    /// The same value, which may be off by `by` either way beside chance. None of it is below 0.
+    pub(super) fn widened(self, by: f64) -> Estimate {
+        Estimate { value: self.value, low: (self.low - by).max(0.0), high: self.high + by }
+    }
+
+    /// The same value, with what either interval holds.
+    pub(super) fn hull(self, other: Estimate) -> Estimate {
+        Estimate {
+            value: self.value,
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+}
+
+/// The probability of what happened `count` times in `trials`.
+pub(super) fn probability(count: f64, trials: f64) -> Estimate {
+    if trials <= 0.0 {
+        return Estimate { value: 0.0, low: 0.0, high: 1.0 };
+    }
+    let count = count.clamp(0.0, trials);
+    let others = trials - count;
+    let low = if count > 0.0 { beta_quantile(TAIL, count, others + 1.0) } else { 0.0 };
+    let high = if others > 0.0 { beta_quantile(1.0 - TAIL, count + 1.0, others) } else { 1.0 };
+    Estimate { value: count / trials, low, high }
+}
+
+/// How often something happens on the average that happened `count` times.
+///
+/// A rate is taken for a probability in very many short times.
+pub(super) fn poisson(count: f64) -> Estimate {
+    let times = SHORT_TIMES.max(1e3 * count);
+    let share = probability(count, times);
+    Estimate { value: count, low: share.low * times, high: share.high * times }
+}
+
+/// By how much the first exceeds the second; 0 or more.
+///
+/// Source: Zou and Donner, "Construction of confidence limits about effect measures", 2008.
+pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
+    let value = first.value - second.value;
+    let below = (first.value - first.low).hypot(second.high - second.value);
+    let above = (first.high - first.value).hypot(second.value - second.low);
+    Estimate {
+        value: value.max(0.0),
+        low: (value - below).max(0.0),
+        high: (value + above).max(0.0),
+    }
+}
+
+/// A mean, 0 or more, with this standard error from so many samples; never below 0.
+pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
+    let t = student_quantile((samples - 1.0).max(1.0));
+    let half = t * standard_error;
+    let plain = Estimate { value, low: (value - half).max(0.0), high: value + half };
+    if value <= 0.0 {
+        return plain;
+    }
+    // Bounded, so that it is a number whatever the error.
+    let factor = (half / value).min(700.0).exp();
+    plain.hull(Estimate { value, low: value / factor, high: (value * factor).min(f64::MAX) })
+}
+
+/// The 97.5 % quantile of Student's t, for degrees of freedom above 0.
+#[must_use]
+pub fn student_quantile(freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - TAIL))
+}
+
+/// The chance that `count` or more of `trials` happen, where each does with this probability.
+pub(super) fn at_least(count: f64, trials: f64, probability: f64) -> f64 {
+    if count <= 0.0 { 1.0 } else { beta_cdf(count, (trials - count).max(0.0) + 1.0, probability) }
+}
+
+fn beta_quantile(share: f64, a: f64, b: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (low + high);
+        if beta_cdf(a, b, middle) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_close(actual: f64, expected: f64, tolerance: f64) {
+        assert!((actual - expected).abs() <= tolerance, "{actual} is not {expected}");
+    }
+
+    #[test]
+    fn intervals_of_probabilities_are_those_of_tables() {
+        // Clopper and Pearson, 95 %: 5 of 50, none of 10, all of 10.
+        let some = probability(5.0, 50.0);
+        assert_close(some.low, 0.033_28, 1e-5);
+        assert_close(some.high, 0.218_14, 1e-5);
+        assert_close(probability(0.0, 10.0).high, 0.308_50, 1e-5);
+        assert_close(probability(10.0, 10.0).low, 0.691_50, 1e-5);
+        assert_eq!(probability(0.0, 0.0).high, 1.0);
+    }
+
+    #[test]
+    fn intervals_of_counts_are_those_of_tables() {
+        // Garwood, 95 %.
+        for (count, low, high) in [(0.0, 0.0, 3.689), (1.0, 0.0253, 5.572), (10.0, 4.795, 18.39)] {
+            let interval = poisson(count);
+            assert_close(interval.low, low, 1e-3);
+            assert_close(interval.high, high, 1e-2);
+        }
+    }
+
+    #[test]
+    fn quantiles_of_student_are_those_of_tables() {
+        for (freedom, t) in [(1.0, 12.706), (2.0, 4.303), (10.0, 2.228), (30.0, 2.042), (1e5, 1.96)]
+        {
+            assert_close(student_quantile(freedom), t, 1e-3);
+        }
+    }
+
+    #[test]
+    fn tails_of_the_binomial_are_exact() {
+        assert_close(at_least(3.0, 4.0, 0.5), 5.0 / 16.0, 1e-12);
+        assert_eq!(at_least(0.0, 4.0, 0.5), 1.0);
+        assert_eq!(at_least(4.0, 4.0, 1.0), 1.0);
+    }
+
+    #[test]
+    fn a_difference_is_as_unsure_as_both_parts() {
+        let part =
+            |value: f64, half: f64| Estimate { value, low: value - half, high: value + half };
+        let left = difference(part(10.0, 3.0), part(6.0, 4.0));
+        assert_eq!((left.value, left.low, left.high), (4.0, 0.0, 9.0));
+        let none = difference(part(1.0, 0.5), part(6.0, 1.2));
+        assert_eq!((none.value, none.low, none.high), (0.0, 0.0, 0.0));
+    }
+}

@@ -1,0 +1,163 @@
+//! Which processors threads run on.
+//!
+//! A thread that keeps a schedule is late by milliseconds when another one of this program is given its
+//! processor: the one that adds up what was measured, twice per second. So threads can be kept apart. Where
+//! they run is written into the results, for it decides figures of microseconds.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Most processors that are looked at.
+const PROCESSORS_MAX: usize = CpuSet::MAX_CPU;
+
+/// Processors, by the numbers that the system gives them. None: wherever the system puts a thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Processors(Vec<usize>);
+
+impl Processors {
+    /// Those that the calling thread may run on.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not tell.
+    pub fn allowed() -> io::Result<Processors> {
+        let allowed = sched_getaffinity(None)?;
+        Ok(Processors((0..PROCESSORS_MAX).filter(|number| allowed.is_set(*number)).collect()))
+    }
+
+    /// Their numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// Keeps the calling thread, and those that it starts from now on, off these, for threads that are to
+    /// have them to themselves. Where no other processor is left, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is none that this thread may run on, or the system does not let it move.
+    pub fn reserve(&self) -> io::Result<()> {
+        let allowed = Processors::allowed()?;
+        if let Some(number) = self.0.iter().find(|number| !allowed.0.contains(number)) {
+            let what = format!(
+                "processor {number} is none that this program may run on, which are {allowed}"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let left = allowed.0.iter().filter(|number| !self.0.contains(number));
+        let left: Vec<usize> = left.copied().collect();
+        if left.is_empty() { Ok(()) } else { keep_to(&left) }
+    }
+}
+
+/// Keeps the calling thread to these processors.
+pub fn keep_to(numbers: &[usize]) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    numbers.iter().for_each(|number| only.set(*number));
+    Ok(sched_setaffinity(None, &only)?)
+}
+
+impl FromStr for Processors {
+    type Err = String;
+
+    /// Reads numbers and ranges: `0,2-4`.
+    fn from_str(text: &str) -> Result<Processors, String> {
+        let number = |text: &str| {
+            let number: Option<usize> = text.trim().parse().ok();
+            number.filter(|number| *number < PROCESSORS_MAX)
+        };
+        let mut numbers = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (Some(first), Some(last)) = (number(first), number(last)) else {
+                return Err(no_processor(part));
+            };
+            if first > last {
+                return Err(no_processor(part));
+            }
+            if let Some(twice) = (first..=last).find(|number| numbers.contains(number)) {
+                return Err(format!("processor {twice} is named twice"));
+            }
+            numbers.extend(first..=last);
+        }
+        Ok(Processors(numbers))
+    }
+}
+
+fn no_processor(text: &str) -> String {
+    format!(
+        "`{text}` is no processor; write numbers below {PROCESSORS_MAX} and ranges, such as 0,2-4"
+    )
+}
+
+impl fmt::Display for Processors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, run) in self.0.chunk_by(|one, next| one + 1 == *next).enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            match run {
+                [first, .., last] => write!(f, "{comma}{first}-{last}")?,
+                run => write!(f, "{comma}{}", run[0])?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_and_ranges_are_read_in_their_order() {
+        let read: Processors = "3,0-2, 7".parse().unwrap();
+        assert_eq!(read.numbers(), [3, 0, 1, 2, 7]);
+        assert_eq!(read.to_string(), "3,0-2,7");
+        for (text, why) in [
+            ("", "`` is no processor"),
+            ("1,,2", "`` is no processor"),
+            ("2-1", "`2-1` is no processor"),
+            ("-1", "`-1` is no processor"),
+            ("0-99999999999", "write numbers below"),
+            ("0-3,2", "processor 2 is named twice"),
+        ] {
+            let said = text.parse::<Processors>().unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_thread_keeps_off_what_is_reserved_and_to_what_it_is_told() {
+        let of_thread = |body: fn() -> Processors| std::thread::spawn(body).join().unwrap();
+        let allowed = Processors::allowed().unwrap();
+        let first = Processors(vec![allowed.0[0]]);
+        let off = of_thread(|| {
+            Processors(vec![Processors::allowed().unwrap().0[0]]).reserve().unwrap();
+            Processors::allowed().unwrap()
+        });
+        let others = if allowed.0.len() > 1 { &allowed.0[1..] } else { &allowed.0[..] };
+        assert_eq!(off.numbers(), others);
+        let on = of_thread(|| {
+            keep_to(&Processors::allowed().unwrap().0[..1]).unwrap();
+            // All that there is: others cannot be had.
+            Processors::allowed().unwrap().reserve().unwrap();
+            Processors::allowed().unwrap()
+        });
+        assert_eq!(on, first);
+        let none = Processors(vec![PROCESSORS_MAX - 1]).reserve().unwrap_err().to_string();
+        assert!(none.contains(&format!("which are {allowed}")), "{none}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "[0-9, -]{0,12}|.{0,6}") {
+            if let Ok(read) = text.parse::<Processors>() {
+                prop_assert_eq!(read.to_string().parse::<Processors>().unwrap(), read);
+            }
+        }
+    }
+}

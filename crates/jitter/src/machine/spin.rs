@@ -1,0 +1,135 @@
+//! The floor: a loop on every processor that does nothing but read the clock.
+//!
+//! Where it did not run for a while, nothing else of ours would have: the hypervisor took the processor
+//! away, the kernel served an interrupt, or another process had its turn. Source: document 000, §6.1, where
+//! involuntary rescheduling is found to be a significant part of IQ-jitter; the loop is that of Gil Tene's
+//! jHiccup, without the sleep.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::processors::{Processors, keep_to};
+use crate::{Floor, JitterError};
+use hdrhistogram::Histogram;
+
+/// Shorter gaps are the loop itself, and interrupts that nobody feels.
+const SHORTEST_NS: u64 = 2_000;
+/// Longer ones count as so long.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// What the loops saw.
+#[derive(Debug, Clone)]
+pub struct Gaps {
+    /// How long they were at it, in nanoseconds: the sum over processors.
+    pub observed_ns: u64,
+    /// The processors.
+    pub processors: usize,
+    /// The gaps of 2 µs and more, in nanoseconds.
+    pub gaps: Histogram<u64>,
+}
+
+impl Gaps {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn none() -> Gaps {
+        let gaps = Histogram::new_with_max(LONGEST_NS, 3).expect("constants in range");
+        Gaps { observed_ns: 0, processors: 0, gaps }
+    }
+
+    /// What other loops saw, too.
+    pub fn add(&mut self, other: &Gaps) {
+        self.observed_ns = self.observed_ns.saturating_add(other.observed_ns);
+        self.processors = self.processors.max(other.processors);
+        self.gaps.add(&other.gaps).expect("they have the same bounds");
+    }
+
+    /// As the statistics of IQ-jitter take it.
+    ///
+    /// # Errors
+    ///
+    /// [`JitterError::NothingObserved`] if nothing was.
+    pub fn floor(&self) -> Result<Floor, JitterError> {
+        let lengths = self
+            .gaps
+            .iter_recorded()
+            .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()));
+        Floor::new(self.observed_ns, &lengths.collect::<Vec<_>>())
+    }
+}
+
+/// Runs a loop on each of these processors, for `span` or until `stop` is set.
+///
+/// # Errors
+///
+/// If a thread cannot be started or bound to one.
+pub fn observe(processors: &Processors, span: Duration, stop: &AtomicBool) -> io::Result<Gaps> {
+    let processors = processors.numbers();
+    thread::scope(|scope| {
+        let loops: Vec<_> = processors
+            .iter()
+            .map(|number| {
+                let named = thread::Builder::new().name(format!("floor-{number}"));
+                named.spawn_scoped(scope, move || {
+                    keep_to(&[*number])?;
+                    Ok::<Gaps, io::Error>(watch(span, stop))
+                })
+            })
+            .collect();
+        let mut all = Gaps::none();
+        for of_one in loops {
+            let seen = of_one?.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))?;
+            all.add(&seen);
+        }
+        all.processors = processors.len();
+        Ok(all)
+    })
+}
+
+fn watch(span: Duration, stop: &AtomicBool) -> Gaps {
+    let mut seen = Gaps::none();
+    let start = Instant::now();
+    let mut before = start;
+    while before.duration_since(start) < span && !stop.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        let gap = now.duration_since(before).as_nanos() as u64;
+        if gap >= SHORTEST_NS {
+            seen.gaps.saturating_record(gap);
+        }
+        before = now;
+    }
+    seen.observed_ns = before.duration_since(start).as_nanos() as u64;
+    seen.processors = 1;
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_processor_is_watched_for_the_whole_time() {
+        let all = Processors::allowed().unwrap();
+        let seen = observe(&all, Duration::from_millis(20), &AtomicBool::new(false)).unwrap();
+        let processors = seen.processors as u64;
+        assert!(processors >= 1);
+        assert!(seen.observed_ns >= processors * 20_000_000, "{} ns", seen.observed_ns);
+        let gaps_ns: u64 = seen
+            .gaps
+            .iter_recorded()
+            .map(|of| of.value_iterated_to() * of.count_since_last_iteration())
+            .sum();
+        // A bucket counts as its upper border.
+        assert!(gaps_ns <= seen.observed_ns + seen.observed_ns / 500, "{gaps_ns}");
+        assert!(seen.floor().is_ok());
+    }
+
+    #[test]
+    fn a_loop_that_is_stopped_has_seen_little() {
+        let all = Processors::allowed().unwrap();
+        let seen = observe(&all, Duration::from_secs(3_600), &AtomicBool::new(true)).unwrap();
+        assert_eq!((seen.observed_ns, seen.gaps.len()), (0, 0));
+        assert!(seen.floor().is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! Whose doing hiccups are.
+
+use curtail_dist::seed;
+use rand_distr::{Distribution as _, StandardUniform};
+
+use super::world::{World, lognormal};
+use crate::{Attribution, Blame, Executions, Floor, JitterError};
+
+fn attribution(world: World, seconds: f64, seed: u64) -> Attribution {
+    let executions = world.run(seed);
+    let floor = world.floor(&executions, seconds, seed);
+    executions.all().attribute(&executions.all().summarize(), &floor)
+}
+
+#[test]
+fn pauses_of_the_machine_are_never_laid_to_the_leaf() {
+    let mut machine = 0;
+    for seed in 0..20 {
+        for mean_p in [10.0, 1.0] {
+            let blame = attribution(World { mean_p, ..World::default() }, 60.0, seed).blame;
+            assert!(
+                !matches!(blame, Blame::Leaf | Blame::Both),
+                "{mean_p}, seed {seed}: {blame:?}"
+            );
+            machine += u32::from(blame == Blame::Machine);
+        }
+    }
+    // Nor is the machine let off, mostly.
+    assert!(machine >= 20, "{machine} of 40");
+}
+
+#[test]
+fn a_body_alone_has_nobody_to_blame() {
+    for seed in 0..20 {
+        let found = attribution(World { pauses: 0.0, ..World::default() }, 60.0, seed);
+        assert_eq!((found.blame, found.leaf, found.p_value), (Blame::None, None, 1.0));
+    }
+}
+
+#[test]
+fn hiccups_that_the_floor_does_not_have_are_the_leaf_s() {
+    for (seed, probability) in [(0, 0.002), (1, 0.005), (2, 0.05)] {
+        let world = World { probability, duration: 150.0, ..World::default() };
+        let found = attribution(world, 60.0, seed);
+        assert_eq!(found.blame, Blame::Leaf, "{found:?}");
+        assert_eq!(found.floor.probability, 0.0);
+        assert_eq!(found.floor.duration_ns, None);
+        assert!(found.leaf.expect("hiccups").probability.contains(probability), "{found:?}");
+    }
+}
+
+#[test]
+fn hiccups_beyond_those_that_the_floor_has_are_both_s() {
+    let world =
+        World { probability: 0.01, duration: 5.0, mean_p: 1.0, variation: 0.3, ..World::default() };
+    let found = attribution(world, 60.0, 4);
+    assert_eq!(found.blame, Blame::Both, "{found:?}");
+    let leaf = found.leaf.expect("hiccups");
+    assert!(leaf.probability.contains(0.01), "{found:?}");
+    assert!(leaf.duration_ns.is_some_and(|duration| duration.contains(5e6)), "{found:?}");
+}
+
+/// A third of the executions is slow in another way, as those after which a server sleeps. That is
+/// neither a hiccup nor the machine's doing.
+#[test]
+fn what_is_between_body_and_hiccups_is_no_hiccup_if_the_floor_does_not_have_it() {
+    let mut rng = seed::rng(seed::stream(1, &[b"jitter", b"between"]));
+    let [body, between, hiccup] =
+        [(10.0, 0.5), (70.0, 0.8), (900.0, 0.3)].map(|(mean, cv)| lognormal(mean, cv));
+    let mut executions = Executions::new(["all"; 40]).expect("queries");
+    for execution in 0..40_000 {
+        let draw: f64 = StandardUniform.sample(&mut rng);
+        let of = match draw {
+            draw if draw < 0.02 => hiccup,
+            draw if draw < 0.35 => between,
+            _ => body,
+        };
+        let time = 27.0 + of.sample(&mut rng);
+        executions.push(execution % 40, (time * 1e3) as u64).expect("a query");
+    }
+    let all = executions.all();
+    let summary = all.summarize();
+    let hiccups = &summary.hiccups;
+    assert!(hiccups.valley_ns < hiccups.from_ns, "two readings: {hiccups:?}");
+    let floor = Floor::new(1_000_000_000, &[(1_000_000, 5)]).expect("some time");
+    let found = all.attribute(&summary, &floor);
+    assert_eq!(found.blame, Blame::Leaf, "{found:?}");
+    let leaf = found.leaf.expect("hiccups");
+    assert!(leaf.probability.value < 0.03, "{leaf:?} of {hiccups:?}");
+    assert!(leaf.duration_ns.is_some_and(|duration| duration.value > 5e5), "{leaf:?}");
+}
+
+#[test]
+fn a_floor_that_was_hardly_observed_decides_nothing() {
+    let world = World { probability: 0.01, duration: 150.0, ..World::default() };
+    assert_eq!(attribution(world, 0.001, 4).blame, Blame::Undecided);
+}
+
+#[test]
+fn hits_grow_with_the_time_that_is_at_risk() {
+    // 100 gaps of 1 ms and 10 of 10 ms in a second beside them.
+    let floor = Floor::new(1_200_000_000, &[(1_000_000, 100), (10_000_000, 10)]).expect("a floor");
+    let all = floor.hits(10_000_000, 0);
+    assert!((all.probability - (1.0 - (-1.1_f64).exp())).abs() < 1e-12, "{all:?}");
+    assert_eq!(all.duration_ns, Some(2e8 / 110.0));
+    let long = floor.hits(10_000_000, 5_000_000);
+    assert!((long.probability - (1.0 - (-0.1_f64).exp())).abs() < 1e-12, "{long:?}");
+    assert_eq!(long.duration_ns, Some(1e7));
+    assert_eq!(floor.hits(0, 0).probability, 0.0);
+    assert_eq!(floor.hits(u64::MAX, u64::MAX).duration_ns, None);
+}
+
+#[test]
+fn a_floor_needs_time_beside_its_gaps() {
+    for (observed_ns, gaps) in [(0, &[][..]), (100, &[(50, 2)]), (9, &[(u64::MAX, u64::MAX); 9])] {
+        let error = Floor::new(observed_ns, gaps).expect_err("no time");
+        assert!(matches!(error, JitterError::NothingObserved { .. }));
+        assert!(error.to_string().contains("observe it for longer"), "{error}");
+    }
+}

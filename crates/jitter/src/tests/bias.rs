@@ -1,0 +1,88 @@
+//! How far the least service time is from the least that there could be.
+
+use curtail_dist::{Spec, seed};
+
+use crate::{Bias, Executions, JitterError, Repetitions, Stop};
+
+/// Queries of 1 ms with this jitter.
+fn executions(text: &str, queries: usize, times: usize) -> Executions {
+    let spec: Spec = text.parse().expect("a distribution");
+    let jitter = spec.resolve(1e6).expect("a distribution");
+    let mut rng = seed::rng(5);
+    let mut made = Executions::new(vec!["all"; queries]).expect("queries");
+    for at in 0..queries * times {
+        made.push(at % queries, 1_000_000 + jitter.sample(&mut rng) as u64).expect("a query");
+    }
+    made
+}
+
+/// The estimate, and the truth.
+fn compared(text: &str, times: usize) -> (Bias, f64) {
+    let made = executions(text, 200, times);
+    let truth = (0..200).filter_map(|query| made.p_ns(query)).map(|p| p as f64 - 1e6).sum::<f64>();
+    (made.all().bias().expect("executions"), truth / 200.0)
+}
+
+#[test]
+fn the_bias_of_an_exponential_body_is_estimated_well() {
+    for times in [10, 20, 43, 100, 400] {
+        let (bias, truth) = compared("exp:100us", times);
+        assert!((bias.ns / truth - 1.0).abs() < 0.2, "{times}: {bias:?}, {truth}");
+        assert!((bias.power - 1.0).abs() < 0.2, "{times}: {bias:?}");
+        assert!((bias.share / bias.ns * (1e6 + truth) - 1.0).abs() < 1e-9);
+        assert!((0.0..0.1 * bias.ns).contains(&bias.standard_error_ns), "{times}: {bias:?}");
+    }
+}
+
+#[test]
+fn the_bias_of_other_bodies_is_of_the_right_size() {
+    for (text, least, most) in [
+        ("gamma:100us:0.5", 0.5, 1.5),
+        ("gamma:100us:1.5", 0.7, 1.6),
+        ("weibull:0.7:100us", 0.7, 1.5),
+        // Its infimum is approached by the logarithm of the number only.
+        ("lognormal:100us:0.8", 0.4, 1.2),
+    ] {
+        for times in [20, 40, 100] {
+            let (bias, truth) = compared(text, times);
+            assert!(
+                (least..most).contains(&(bias.ns / truth)),
+                "{text} {times}: {bias:?}, {truth}"
+            );
+        }
+    }
+}
+
+#[test]
+fn equal_times_have_no_bias() {
+    let bias = executions("det:5us", 3, 20).all().bias().expect("executions");
+    assert_eq!((bias.ns, bias.share, bias.standard_error_ns), (0.0, 0.0, 0.0));
+    assert!(bias.is_within(1e-12));
+}
+
+#[test]
+fn few_executions_have_a_bias_that_is_not_known() {
+    let made = executions("exp:1us", 5, 7);
+    assert_eq!(made.all().bias(), None);
+    assert!(!made.all().converged(1e9));
+}
+
+#[test]
+fn repetitions_go_on_until_p_is_known() {
+    let rule = Repetitions::new(20, 200, 0.01).expect("a rule");
+    assert_eq!(rule.stop(&Executions::new(["all"]).expect("a query")), Stop::NotYet);
+    // The bias of 100 µs over k of 1 ms is 1 % at 10, and sure to be below soon after.
+    assert_eq!(rule.stop(&executions("exp:100us", 200, 19)), Stop::NotYet);
+    assert_eq!(rule.stop(&executions("exp:100us", 200, 20)), Stop::Converged);
+    assert_eq!(rule.stop(&executions("exp:1ms", 200, 60)), Stop::NotYet);
+    assert_eq!(rule.stop(&executions("exp:1ms", 200, 150)), Stop::Converged);
+    assert_eq!(rule.stop(&executions("exp:100ms", 20, 200)), Stop::AtMost);
+}
+
+#[test]
+fn a_rule_has_bounds_in_order() {
+    for (least, most, tolerance) in [(0, 5, 0.1), (6, 5, 0.1), (1, 5, 0.0), (1, 5, f64::NAN)] {
+        let error = Repetitions::new(least, most, tolerance).expect_err("no rule");
+        assert!(matches!(error, JitterError::BadRule { .. }));
+    }
+}

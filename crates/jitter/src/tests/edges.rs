@@ -1,0 +1,139 @@
+//! Executions as nobody would want them.
+
+use curtail_dist::seed;
+use rand_distr::{Distribution as _, Exp};
+
+use super::world::World;
+use crate::{Executions, Floor, JitterError, Summary};
+
+/// Executions of queries, all of one class, round after round.
+fn rounds(queries: usize, times: impl IntoIterator<Item = u64>) -> Executions {
+    let mut made = Executions::new(vec!["all"; queries]).expect("queries");
+    for (at, time) in times.into_iter().enumerate() {
+        made.push(at % queries, time).expect("a query");
+    }
+    made
+}
+
+/// Every figure is a number, and every interval is in order.
+fn assert_sound(summary: &Summary) {
+    let text = serde_json::to_string(summary).expect("JSON");
+    let hiccups = &summary.hiccups;
+    let share = |value: f64| (0.0..=1.0).contains(&value);
+    let probability = hiccups.probability;
+    assert!(share(probability.low) && share(probability.high), "{text}");
+    assert!(
+        probability.low <= probability.value && probability.value <= probability.high,
+        "{text}"
+    );
+    assert!(share(summary.modality.p_value) && share(summary.modality.distance), "{text}");
+    assert_eq!(summary.modality.bimodal, summary.modality.p_value < 0.01, "{text}");
+    assert!(hiccups.dispersion >= 1.0 && hiccups.dispersion.is_finite(), "{text}");
+    assert_eq!(hiccups.duration_ns.is_some(), summary.modality.bimodal, "{text}");
+    if let Some(duration) = hiccups.duration_ns {
+        assert!(0.0 <= duration.low && duration.low <= duration.value, "{text}");
+        assert!(duration.value <= duration.high && duration.high.is_finite(), "{text}");
+    }
+    for mean in [summary.mean_service_ns, summary.mean_p_ns, summary.mean_j_ns] {
+        assert!(mean.is_finite() && mean >= 0.0, "{text}");
+    }
+    if let Some(bias) = summary.bias {
+        let figures = [bias.ns, bias.share, bias.standard_error_ns, bias.power];
+        assert!(figures.into_iter().all(f64::is_finite), "{text}");
+    }
+}
+
+#[test]
+fn odd_executions_have_sound_summaries() {
+    let alternating = |at: u64| if at % 2 == 1 { u64::MAX } else { 0 };
+    for (name, executions) in [
+        ("none", rounds(3, [])),
+        ("one", rounds(1, [5])),
+        ("one of three queries", rounds(3, [5])),
+        ("one of each", rounds(100, (0..100).map(|at| at * 1_000))),
+        ("two of each", rounds(100, (0..200).map(|at| at * at))),
+        ("zeros", rounds(2, [0; 1_000])),
+        ("equal ones", rounds(2, [7_000_000; 1_000])),
+        ("equal ones but one", rounds(1, (0..1_000).map(|at| if at == 500 { 9 } else { 8 }))),
+        ("the longest", rounds(2, [u64::MAX; 100])),
+        ("all or nothing", rounds(1, (0..1_000).map(alternating))),
+        ("one query", rounds(1, (0..5_000).map(|at| 1_000_000 + at * 7_919 % 50_000))),
+        ("powers", rounds(1, (0..640).map(|at| 1 << (at % 64)))),
+        ("half hiccups", rounds(5, (0..5_000).map(|at| 1_000 + at % 13 + at / 5 % 2 * 1_000_000))),
+    ] {
+        let summary = executions.all().summarize();
+        assert_sound(&summary);
+        let floor = Floor::new(1_000_000, &[(1, 1)]).expect("a floor");
+        let found = executions.all().attribute(&summary, &floor);
+        assert!((0.0..=1.0).contains(&found.p_value), "{name}: {found:?}");
+        assert!(executions.all().ranked(10, 1).executions.len() <= 10);
+    }
+}
+
+#[test]
+fn without_repetitions_nothing_is_known_of_hiccups() {
+    for executions in [rounds(3, []), rounds(100, (0..100).map(|at| at * 1_000))] {
+        let probability = executions.all().summarize().hiccups.probability;
+        assert_eq!((probability.value, probability.low, probability.high), (0.0, 0.0, 1.0));
+    }
+}
+
+#[test]
+fn equal_times_bound_the_probability_by_their_number() {
+    let probability = rounds(2, [7_000_000; 1_000]).all().summarize().hiccups.probability;
+    // Clopper and Pearson for none of 1,000: 1 - 0.025^(1/1000).
+    assert!((probability.high - 0.003_682).abs() < 1e-6, "{probability:?}");
+}
+
+#[test]
+fn few_hiccups_leave_room_for_their_probability() {
+    for count in 0..12_u64 {
+        let noise = Exp::new(1.0 / 40_000.0).expect("a rate");
+        let mut rng = seed::rng(count);
+        let time = |at: u64| {
+            let hiccup = if at % 83 == 5 && at / 83 < count { 60_000_000 } else { 0 };
+            2_000_000 + noise.sample(&mut rng) as u64 + hiccup
+        };
+        let summary = rounds(10, (0..1_000).map(time)).all().summarize();
+        assert_sound(&summary);
+        let truth = count as f64 / 1_000.0;
+        assert!(summary.hiccups.probability.contains(truth), "{count}: {summary:?}");
+        assert!(summary.hiccups.probability.high > truth * 1.5, "{count}: {summary:?}");
+        assert!(summary.modality.bimodal || count < 6, "{count}: {summary:?}");
+    }
+}
+
+#[test]
+fn the_same_executions_have_the_same_summary() {
+    let world = World { probability: 0.01, duration: 50.0, variation: 0.3, ..World::default() };
+    assert_eq!(world.run(1).all().summarize(), world.run(1).all().summarize());
+}
+
+#[test]
+fn a_million_executions_take_no_more_fitting_than_a_thousand() {
+    let world = World {
+        queries: 1_000,
+        executions: 1_000,
+        probability: 0.003,
+        duration: 80.0,
+        ..World::default()
+    };
+    let summary = world.run(1).all().summarize();
+    assert_sound(&summary);
+    assert!(summary.hiccups.probability.contains(0.003), "{summary:?}");
+    assert!(summary.hiccups.duration_ns.is_some_and(|d| d.contains(8e7)), "{summary:?}");
+}
+
+#[test]
+fn what_was_not_declared_is_an_error() {
+    assert_eq!(Executions::new(Vec::<String>::new()), Err(JitterError::Queries(0)));
+    let mut made = Executions::new(["a", "b"]).expect("queries");
+    let error = made.push(2, 5).expect_err("no such query");
+    assert_eq!(error, JitterError::UnknownQuery { query: 2, queries: 2 });
+    assert_eq!(error.to_string(), "query 2 was not declared; there are 2, counted from 0");
+    assert!(made.is_empty());
+    assert_eq!((made.p_ns(0), made.repetitions()), (None, 0));
+    made.push(1, 9).expect("a query");
+    made.push(1, 4).expect("a query");
+    assert_eq!((made.p_ns(1), made.repetitions(), made.len()), (Some(4), 0, 2));
+}

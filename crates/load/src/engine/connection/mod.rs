@@ -1,0 +1,485 @@
+//! One connection: a socket, a protocol, and the requests that are on it.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::BytesMut;
+use slab::Slab;
+
+use super::Context;
+use super::flight::{Due, Flight};
+use super::poller::Poller;
+use super::wire::{Found, Wire};
+use crate::results::outcome::Outcome;
+use crate::session::fault::{Fault, Wait};
+use crate::session::{Reply, Session, Token};
+
+/// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Most requests whose stamp of leaving is waited for. A device that stamps nothing never tells of them.
+const LEAVING_MAX: usize = 1 << 16;
+/// Reads of one connection in one turn. Others get theirs, and due requests are sent.
+const READS_MAX: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    id: usize,
+    link: Link,
+    /// Of a connection that was closed: the way past the network stack, for the next one.
+    kept: Option<Wire>,
+    input: BytesMut,
+    output: BytesMut,
+    /// By token.
+    flights: Slab<Flight>,
+    /// Bytes written of `output` since the connection was opened.
+    written: u64,
+    /// Requests not yet written as a whole, with where they end.
+    unsent: VecDeque<(Token, u64)>,
+    /// Requests that were written, by the number that the kernel's stamp of their leaving will have.
+    leaving: VecDeque<(u32, Token)>,
+    /// Datagrams written since the connection was opened.
+    datagrams: u32,
+    /// The poller tells when the socket is writable.
+    watched: bool,
+    replies: Vec<Reply>,
+    /// There was an answer since it was opened.
+    answered: bool,
+    /// The last one was good.
+    well: bool,
+    /// How often in a row it ended without one.
+    in_vain: u32,
+}
+
+#[derive(Debug)]
+enum Link {
+    Closed,
+    /// To the address of this number; further ones are left to be tried.
+    Connecting {
+        wire: Wire,
+        session: Box<dyn Session>,
+        address: usize,
+    },
+    Open {
+        wire: Wire,
+        session: Box<dyn Session>,
+    },
+}
+
+impl Connection {
+    pub(super) fn new(id: usize) -> Connection {
+        Connection {
+            id,
+            link: Link::Closed,
+            kept: None,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            flights: Slab::new(),
+            written: 0,
+            unsent: VecDeque::new(),
+            leaving: VecDeque::new(),
+            datagrams: 0,
+            watched: false,
+            replies: Vec::new(),
+            answered: false,
+            well: false,
+            in_vain: 0,
+        }
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// True if a request can be sent now, if need be over a new connection.
+    pub(super) fn has_room(&self) -> bool {
+        match &self.link {
+            Link::Closed => true,
+            Link::Connecting { session, .. } | Link::Open { session, .. } => {
+                session.capacity() > 0 && self.output.len() < OUTPUT_BYTES_MAX
+            }
+        }
+    }
+
+    /// The server takes no further request on it, but has yet to answer some.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(&self.link, Link::Open { session, .. } if !session.reusable())
+            && !self.flights.is_empty()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.link, Link::Closed)
+    }
+
+    /// The numbers of the requests that are on it.
+    pub(super) fn requests(&self) -> impl Iterator<Item = u64> {
+        self.flights.iter().map(|(_, flight)| flight.slot.index)
+    }
+
+    /// It has another place now.
+    pub(super) fn moved(&mut self, id: usize, poller: &Poller) {
+        self.id = id;
+        if let Link::Open { wire, .. } = &self.link {
+            // It is watched, so that only its number changes.
+            let _ = poller.modify(wire, id as u64, self.watched);
+        }
+    }
+
+    /// It is closed, and how often in a row it was without an answer: the server is not there, or does
+    /// not want anybody.
+    pub(super) fn closed_in_vain(&self) -> Option<u32> {
+        (matches!(self.link, Link::Closed) && self.in_vain > 0).then_some(self.in_vain)
+    }
+
+    /// Sends a request that was taken up at `now_ns`; there is room. Its token, unless it has failed at
+    /// once.
+    pub(super) fn send(
+        &mut self,
+        due: Due,
+        now_ns: u64,
+        context: &mut Context<'_>,
+    ) -> Option<Token> {
+        let query = due.slot().query;
+        let opened = !matches!(self.link, Link::Open { .. });
+        let token = self.flights.insert(due.taken(now_ns, opened));
+        if matches!(self.link, Link::Closed) {
+            self.open(0, context);
+        }
+        let (Link::Connecting { session, .. } | Link::Open { session, .. }) = &mut self.link else {
+            return None;
+        };
+        session.send(query, token as Token, &mut self.output);
+        self.unsent.push_back((token as Token, self.written + self.output.len() as u64));
+        self.flush(context);
+        self.settle_at_once(context);
+        Some(token as Token)
+    }
+
+    /// Opens a connection to one of the addresses from `first` on. If none lets itself be connected
+    /// to, all requests have failed.
+    fn open(&mut self, first: usize, context: &mut Context<'_>) {
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in first..context.addresses.len() {
+            let datagrams = context.sessions.datagrams();
+            let kept = self.kept.take();
+            let watched = kept.is_some();
+            let wire = match context.bypass {
+                Some(bypass) => kept.map_or_else(|| Wire::past_stack(bypass), Ok),
+                None => Wire::connect(context.addresses[address], datagrams),
+            };
+            let connecting = wire.and_then(|mut wire| {
+                // Of a datagram now; a stream must be connected first.
+                if context.stamps.is_some() && datagrams {
+                    wire.stamp()?;
+                }
+                let id = self.id as u64;
+                if watched {
+                    context.poller.modify(&wire, id, true)?;
+                    return Ok(wire);
+                }
+                context.poller.add(&wire, id, true)?;
+                if let Some(stack) = wire.stack() {
+                    context.poller.add(stack, id, false)?;
+                }
+                Ok(wire)
+            });
+            match connecting {
+                Ok(wire) => {
+                    self.watched = true;
+                    let session = match std::mem::replace(&mut self.link, Link::Closed) {
+                        // What was to be sent to the address before goes to this one.
+                        Link::Connecting { session, .. } => session,
+                        _ => context.sessions.open(),
+                    };
+                    self.link = Link::Connecting { wire, session, address };
+                    return;
+                }
+                Err(error) => failure = error,
+            }
+        }
+        self.close(&Fault::connect(failure), context);
+    }
+
+    /// Something happened on the socket.
+    pub(super) fn ready(&mut self, readable: bool, context: &mut Context<'_>) {
+        if matches!(self.link, Link::Closed) {
+            self.discard(context);
+        } else if let Link::Connecting { wire, address, .. } = &self.link {
+            let (connected, address) = (wire.connected(), *address);
+            match connected {
+                Ok(()) => self.connected(context),
+                Err(error) if address + 1 == context.addresses.len() => {
+                    self.close(&Fault::connect(error), context);
+                }
+                Err(_) => self.open(address + 1, context),
+            }
+        } else if readable {
+            self.receive(context);
+        } else {
+            self.flush(context);
+        }
+    }
+
+    fn connected(&mut self, context: &mut Context<'_>) {
+        if let Link::Connecting { mut wire, session, .. } =
+            std::mem::replace(&mut self.link, Link::Closed)
+        {
+            if context.stamps.is_some() && !context.sessions.datagrams() {
+                // Without stamps the coverage says so.
+                let _ = wire.stamp();
+            }
+            *context.connects += 1;
+            self.link = Link::Open { wire, session };
+            self.flush(context);
+            self.settle_at_once(context);
+        }
+    }
+
+    /// Writes what there is to write. What the system does not take now is written when it does.
+    fn flush(&mut self, context: &mut Context<'_>) {
+        let Link::Open { wire, .. } = &mut self.link else { return };
+        match wire.write(&mut self.output) {
+            Ok(count) => self.written += count as u64,
+            Err(error) => return self.close(&Fault::of(error), context),
+        }
+        let blocked = !self.output.is_empty() || wire.unsent();
+        if blocked != self.watched
+            && let Err(error) = context.poller.modify(&*wire, self.id as u64, blocked)
+        {
+            return self.close(&Fault::Io(error), context);
+        }
+        self.watched = blocked;
+        self.note_sent(context);
+    }
+
+    /// Takes note of the requests that were written.
+    fn note_sent(&mut self, context: &mut Context<'_>) {
+        if matches!(&self.link, Link::Open { session, .. } if session.holds()) {
+            return;
+        }
+        let now_ns = context.clock.elapsed_ns();
+        while let Some(&(token, end)) = self.unsent.front()
+            && end <= self.written
+        {
+            self.unsent.pop_front();
+            if context.stamps.is_some() {
+                let number = if context.sessions.datagrams() {
+                    self.datagrams = self.datagrams.wrapping_add(1);
+                    self.datagrams.wrapping_sub(1)
+                } else {
+                    // Kernels count bytes in 32 bits.
+                    end.wrapping_sub(1) as u32
+                };
+                push_leaving(&mut self.leaving, number, token);
+            }
+            if let Some(flight) = self.flights.get_mut(token as usize) {
+                *context.sent_again += u64::from(!flight.is_first());
+                flight.sent_ns.get_or_insert(now_ns);
+                if context.bypass.is_some() {
+                    flight.left_ns.get_or_insert(now_ns);
+                }
+            }
+        }
+    }
+
+    /// Takes note of the requests that have left.
+    fn note_left(&mut self, context: &mut Context<'_>) {
+        let (Link::Open { wire, .. }, Some(realtime)) = (&self.link, context.stamps.as_mut())
+        else {
+            return;
+        };
+        realtime.keep_up();
+        let now_ns = context.clock.elapsed_ns();
+        let (leaving, flights) = (&mut self.leaving, &mut self.flights);
+        // An empty queue is no error, and any other shows in the coverage.
+        let _ = wire.left(context.scratch, |number, realtime_ns| {
+            let Some(at) = leaving.iter().position(|(leaving, _)| *leaving == number) else {
+                return;
+            };
+            // Those before it have left without a stamp.
+            let token = leaving.drain(..=at).next_back().map(|(_, token)| token);
+            if let Some(flight) = token.and_then(|token| flights.get_mut(token as usize))
+                && flight.left_ns.is_none()
+            {
+                flight.left_ns = realtime.since_epoch_ns(realtime_ns, flight.taken_ns, now_ns);
+            }
+        });
+    }
+
+    fn receive(&mut self, context: &mut Context<'_>) {
+        self.note_left(context);
+        for _ in 0..READS_MAX {
+            let Link::Open { wire, session } = &mut self.link else { return };
+            let found = wire.read(&mut self.input, context.scratch);
+            // Before it is parsed: that is our own work, not the server's.
+            let now_ns = context.clock.elapsed_ns();
+            let fault = match found {
+                Ok(Found::Nothing) => return,
+                Ok(Found::Bytes(_)) => {
+                    let held = session.holds();
+                    let done =
+                        session.receive(&mut self.input, &mut self.output, &mut self.replies);
+                    if held && !session.holds() {
+                        // What was kept back is in the output now.
+                        let end = self.written + self.output.len() as u64;
+                        self.unsent.iter_mut().for_each(|unsent| unsent.1 = end);
+                    }
+                    done.err()
+                }
+                Ok(Found::End) => Some(session.end(&mut self.replies)),
+                Err(error) => Some(session.cut(Fault::of(error))),
+            };
+            let reusable = session.reusable();
+            self.settle(now_ns, context);
+            if let Some(fault) = fault {
+                if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.well {
+                    *context.unasked += 1;
+                }
+                return self.close(&fault, context);
+            }
+            if !reusable && self.flights.is_empty() {
+                return self.close(&Fault::Closed, context);
+            }
+            if !self.output.is_empty() {
+                self.flush(context);
+            }
+        }
+    }
+
+    /// Tells the outcomes of the replies that have come.
+    fn settle(&mut self, done_ns: u64, context: &mut Context<'_>) {
+        let came = context.scratch.received_ns.zip(context.stamps.as_ref());
+        for reply in self.replies.drain(..) {
+            // A reply to a request that was given up has no flight.
+            let Some(flight) = self.flights.try_remove(reply.token as usize) else { continue };
+            if flight.goes_again(&reply.result) {
+                context.again.push(flight);
+                continue;
+            }
+            if reply.result.is_ok() {
+                (self.answered, self.in_vain) = (true, 0);
+            }
+            let outcome = flight.ends(done_ns, reply.result);
+            self.well = outcome.good();
+            let came_ns = match came {
+                Some((stamp, realtime)) => {
+                    realtime.since_epoch_ns(stamp, outcome.taken_ns, done_ns)
+                }
+                // Past the stack nobody is between the wire and this program.
+                None => context.scratch.bypassed.then_some(done_ns),
+            };
+            context.outcomes.push(Outcome { came_ns, ..outcome });
+        }
+    }
+
+    /// The same for what was known as soon as something was sent.
+    fn settle_at_once(&mut self, context: &mut Context<'_>) {
+        let Link::Open { session, .. } = &mut self.link else { return };
+        session.replies_at_once(&mut self.replies);
+        if self.replies.is_empty() {
+            return;
+        }
+        let reusable = session.reusable();
+        // No packet has come that the kernel could have stamped.
+        context.scratch.received_ns = None;
+        self.settle(context.clock.elapsed_ns(), context);
+        if !reusable && self.flights.is_empty() {
+            self.close(&Fault::Closed, context);
+        }
+    }
+
+    /// Gives up a request that is under way.
+    pub(super) fn expire(&mut self, token: Token, context: &mut Context<'_>) {
+        let expired = self.flights.remove(token as usize);
+        let now_ns = context.clock.elapsed_ns();
+        let wait = match &self.link {
+            Link::Connecting { .. } => Wait::Opening,
+            Link::Open { session, .. } if session.holds() => Wait::Agreeing,
+            _ => Wait::Answer,
+        };
+        context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout(wait))));
+        let usable = match &mut self.link {
+            Link::Open { session, .. } => session.abandon(token, &mut self.output),
+            // An address that keeps silent is given up with its last request.
+            Link::Connecting { session, .. } if !self.flights.is_empty() => {
+                session.abandon(token, &mut self.output)
+            }
+            Link::Connecting { .. } | Link::Closed => false,
+        };
+        if usable {
+            // Its token may be the next request's.
+            self.unsent.retain(|(unsent, _)| *unsent != token);
+            self.leaving.retain(|(_, leaving)| *leaving != token);
+            self.flush(context);
+            self.settle_at_once(context);
+        } else {
+            // What else is on it has failed with it.
+            self.close(&Fault::Closed, context);
+        }
+    }
+
+    /// Reads what comes while the connection is closed, which is late, or says once more that nobody listens:
+    /// the poller would tell of it again and again.
+    fn discard(&mut self, context: &mut Context<'_>) {
+        let Some(wire) = &mut self.kept else { return };
+        for _ in 0..READS_MAX {
+            if matches!(wire.read(&mut self.input, context.scratch), Ok(Found::Nothing)) {
+                break;
+            }
+        }
+        self.input.clear();
+    }
+
+    /// What becomes of the socket of a connection that ends: it is closed, but for the way past the stack if
+    /// that has not failed itself. To open it again takes milliseconds, and fails while the kernel still
+    /// takes the last one apart.
+    fn put_away(&mut self, wire: Wire, fault: &Fault, context: &Context<'_>) {
+        let Some(stack) = wire.stack() else { return };
+        let failed = matches!(fault, Fault::Io(_));
+        if !failed && context.poller.modify(&wire, self.id as u64, false).is_ok() {
+            self.kept = Some(wire);
+        } else {
+            // It outlives the wire, and nobody reads it until there is the next. It was watched.
+            let _ = context.poller.remove(stack);
+        }
+    }
+
+    /// Ends the connection, and with this fault all that is on it.
+    fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
+        let used = std::mem::take(&mut self.answered);
+        self.well = false;
+        if !used {
+            self.in_vain = self.in_vain.saturating_add(1);
+        }
+        if let Link::Connecting { wire, .. } | Link::Open { wire, .. } =
+            std::mem::replace(&mut self.link, Link::Closed)
+        {
+            self.put_away(wire, fault, context);
+        }
+        self.input.clear();
+        self.output.clear();
+        self.unsent.clear();
+        self.leaving.clear();
+        (self.written, self.datagrams, self.watched) = (0, 0, false);
+        let now_ns = context.clock.elapsed_ns();
+        let crossed = used && matches!(fault, Fault::Closed);
+        for flight in self.flights.drain() {
+            let repeatable = || context.sessions.repeatable(flight.slot.query);
+            if crossed && flight.is_first() && repeatable() {
+                context.again.push(flight);
+            } else {
+                context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
+            }
+        }
+    }
+}
+
+/// Takes note of a request that was written. The oldest are forgotten where no stamps come.
+fn push_leaving(leaving: &mut VecDeque<(u32, Token)>, number: u32, token: Token) {
+    if leaving.len() >= LEAVING_MAX {
+        leaving.pop_front();
+    }
+    leaving.push_back((number, token));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Who says when requests leave and answers come, and what that needs while a run lasts.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::keeper::{Keeper, Stamping};
+use crate::plan::Plan;
+use crate::plan::error::{LoadError, PlanError};
+use curtail_xdp::{Bypass, bpf::Mode};
+
+/// Who says when requests leave and answers come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StampsBy {
+    /// This program: the network stack of this machine, and its own waking up, are part of the way.
+    #[default]
+    User,
+    /// The kernel, by software stamps (`SO_TIMESTAMPING`): what the stack takes before and after is apart.
+    Kernel,
+    /// This program, which sends and receives past the stack (AF_XDP). UDP over IPv4 only, by one
+    /// connection, to a server that is not on this machine, and with the right to it.
+    Xdp,
+}
+
+/// The way past the network stack that a run took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastStack {
+    /// The device.
+    pub device: String,
+    /// How many queues it receives by. What does not come by the first comes through the stack.
+    pub queues: usize,
+    /// Answers leave for this program in the device's driver; or at the entrance of the stack.
+    pub in_driver: bool,
+}
+
+/// What is needed while a run lasts.
+#[derive(Debug)]
+pub(crate) enum Source {
+    User,
+    Kernel(Keeper),
+    Xdp(Arc<Bypass>),
+}
+
+impl Source {
+    /// Makes it ready, for a server at one of these addresses.
+    pub(crate) fn prepare(plan: &Plan, addresses: &[SocketAddr]) -> Result<Source, LoadError> {
+        match plan.stamps {
+            StampsBy::User => Ok(Source::User),
+            StampsBy::Kernel => Ok(Source::Kernel(Keeper::new().map_err(LoadError::Stamps)?)),
+            StampsBy::Xdp => {
+                let first = addresses.iter().find(|address| address.is_ipv4());
+                let Some(address) = first.or(addresses.first()) else {
+                    let why = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+                    return Err(LoadError::Stamps(why));
+                };
+                let bypass = Bypass::prepare(*address).map_err(LoadError::Stamps)?;
+                fits(plan, bypass.payload_max())?;
+                Ok(Source::Xdp(Arc::new(bypass)))
+            }
+        }
+    }
+
+    /// What a report says of it.
+    pub(crate) fn stamping(&self) -> Option<Stamping> {
+        match self {
+            Source::User => None,
+            Source::Kernel(keeper) => Some(keeper.stamping.clone()),
+            Source::Xdp(bypass) => {
+                let past_stack = Some(PastStack {
+                    device: bypass.device().to_owned(),
+                    queues: bypass.queues(),
+                    in_driver: bypass.mode() == Mode::Driver,
+                });
+                Some(Stamping { past_stack, ..Stamping::default() })
+            }
+        }
+    }
+
+    /// The way past the stack, if there is one.
+    pub(crate) fn bypass(&self) -> Option<&Arc<Bypass>> {
+        match self {
+            Source::Xdp(bypass) => Some(bypass),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the datagrams of a plan are short enough.
+pub(crate) fn fits(plan: &Plan, most: usize) -> Result<(), PlanError> {
+    let bytes = plan.protocol.datagram_bytes;
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(PlanError::Protocol(format!(
+        "datagrams of {bytes} bytes; past the network stack at most {most} fit: use a smaller --size"
+    )))
+}

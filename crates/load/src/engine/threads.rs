@@ -1,0 +1,274 @@
+//! The threads of a run.
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{io, panic};
+
+use curtail_dist::seed;
+use tokio::sync::oneshot;
+
+use crate::engine::exchange::Exchange;
+use crate::engine::observe::{Listener, Observer};
+use crate::engine::stamp;
+use crate::engine::{self, Clock, Measured, Orders, Source, Task};
+use crate::plan::error::LoadError;
+use crate::plan::schedule::Schedule;
+use crate::plan::share::{Part, Share};
+use crate::plan::{Extent, Pace, Plan};
+use crate::results::record::Record;
+use crate::session::Sessions;
+use curtail_jitter::machine::keep_to;
+
+/// From the start of the threads to that of the schedule: they come up meanwhile.
+pub(crate) const LEAD: Duration = Duration::from_millis(5);
+
+/// Running threads. Dropping them stops them, and waits for that, which takes microseconds.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    pub(crate) clock: Clock,
+    warmup_ns: u64,
+    orders: Arc<Orders>,
+    threads: Vec<Thread>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    /// A byte wakes it.
+    wake: UnixStream,
+    exchange: Arc<Exchange>,
+    /// Dropped when it ends, however it does.
+    end: oneshot::Receiver<()>,
+    ended: bool,
+    /// None once it was waited for.
+    handle: Option<JoinHandle<io::Result<Measured>>>,
+}
+
+/// What they all have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    pub(crate) addresses: &'a [SocketAddr],
+    pub(crate) sessions: &'a Arc<Sessions>,
+    pub(crate) source: &'a stamp::Source,
+}
+
+impl Threads {
+    /// Starts a machine's part of what the plan asks for. The schedule begins at `epoch`, which should be
+    /// [`LEAD`] away.
+    pub(crate) fn start(
+        plan: &Plan,
+        part: Part,
+        epoch: Instant,
+        machine: &Machine<'_>,
+        listener: Option<&Listener>,
+    ) -> Result<Threads, LoadError> {
+        let schedule = plan.schedule()?;
+        let (clock, orders) = (Clock::new(epoch), Arc::default());
+        let mut threads = Threads { clock, warmup_ns: plan.warmup_ns, orders, threads: Vec::new() };
+        let addresses: Arc<[SocketAddr]> = machine.addresses.into();
+        for number in 0..plan.threads {
+            let (wake, woken) = UnixStream::pair().map_err(LoadError::Thread)?;
+            woken.set_nonblocking(true).map_err(LoadError::Thread)?;
+            let exchange = Arc::new(Exchange::default());
+            let (alive, end) = oneshot::channel();
+            let source = source(plan, &schedule, part, number);
+            let task = Task {
+                clock,
+                addresses: Arc::clone(&addresses),
+                sessions: Arc::clone(machine.sessions),
+                connections: share_of(plan.connections, plan.threads, number),
+                threads: plan.threads,
+                backlog_max: share_of(plan.backlog, plan.threads, number),
+                timeout_ns: plan.timeout_ns,
+                spin: plan.spin,
+                stamps: matches!(machine.source, stamp::Source::Kernel(_)),
+                bypass: machine.source.bypass().cloned(),
+                orders: Arc::clone(&threads.orders),
+                wake: woken,
+                exchange: Arc::clone(&exchange),
+                warmup_ns: plan.warmup_ns,
+                observer: Observer::new(listener.cloned()),
+            };
+            let processor = plan.processors.numbers().get(number).copied();
+            let body = move || {
+                let _alive: oneshot::Sender<()> = alive;
+                if let Some(processor) = processor {
+                    keep_to(&[processor])?;
+                }
+                engine::run(source, task)
+            };
+            let named = thread::Builder::new().name(format!("load-{number}"));
+            let handle = Some(named.spawn(body).map_err(LoadError::Thread)?);
+            threads.threads.push(Thread { wake, exchange, end, ended: false, handle });
+        }
+        Ok(threads)
+    }
+
+    /// Tells all of them to stop at once.
+    pub(crate) fn stop(&self) {
+        self.orders.stop.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Tells all of them to send nothing more, and to end when all is answered.
+    pub(crate) fn drain(&self) {
+        self.orders.drain.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        for thread in &self.threads {
+            // A thread that has ended needs none.
+            let _ = io::Write::write(&mut &thread.wake, &[0]);
+        }
+    }
+
+    /// Waits until all have ended. Can be dropped and called again.
+    pub(crate) async fn finished(&mut self) {
+        for thread in &mut self.threads {
+            if !thread.ended {
+                let _ = (&mut thread.end).await;
+                thread.ended = true;
+            }
+        }
+    }
+
+    /// What they have measured and not handed over before, together, and the intended time of the last
+    /// request; after [`finished`](Threads::finished).
+    pub(crate) fn join(mut self) -> Result<(Record, u64), LoadError> {
+        let (mut all, mut last_ns) = (Record::new(), 0);
+        for thread in &mut self.threads {
+            let handle = thread.handle.take().expect("it is waited for only here");
+            let joined = handle.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
+            let measured = joined.map_err(LoadError::Thread)?;
+            all.merge(&measured.record);
+            if let Some(record) = thread.exchange.collect() {
+                all.merge(&record);
+            }
+            last_ns = last_ns.max(measured.last_ns);
+        }
+        Ok((all, last_ns))
+    }
+
+    /// What they have handed over since the last call, together; and asks for more.
+    pub(crate) fn collect(&self) -> Record {
+        let mut together = Record::new();
+        let now_ns = self.clock.elapsed_ns();
+        for thread in &self.threads {
+            if let Some(record) = thread.exchange.collect() {
+                together.merge(&record);
+            }
+            thread.exchange.offer(|| Box::new(Record::with_room(now_ns, self.warmup_ns)));
+        }
+        together
+    }
+}
+
+/// Where a thread's requests come from.
+fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source {
+    let thread = number as u64;
+    if matches!(plan.pace, Pace::Open { .. }) {
+        return Source::open(Share::new(plan, schedule.clone(), part, thread));
+    }
+    let own = plan.threads as u64;
+    let all = Part { number: part.number * own + thread, of: part.of * own };
+    // Else all threads of a machine would draw the same; machines have seeds of their own.
+    let seed = match thread {
+        0 => plan.seed,
+        _ => seed::stream(plan.seed, &[b"load", b"thread", &thread.to_le_bytes()]),
+    };
+    let extent = match plan.extent {
+        Extent::Requests(count) => Extent::Requests(all.share_of(count)),
+        time @ Extent::Duration { .. } => time,
+    };
+    let schedule = Schedule::untimed(seed)
+        .with_queries(plan.queries.len(), plan.order)
+        .with_keys(plan.protocol.keys, seed)
+        .with_start(all)
+        .with_extent(plan.warmup_ns, extent);
+    Source::closed(schedule, all.of, all.number)
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.stop();
+        for handle in self.threads.iter_mut().filter_map(|thread| thread.handle.take()) {
+            // An error is a panic there, which has been reported by then.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// One thread's part of what all of them have.
+fn share_of(all: usize, threads: usize, number: usize) -> usize {
+    Part { number: number as u64, of: threads as u64 }.share_of(all as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::own_plan;
+    use crate::plan::keys::{KeyDistribution, Keys};
+    use crate::plan::queries::QueryOrder;
+
+    fn plan(order: QueryOrder, keys: Option<Keys>) -> Plan {
+        let mut plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
+        (plan.pace, plan.threads, plan.connections) = (Pace::Closed, 3, 8);
+        plan.queries = (0..60).map(|i| format!("/{i}?{{key}}")).collect();
+        (plan.order, plan.protocol.keys) = (order, keys);
+        plan
+    }
+
+    /// The first queries of each thread of each machine.
+    fn asked(plan: &Plan, machines: u64) -> Vec<Vec<usize>> {
+        let mut all = Vec::new();
+        for number in 0..machines {
+            let part = Part { number, of: machines };
+            let own = own_plan(plan, part);
+            let schedule = own.schedule().unwrap();
+            for thread in 0..own.threads {
+                let mut source = source(&own, &schedule, part, thread);
+                let next = std::iter::from_fn(|| source.next(0, true));
+                all.push(next.map(|slot| slot.query).take(60).collect());
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn no_two_threads_of_a_closed_loop_ask_the_same_in_the_same_order() {
+        let keys = Keys { count: 1_000, distribution: KeyDistribution::Uniform };
+        let orders = [QueryOrder::InOrder, QueryOrder::Random, QueryOrder::Rounds];
+        for (order, keys) in
+            orders.into_iter().flat_map(|order| [(order, None), (order, Some(keys))])
+        {
+            let plan = plan(order, keys);
+            for machines in [1, 2] {
+                let all = asked(&plan, machines);
+                let mut different = all.clone();
+                different.sort_unstable();
+                different.dedup();
+                assert_eq!(different.len(), all.len(), "{order:?} {keys:?} {machines}");
+            }
+            let one: Vec<usize> =
+                plan.schedule().unwrap().take(60).map(|slot| slot.query).collect();
+            assert_eq!(asked(&plan, 1)[0], one, "the first asks as one alone would");
+        }
+    }
+
+    #[test]
+    fn threads_that_ask_in_order_begin_evenly_apart_and_those_in_rounds_ask_each_once() {
+        let starts = |machines| -> Vec<usize> {
+            asked(&plan(QueryOrder::InOrder, None), machines).iter().map(|asked| asked[0]).collect()
+        };
+        assert_eq!(starts(1), [0, 20, 40]);
+        assert_eq!(starts(2), [0, 10, 20, 30, 40, 50]);
+        for mut round in asked(&plan(QueryOrder::Rounds, None), 2) {
+            round.sort_unstable();
+            assert!(round.into_iter().eq(0..60));
+        }
+    }
+}

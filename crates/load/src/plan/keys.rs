@@ -1,0 +1,112 @@
+//! Keys: numbers that take the place of `{key}` in a request, so that not all ask for the same.
+
+use std::str::FromStr;
+
+use rand_distr::{Distribution as _, Uniform, Zipf};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::error::PlanError;
+
+/// Most requests after keys have been filled in.
+pub const RENDERED_MAX: usize = 1_000_000;
+/// The placeholder.
+pub(crate) const PLACE: &str = "{key}";
+/// The steepest distribution. Beyond it nearly all requests have the first key.
+const EXPONENT_MAX: f64 = 10.0;
+
+/// How often each key is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub enum KeyDistribution {
+    /// All equally often.
+    #[default]
+    Uniform,
+    /// Key *k*, counted from 0, in proportion to (*k* + 1)^-*s*, with *s* above 0 and at most 10.
+    Zipf(f64),
+}
+
+impl FromStr for KeyDistribution {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<KeyDistribution, PlanError> {
+        let exponent = match text.split_once(':') {
+            None if text == "uniform" => return Ok(KeyDistribution::Uniform),
+            Some(("zipf", exponent)) => exponent.parse().ok(),
+            _ => None,
+        };
+        let known = exponent.filter(|exponent| *exponent > 0.0 && *exponent <= EXPONENT_MAX);
+        known.map(KeyDistribution::Zipf).ok_or_else(|| {
+            PlanError::Protocol(format!(
+                "key distribution `{text}` is not known; use uniform, or zipf:S with an S above 0 and \
+                 at most 10, such as zipf:0.99"
+            ))
+        })
+    }
+}
+
+/// Which keys there are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Keys {
+    /// Key numbers are below this, which is 1 to 1,000,000; times the number of requests, too.
+    pub count: usize,
+    /// How often each is asked for.
+    pub distribution: KeyDistribution,
+}
+
+impl Keys {
+    pub(crate) fn check(self, requests: usize) -> Result<(), PlanError> {
+        let most = RENDERED_MAX / requests.max(1);
+        if !(1..=most).contains(&self.count) {
+            return Err(PlanError::Protocol(format!(
+                "{} keys; use 1 to {most}: each of the requests is made ready with each key",
+                self.count
+            )));
+        }
+        match self.distribution {
+            KeyDistribution::Zipf(exponent) if !(exponent > 0.0 && exponent <= EXPONENT_MAX) => {
+                Err(PlanError::Protocol(format!(
+                    "keys by a Zipf distribution of {exponent:?}; use above 0 and at most 10"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Draws keys.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyPicker {
+    draw: Draw,
+    rng: Pcg64Mcg,
+}
+
+#[derive(Debug, Clone)]
+enum Draw {
+    Uniform(Uniform<u64>),
+    Zipf(Zipf<f64>),
+    /// There is one key only.
+    First,
+}
+
+impl KeyPicker {
+    pub(crate) fn new(keys: Keys, rng: Pcg64Mcg) -> KeyPicker {
+        let count = keys.count.max(1);
+        // Fails for what `Keys::check` refuses only.
+        let draw = match keys.distribution {
+            KeyDistribution::Uniform => Uniform::new(0, count as u64).ok().map(Draw::Uniform),
+            KeyDistribution::Zipf(exponent) => {
+                Zipf::new(count as f64, exponent).ok().map(Draw::Zipf)
+            }
+        };
+        KeyPicker { draw: draw.unwrap_or(Draw::First), rng }
+    }
+
+    pub(crate) fn next(&mut self) -> usize {
+        match &self.draw {
+            Draw::Uniform(draw) => draw.sample(&mut self.rng) as usize,
+            // Ranks are whole numbers from 1.
+            Draw::Zipf(draw) => (draw.sample(&mut self.rng) as usize).saturating_sub(1),
+            Draw::First => 0,
+        }
+    }
+}

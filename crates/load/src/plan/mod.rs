@@ -1,0 +1,275 @@
+//! What a run does.
+
+pub(crate) mod error;
+pub(crate) mod keys;
+pub(crate) mod profile;
+pub(crate) mod protocol;
+pub(crate) mod queries;
+pub(crate) mod schedule;
+pub(crate) mod share;
+pub(crate) mod target;
+
+use curtail_dist::arrivals::Arrivals;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::stamp::{StampsBy, fits};
+use crate::plan::error::PlanError;
+use crate::plan::profile::Profile;
+use crate::plan::protocol::Protocol;
+use crate::plan::queries::QueryOrder;
+use crate::plan::schedule::Schedule;
+use crate::plan::target::{Scheme, Target};
+use curtail_jitter::machine::Processors;
+use curtail_xdp::PAYLOAD_MAX;
+
+/// The longest time-out, in nanoseconds: what the histograms hold.
+pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
+const CONNECTIONS_MAX: usize = 1 << 16;
+/// Most threads.
+pub(crate) const THREADS_MAX: usize = 256;
+/// Headers that the codec writes or leaves out by itself; passing one would have no effect.
+const OWNED: [&str; 5] =
+    ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
+
+/// What decides when requests are sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// A schedule that is fixed beforehand: an open loop, as of users who do not know of each other.
+    Open {
+        /// The rate over time.
+        profile: Profile,
+        /// How requests are spread at that rate. The lengths of bursts are those at the first rate.
+        arrivals: Arrivals,
+    },
+    /// Every connection sends its next request when it has the answer to the last one: a closed loop.
+    /// It finds out how much a server can do. Its latencies are those of a service that never has more
+    /// users than there are connections, and leave out what others would wait (coordinated omission).
+    /// A connection that ended without an answer rests before it is tried again: 1 ms, twice as long after
+    /// each further time in a row, and 100 ms at most.
+    Closed,
+}
+
+impl Pace {
+    /// Poisson arrivals at a steady rate per second.
+    #[must_use]
+    pub fn poisson(rate: f64) -> Pace {
+        Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Poisson }
+    }
+
+    /// Equal gaps at a steady rate per second, the first request at once.
+    #[must_use]
+    pub fn constant(rate: f64) -> Pace {
+        Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Constant }
+    }
+}
+
+/// How sure the percentiles are to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Precision {
+    /// Half of the 95 % confidence interval over the percentile, above 0 and below 1.
+    pub relative: f64,
+    /// Which percentiles, in thousandths, above 0 and below 1000.
+    pub per_mille: Vec<u32>,
+}
+
+/// How much is measured, after the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Extent {
+    /// All requests that fall into this time.
+    Duration {
+        /// In nanoseconds, above zero.
+        ns: u64,
+    },
+    /// This many requests, above zero.
+    Requests(u64),
+}
+
+/// What a run does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The server, and what to ask for if there are no [`queries`](Plan::queries).
+    pub target: Target,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// How much is measured.
+    pub extent: Extent,
+    /// End before, as soon as the percentiles are so sure. A run that does not get there is invalid.
+    pub until: Option<Precision>,
+    /// Most connections at once, 1 to 65,536. Opened when first needed and kept open. The one with the
+    /// fewest requests on it is used next, of several the one that comes first.
+    pub connections: usize,
+    /// Most requests that wait for a connection when all are busy. The wait counts in the latency.
+    /// Beyond it requests are dropped, which makes the run invalid.
+    pub backlog: usize,
+    /// Headers of every request of HTTP and gRPC, name and value. `Host` is added unless it is among
+    /// them.
+    pub headers: Vec<(String, String)>,
+    /// Requests as [`read_queries_for`](crate::read_queries_for) reads them; of HTTP request targets,
+    /// such as `/search?q=tail`. If empty, the target's own path, or [`Protocol::data`].
+    pub queries: Vec<String>,
+    /// How the queries are gone through.
+    pub order: QueryOrder,
+    /// From a request's intended time until it has failed, in nanoseconds: above zero, at most
+    /// [`TIMEOUT_NS_MAX`]. Kept to about a millisecond.
+    pub timeout_ns: u64,
+    /// The longest body of an answer, in bytes. A longer one fails its request.
+    pub body_bytes_max: u64,
+    /// How long requests are sent before the measurement begins, in nanoseconds. Those intended
+    /// before its end count nowhere.
+    pub warmup_ns: u64,
+    /// Threads that send, 1 to 256. Each has its part of the requests, connections and backlog.
+    pub threads: usize,
+    /// Never sleep: answers are seen some tens of microseconds sooner, and each thread takes a
+    /// processor to itself.
+    pub spin: bool,
+    /// Where the threads run: one processor for each thread, in their order; or none, and the system
+    /// decides. [`Processors::reserve`] keeps others off them.
+    pub processors: Processors,
+    /// Who says when requests left and answers came ([`Report::stamps`](crate::Report::stamps)).
+    pub stamps: StampsBy,
+    /// Decides the schedule and the drawn queries; nothing else is random.
+    pub seed: u64,
+    /// What the protocol needs to know.
+    pub protocol: Protocol,
+}
+
+impl Plan {
+    /// A plan with the defaults: Poisson arrivals for 10 s, 64 connections, a backlog of 16,384,
+    /// a time-out of 10 s, answers of up to 64 MiB, no warm-up, one thread that sleeps while it waits, seed 0.
+    #[must_use]
+    pub fn new(target: Target, rate: f64) -> Plan {
+        Plan {
+            target,
+            pace: Pace::poisson(rate),
+            extent: Extent::Duration { ns: 10_000_000_000 },
+            until: None,
+            connections: 64,
+            backlog: 1 << 14,
+            headers: Vec::new(),
+            queries: Vec::new(),
+            order: QueryOrder::default(),
+            timeout_ns: 10_000_000_000,
+            body_bytes_max: 64 << 20,
+            warmup_ns: 0,
+            threads: 1,
+            spin: false,
+            processors: Processors::default(),
+            stamps: StampsBy::User,
+            seed: 0,
+            protocol: Protocol::default(),
+        }
+    }
+
+    /// The schedule of this plan: every call gives the same one. That of a closed loop has no times.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] if there is none.
+    pub fn schedule(&self) -> Result<Schedule, PlanError> {
+        let schedule = match &self.pace {
+            Pace::Open { profile, arrivals } => {
+                profile.check()?;
+                self.check_profile(profile)?;
+                Schedule::new(profile.clone(), arrivals, self.seed)
+            }
+            Pace::Closed => Schedule::untimed(self.seed),
+        };
+        Ok(schedule
+            .with_queries(self.queries.len().max(1), self.order)
+            .with_keys(self.protocol.keys, self.seed)
+            .with_extent(self.warmup_ns, self.extent))
+    }
+
+    /// A ramp needs an end, and steps have one.
+    fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
+        match (profile, self.extent) {
+            (Profile::Ramp { .. }, Extent::Requests(_)) => Err(PlanError::RampNeedsDuration),
+            (Profile::Steps(_), Extent::Requests(_)) => {
+                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+            }
+            (Profile::Steps(_), Extent::Duration { ns }) if profile.own_ns() != Some(ns) => {
+                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks for what cannot be run. [`run`](crate::run) does this first.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError`] names the first value that is out of range or cannot be sent.
+    pub fn check(&self) -> Result<(), PlanError> {
+        self.schedule()?;
+        if matches!(self.extent, Extent::Duration { ns: 0 } | Extent::Requests(0)) {
+            return Err(PlanError::Empty);
+        }
+        if let (Extent::Duration { ns }, Pace::Open { profile, .. }) = (self.extent, &self.pace) {
+            let rate = profile.mean(ns);
+            let requests = rate * (ns as f64 / 1e9);
+            if requests < 1.0 {
+                return Err(PlanError::FewerThanOne { rate, ns, requests });
+            }
+        }
+        if let Some(Precision { relative, per_mille }) = &self.until
+            && !(*relative > 0.0
+                && *relative < 1.0
+                && !per_mille.is_empty()
+                && per_mille.iter().all(|per_mille| (1..1_000).contains(per_mille)))
+        {
+            return Err(PlanError::Precision);
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
+            return Err(PlanError::Connections(self.connections));
+        }
+        if !(1..=THREADS_MAX).contains(&self.threads) || self.threads > self.connections {
+            let most = THREADS_MAX.min(self.connections);
+            return Err(PlanError::Threads { threads: self.threads, most });
+        }
+        let processors = self.processors.numbers().len();
+        if processors != 0 && processors != self.threads {
+            return Err(PlanError::Processors { processors, threads: self.threads });
+        }
+        if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
+            return Err(PlanError::Timeout { ns: self.timeout_ns });
+        }
+        if self.stamps == StampsBy::Xdp {
+            if self.target.scheme() != Scheme::Udp || self.connections != 1 {
+                return Err(PlanError::PastStack { connections: self.connections });
+            }
+            fits(self, PAYLOAD_MAX)?;
+        }
+        let scheme = self.target.scheme();
+        if !(self.headers.is_empty() || scheme.is_http() || scheme.is_grpc()) {
+            return Err(PlanError::Protocol(format!(
+                "{scheme}:// has no use for headers; leave them out, or use http://, https://, grpc:// or \
+                 grpcs://"
+            )));
+        }
+        for (name, _) in &self.headers {
+            if is_owned(name) {
+                return Err(PlanError::HeaderOwned(name.clone()));
+            }
+        }
+        crate::session::requests::check(self)
+    }
+}
+
+/// True for the name of a header that the codec writes or leaves out by itself.
+pub(crate) fn is_owned(name: &str) -> bool {
+    OWNED.iter().any(|owned| owned.eq_ignore_ascii_case(name))
+}
+
+/// Reads a header of the form `name: value`, without white space around either.
+///
+/// # Errors
+///
+/// [`PlanError::HeaderSyntax`] without a colon or a name.
+pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
+    let (name, value) = text.split_once(':').unwrap_or_default();
+    let (name, value) = (name.trim(), value.trim());
+    if name.is_empty() {
+        return Err(PlanError::HeaderSyntax(text.to_owned()));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,146 @@
+//! What a run needs to know of its protocol, beyond the target.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::error::PlanError;
+use crate::plan::keys::Keys;
+use crate::plan::target::Scheme;
+
+/// Most requests at once on a connection.
+const STREAMS_MAX: usize = 1 << 16;
+/// A sequence number.
+const DATAGRAM_BYTES_MIN: usize = 8;
+/// What a datagram of IPv4 holds.
+const DATAGRAM_BYTES_MAX: usize = 65_507;
+const DELIMITER_BYTES_MAX: usize = 1 << 10;
+/// What to do where there are no certificates.
+const OVER_TLS: &str = "use https:// or grpcs://";
+
+/// What a run needs to know of its protocol. What does not go with the target's scheme is refused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Protocol {
+    /// Speak HTTP/2: over TLS by agreement (ALPN), else with prior knowledge (RFC 9113 §3.3). gRPC
+    /// always does.
+    pub http2: bool,
+    /// Most requests at once on a connection of HTTP/2, 1 to 65,536. The server may allow fewer.
+    pub streams: usize,
+    /// Whose certificates are trusted.
+    pub trust: Trust,
+    /// Describes the messages of gRPC, which are JSON then: a `.proto` file, or a set of descriptors
+    /// as `protoc --include_imports --descriptor_set_out` writes it.
+    pub schema: Option<PathBuf>,
+    /// Where an answer ends on a `tcp` connection.
+    pub answer_end: AnswerEnd,
+    /// The length of a datagram, in bytes: 8 to 65,507.
+    pub datagram_bytes: usize,
+    /// The method of HTTP requests that name none. If not given, `POST` with a body and `GET` without.
+    pub method: Option<String>,
+    /// What to send if there are no [`queries`](crate::Plan::queries): a message of gRPC, a command,
+    /// text with escapes (`tcp`). Of HTTP the body, also of queries that are a request target alone.
+    pub data: Option<String>,
+    /// What `{key}` in a request stands for.
+    pub keys: Option<Keys>,
+}
+
+impl Default for Protocol {
+    /// HTTP/1.1, 100 streams, the system's authorities, answers that end with a line, datagrams of 64
+    /// bytes.
+    fn default() -> Protocol {
+        Protocol {
+            http2: false,
+            streams: 100,
+            trust: Trust::System,
+            schema: None,
+            answer_end: AnswerEnd::default(),
+            datagram_bytes: 64,
+            method: None,
+            data: None,
+            keys: None,
+        }
+    }
+}
+
+/// Whose certificates are trusted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those of the authorities that the system trusts.
+    #[default]
+    System,
+    /// Those of the authorities in this file, in PEM.
+    File(PathBuf),
+    /// Any at all: whoever answers could be anybody.
+    Anyone,
+}
+
+/// Where an answer ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AnswerEnd {
+    /// After so many bytes, above zero.
+    Bytes(u64),
+    /// With these bytes, 1 to 1,024.
+    Until(Vec<u8>),
+}
+
+impl Default for AnswerEnd {
+    /// A newline.
+    fn default() -> AnswerEnd {
+        AnswerEnd::Until(b"\n".to_vec())
+    }
+}
+
+impl Protocol {
+    /// Looks for what is out of range, or does not go with the scheme.
+    pub(crate) fn check(&self, scheme: Scheme, requests: usize) -> Result<(), PlanError> {
+        let refuse = |what: String| Err(PlanError::Protocol(what));
+        let default = Protocol::default();
+        if !(1..=STREAMS_MAX).contains(&self.streams) {
+            return refuse(format!("{} streams; use 1 to 65536", self.streams));
+        }
+        if !(DATAGRAM_BYTES_MIN..=DATAGRAM_BYTES_MAX).contains(&self.datagram_bytes) {
+            let bytes = self.datagram_bytes;
+            return refuse(format!("datagrams of {bytes} bytes; use 8 to 65507"));
+        }
+        match &self.answer_end {
+            AnswerEnd::Bytes(0) => return refuse("an answer of 0 bytes; use 1 or more".to_owned()),
+            AnswerEnd::Until(end) if !(1..=DELIMITER_BYTES_MAX).contains(&end.len()) => {
+                let bytes = end.len();
+                return refuse(format!("the end of an answer is {bytes} bytes; use 1 to 1024"));
+            }
+            _ => {}
+        }
+        let is_http2 = self.http2 || scheme.is_grpc();
+        let misplaced = [
+            (self.http2 && !scheme.is_http(), "HTTP/2", "leave it out, or use http:// or https://"),
+            (
+                self.streams != default.streams && !is_http2,
+                "streams",
+                "add --http2, or leave it out",
+            ),
+            (self.trust == Trust::Anyone && !scheme.is_tls(), "--insecure", OVER_TLS),
+            (matches!(self.trust, Trust::File(_)) && !scheme.is_tls(), "--cacert", OVER_TLS),
+            (self.schema.is_some() && !scheme.is_grpc(), "a schema", "use grpc:// or grpcs://"),
+            (self.method.is_some() && !scheme.is_http(), "a method", "use http:// or https://"),
+            (
+                self.answer_end != default.answer_end && scheme != Scheme::Tcp,
+                "the end of an answer",
+                "use tcp://",
+            ),
+            (
+                self.datagram_bytes != default.datagram_bytes && scheme != Scheme::Udp,
+                "the length of a datagram",
+                "use udp://",
+            ),
+            (
+                scheme == Scheme::Udp && (self.data.is_some() || self.keys.is_some()),
+                "data or keys",
+                "say how many bytes to send instead",
+            ),
+        ];
+        if let Some((_, what, mend)) = misplaced.iter().find(|(is, ..)| *is) {
+            return refuse(format!("{scheme}:// has no use for {what}; {mend}"));
+        }
+        self.keys.map_or(Ok(()), |keys| keys.check(requests))
+    }
+}

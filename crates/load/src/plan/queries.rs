@@ -1,0 +1,148 @@
+//! Which requests are sent.
+
+use std::path::Path;
+
+use curtail_dist::read_text;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::error::QueriesError;
+use crate::plan::target::Scheme;
+use crate::session::requests::line_fault;
+
+/// How a run goes through its queries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueryOrder {
+    /// One after the other, and from the start again.
+    #[default]
+    InOrder,
+    /// Each drawn uniformly, by the plan's seed.
+    Random,
+    /// In rounds: each query once as they are given, and then each once in one random order after the
+    /// other. However long a run is, no query is measured more than once more often than another.
+    Rounds,
+}
+
+/// Reads requests of HTTP from a file: [`read_queries_for`] of a target of `http://`.
+///
+/// # Errors
+///
+/// As [`read_queries_for`].
+pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError> {
+    read_queries_for(path, Scheme::Http)
+}
+
+/// Reads requests from a file, one per line. Blank lines are skipped, white space around a line, and the
+/// mark that some editors put before the first one.
+/// `{key}` stands for the number of a key ([`Protocol::keys`](crate::Protocol::keys)). A line is
+///
+/// - of HTTP a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
+///   {"k": "v"}, "body": "text"}`; all fields may be left out, `body_base64` is for what is no text, and
+///   `class` names a group for `curtail jitter`;
+/// - of gRPC a message as JSON, or without a schema its bytes as `{"base64": "..."}`;
+/// - of memcached and Redis a command as one types it, such as `get key`, quotes allowed;
+/// - of `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
+///
+/// # Errors
+///
+/// [`QueriesError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has no
+/// request, or has a line (which is named) that is none.
+pub fn read_queries_for(
+    path: impl AsRef<Path>,
+    scheme: Scheme,
+) -> Result<Vec<String>, QueriesError> {
+    let path = path.as_ref();
+    parse(path, &read_text(path)?, scheme)
+}
+
+/// The requests of a text; `path` is for errors.
+fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, QueriesError> {
+    let mut queries = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() {
+            continue;
+        }
+        if let Some(what) = line_fault(scheme, line) {
+            // What is read is this line alone.
+            let what = what.replace(" at line 1 column ", " at column ");
+            return Err(QueriesError::Line { path: path.to_owned(), line: i + 1, what });
+        }
+        queries.push(line.to_owned());
+    }
+    if queries.is_empty() {
+        return Err(QueriesError::Empty { path: path.to_owned() });
+    }
+    Ok(queries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use proptest::prelude::*;
+
+    const TARGETS: [&str; 5] =
+        ["http://h", "grpc://h:1/a.B/C", "memcached://h:1", "redis://h:1", "tcp://h:1"];
+    const PIECES: &[&str] = &[
+        "/a",
+        "/{key}",
+        " ",
+        "\n",
+        "\r\n",
+        "{",
+        "}",
+        "\"",
+        "'",
+        "\\",
+        "\\x0",
+        "\\xff",
+        ":",
+        ",",
+        "{\"path\": \"/x\"}",
+        "{\"body_base64\": \"YQ==\"}",
+        "{\"method\": \"\", \"headers\": {\"\": \"\"}}",
+        "{\"base64\": \"AA==\"}",
+        "get a",
+        "set k v 0",
+        "GET 'x y'",
+        "gat 1",
+        "\u{a0}",
+        "\u{feff}",
+        "\0",
+        "#",
+        "9999999999999999999999",
+    ];
+
+    fn texts() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            12 => prop::sample::select(PIECES).prop_map(str::to_owned),
+            1 => any::<char>().prop_map(String::from),
+        ];
+        prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_of_queries_is_too_strange(text in texts(), target in prop::sample::select(&TARGETS[..])) {
+            let mut plan = Plan::new(target.parse().unwrap(), 1.0);
+            match parse(Path::new("q.txt"), &text, plan.target.scheme()) {
+                Ok(queries) => {
+                    // What was read is sent, or refused with a reason.
+                    plan.queries = queries;
+                    if let Err(why) = plan.check() {
+                        prop_assert!(!why.to_string().is_empty());
+                    }
+                }
+                Err(QueriesError::Line { line, what, .. }) => {
+                    prop_assert!((1..=text.lines().count()).contains(&line));
+                    prop_assert!(!text.lines().nth(line - 1).unwrap().trim().is_empty());
+                    prop_assert!(!what.is_empty());
+                }
+                Err(other) => {
+                    prop_assert!(matches!(other, QueriesError::Empty { .. }), "{other}");
+                    prop_assert!(text.lines().map(str::trim).all(str::is_empty));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! When each request is meant to be sent, and which query it asks.
+//!
+//! Nothing here depends on what happens during a run. Times and queries are drawn from streams of
+//! their own, so that two runs with one seed ask the same queries, whatever their rates; and the
+//! gaps of a Poisson schedule are the same at any rate but for their scale.
+
+use curtail_dist::arrivals::{self, Arrivals};
+use curtail_dist::seed;
+use rand_distr::{Distribution as _, Uniform};
+use rand_pcg::Pcg64Mcg;
+
+use crate::plan::Extent;
+use crate::plan::keys::{KeyPicker, Keys};
+use crate::plan::profile::Profile;
+use crate::plan::queries::QueryOrder;
+use crate::plan::share::Part;
+
+/// One request that is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Counts all requests of the schedule from 0, those of the warm-up included.
+    pub index: u64,
+    /// The intended time, in nanoseconds from the start of the run.
+    pub at_ns: u64,
+    /// Which query, counted from 0. With keys, it is the number of the key times that of the queries
+    /// higher.
+    pub query: usize,
+    /// Sent, but not measured.
+    pub warmup: bool,
+}
+
+/// The requests of a run, in the order of their intended times: an iterator over [`Slot`]s.
+///
+/// The same arguments give the same slots on every machine.
+///
+/// Cost: one draw per slot, two with random queries; constant memory.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    /// None if it has no times.
+    clock: Option<Clock>,
+    picker: Picker,
+    /// The index of the next slot.
+    index: u64,
+    warmup_ns: u64,
+    /// Without an end if `None`.
+    extent: Option<Extent>,
+    /// Slots after the warm-up so far.
+    measured: u64,
+}
+
+impl Schedule {
+    /// An endless schedule of one query at these rates.
+    #[must_use]
+    pub fn new(profile: Profile, arrivals: &Arrivals, seed: u64) -> Schedule {
+        let gap_ns = 1e9 / profile.first();
+        let process = match arrivals {
+            Arrivals::Constant => None,
+            _ => Some(arrivals::Clock::new(arrivals, gap_ns, stream(seed, b"arrivals"))),
+        };
+        Schedule { clock: Some(Clock { profile, gap_ns, process }), ..Schedule::untimed(seed) }
+    }
+
+    /// One without times, for a closed loop: all are zero.
+    pub(crate) fn untimed(seed: u64) -> Schedule {
+        let picker = Picker {
+            count: 1,
+            order: Order::Cycled { from: 0 },
+            rng: seed::rng(stream(seed, b"queries")),
+            keys: None,
+        };
+        Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
+    }
+
+    /// Goes through `count` queries (none counts as one) in this order.
+    #[must_use]
+    pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
+        let count = count.max(1) as u64;
+        self.picker.count = count;
+        self.picker.order = match order {
+            QueryOrder::InOrder => Order::Cycled { from: 0 },
+            // Fails for an empty range only.
+            QueryOrder::Random => {
+                Uniform::new(0, count).map_or(Order::Cycled { from: 0 }, Order::Random)
+            }
+            QueryOrder::Rounds => Order::Rounds { round: (0..count).collect(), at: 0 },
+        };
+        self
+    }
+
+    /// Fills these keys into the queries, drawn from a stream of their own of the same seed.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
+        let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
+        self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
+        self
+    }
+
+    /// Where queries are gone through in order, or first in order, begins with the one at the start of this
+    /// part of them.
+    pub(crate) fn with_start(mut self, part: Part) -> Schedule {
+        let first = part.number * self.picker.count / part.of;
+        match &mut self.picker.order {
+            Order::Cycled { from } => *from = first,
+            Order::Rounds { round, .. } => round.rotate_left(first as usize),
+            Order::Random(_) => {}
+        }
+        self
+    }
+
+    /// Ends after a warm-up, in nanoseconds, and what `extent` says.
+    #[must_use]
+    pub fn with_extent(mut self, warmup_ns: u64, extent: Extent) -> Schedule {
+        self.warmup_ns = warmup_ns;
+        self.extent = Some(extent);
+        self
+    }
+}
+
+impl Schedule {
+    /// The next request, meant to be sent at `at_ns`; none if that is beyond the end.
+    pub(crate) fn slot(&mut self, at_ns: u64) -> Option<Slot> {
+        let warmup = at_ns < self.warmup_ns;
+        let over = match self.extent {
+            None => false,
+            Some(Extent::Duration { ns }) => at_ns >= self.warmup_ns.saturating_add(ns),
+            Some(Extent::Requests(count)) => !warmup && self.measured >= count,
+        };
+        if over {
+            return None;
+        }
+        let query = self.picker.next(self.index, warmup);
+        let slot = Slot { index: self.index, at_ns, query, warmup };
+        self.index += 1;
+        self.measured += u64::from(!warmup);
+        Some(slot)
+    }
+
+    /// How long the measured time is, in nanoseconds; zero if requests are counted.
+    fn measured_ns(&self) -> u64 {
+        match self.extent {
+            Some(Extent::Duration { ns }) => ns,
+            _ => 0,
+        }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        let (index, warmup_ns, measured_ns) = (self.index, self.warmup_ns, self.measured_ns());
+        let next = |clock: &mut Clock| clock.next(index, warmup_ns, measured_ns);
+        let at_ns = self.clock.as_mut().map_or(0, next);
+        self.slot(at_ns)
+    }
+}
+
+fn stream(seed: u64, name: &[u8]) -> u64 {
+    seed::stream(seed, &[b"load", name])
+}
+
+/// Tells intended times.
+#[derive(Debug, Clone)]
+struct Clock {
+    profile: Profile,
+    /// The mean gap at the first rate.
+    gap_ns: f64,
+    /// At the first rate; none for equal gaps, the first request at once.
+    process: Option<arrivals::Clock>,
+}
+
+impl Clock {
+    /// The time of slot `index`, in nanoseconds; called once for each, in order.
+    fn next(&mut self, index: u64, warmup_ns: u64, measured_ns: u64) -> u64 {
+        let at_ns = match &mut self.process {
+            // Not a sum: rounding errors would add up to a drift.
+            None => index as f64 * self.gap_ns,
+            Some(process) => process.next_ns(),
+        };
+        let exact = match self.profile {
+            Profile::Steady(_) => at_ns,
+            // The rate of the warm-up is the first one.
+            _ if at_ns <= warmup_ns as f64 => at_ns,
+            _ => {
+                let requests = (at_ns - warmup_ns as f64) / self.gap_ns;
+                warmup_ns as f64 + self.profile.due_ns(requests, measured_ns)
+            }
+        };
+        exact.round() as u64
+    }
+}
+
+/// Picks queries.
+#[derive(Debug, Clone)]
+struct Picker {
+    count: u64,
+    order: Order,
+    rng: Pcg64Mcg,
+    keys: Option<KeyPicker>,
+}
+
+#[derive(Debug, Clone)]
+enum Order {
+    /// From this one on.
+    Cycled { from: u64 },
+    /// Over 64 bits on every machine, so that a seed draws the same everywhere.
+    Random(Uniform<u64>),
+    /// Those of this round, and how many of them were picked.
+    Rounds { round: Vec<u64>, at: usize },
+}
+
+impl Picker {
+    fn next(&mut self, index: u64, warmup: bool) -> usize {
+        let query = match &mut self.order {
+            // Below `count`, as what is added to it.
+            Order::Cycled { from } => (*from + index % self.count) % self.count,
+            Order::Random(draw) => draw.sample(&mut self.rng),
+            // What is not measured is missing from no round.
+            Order::Rounds { .. } if warmup => index % self.count,
+            Order::Rounds { round, at } => {
+                if *at == round.len() {
+                    shuffle(round, &mut self.rng);
+                    *at = 0;
+                }
+                *at += 1;
+                round[*at - 1]
+            }
+        };
+        let key = self.keys.as_mut().map_or(0, KeyPicker::next);
+        // Below `count`, which was a usize.
+        query as usize + key * self.count as usize
+    }
+}
+
+/// Any order is as likely as any other (Fisher and Yates).
+fn shuffle(values: &mut [u64], rng: &mut Pcg64Mcg) {
+    for last in (1..values.len()).rev() {
+        let other = Uniform::new_inclusive(0, last as u64).map_or(0, |draw| draw.sample(rng));
+        values.swap(last, other as usize);
+    }
+}

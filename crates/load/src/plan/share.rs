@@ -1,0 +1,204 @@
+//! Who sends which request of a schedule that several keep: threads of a machine, and machines.
+//!
+//! All draw the same schedule and each sends its part of it, so that together they send what one alone
+//! would have sent, request by request, whatever the arrival process.
+//!
+//! Machines start some microseconds apart. Of a random process each request is dealt to a machine at
+//! random, by the plan's seed: then the parts of a Poisson process are Poisson processes that know nothing
+//! of each other, and shifted against each other they still add up to one. Equal gaps are dealt in turn, so
+//! that each machine's are equal. Threads start together and take turns.
+//!
+//! Cost: every thread draws the whole schedule, some tens of nanoseconds per request.
+
+use curtail_dist::seed;
+use rand_distr::{Distribution as _, Uniform};
+use rand_pcg::Pcg64Mcg;
+
+use crate::plan::schedule::{Schedule, Slot};
+use crate::plan::{Pace, Plan};
+use curtail_dist::arrivals::Arrivals;
+
+/// A machine's part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Which machine, from 0.
+    pub(crate) number: u64,
+    /// Of how many.
+    pub(crate) of: u64,
+}
+
+impl Part {
+    /// There is one machine only.
+    pub(crate) const WHOLE: Part = Part { number: 0, of: 1 };
+
+    /// This machine's part of things that are dealt in turn.
+    pub(crate) fn share_of(self, all: u64) -> u64 {
+        all / self.of + u64::from(self.number < all % self.of)
+    }
+}
+
+/// The requests of one thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    schedule: Schedule,
+    dealer: Dealer,
+    part: Part,
+    threads: u64,
+    /// From 0.
+    thread: u64,
+    /// Requests of this machine so far.
+    own: u64,
+}
+
+impl Share {
+    /// Of the requests of this machine, each of so many threads takes every so manieth.
+    pub(crate) fn new(plan: &Plan, schedule: Schedule, part: Part, thread: u64) -> Share {
+        let threads = plan.threads as u64;
+        Share { schedule, dealer: Dealer::new(plan, part.of), part, threads, thread, own: 0 }
+    }
+}
+
+impl Iterator for Share {
+    type Item = Slot;
+
+    fn next(&mut self) -> Option<Slot> {
+        loop {
+            let slot = self.schedule.next()?;
+            if self.dealer.next(slot.index) != self.part.number {
+                continue;
+            }
+            let own = self.own;
+            self.own += 1;
+            if own % self.threads == self.thread {
+                return Some(slot);
+            }
+        }
+    }
+}
+
+/// Deals requests to machines.
+#[derive(Debug, Clone)]
+enum Dealer {
+    InTurn { machines: u64 },
+    AtRandom { draw: Uniform<u64>, rng: Pcg64Mcg },
+}
+
+impl Dealer {
+    fn new(plan: &Plan, machines: u64) -> Dealer {
+        let random = !matches!(&plan.pace, Pace::Open { arrivals: Arrivals::Constant, .. });
+        // Fails for no machine only.
+        match Uniform::new(0, machines).ok().filter(|_| random && machines > 1) {
+            Some(draw) => {
+                let rng = seed::rng(seed::stream(plan.seed, &[b"load", b"machines"]));
+                Dealer::AtRandom { draw, rng }
+            }
+            None => Dealer::InTurn { machines },
+        }
+    }
+
+    /// Whose the next request is; asked for each, in order.
+    fn next(&mut self, index: u64) -> u64 {
+        match self {
+            Dealer::InTurn { machines } => index % *machines,
+            Dealer::AtRandom { draw, rng } => draw.sample(rng),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Extent;
+    use crate::plan::profile::Profile;
+    use crate::results::arrival_test::test;
+    use crate::results::sends::{Keep, Sends};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn plan(arrivals: &str, rate: &str, threads: usize) -> Plan {
+        let profile: Profile = rate.parse().unwrap();
+        let mut plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
+        let arrivals = Arrivals::parse(arrivals, 1e6).unwrap();
+        plan.extent = Extent::Duration { ns: profile.own_ns().unwrap_or(20 * SECOND) };
+        (plan.pace, plan.threads, plan.seed) = (Pace::Open { profile, arrivals }, threads, 7);
+        plan
+    }
+
+    fn share(plan: &Plan, number: u64, of: u64, thread: usize) -> Vec<Slot> {
+        let part = Part { number, of };
+        Share::new(plan, plan.schedule().unwrap(), part, thread as u64).collect()
+    }
+
+    #[test]
+    fn machines_and_their_threads_send_together_what_one_would_have_sent() {
+        for (arrivals, rate) in [
+            ("poisson", "500"),
+            ("poisson", "100..900"),
+            ("constant", "100:5s,400:5s"),
+            ("on-off:0.2:50ms", "300"),
+        ] {
+            let whole: Vec<Slot> = plan(arrivals, rate, 1).schedule().unwrap().collect();
+            for (machines, threads) in [(1, 1), (1, 3), (2, 1), (3, 2)] {
+                let plan = plan(arrivals, rate, threads);
+                let every = (0..machines).flat_map(|machine| {
+                    let of = |thread| share(&plan, machine, machines, thread);
+                    (0..threads).flat_map(of).collect::<Vec<_>>()
+                });
+                let mut together: Vec<Slot> = every.collect();
+                together.sort_unstable_by_key(|slot| slot.index);
+                assert_eq!(together, whole, "{arrivals} {rate} {machines} {threads}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_poisson_arrivals_are_poisson_and_add_up_to_that_though_they_start_apart() {
+        for rate in ["1000", "200..1800"] {
+            let plan = plan("poisson", rate, 1);
+            let Pace::Open { profile, .. } = &plan.pace else { unreachable!() };
+            let mut together = Vec::new();
+            for machine in 0..3 {
+                let times: Vec<u64> =
+                    share(&plan, machine, 3, 0).iter().map(|slot| slot.at_ns).collect();
+                let part =
+                    test(std::slice::from_ref(&times), &profile.scaled(1.0 / 3.0), 20 * SECOND)
+                        .unwrap();
+                assert!(!part.failed, "{rate} {machine} {part:?}");
+                // By more than the gaps are long.
+                together.extend(times.iter().map(|at_ns| at_ns + machine * 4_000_000));
+            }
+            together.sort_unstable();
+            let sum = test(&[together], profile, 20 * SECOND).unwrap();
+            assert!(!sum.failed, "{rate} {sum:?}");
+        }
+    }
+
+    #[test]
+    fn parts_of_many_machines_are_poisson_by_what_is_kept_of_them() {
+        let plan = plan("poisson", "30000", 1);
+        let Pace::Open { profile, .. } = &plan.pace else { unreachable!() };
+        for machine in [0, 31, 63] {
+            let (mut keep, mut sends) = (Keep::new(1), Sends::new());
+            for slot in share(&plan, machine, 64, 0) {
+                keep.see(&mut sends, slot.index, slot.at_ns);
+            }
+            let part = test(&sends.blocks(), &profile.scaled(1.0 / 64.0), 20 * SECOND).unwrap();
+            assert!(!part.failed && part.d < 0.05, "{machine} {part:?}");
+        }
+    }
+
+    #[test]
+    fn equal_gaps_are_equal_for_each_machine() {
+        let slots = share(&plan("constant", "100", 1), 1, 2, 0);
+        assert!(slots.windows(2).all(|pair| pair[1].at_ns - pair[0].at_ns == SECOND / 50));
+        assert_eq!(slots[0].at_ns, SECOND / 100);
+    }
+
+    #[test]
+    fn what_is_dealt_in_turn_adds_up() {
+        for all in [0, 1, 7, 64] {
+            let parts = (0..3).map(|number| Part { number, of: 3 }.share_of(all));
+            assert_eq!(parts.sum::<u64>(), all);
+        }
+    }
+}

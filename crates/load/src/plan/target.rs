@@ -1,0 +1,257 @@
+//! Where requests go, and in which protocol.
+
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
+
+use crate::plan::error::TargetError;
+
+/// What an address begins with: the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// HTTP/1.1, or HTTP/2 if the plan says so.
+    Http,
+    /// The same over TLS.
+    Https,
+    /// gRPC over HTTP/2.
+    Grpc,
+    /// The same over TLS.
+    Grpcs,
+    /// The text protocol of memcached.
+    Memcached,
+    /// RESP2, which Redis and many others speak.
+    Redis,
+    /// Bytes there, bytes back.
+    Tcp,
+    /// Datagrams that are sent back.
+    Udp,
+}
+
+impl Scheme {
+    const ALL: [Scheme; 8] = [
+        Scheme::Http,
+        Scheme::Https,
+        Scheme::Grpc,
+        Scheme::Grpcs,
+        Scheme::Memcached,
+        Scheme::Redis,
+        Scheme::Tcp,
+        Scheme::Udp,
+    ];
+
+    /// As it is written in front of `://`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+            Scheme::Grpc => "grpc",
+            Scheme::Grpcs => "grpcs",
+            Scheme::Memcached => "memcached",
+            Scheme::Redis => "redis",
+            Scheme::Tcp => "tcp",
+            Scheme::Udp => "udp",
+        }
+    }
+
+    /// HTTP, with or without TLS.
+    #[must_use]
+    pub fn is_http(self) -> bool {
+        matches!(self, Scheme::Http | Scheme::Https)
+    }
+
+    /// gRPC, with or without TLS.
+    #[must_use]
+    pub fn is_grpc(self) -> bool {
+        matches!(self, Scheme::Grpc | Scheme::Grpcs)
+    }
+
+    /// Over TLS.
+    #[must_use]
+    pub fn is_tls(self) -> bool {
+        matches!(self, Scheme::Https | Scheme::Grpcs)
+    }
+
+    /// The port that is meant where there is none.
+    fn port(self) -> Option<u16> {
+        match self {
+            Scheme::Http => Some(80),
+            Scheme::Https => Some(443),
+            Scheme::Memcached => Some(11211),
+            Scheme::Redis => Some(6379),
+            Scheme::Grpc | Scheme::Grpcs | Scheme::Tcp | Scheme::Udp => None,
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An address of the form `SCHEME://HOST:PORT/path`.
+///
+/// - `http` and `https`: with or without a query string. Without a port it is 80 or 443, without a
+///   path `/`.
+/// - `grpc` and `grpcs`: the path names the method, `/package.Service/Method`.
+/// - `memcached` (port 11211) and `redis` (6379), `tcp` and `udp`: no path.
+///
+/// ```
+/// let target: curtail_load::Target = "http://127.0.0.1:8080/search?q=tail".parse()?;
+/// assert_eq!(target.authority(), "127.0.0.1:8080");
+/// assert_eq!(target.path(), "/search?q=tail");
+/// # Ok::<(), curtail_load::TargetError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    scheme: Scheme,
+    /// Without the brackets of an IPv6 address.
+    host: String,
+    port: u16,
+    /// Empty where the protocol has none.
+    path: String,
+}
+
+impl Target {
+    /// The protocol.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The host: a name or an address, without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port, 1 to 65535.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The request target: path and query string, beginning with `/`; of gRPC the method. Empty for
+    /// protocols that have none.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// `HOST:PORT`, as a `Host` header has it.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let Target { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority(), self.path)
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Target, TargetError> {
+        let shown = || text.to_owned();
+        let (scheme, rest) = text
+            .split_once("://")
+            .and_then(|(name, rest)| {
+                let named = |scheme: &Scheme| scheme.name().eq_ignore_ascii_case(name);
+                Some((Scheme::ALL.into_iter().find(named)?, rest))
+            })
+            .ok_or_else(|| TargetError::Scheme(shown()))?;
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(match scheme {
+                Scheme::Redis => TargetError::RedisUserInfo(shown()),
+                _ => TargetError::UserInfo(shown()),
+            });
+        }
+        let (host, port) = split_port(authority);
+        if is_bare_ipv6(authority) {
+            return Err(TargetError::NoBrackets(shown()));
+        }
+        if host.is_empty() {
+            return Err(TargetError::NoHost(shown()));
+        }
+        let host = clean_host(host).ok_or_else(|| TargetError::BadHost(shown()))?;
+        let port = match port {
+            None | Some("") => scheme.port().ok_or_else(|| TargetError::NoPort(shown()))?,
+            Some(port) => parse_port(port).ok_or_else(|| TargetError::BadPort(shown()))?,
+        };
+        let path = clean_path(scheme, path, text)?;
+        Ok(Target { scheme, host: host.to_owned(), port, path })
+    }
+}
+
+/// The path as the protocol has it.
+fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, TargetError> {
+    let shown = || text.to_owned();
+    if path.contains('#') {
+        return Err(TargetError::Fragment(shown()));
+    }
+    if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(TargetError::BadPath(shown()));
+    }
+    if scheme.is_http() {
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        return Ok(format!("{slash}{path}"));
+    }
+    if scheme.is_grpc() {
+        let parts: Vec<&str> = path.split('/').collect();
+        let [_, service, method] = parts[..] else {
+            return Err(TargetError::NoMethod(shown()));
+        };
+        let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        let named = |name: &str| !name.is_empty() && name.bytes().all(fine);
+        return if named(service) && named(method) {
+            Ok(path.to_owned())
+        } else {
+            Err(TargetError::NoMethod(shown()))
+        };
+    }
+    if matches!(path, "" | "/") {
+        Ok(String::new())
+    } else {
+        Err(TargetError::Path { text: shown(), scheme: scheme.name() })
+    }
+}
+
+/// Host and port of `HOST:PORT`; the colons of an IPv6 address in brackets are not its end.
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    let after_host = authority.rfind(']').map_or(0, |bracket| bracket + 1);
+    match authority[after_host..].find(':') {
+        Some(colon) => {
+            let (host, port) = authority.split_at(after_host + colon);
+            (host, Some(&port[1..]))
+        }
+        None => (authority, None),
+    }
+}
+
+/// Groups of hexadecimal digits, and more colons than the one before a port.
+fn is_bare_ipv6(authority: &str) -> bool {
+    let of_groups = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
+    authority.bytes().all(of_groups) && authority.matches(':').count() > 1
+}
+
+/// The host without brackets, if it is one.
+fn clean_host(host: &str) -> Option<&str> {
+    if let Some(inner) = host.strip_prefix('[') {
+        return inner.strip_suffix(']').filter(|inner| inner.parse::<Ipv6Addr>().is_ok());
+    }
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    host.bytes().all(fine).then_some(host)
+}
+
+/// A port: digits only, for `u16::from_str` would take a sign.
+fn parse_port(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| digits && *port > 0)
+}

@@ -1,0 +1,166 @@
+//! Are the requests sent as the arrival process says?
+//!
+//! The gaps of Poisson arrivals, in the time of their profile, are exponential with a mean of 1. The
+//! Kolmogorov–Smirnov test compares the gaps between the requests *as sent* with that: D is the largest
+//! difference between the two distribution functions, and the chance of a D that large is known where
+//! the gaps are what they should be.
+//!
+//! A long run is tested by some of its gaps, from blocks that are spread evenly over it (`sends`).
+//!
+//! Cost: O(n log n) once, at the end.
+
+use serde::Serialize;
+
+use crate::plan::profile::Profile;
+
+/// Fewer gaps tell nothing.
+const GAPS_MIN: usize = 50;
+
+/// The chance of being called unlike by chance.
+const ALPHA: f64 = 0.001;
+/// A smaller difference is real with enough gaps, but nothing that a queue would feel: requests that are
+/// 5 µs late merge with each other where the gaps are 50 µs.
+const D_FINE: f64 = 0.1;
+
+/// The result of the test.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ArrivalTest {
+    /// Gaps that were compared: all, or of a long run those in blocks that are spread evenly over it.
+    pub gaps: usize,
+    /// The largest difference between the distribution functions, 0 to 1.
+    pub d: f64,
+    /// The chance of such a difference where the gaps are exponential.
+    pub p_value: f64,
+    /// The gaps are not those of the process: the p-value is below 0.001, and D above 0.1.
+    pub failed: bool,
+}
+
+/// Tests the times of requests, in nanoseconds since the start of the measured time, which lasts
+/// `measured_ns`; in blocks, each ascending, of which only the gaps inside are looked at. None if there are
+/// too few.
+pub(crate) fn test(
+    blocks: &[Vec<u64>],
+    profile: &Profile,
+    measured_ns: u64,
+) -> Option<ArrivalTest> {
+    let due = |time: u64| profile.requests(time as f64, measured_ns);
+    let pairs = blocks.iter().flat_map(|block| block.windows(2));
+    let mut gaps: Vec<f64> = pairs.map(|pair| due(pair[1]) - due(pair[0])).collect();
+    if gaps.len() < GAPS_MIN {
+        return None;
+    }
+    gaps.sort_unstable_by(f64::total_cmp);
+    let n = gaps.len() as f64;
+    let d = gaps.iter().enumerate().fold(0.0_f64, |most, (i, gap)| {
+        let expected = 1.0 - (-gap).exp();
+        most.max(expected - i as f64 / n).max((i + 1) as f64 / n - expected)
+    });
+    let p_value = p_value(d, n);
+    Some(ArrivalTest { gaps: gaps.len(), d, p_value, failed: p_value < ALPHA && d > D_FINE })
+}
+
+/// The chance of a difference of `d` or more between the distribution function of `n` draws and the
+/// one they were drawn from: Kolmogorov's limit, with Stephens' correction for few draws.
+fn p_value(d: f64, n: f64) -> f64 {
+    let x = d * (n.sqrt() + 0.12 + 0.11 / n.sqrt());
+    if x < 0.3 {
+        // The sum below converges slowly, and it is 1 to five digits.
+        return 1.0;
+    }
+    let term = |j: i32| {
+        let sign = if j % 2 == 1 { 1.0 } else { -1.0 };
+        sign * (-2.0 * f64::from(j * j) * x * x).exp()
+    };
+    (2.0 * (1..=20).map(term).sum::<f64>()).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::schedule::Schedule;
+    use crate::results::sends::{Keep, Sends};
+    use curtail_dist::arrivals::Arrivals;
+
+    fn times(profile: &Profile, arrivals: &Arrivals, seed: u64, count: usize) -> Vec<Vec<u64>> {
+        let schedule = Schedule::new(profile.clone(), arrivals, seed)
+            .with_extent(0, crate::Extent::Duration { ns: 20_000_000_000 });
+        vec![schedule.take(count).map(|slot| slot.at_ns).collect()]
+    }
+
+    #[test]
+    fn p_values_are_those_of_the_tables() {
+        // Critical values for large n: 1.358 at 5 %, 1.628 at 1 %, 1.949 at 0.1 %.
+        for (x, p) in [(1.358, 0.05), (1.628, 0.01), (1.949, 0.001)] {
+            let n: f64 = 1e6;
+            let found = p_value(x / n.sqrt(), n);
+            assert!((found / p - 1.0).abs() < 0.02, "{x}: {found}");
+        }
+        // Small ones: 0.409 is critical at 5 % for n = 10.
+        assert!((p_value(0.409, 10.0) - 0.05).abs() < 0.005);
+        assert_eq!(p_value(1e-9, 100.0), 1.0);
+    }
+
+    #[test]
+    fn poisson_schedules_pass_at_any_profile_and_any_seed() {
+        for text in ["1000", "100..1900", "200:5s,1800:15s"] {
+            let profile: Profile = text.parse().unwrap();
+            let p_values = (0..400).map(|seed| {
+                let sent = times(&profile, &Arrivals::Poisson, seed, 2_000);
+                let result = test(&sent, &profile, 20_000_000_000).unwrap();
+                assert!(!result.failed, "{text} {seed} {result:?}");
+                result.p_value
+            });
+            let p_values: Vec<f64> = p_values.collect();
+            // Where the process is right they are uniform: their shares have standard deviations of
+            // 2.5 %, 0.5 % and 0.16 %.
+            for (below, most) in [(0.5, 0.6), (0.01, 0.03), (0.001, 0.006)] {
+                let share = p_values.iter().filter(|p| **p < below).count() as f64 / 400.0;
+                assert!(share <= most, "{text}: {share} are below {below}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_processes_fail() {
+        let profile = Profile::Steady(1_000.0);
+        let bursty = Arrivals::parse("on-off:0.2:50ms", 1e6).unwrap();
+        for arrivals in [Arrivals::Constant, bursty] {
+            let sent = times(&profile, &arrivals, 1, 5_000);
+            assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed, "{arrivals}");
+        }
+        // As many as at another rate.
+        let sent = times(&Profile::Steady(1_500.0), &Arrivals::Poisson, 1, 5_000);
+        assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed);
+    }
+
+    #[test]
+    fn a_sender_that_bunches_requests_fails_and_one_that_is_a_little_late_does_not() {
+        let profile = Profile::Steady(1_000.0);
+        let sent = times(&profile, &Arrivals::Poisson, 1, 10_000);
+        let late = |step: u64| -> Vec<Vec<u64>> {
+            vec![sent[0].iter().map(|time| time.div_ceil(step) * step).collect()]
+        };
+        assert!(test(&late(1_000_000), &profile, 0).unwrap().failed, "a timer of milliseconds");
+        let little = test(&late(20_000), &profile, 0).unwrap();
+        assert!(!little.failed, "{little:?}");
+        assert_eq!(test(&[vec![1; 50]], &profile, 0), None);
+    }
+
+    #[test]
+    fn what_goes_wrong_late_in_a_long_run_is_seen() {
+        let profile = Profile::Steady(1_000.0);
+        let schedule = Schedule::new(profile.clone(), &Arrivals::Poisson, 1);
+        let judged = |late_from: u64| {
+            let (mut keep, mut sends) = (Keep::new(1), Sends::new());
+            for slot in schedule.clone().take(400_000) {
+                let step = if slot.index < late_from { 1 } else { 10_000_000 };
+                keep.see(&mut sends, slot.index, slot.at_ns.div_ceil(step) * step);
+            }
+            test(&sends.blocks(), &profile, 0).unwrap()
+        };
+        assert!(judged(100_000).failed, "after a quarter of it, requests are sent in bunches");
+        let fine = judged(u64::MAX);
+        assert!(!fine.failed && fine.p_value > 0.001, "{fine:?}");
+        assert!(fine.gaps > 10_000, "{fine:?}");
+    }
+}

@@ -1,0 +1,240 @@
+//! The latencies of a run in blocks of time, to tell how sure its percentiles are.
+//!
+//! Latencies that follow each other are alike: a queue that is long now is long in a moment, too. So
+//! a percentile of 10,000 requests is far less sure than 10,000 independent draws would make it. Blocks
+//! that are long against that memory are nearly independent: how much the share of slow requests varies
+//! from block to block tells how sure the share of the whole run is, and the percentiles at the two
+//! borders of that share are the borders of the percentile (Woodruff 1952, with the variance of a ratio
+//! over blocks as clusters).
+//!
+//! There are at most [`BLOCKS_MAX`]; when a run gets longer, two become one. Cost: constant per request.
+
+use std::hint::black_box;
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::bucket;
+use curtail_jitter::student_quantile;
+
+/// Most blocks.
+pub(crate) const BLOCKS_MAX: usize = 64;
+/// The length of the first blocks, in nanoseconds.
+const SHORTEST_NS: u64 = 20_000_000;
+/// The first blocks become twice as long at most so many times: a run of years.
+const DOUBLED_MAX: u32 = 30;
+/// Fewer blocks say too little about how they vary.
+const BLOCKS_MIN: usize = 8;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Blocks {
+    length_ns: u64,
+    /// One count per bucket and block; blocks up to the last that has any, or that there was to be room
+    /// for. Who reads them leaves out those that are empty.
+    counts: Vec<Vec<u32>>,
+}
+
+/// Blocks without the buckets that are empty.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SparseBlocks {
+    length_ns: u64,
+    /// Of each block: buckets and their counts.
+    counts: Vec<Vec<(u32, u32)>>,
+}
+
+impl Blocks {
+    pub(crate) fn new() -> Blocks {
+        Blocks { length_ns: SHORTEST_NS, counts: Vec::new() }
+    }
+
+    /// Empty ones, as long as a run of `so_far_ns` has them, and enough for `more_ns` beyond. Their memory is
+    /// there. They may be more than [`BLOCKS_MAX`]: whether a run gets so long that two become one is seen
+    /// when they are added up.
+    pub(crate) fn with_room(so_far_ns: u64, more_ns: u64) -> Blocks {
+        let doubled = |times| SHORTEST_NS << times;
+        let fits = |length_ns: &u64| so_far_ns.div_ceil(*length_ns) <= BLOCKS_MAX as u64;
+        let length_ns = (0..DOUBLED_MAX).map(doubled).find(fits).unwrap_or(doubled(DOUBLED_MAX));
+        let blocks = so_far_ns.saturating_add(more_ns).div_ceil(length_ns);
+        let most = BLOCKS_MAX as u64 + more_ns.div_ceil(length_ns);
+        let mut counts = vec![vec![0; bucket::COUNT]; blocks.min(most) as usize];
+        // The system gives zeros, and the memory for them only when it is written to.
+        black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
+        Blocks { length_ns, counts }
+    }
+
+    /// The latency of a request that was meant to be sent so long after the start of the measured time.
+    pub(crate) fn add(&mut self, at_ns: u64, latency_ns: u64) {
+        let mut block = at_ns / self.length_ns;
+        while block >= self.counts.len().max(BLOCKS_MAX) as u64 {
+            self.coarsen();
+            block = at_ns / self.length_ns;
+        }
+        let block = block as usize;
+        if self.counts.len() <= block {
+            self.counts.resize_with(block + 1, || vec![0; bucket::COUNT]);
+        }
+        let count = &mut self.counts[block][bucket::index(latency_ns)];
+        *count = count.saturating_add(1);
+    }
+
+    /// Two blocks become one.
+    fn coarsen(&mut self) {
+        self.length_ns *= 2;
+        let mut pairs = Vec::with_capacity(BLOCKS_MAX);
+        for pair in self.counts.chunks_mut(2) {
+            let mut first = std::mem::take(&mut pair[0]);
+            if let Some(second) = pair.get(1) {
+                add_up(&mut first, second);
+            }
+            pairs.push(first);
+        }
+        self.counts = pairs;
+    }
+
+    pub(crate) fn merge(&mut self, other: &Blocks) {
+        let mut other = other.used();
+        if other.counts.is_empty() {
+            // However long its blocks were to be.
+            return;
+        }
+        while self.length_ns < other.length_ns {
+            self.coarsen();
+        }
+        while other.length_ns < self.length_ns {
+            other.coarsen();
+        }
+        while other.counts.len() > BLOCKS_MAX {
+            other.coarsen();
+            self.coarsen();
+        }
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize_with(other.counts.len(), || vec![0; bucket::COUNT]);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            add_up(mine, theirs);
+        }
+    }
+
+    /// Without the empty ones at the end.
+    fn used(&self) -> Blocks {
+        let last = self.counts.iter().rposition(|counts| counts.iter().any(|count| *count > 0));
+        let counts = self.counts[..last.map_or(0, |last| last + 1)].to_vec();
+        Blocks { length_ns: self.length_ns, counts }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// As a message has them.
+    pub(crate) fn sparse(&self) -> SparseBlocks {
+        let counted = |counts: &Vec<u32>| {
+            let all = counts.iter().enumerate().map(|(at, count)| (at as u32, *count));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
+        SparseBlocks {
+            length_ns: self.length_ns,
+            counts: self.counts.iter().map(counted).collect(),
+        }
+    }
+
+    /// Those of a message, if it has any that can be.
+    pub(crate) fn from_sparse(sparse: &SparseBlocks) -> Option<Blocks> {
+        let SparseBlocks { length_ns, counts } = sparse;
+        // Others would never fit into each other.
+        let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == *length_ns);
+        if !known || counts.len() > BLOCKS_MAX {
+            return None;
+        }
+        let mut blocks = Blocks { length_ns: *length_ns, counts: Vec::new() };
+        for block in counts {
+            let mut counts = vec![0; bucket::COUNT];
+            for (at, count) in block {
+                *counts.get_mut(*at as usize)? = *count;
+            }
+            blocks.counts.push(counts);
+        }
+        Some(blocks)
+    }
+
+    /// The standard error of the share of requests that are not above `ns`; none if there are too few
+    /// blocks to tell. Longer blocks are tried as well, and the largest error counts: where blocks are
+    /// too short to be independent, theirs is too small.
+    pub(crate) fn share_error(&self, ns: u64) -> Option<Error> {
+        let last = bucket::index(ns);
+        let mut pairs: Vec<(f64, f64)> = self
+            .counts
+            .iter()
+            .map(|counts| {
+                let sum = |of: &[u32]| of.iter().map(|count| f64::from(*count)).sum::<f64>();
+                (sum(&counts[..=last]), sum(counts))
+            })
+            .filter(|(_, all)| *all > 0.0)
+            .collect();
+        let mut widest: Option<Error> = None;
+        while pairs.len() >= BLOCKS_MIN {
+            let error = ratio_error(&pairs);
+            let wide = |error: &Error| error.half_width();
+            if widest.as_ref().is_none_or(|widest| wide(&error) > wide(widest)) {
+                widest = Some(error);
+            }
+            pairs = pairs
+                .chunks(2)
+                .map(|pair| pair.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1)))
+                .collect();
+        }
+        widest
+    }
+
+    /// The latency, in nanoseconds, that the share `quantile` does not exceed, in each block of at
+    /// least `requests` requests.
+    pub(crate) fn quantiles(&self, quantile: f64, requests: u64) -> Vec<f64> {
+        let of = |counts: &Vec<u32>| {
+            let all: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+            let rank = ((quantile * all as f64).ceil() as u64).max(1);
+            let mut below = 0;
+            let at = counts.iter().position(|count| {
+                below += u64::from(*count);
+                below >= rank
+            });
+            (all >= requests).then(|| at.map(|at| bucket::middle_ns(at) as f64)).flatten()
+        };
+        self.counts.iter().filter_map(of).collect()
+    }
+}
+
+/// How far a share may be off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Error {
+    pub(crate) standard: f64,
+    /// How many independent numbers it was estimated from, less one.
+    pub(crate) freedom: usize,
+}
+
+impl Error {
+    /// Half of the 95 % confidence interval.
+    pub(crate) fn half_width(&self) -> f64 {
+        self.standard * student_quantile(self.freedom as f64)
+    }
+}
+
+/// Of the ratio of two sums over blocks.
+fn ratio_error(pairs: &[(f64, f64)]) -> Error {
+    let (part, all) = pairs.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    let share = part / all;
+    let squares: f64 = pairs.iter().map(|(part, all)| (part - share * all).powi(2)).sum();
+    let blocks = pairs.len() as f64;
+    let variance = squares * blocks / (blocks - 1.0) / (all * all);
+    // Not less than independent draws have.
+    let least = share * (1.0 - share) / all;
+    Error { standard: variance.max(least).sqrt(), freedom: pairs.len() - 1 }
+}
+
+fn add_up(mine: &mut [u32], theirs: &[u32]) {
+    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        *mine = mine.saturating_add(*theirs);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! Draws the conclusions of a run: from its record to its report.
+
+use curtail_dist::arrivals::Arrivals;
+
+use crate::engine::stamp::Stamping;
+use crate::plan::profile::Profile;
+use crate::plan::{Extent, Pace, Plan, Precision};
+use crate::results::arrival_test::{self, ArrivalTest};
+use crate::results::record::Record;
+use crate::results::report::{Failures, Report, Stamps};
+use crate::results::stationary::{self, Trend};
+use crate::results::summary::{Intervals, Splits, Summary, relative_error};
+use crate::results::verdict::{
+    Invalid, Withheld, leaves_out_too_many, too_few, too_late, unasked_too_often, withheld,
+};
+
+/// What a report says about a run beside its record.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    /// None for a closed loop.
+    pub(crate) profile: Option<Profile>,
+    /// The arrivals were to be Poisson.
+    pub(crate) poisson: bool,
+    pub(crate) connections: usize,
+    pub(crate) backlog: usize,
+    /// The measured time, in nanoseconds from the start of the schedule.
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    /// How long it was to be: the profile of the rate goes by that.
+    pub(crate) planned_ns: u64,
+    /// Cut short then.
+    pub(crate) cut_ns: Option<u64>,
+    /// How sure the percentiles were to be.
+    pub(crate) until: Option<Precision>,
+    /// Of the kernel's stamps, where they were asked for.
+    pub(crate) stamps: Option<Stamping>,
+}
+
+/// When a run ended, in nanoseconds since the start of the schedule.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    /// The intended time of its last request.
+    pub(crate) last_ns: u64,
+    /// It was cut short then.
+    pub(crate) cut_ns: Option<u64>,
+    /// It had measured enough then.
+    pub(crate) enough_ns: Option<u64>,
+}
+
+impl Facts {
+    /// Of a run of this plan that ended so.
+    pub(crate) fn of(plan: &Plan, end: End, stamps: Option<Stamping>) -> Facts {
+        let start_ns = plan.warmup_ns;
+        let (profile, poisson) = match &plan.pace {
+            Pace::Open { profile, arrivals } => {
+                (Some(profile.clone()), matches!(arrivals, Arrivals::Poisson))
+            }
+            Pace::Closed => (None, false),
+        };
+        // To where the next request would have been.
+        let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
+        let early_ns = end.cut_ns.or(end.enough_ns);
+        let (planned_ns, end_ns) = match plan.extent {
+            Extent::Duration { ns } => {
+                let planned_end_ns = start_ns.saturating_add(ns);
+                // Nothing is sent while the last answers are awaited.
+                (ns, early_ns.map_or(planned_end_ns, |early_ns| early_ns.min(planned_end_ns)))
+            }
+            Extent::Requests(_) => {
+                let end_ns = early_ns.unwrap_or(end.last_ns.saturating_add(gap_ns));
+                (end_ns.saturating_sub(start_ns), end_ns)
+            }
+        };
+        Facts {
+            profile,
+            poisson,
+            connections: plan.connections,
+            backlog: plan.backlog,
+            start_ns,
+            end_ns,
+            planned_ns,
+            cut_ns: end.cut_ns,
+            until: plan.until.clone(),
+            stamps,
+        }
+    }
+
+    fn measured_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// The mean rate of what was to be sent in the measured time.
+    fn offered_rate(&self) -> Option<f64> {
+        let profile = self.profile.as_ref()?;
+        Some(match self.measured_ns() {
+            0 => profile.first(),
+            ns if ns == self.planned_ns => profile.mean(ns),
+            ns => profile.requests(ns as f64, self.planned_ns) / (ns as f64 / 1e9),
+        })
+    }
+}
+
+/// With fewer stamps, the parts of the latencies are of some requests only.
+const STAMPED_SHARE_FINE: f64 = 0.99;
+
+/// Draws the conclusions.
+pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
+    let (answered, achieved_rate) = achieved(&record, facts);
+    let arrival_test = arrival_test(&record, facts);
+    let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
+    let reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
+    let mut latency_ns = Summary::of(&record.latency);
+    if withheld.is_some() {
+        latency_ns.p999 = None;
+    }
+    Report {
+        valid: reasons.is_empty(),
+        invalid_because: reasons,
+        partial: facts.cut_ns.is_some(),
+        closed_loop: facts.profile.is_none(),
+        measured_ns: facts.measured_ns(),
+        offered_rate: facts.offered_rate(),
+        achieved_rate,
+        requests: record.requests,
+        errors: record.errors,
+        latency_ci95_ns: Intervals::of(&record.latency, &record.blocks, &latency_ns),
+        split_ns: Splits::of(&record.split, &latency_ns),
+        latency_ns,
+        withheld,
+        uncorrected_ns: Summary::of(&record.uncorrected),
+        schedule_lag_ns: Summary::of(&record.lag),
+        arrival_test,
+        stamps: stamps(&record, facts),
+        connections_opened: record.connects,
+        sent_again: record.sent_again,
+        unasked: record.unasked,
+        failures: failures(&record),
+        agents: Vec::new(),
+        start_skew_ns: None,
+        unobserved: record.unobserved,
+        histogram: record.latency,
+        uncorrected_histogram: record.uncorrected,
+    }
+}
+
+/// Good answers in time, and their rate.
+fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
+    let shift_ns = record.latency.value_at_quantile(0.5);
+    let start = facts.start_ns.saturating_add(shift_ns);
+    let end = facts.end_ns.saturating_add(shift_ns);
+    let end = end.min(facts.cut_ns.unwrap_or(u64::MAX)).max(start);
+    let answered = record.ends_us.count_between(start / 1_000, (end / 1_000).saturating_sub(1));
+    let seconds = (end - start) as f64 / 1e9;
+    let achieved_rate = if seconds > 0.0 { answered as f64 / seconds } else { 0.0 };
+    (answered, achieved_rate)
+}
+
+/// Of Poisson arrivals only: others have gaps of other kinds.
+fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
+    let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
+    let blocks = record.sends.clone().blocks();
+    arrival_test::test(&blocks, profile, facts.planned_ns)
+}
+
+/// Good answers in time, as the verdict counts them: also those that only the shift by the median leaves out.
+///
+/// At the end of the time latencies above the median reach beyond it, and at its start those below it end
+/// before; of a server that keeps up that is the rate times the mean distance from the median.
+fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
+    let good = record.requests.saturating_sub(record.errors.total());
+    if facts.profile.is_none() {
+        // Whoever waits for answers has them in time.
+        return good;
+    }
+    let median_ns = record.latency.value_at_quantile(0.5);
+    let distances = record.latency.iter_recorded().map(|bucket| {
+        bucket.value_iterated_to().abs_diff(median_ns) as f64
+            * bucket.count_since_last_iteration() as f64
+    });
+    let edges = distances.sum::<f64>() / facts.measured_ns().max(1) as f64;
+    answered.saturating_add(edges as u64).min(good)
+}
+
+/// The first percentile that is less sure than asked for: which, and half of its interval over its
+/// value, if there is one.
+fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
+    per_mille.iter().find_map(|per_mille| {
+        let found = relative_error(&record.latency, &record.blocks, *per_mille);
+        found.is_none_or(|found| found > asked).then_some((*per_mille, found))
+    })
+}
+
+fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
+    let Stamping { unstamped, cost_ns, hardware_clocks, past_stack } = facts.stamps.clone()?;
+    // Of answers that do not count, nobody has kept them.
+    if record.latency.is_empty() {
+        return None;
+    }
+    let of = |count: u64| count as f64 / record.latency.len() as f64;
+    Some(Stamps {
+        sent_coverage: of(record.left_stamps),
+        received_coverage: of(record.came_stamps),
+        unstamped_warmup: unstamped,
+        cost_ns,
+        clock_steps: record.clock_steps,
+        hardware_clocks,
+        past_stack,
+    })
+}
+
+fn failures(record: &Record) -> Option<Failures> {
+    let first = record.first_error.as_ref()?;
+    Some(Failures {
+        first: first.text.clone(),
+        first_at_ns: first.at_ns,
+        last_at_ns: record.last_error_ns.unwrap_or(first.at_ns),
+        last_good_at_ns: record.last_good_ns,
+        since_last_good: record.failed_since,
+    })
+}
+
+/// What speaks against the run.
+fn reasons(
+    record: &Record,
+    facts: &Facts,
+    answered: u64,
+    arrivals: Option<&ArrivalTest>,
+    withheld: Option<Withheld>,
+) -> Vec<Invalid> {
+    let mut reasons = Vec::new();
+    if facts.cut_ns.is_some() {
+        reasons.push(Invalid::Interrupted { requests: record.requests });
+    }
+    if let Some((late, limit_ns)) = too_late(&record.lag, &record.uncorrected) {
+        reasons.push(Invalid::FellBehind {
+            late,
+            requests: record.requests,
+            limit_ns,
+            waited: record.waited,
+            connections: facts.connections,
+        });
+    }
+    let (requests, errors) = (record.requests, record.errors);
+    let answered = in_time(record, facts, answered);
+    if too_few(answered, requests) {
+        reasons.push(Invalid::FellShort { answered, requests, errors });
+    }
+    // Without any good answer there are no percentiles to be wrong about.
+    if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
+        reasons.push(Invalid::LeftOut { requests, errors });
+    }
+    if unasked_too_often(record.unasked, record.answered) {
+        reasons.push(Invalid::Unasked { count: record.unasked, good: record.answered });
+    }
+    if errors.dropped > 0 {
+        reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });
+    }
+    // Who interrupts a run before it measures anything knows why there is nothing.
+    if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
+        reasons.push(Invalid::NothingMeasured { requests });
+    }
+    if let Some(ArrivalTest { failed: true, d, gaps, .. }) = arrivals {
+        reasons.push(Invalid::NotPoisson { d: *d, gaps: *gaps });
+    }
+    if let Some(Stamps { sent_coverage, received_coverage, past_stack, .. }) = stamps(record, facts)
+        && sent_coverage.min(received_coverage) < STAMPED_SHARE_FINE
+    {
+        let missing = 1.0 - sent_coverage.min(received_coverage);
+        reasons.push(Invalid::StampsMissing { missing, past_stack });
+    }
+    if let Some(Precision { relative, per_mille }) = &facts.until {
+        if let Some((per_mille, found)) = unsure(record, *relative, per_mille) {
+            reasons.push(Invalid::NotSure { per_mille, found, asked: *relative });
+        }
+        reasons.extend(withheld.filter(|_| per_mille.contains(&999)).map(Invalid::Withheld));
+    }
+    // A rate that goes up and down has latencies that do.
+    if matches!(facts.profile, None | Some(Profile::Steady(_)))
+        && let Some(trend) = stationary::trend(&record.blocks)
+    {
+        let Trend { percentile, first_ns, last_ns } = trend;
+        reasons.push(Invalid::NotStationary { percentile, first_ns, last_ns });
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests;

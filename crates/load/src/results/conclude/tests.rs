@@ -1,0 +1,489 @@
+use super::*;
+use crate::engine::stamp::PastStack;
+use crate::plan::schedule::Slot;
+use crate::results::outcome::Outcome;
+use crate::results::record::Errors;
+use crate::results::sends::Sends;
+use crate::results::verdict::Withheld;
+use crate::session::fault::{Fault, Wait};
+use crate::session::{Status, Whole};
+
+use serde_json::{Value, json, to_value};
+
+const MS: u64 = 1_000_000;
+
+fn slot(at_ns: u64) -> Slot {
+    Slot { index: 0, at_ns, query: 0, warmup: false }
+}
+
+/// With an answer or a fault 4 ms after it was taken up.
+fn ended(at_ns: u64, lag_ns: u64, result: Result<u16, Fault>) -> Outcome {
+    ended_after(4 * MS, at_ns, lag_ns, result)
+}
+
+fn ended_after(
+    uncorrected_ns: u64,
+    at_ns: u64,
+    lag_ns: u64,
+    result: Result<u16, Fault>,
+) -> Outcome {
+    let whole = |status| Whole { status: Status::Http(status), head: None, body_bytes: 0 };
+    let (taken_ns, result) = (at_ns + lag_ns, result.map(whole));
+    let done_ns = taken_ns + uncorrected_ns;
+    Outcome {
+        slot: slot(at_ns),
+        opened: false,
+        taken_ns,
+        sent_ns: Some(taken_ns),
+        left_ns: None,
+        came_ns: None,
+        done_ns,
+        result,
+    }
+}
+
+/// Requests every 2 ms, each answered after 4 ms.
+fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
+    let mut record = Record::new();
+    for i in 0..requests {
+        record.add(&ended(i * 2 * MS, lag_ns(i), Ok(200)), 0);
+    }
+    record
+}
+
+fn facts(requests: u64) -> Facts {
+    Facts {
+        profile: Some(Profile::Steady(500.0)),
+        poisson: false,
+        connections: 64,
+        backlog: 100,
+        start_ns: 0,
+        end_ns: requests * 2 * MS,
+        planned_ns: requests * 2 * MS,
+        cut_ns: None,
+        until: None,
+        stamps: None,
+    }
+}
+
+fn near(value: Option<u64>, expected: u64) {
+    let value = value.expect("there are enough samples");
+    assert!(value.abs_diff(expected) <= expected / 500, "{value} is not about {expected}");
+}
+
+#[test]
+fn a_steady_run_is_valid_and_has_the_documented_shape() {
+    let report = conclude(steady(1_000, |_| 0), &facts(1_000));
+    near(report.latency_ns.p99, 4 * MS);
+    assert!((report.achieved_rate - 500.0).abs() < 1.0, "{}", report.achieved_rate);
+    let json = to_value(&report).unwrap();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let summary = ["max", "mean", "p50", "p90", "p95", "p99", "p999"];
+    assert_eq!(
+        keys(&json),
+        [
+            "achieved_rate",
+            "connections_opened",
+            "errors",
+            "latency_ci95_ns",
+            "latency_ns",
+            "measured_ns",
+            "offered_rate",
+            "requests",
+            "schedule_lag_ns",
+            "split_ns",
+            "uncorrected_ns",
+            "valid"
+        ]
+    );
+    for name in ["latency_ns", "uncorrected_ns", "schedule_lag_ns"] {
+        assert_eq!(keys(&json[name]), summary);
+    }
+    assert_eq!(json["valid"], json!(true));
+    assert_eq!(json["offered_rate"], json!(500.0));
+    assert_eq!(json["requests"], json!(1_000));
+    assert!(json["latency_ns"]["p99"].is_u64());
+    let none = json!({"connect": 0, "tls": 0, "timeout": 0, "reset": 0, "malformed": 0,
+        "status_5xx": 0, "status_other": 0, "refused": 0, "dropped": 0});
+    assert_eq!(json["errors"], none);
+}
+
+#[test]
+fn a_percentile_with_fewer_than_ten_samples_above_it_is_null() {
+    let of = |requests| Summary::of(&steady(requests, |_| 0).latency);
+    assert_eq!(of(0), Summary::default());
+    assert_eq!((of(19).p50, of(20).p50.is_some()), (None, true));
+    assert_eq!((of(99).p90, of(100).p90.is_some()), (None, true));
+    assert_eq!((of(999).p99, of(1_000).p99.is_some()), (None, true));
+    assert_eq!((of(9_999).p999, of(10_000).p999.is_some()), (None, true));
+    near(of(1).max, 4 * MS);
+    near(of(1).mean, 4 * MS);
+    let json = to_value(of(19)).unwrap();
+    assert_eq!(json["p50"], Value::Null);
+}
+
+#[test]
+fn latency_is_the_lag_and_the_uncorrected_latency() {
+    let report = conclude(steady(1_000, |_| 6 * MS), &facts(1_000));
+    near(report.schedule_lag_ns.p50, 6 * MS);
+    near(report.uncorrected_ns.p50, 4 * MS);
+    near(report.latency_ns.p50, 10 * MS);
+}
+
+/// A run in which so many of the requests lag by that much.
+fn lagging(late: u64, lag_ns: u64, requests: u64) -> Report {
+    conclude(steady(requests, |i| if i < late { lag_ns } else { 0 }), &facts(requests))
+}
+
+#[test]
+fn lag_beyond_the_limit_for_more_than_a_percent_is_falling_behind() {
+    assert!(lagging(10, 2 * MS, 1_000).valid, "one percent");
+    let report = lagging(11, 2 * MS, 1_000);
+    assert!(!report.valid);
+    assert!(matches!(report.invalid_because[..], [Invalid::FellBehind { late: 11, .. }]));
+    let warning = report.warning().unwrap();
+    assert!(warning.contains("fell behind: 11 of 1000 requests"), "{warning}");
+    assert!(warning.contains("less busy machine"), "{warning}");
+    let json = to_value(&report).unwrap();
+    assert!(json["invalid_because"][0].as_str().unwrap().starts_with("fell behind"));
+}
+
+#[test]
+fn every_percentile_that_is_told_is_judged_by_a_limit_of_its_own() {
+    // Answers take 4 ms, 5 % of which are below every floor.
+    let limit = |late: u64, lag_ns: u64, requests| match lagging(late, lag_ns, requests)
+        .invalid_because[..]
+    {
+        [] => None,
+        [Invalid::FellBehind { limit_ns, .. }] => Some(limit_ns),
+        ref others => panic!("{others:?}"),
+    };
+    assert_eq!(limit(1_000, MS / 5, 1_000), None, "what waking up takes is fine");
+    assert_eq!(limit(501, MS / 2, 1_000), Some(MS / 4), "p50");
+    assert_eq!(limit(101, MS / 2, 1_000), Some(MS / 4), "p90");
+    assert_eq!(limit(51, MS / 2, 1_000), Some(MS / 4), "p95");
+    assert_eq!(limit(50, MS / 2, 1_000), None, "p99 may lag by a millisecond");
+    assert_eq!(limit(50, 2 * MS, 1_000), Some(MS), "p99");
+    // With fewer requests there is no p95 or p99 that could be wrong.
+    assert_eq!(limit(10, 2 * MS, 199), None);
+    assert_eq!(limit(20, 2 * MS, 199), Some(MS / 4), "p90");
+    assert_eq!(limit(6, 2 * MS, 10), Some(MS / 4), "the median is always judged");
+}
+
+#[test]
+fn the_lag_is_judged_by_the_latency_at_the_same_percentile() {
+    // Answers after 10 ms, but for two in a hundred after 100 ms: 5 ms are fine at the 99th
+    // percentile, half a millisecond at the 50th.
+    let lagging = |late: u64, lag_ns: u64| {
+        let mut record = Record::new();
+        for i in 0..1_000 {
+            let lag_ns = if i < late { lag_ns } else { 0 };
+            let uncorrected_ns = if i % 50 == 0 { 100 * MS } else { 10 * MS };
+            record.add(&ended_after(uncorrected_ns, i * 2 * MS, lag_ns, Ok(200)), 0);
+        }
+        conclude(record, &facts(1_000)).invalid_because
+    };
+    assert_eq!(lagging(50, 4 * MS), []);
+    assert_eq!(lagging(1_000, 4 * MS / 10), []);
+    let near = |limit_ns: u64, expected: u64| limit_ns.abs_diff(expected) < expected / 50;
+    let at_99 = lagging(11, 6 * MS);
+    assert!(matches!(at_99[..], [Invalid::FellBehind { late: 11, limit_ns, .. }]
+        if near(limit_ns, 5 * MS)));
+    let at_50 = lagging(501, 6 * MS / 10);
+    assert!(matches!(at_50[..], [Invalid::FellBehind { late: 501, limit_ns, .. }]
+        if near(limit_ns, MS / 2)));
+}
+
+#[test]
+fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
+    let report = lagging(10, 3 * MS, 10_000);
+    assert_eq!((report.withheld, report.warning()), (None, None), "one in a thousand");
+    near(report.latency_ns.p999, 4 * MS);
+    assert!(to_value(&report).unwrap().get("withheld").is_none());
+
+    let report = lagging(11, 3 * MS, 10_000);
+    let withheld = Withheld { late: 11, requests: 10_000, limit_ns: MS };
+    assert_eq!((report.valid, report.withheld), (true, Some(withheld)));
+    let Summary { p99, p999, max, .. } = report.latency_ns;
+    assert_eq!((p999, report.uncorrected_ns.p999.is_some()), (None, true));
+    near(p99, 4 * MS);
+    near(max, 7 * MS);
+    near(report.schedule_lag_ns.p999, 3 * MS);
+    let said = "p99.9 is withheld: 11 of 10000 requests were sent more than 1ms after their \
+                intended times, which is too much of it";
+    let json = to_value(&report).unwrap();
+    assert_eq!((&json["withheld"], &json["latency_ns"]["p999"]), (&json!(said), &Value::Null));
+    assert_eq!(report.warning().unwrap(), format!("{said}."));
+
+    assert_eq!(lagging(30, 3 * MS, 9_999).withheld, None, "there is none to withhold");
+}
+
+#[test]
+fn answers_that_come_after_the_time_do_not_count_as_achieved() {
+    // The server answers 400 requests per second of the 500: it lags behind more and more.
+    let mut record = Record::new();
+    for i in 0..1_000 {
+        record.add(&ended_after(i * MS / 2 + MS, i * 2 * MS, 0, Ok(200)), 0);
+    }
+    let report = conclude(record, &facts(1_000));
+    assert!((report.achieved_rate - 400.0).abs() < 4.0, "{}", report.achieved_rate);
+    use Invalid::{FellShort, NotStationary};
+    assert!(matches!(report.invalid_because[..], [FellShort { .. }, NotStationary { .. }]));
+    let said = report.invalid_because[0].to_string();
+    assert!(said.contains(" well but late; the server does not sustain this rate"), "{said}");
+    assert!(!said.contains(", 0 "), "{said}");
+}
+
+#[test]
+fn one_slow_last_answer_does_not_spoil_the_rate() {
+    let mut record = steady(999, |_| 0);
+    record.add(&ended_after(5_000 * MS, 1_998 * MS, 0, Ok(200)), 0);
+    assert!(conclude(record, &facts(1_000)).valid);
+}
+
+#[test]
+fn errors_are_kept_out_of_the_latencies() {
+    let mut record = steady(1_000, |_| 0);
+    for result in [Ok(503), Ok(404), Ok(304), Err(Fault::Timeout(Wait::Answer))] {
+        record.add(&ended_after(900 * MS, 0, 0, result), 0);
+    }
+    let report = conclude(record, &facts(1_000));
+    let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
+    assert_eq!((report.errors, report.errors.total()), (errors, 4));
+    assert_eq!((report.requests, report.histogram.len()), (1_004, 1_000));
+    near(report.latency_ns.max, 4 * MS);
+    assert_eq!(report.failures.map(|failures| failures.first).as_deref(), Some("status 503"));
+}
+
+#[test]
+fn too_many_failures_make_a_run_invalid() {
+    let mut record = steady(1_000, |_| 0);
+    for _ in 0..40 {
+        record.add(&ended(0, 0, Ok(500)), 0);
+    }
+    let report = conclude(record, &facts(1_000));
+    let [Invalid::FellShort { answered, requests: 1_040, errors }, Invalid::LeftOut { .. }] =
+        report.invalid_because[..]
+    else {
+        panic!("{:?}", report.invalid_because);
+    };
+    assert_eq!((errors.status_5xx, errors.total()), (40, 40));
+    let said = report.invalid_because[0].to_string();
+    assert!(said.contains(&format!("{answered} of 1040")), "{said}");
+    assert!(said.contains("40 with a bad status (5xx)"), "{said}");
+    assert!(!said.contains("sustain"), "a bad status is no matter of the rate: {said}");
+}
+
+#[test]
+fn latencies_that_leave_out_more_than_one_in_a_thousand_make_a_run_invalid() {
+    let failing = |good: u64, failed: u64| {
+        let mut record = steady(good, |_| 0);
+        for _ in 0..failed {
+            record.add(&ended(0, 0, Ok(503)), 0);
+        }
+        conclude(record, &facts(good))
+    };
+    assert!(failing(99, 1).valid, "one is chance");
+    assert!(failing(1_998, 2).valid, "one in a thousand");
+    let report = failing(1_997, 3);
+    let errors = Errors { status_5xx: 3, ..Errors::default() };
+    assert_eq!(report.invalid_because, [Invalid::LeftOut { requests: 2_000, errors }]);
+    assert_eq!(
+        report.invalid_because[0].to_string(),
+        "left out: 3 of 2000 requests have no good answer, 3 with a bad status (5xx); the \
+         percentiles are of the others"
+    );
+    assert_eq!(report.histogram.len(), 1_997, "failures have no latency");
+    // The slowest 2 % are shed: fewer than would be falling short.
+    let report = failing(980, 20);
+    assert!(matches!(report.invalid_because[..], [Invalid::LeftOut { requests: 1_000, .. }]));
+}
+
+#[test]
+fn what_fails_in_time_and_what_does_not_are_told_apart() {
+    let of = |result: fn() -> Result<u16, Fault>| {
+        let mut record = Record::new();
+        for i in 0..1_000 {
+            record.add(&ended(i * 2 * MS, 0, result()), 0);
+        }
+        conclude(record, &facts(1_000)).invalid_because
+    };
+    let gone = of(|| Ok(404));
+    assert_eq!(gone.len(), 2, "{gone:?}");
+    assert_eq!(
+        gone[0].to_string(),
+        "fell short: 0 of 1000 requests were answered well and in time, 1000 with a bad status \
+         (3xx or 4xx)"
+    );
+    assert_eq!(gone[1].to_string(), "nothing measured: there is no good answer");
+    let silent = of(|| Err(Fault::Timeout(Wait::Answer)))[0].to_string();
+    assert!(silent.contains("1000 without an answer in time; the server does not"), "{silent}");
+}
+
+#[test]
+fn limits_are_told_in_three_digits() {
+    let limit = |limit_ns| {
+        let (late, requests, waited, connections) = (20, 100, 0, 64);
+        Invalid::FellBehind { late, requests, limit_ns, waited, connections }.to_string()
+    };
+    for (ns, text) in [(35_205_939, "35.2ms"), (MS, "1ms"), (999_900, "1ms"), (999, "999ns")] {
+        let said = limit(ns);
+        assert!(said.contains(&format!("more than {text} after")), "{said}");
+    }
+}
+
+#[test]
+fn any_dropped_request_makes_a_run_invalid() {
+    let mut record = steady(1_000, |_| 0);
+    record.add_dropped(slot(0));
+    let report = conclude(record, &facts(1_000));
+    assert_eq!(report.invalid_because, [Invalid::Dropped { count: 1, backlog: 100 }]);
+    assert_eq!((report.requests, report.errors.dropped), (1_001, 1));
+}
+
+#[test]
+fn a_run_without_a_good_answer_is_invalid() {
+    let report = conclude(Record::new(), &facts(0));
+    assert_eq!(report.invalid_because, [Invalid::NothingMeasured { requests: 0 }]);
+    assert!(report.invalid_because[0].to_string().contains("no request was due"));
+    assert_eq!((report.achieved_rate, report.partial), (0.0, false));
+}
+
+#[test]
+fn a_run_interrupted_before_the_measurement_blames_nobody() {
+    let report = conclude(Record::new(), &Facts { cut_ns: Some(0), ..facts(0) });
+    assert_eq!((report.valid, report.partial), (false, true));
+    let json = to_value(&report).unwrap();
+    let reason = "interrupted before anything was measured";
+    assert_eq!((&json["partial"], &json["invalid_because"]), (&json!(true), &json!([reason])));
+}
+
+#[test]
+fn a_run_cut_short_is_judged_by_its_own_time() {
+    let report = conclude(steady(500, |_| 0), &Facts { cut_ns: Some(1_004 * MS), ..facts(502) });
+    assert_eq!(report.invalid_because, [Invalid::Interrupted { requests: 500 }]);
+    let json = to_value(&report).unwrap();
+    assert_eq!(json["valid"], json!(false), "these are not the figures that were asked for");
+    assert_eq!(json["invalid_because"], json!(["interrupted: partial results"]));
+    assert!((report.achieved_rate - 500.0).abs() < 5.0, "{}", report.achieved_rate);
+}
+
+#[test]
+fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
+    let record = |stamped: u64| {
+        let mut record = steady(1_000, |_| 0);
+        (record.left_stamps, record.came_stamps) = (1_000, stamped);
+        record
+    };
+    let stamping = Stamping { unstamped: 3, cost_ns: 900, ..Stamping::default() };
+    let asked = Facts { stamps: Some(stamping), ..facts(1_000) };
+    let enough = conclude(record(990), &asked);
+    assert!(enough.valid, "{:?}", enough.invalid_because);
+    assert_eq!(enough.stamps.unwrap().received_coverage, 0.99);
+    let few = conclude(record(900), &asked);
+    let [Invalid::StampsMissing { missing, past_stack: None }] = &few.invalid_because[..] else {
+        panic!("{:?}", few.invalid_because)
+    };
+    assert!((missing - 0.1).abs() < 1e-9);
+    let past_stack = PastStack { device: "eth7".to_owned(), queues: 4, in_driver: true };
+    let stamping = Stamping { past_stack: Some(past_stack), ..Stamping::default() };
+    let past = conclude(record(900), &Facts { stamps: Some(stamping), ..facts(1_000) });
+    let why = past.invalid_because[0].to_string();
+    assert!(why.contains("10.0 % of the answers came through the network stack"), "{why}");
+    assert!(why.contains("ethtool -L eth7 combined 1"), "{why}");
+    assert!(conclude(record(0), &facts(1_000)).valid, "nobody asked");
+}
+
+#[test]
+fn equal_gaps_are_no_poisson_arrivals() {
+    let mut record = steady(1_000, |_| 0);
+    record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
+    let report = conclude(record.clone(), &Facts { poisson: true, ..facts(1_000) });
+    assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
+    assert!(report.arrival_test.unwrap().failed);
+    assert!(conclude(record, &facts(1_000)).valid, "where they were asked for");
+}
+
+#[test]
+fn a_profile_that_ends_early_is_judged_by_what_was_to_be_sent_until_then() {
+    let profile: crate::Profile = "100..2000".parse().unwrap();
+    let arrivals = curtail_dist::arrivals::Arrivals::Poisson;
+    let schedule = crate::plan::schedule::Schedule::new(profile.clone(), &arrivals, 42)
+        .with_extent(0, Extent::Duration { ns: 60_000 * MS });
+    let due: Vec<u64> =
+        schedule.map(|slot| slot.at_ns).take_while(|at_ns| *at_ns < 20_000 * MS).collect();
+    let mut record = Record::new();
+    for at_ns in &due {
+        record.add(&ended(*at_ns, 0, Ok(200)), 0);
+    }
+    record.sends = Sends::of(due.iter().copied());
+    let of = |profile, end_ns| Facts {
+        profile: Some(profile),
+        poisson: true,
+        end_ns,
+        planned_ns: 60_000 * MS,
+        ..facts(0)
+    };
+    let report = conclude(record, &of(profile, 20_000 * MS));
+    assert!(report.valid, "{:?}", report.invalid_because);
+    // 100/s, and a third of the way to 2,000/s.
+    let offered = report.offered_rate.unwrap();
+    assert!((offered - 416.7).abs() < 0.1, "{offered}");
+    let steps: crate::Profile = "100:10s,400:50s".parse().unwrap();
+    for (end_ns, expected) in [(0, 100.0), (5_000, 100.0), (20_000, 250.0), (60_000, 350.0)] {
+        let offered = of(steps.clone(), end_ns * MS).offered_rate();
+        assert_eq!(offered, Some(expected), "{end_ns} ms");
+    }
+}
+
+#[test]
+fn a_run_that_is_cut_while_answers_are_awaited_took_as_long_as_planned() {
+    let mut plan = Plan::new("http://h".parse().unwrap(), 500.0);
+    (plan.warmup_ns, plan.extent) = (10 * MS, Extent::Duration { ns: 100 * MS });
+    let end = |cut_ns| End { last_ns: 0, cut_ns, enough_ns: None };
+    let ends = |cut_ns| Facts::of(&plan, end(cut_ns), None).end_ns;
+    assert_eq!([None, Some(900 * MS)].map(ends), [110 * MS; 2]);
+    assert_eq!(ends(Some(60 * MS)), 60 * MS);
+}
+
+/// Requests at 20/s for 30 s, with latencies that are exponential with a mean of 2 s.
+fn spread() -> Record {
+    let mut record = Record::new();
+    for i in 0..600_u32 {
+        let share = (f64::from(i) * 0.618_033_988_75).fract();
+        let latency_ns = (-(1.0 - share).ln() * 2e9) as u64;
+        record.add(&ended_after(latency_ns, u64::from(i) * 50 * MS, 0, Ok(200)), 0);
+    }
+    record
+}
+
+#[test]
+fn latencies_that_spread_are_no_sign_of_a_rate_that_is_not_sustained() {
+    let profile = Some(Profile::Steady(20.0));
+    let facts = Facts { profile, end_ns: 30_000 * MS, planned_ns: 30_000 * MS, ..facts(0) };
+    assert_eq!(conclude(spread(), &facts).invalid_because, []);
+    assert_eq!(conclude(spread(), &Facts { profile: None, ..facts }).invalid_because, []);
+}
+
+#[test]
+fn a_percentile_that_was_asked_for_and_is_withheld_makes_a_run_invalid() {
+    let of = |per_mille| {
+        let until = Some(Precision { relative: 0.9, per_mille: vec![per_mille] });
+        let lag_ns = |i| if i < 11 { 3 * MS } else { 0 };
+        conclude(steady(10_000, lag_ns), &Facts { until, ..facts(10_000) }).invalid_because
+    };
+    assert_eq!(of(990), []);
+    let why = of(999);
+    assert!(matches!(why[..], [Invalid::Withheld(_)]), "{why:?}");
+    assert!(why[0].to_string().ends_with("too much of it, and it was asked for"), "{}", why[0]);
+}
+
+#[test]
+fn answers_that_the_server_goes_on_behind_are_doubtful() {
+    let of = |unasked| Record { unasked, ..steady(1_000, |_| 0) };
+    assert_eq!(conclude(of(30), &facts(1_000)).invalid_because, []);
+    let said = conclude(of(31), &facts(1_000)).invalid_because[0].to_string();
+    assert!(said.contains("more behind 31 of 1000 good answers"), "{said}");
+    let few = Record { unasked: 3, ..steady(10, |_| 0) };
+    assert!(conclude(few, &facts(10)).valid);
+}

@@ -1,0 +1,16 @@
+//! What became of the requests: counts while it runs, then percentiles, intervals and verdicts.
+
+pub(crate) mod arrival_test;
+pub(crate) mod blocks;
+pub(crate) mod bucket;
+pub(crate) mod conclude;
+pub(crate) mod outcome;
+pub(crate) mod record;
+pub(crate) mod report;
+pub(crate) mod sample;
+pub(crate) mod sends;
+pub(crate) mod split;
+pub(crate) mod stationary;
+pub(crate) mod summary;
+pub(crate) mod verdict;
+pub(crate) mod watch;

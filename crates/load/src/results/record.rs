@@ -1,0 +1,395 @@
+//! Collects what became of the measured requests.
+
+use std::fmt;
+use std::hint::black_box;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::TIMEOUT_NS_MAX;
+use crate::plan::schedule::Slot;
+use crate::results::blocks::Blocks;
+use crate::results::outcome::Outcome;
+use crate::results::sends::Sends;
+use crate::results::split::{Parts, Split};
+use crate::session::Status;
+use crate::session::fault::Fault;
+
+/// Requests without a good answer, by kind, as counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errors {
+    /// No connection could be opened.
+    pub connect: u64,
+    /// A connection was opened, but TLS was not agreed on, or not kept to.
+    pub tls: u64,
+    /// No whole answer in time, opening a connection and waiting for one included.
+    pub timeout: u64,
+    /// The server closed or reset the connection before the end of its answer.
+    pub reset: u64,
+    /// What the server sent is not an answer of the protocol, or is too long.
+    pub malformed: u64,
+    /// A whole answer with a status of 500 to 599.
+    pub status_5xx: u64,
+    /// A whole answer with any other status but 200 to 299.
+    pub status_other: u64,
+    /// An error reply of another protocol than HTTP: a status of gRPC other than OK, `ERROR` of
+    /// memcached, `-ERR` of Redis.
+    pub refused: u64,
+    /// Never sent: all connections were busy and the backlog was full.
+    pub dropped: u64,
+}
+
+impl Errors {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts().into_iter().sum()
+    }
+
+    /// Of each kind.
+    pub(crate) fn counts(&self) -> [u64; 9] {
+        let Errors { connect, tls, timeout, reset, malformed, .. } = *self;
+        let Errors { status_5xx, status_other, refused, dropped, .. } = *self;
+        [connect, tls, timeout, reset, malformed, status_5xx, status_other, refused, dropped]
+    }
+
+    /// What there is, most telling first: `3 with a bad status (5xx)`.
+    fn parts(&self) -> impl Iterator<Item = String> {
+        let named = [
+            (self.status_5xx, "with a bad status (5xx)"),
+            (self.status_other, "with a bad status (3xx or 4xx)"),
+            (self.refused, "answered with an error"),
+            (self.timeout, "without an answer in time"),
+            (self.connect, "without a connection"),
+            (self.tls, "without TLS"),
+            (self.reset, "cut off by the server"),
+            (self.malformed, "answered by what is no answer of the protocol"),
+            (self.dropped, "never sent"),
+        ];
+        named.into_iter().filter(|(count, _)| *count > 0).map(|(n, what)| format!("{n} {what}"))
+    }
+
+    fn count(&mut self, fault: &Fault) {
+        *match fault {
+            Fault::Connect(_) => &mut self.connect,
+            Fault::Timeout(_) => &mut self.timeout,
+            Fault::Tls(_) => &mut self.tls,
+            Fault::Garbage(_)
+            | Fault::Malformed(_)
+            | Fault::Mismatch(_)
+            | Fault::TooLarge { .. }
+            | Fault::Surplus => &mut self.malformed,
+            Fault::Closed
+            | Fault::HalfAnswer
+            | Fault::Reset(_)
+            | Fault::Unprocessed(_)
+            | Fault::Io(_) => &mut self.reset,
+        } += 1;
+    }
+
+    fn count_status(&mut self, status: &Status) {
+        *match status {
+            Status::Http(500..) => &mut self.status_5xx,
+            Status::Http(_) => &mut self.status_other,
+            Status::Fine | Status::Refused(_) => &mut self.refused,
+        } += 1;
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &Errors) {
+        let Errors { connect, tls, timeout, reset, malformed, .. } = *other;
+        let Errors { status_5xx, status_other, refused, dropped, .. } = *other;
+        self.connect += connect;
+        self.tls += tls;
+        self.timeout += timeout;
+        self.reset += reset;
+        self.malformed += malformed;
+        self.status_5xx += status_5xx;
+        self.status_other += status_other;
+        self.refused += refused;
+        self.dropped += dropped;
+    }
+}
+
+/// By kind, those that there are: `3 with a bad status (5xx), 1 never sent`.
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.parts().collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// For so long a record that is offered to a thread has room, from then on: twice as long as the thread keeps
+/// it, for it comes by when it has time.
+const ROOM_NS: u64 = 1_000_000_000;
+
+/// No latency yet. Nanoseconds are counted to three significant digits, up to a bit over the longest
+/// time-out; what is above counts as the most there is.
+#[must_use]
+pub fn histogram() -> Histogram<u64> {
+    let most_ns = TIMEOUT_NS_MAX + 1_000_000_000;
+    Histogram::new_with_max(most_ns, 3).expect("the bound and the digits are constants in range")
+}
+
+/// What is known so far. Values are in nanoseconds unless said otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    /// Good answers: from the intended time.
+    pub(crate) latency: Histogram<u64>,
+    /// Good answers: from when they were taken up.
+    pub(crate) uncorrected: Histogram<u64>,
+    /// All requests but dropped ones.
+    pub(crate) lag: Histogram<u64>,
+    /// The same as `latency`, in blocks of time.
+    pub(crate) blocks: Blocks,
+    /// When some of the requests were taken up, in nanoseconds since the start of the measured time.
+    pub(crate) sends: Sends,
+    /// When good answers ended, those of the warm-up included, in microseconds from the start of
+    /// the schedule. Four digits, for it serves to count what fell into a window.
+    pub(crate) ends_us: Histogram<u64>,
+    /// What the latencies of good answers are made of.
+    pub(crate) split: Split,
+    pub(crate) errors: Errors,
+    /// Measured requests that came to an end, or were dropped.
+    pub(crate) requests: u64,
+    pub(crate) first_error: Option<FirstError>,
+    /// When the last good answer came, and the last failure, in nanoseconds from the start of the
+    /// schedule.
+    pub(crate) last_good_ns: Option<u64>,
+    pub(crate) last_error_ns: Option<u64>,
+    /// Failures since the last good answer.
+    pub(crate) failed_since: u64,
+    /// Requests taken up by a connection, or given up while they waited for one; warm-up included.
+    pub(crate) sent: u64,
+    /// Of those, with a good answer, and without one.
+    pub(crate) answered: u64,
+    pub(crate) failed: u64,
+    /// Measured requests that came when all connections were busy and had to wait.
+    pub(crate) waited: u64,
+    /// Connections opened.
+    pub(crate) connects: u64,
+    /// Times that a request was written again, for the server had not looked at it, or closed just then.
+    pub(crate) sent_again: u64,
+    /// Connections closed for bytes behind a good answer that nobody had asked for; warm-up included.
+    pub(crate) unasked: u64,
+    /// Good answers whose request has a stamp of its leaving, and that have one of their coming.
+    pub(crate) left_stamps: u64,
+    pub(crate) came_stamps: u64,
+    /// How often the clock of the system was set.
+    pub(crate) clock_steps: u32,
+    /// Answers that an observer was not told.
+    pub(crate) unobserved: u64,
+}
+
+/// What failed first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FirstError {
+    pub(crate) at_ns: u64,
+    pub(crate) text: String,
+}
+
+impl Record {
+    pub(crate) fn new() -> Record {
+        let mut ends_us = Histogram::new(4).expect("four digits are in range");
+        ends_us.auto(true);
+        Record {
+            latency: histogram(),
+            uncorrected: histogram(),
+            lag: histogram(),
+            blocks: Blocks::new(),
+            sends: Sends::new(),
+            ends_us,
+            split: Split::new(),
+            errors: Errors::default(),
+            requests: 0,
+            first_error: None,
+            last_good_ns: None,
+            last_error_ns: None,
+            failed_since: 0,
+            sent: 0,
+            answered: 0,
+            failed: 0,
+            waited: 0,
+            connects: 0,
+            sent_again: 0,
+            unasked: 0,
+            left_stamps: 0,
+            came_stamps: 0,
+            clock_steps: 0,
+            unobserved: 0,
+        }
+    }
+
+    /// Takes note of an outcome; the measured time starts at `start_ns` of the schedule.
+    pub(crate) fn add(&mut self, outcome: &Outcome, start_ns: u64) {
+        let good = outcome.good();
+        let last = if good { &mut self.last_good_ns } else { &mut self.last_error_ns };
+        *last = (*last).max(Some(outcome.done_ns));
+        self.failed_since = if good { 0 } else { self.failed_since + 1 };
+        *if good { &mut self.answered } else { &mut self.failed } += 1;
+        if good {
+            // Fails only where the range would have to grow beyond what memory addresses.
+            let _ = self.ends_us.record(outcome.done_ns / 1_000);
+        }
+        if outcome.slot.warmup {
+            return;
+        }
+        self.requests += 1;
+        self.lag.saturating_record(outcome.lag_ns());
+        if good {
+            self.latency.saturating_record(outcome.latency_ns());
+            self.uncorrected.saturating_record(outcome.uncorrected_ns());
+            self.left_stamps += u64::from(outcome.left_ns.is_some());
+            self.came_stamps += u64::from(outcome.came_ns.is_some());
+            self.split.add(outcome.latency_ns(), &Parts::of(outcome));
+            self.blocks.add(outcome.slot.at_ns - start_ns, outcome.latency_ns());
+            return;
+        }
+        match &outcome.result {
+            Ok(whole) => self.errors.count_status(&whole.status),
+            Err(fault) => self.errors.count(fault),
+        }
+        if self.first_error.is_none() {
+            let text = match &outcome.result {
+                Ok(whole) => whole.status.to_string(),
+                Err(fault) => fault.to_string(),
+            };
+            self.first_error = Some(FirstError { at_ns: outcome.done_ns, text });
+        }
+    }
+
+    /// Takes note of a request that was never sent.
+    pub(crate) fn add_dropped(&mut self, slot: Slot) {
+        self.failed += 1;
+        if !slot.warmup {
+            self.errors.dropped += 1;
+            self.requests += 1;
+        }
+    }
+
+    /// An empty record for the second from `now_ns` of the schedule on, the first `warmup_ns` of which are not
+    /// measured. Its memory is there: to grow while it is filled would take up to half a millisecond, and
+    /// what is due meanwhile would be late.
+    pub(crate) fn with_room(now_ns: u64, warmup_ns: u64) -> Record {
+        let mut record = Record::new();
+        let until_ns = now_ns.saturating_add(ROOM_NS);
+        let [so_far_ns, measured_ns] = [now_ns, until_ns].map(|ns| ns.saturating_sub(warmup_ns));
+        record.blocks = Blocks::with_room(so_far_ns, measured_ns - so_far_ns);
+        record.sends = Sends::with_room();
+        // Fails as in `add`.
+        let _ = record.ends_us.record(until_ns / 1_000);
+        let Record { latency, uncorrected, lag, ends_us, .. } = &mut record;
+        for counts in [latency, uncorrected, lag, ends_us] {
+            // Writes to all of it.
+            black_box(counts).reset();
+        }
+        record
+    }
+
+    /// Takes over what another thread has measured. Exact: histograms of one kind are added up count
+    /// by count.
+    pub(crate) fn merge(&mut self, other: &Record) {
+        for (mine, theirs) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.uncorrected, &other.uncorrected),
+            (&mut self.lag, &other.lag),
+            (&mut self.ends_us, &other.ends_us),
+        ] {
+            mine.add(theirs).expect("they have the same bounds, or grow");
+        }
+        self.split.merge(&other.split);
+        self.errors.merge(&other.errors);
+        self.requests += other.requests;
+        self.blocks.merge(&other.blocks);
+        self.sends.merge(&other.sends);
+        let answered_later =
+            other.last_good_ns.is_some() && other.last_good_ns >= self.last_good_ns;
+        let before = if answered_later { 0 } else { self.failed_since };
+        self.failed_since = before + other.failed_since;
+        self.last_good_ns = self.last_good_ns.max(other.last_good_ns);
+        self.last_error_ns = self.last_error_ns.max(other.last_error_ns);
+        // None comes before all others, so the minimum is not it.
+        let both = self.first_error.take().into_iter().chain(other.first_error.clone());
+        self.first_error = both.min();
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.waited += other.waited;
+        self.connects += other.connects;
+        self.sent_again += other.sent_again;
+        self.unasked += other.unasked;
+        self.left_stamps += other.left_stamps;
+        self.came_stamps += other.came_stamps;
+        // All threads see the same clock.
+        self.clock_steps = self.clock_steps.max(other.clock_steps);
+        self.unobserved += other.unobserved;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Whole;
+
+    /// Answers to requests every 2 ms, from one on.
+    fn add(record: &mut Record, from: u64, requests: u64, warmup_ns: u64) {
+        for index in from..from + requests {
+            let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
+            let whole = Whole { status: Status::Http(200), head: None, body_bytes: 0 };
+            let done_ns = slot.at_ns + 3_000_000 + index % 7 * 500_000;
+            record.add(
+                &Outcome { done_ns, result: Ok(whole), ..Outcome::never_sent(slot, slot.at_ns) },
+                warmup_ns,
+            );
+        }
+    }
+
+    fn room(record: &Record) -> (usize, usize) {
+        (record.ends_us.distinct_values(), record.blocks.len())
+    }
+
+    #[test]
+    fn nanoseconds_are_counted() {
+        let mut record = Record::new();
+        for lag_ns in [22, 49, 1_045] {
+            let slot = Slot { index: 0, at_ns: 5, query: 0, warmup: false };
+            record.add(&Outcome::never_sent(slot, 5 + lag_ns), 0);
+        }
+        let counted: Vec<u64> =
+            record.lag.iter_recorded().map(|at| at.value_iterated_to()).collect();
+        assert_eq!(counted, [22, 49, 1_045]);
+    }
+
+    #[test]
+    fn nothing_grows_until_the_time_that_there_is_room_for() {
+        for (from, warmup_ns) in [(0, 0), (500, 0), (5_000, 0), (5_000, 9_900_000_000)] {
+            let mut record = Record::with_room(from * 2_000_000, warmup_ns);
+            let before = room(&record);
+            assert_eq!((record.requests, record.ends_us.len(), record.latency.len()), (0, 0, 0));
+            // The last one ends a second later.
+            add(&mut record, from, 497, warmup_ns);
+            assert_eq!(room(&record), before, "{from}");
+            add(&mut record, from + 497, 100_000, warmup_ns);
+            assert_eq!(record.ends_us.len(), 100_497, "what has to grow does");
+        }
+    }
+
+    #[test]
+    fn records_of_one_time_after_the_other_add_up_to_one() {
+        let (mut whole, mut sum) = (Record::new(), Record::new());
+        for (from, requests) in [(0, 2_000), (2_000, 100), (2_100, 9_000), (11_100, 1)] {
+            add(&mut whole, from, requests, 0);
+            let mut next = Record::with_room(from * 2_000_000, 0);
+            add(&mut next, from, requests, 0);
+            sum.merge(&next);
+        }
+        // One that saw nothing.
+        sum.merge(&Record::with_room(11_101 * 2_000_000, 0));
+        assert_eq!((&sum.ends_us, &sum.latency), (&whole.ends_us, &whole.latency));
+        let blocks = |record: &Record| {
+            let Record { blocks, .. } = record;
+            let sparse = serde_json::to_value(blocks.sparse()).unwrap();
+            (sparse, blocks.share_error(4_000_000), blocks.quantiles(0.5, 0))
+        };
+        assert_eq!(blocks(&sum), blocks(&whole));
+    }
+}

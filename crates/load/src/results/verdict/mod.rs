@@ -1,0 +1,231 @@
+//! Whether a run measured what its plan says.
+//!
+//! A verdict must not hang on chance, so no rule about time speaks up for [`FEW`] requests or less.
+
+mod text;
+
+use hdrhistogram::Histogram;
+use serde::{Serialize, Serializer};
+
+use crate::engine::stamp::PastStack;
+use crate::results::record::Errors;
+use crate::results::summary::percentile;
+
+/// A percentile at which the lag is judged, in thousandths, and the lag that is always fine at it,
+/// in nanoseconds.
+type Judged = (u32, u64);
+
+/// Up to the 95th percentile the floor is a little above what waking a thread takes in a virtual
+/// machine (50 to 200 µs), so that what is found is a generator that does not keep up. Above it, one
+/// turn of somebody else's on the processor decides.
+const JUDGED: [Judged; 4] = [(500, 250_000), (900, 250_000), (950, 250_000), (990, 1_000_000)];
+/// The highest one stands for itself: a few turns of others spoil it, and nothing else.
+const JUDGED_ALONE: Judged = (999, 1_000_000);
+/// The lag that is fine at a percentile, as a share of the uncorrected latency at the same one: it
+/// changes nothing that anybody would act on. The uncorrected one, for a lag must not excuse itself.
+const LAG_SHARE_FINE: f64 = 0.05;
+/// The share of the offered requests that may go unanswered.
+const SHORT_SHARE_FINE: f64 = 0.03;
+/// The share of the good answers that may be followed by what nobody has asked for.
+const UNASKED_SHARE_FINE: f64 = 0.03;
+/// So many requests decide nothing.
+const FEW: u64 = 3;
+/// The share of the requests that may be missing from the latencies: what a p99.9 leaves above it.
+const LEFT_OUT_SHARE_FINE: f64 = 0.001;
+
+/// Why a report must not be relied on. In JSON and for people it is a sentence.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile, requests
+    /// were taken up later than `limit_ns` after their intended times (and more than 3 of them).
+    /// The limit is 5 % of the uncorrected latency at the same percentile, but at least 250 µs, and
+    /// 1 ms at the 99th. Only the 50th is judged where it takes more requests to tell the others.
+    /// For the 99.9th see [`Withheld`].
+    FellBehind {
+        /// Requests that late.
+        late: u64,
+        /// Requests of the run.
+        requests: u64,
+        /// What is fine, in nanoseconds.
+        limit_ns: u64,
+        /// Requests that had to wait for a connection.
+        waited: u64,
+        /// The connections of the plan.
+        connections: usize,
+    },
+    /// Good answers came in at less than 97 % of the rate at which requests were due (and more than
+    /// 3 were missing): the server does not sustain the rate, or fails.
+    FellShort {
+        /// Good answers in time.
+        answered: u64,
+        /// Requests of the run.
+        requests: u64,
+        /// Those without a good answer. The others that are missing were answered well, but so
+        /// late that the answers came in at a lower rate than the requests.
+        errors: Errors,
+    },
+    /// More than 0.1 % of the requests, and more than one, have no good answer. They have no latency
+    /// either, so that the percentiles are of the others: a server that sheds its slowest requests
+    /// would look fast.
+    LeftOut {
+        /// Requests of the run.
+        requests: u64,
+        /// Those without a good answer.
+        errors: Errors,
+    },
+    /// Requests were not sent at all: the backlog was full.
+    Dropped {
+        /// How many.
+        count: u64,
+        /// The backlog of the plan.
+        backlog: usize,
+    },
+    /// There is no good answer, so there is no latency.
+    NothingMeasured {
+        /// Requests of the run.
+        requests: u64,
+    },
+    /// More than 1 % of the good answers lack a stamp of the kernel that was asked for: that of their
+    /// request's leaving, or that of their coming.
+    StampsMissing {
+        /// The share, 0 to 1.
+        missing: f64,
+        /// They were to go past the network stack, and went through it.
+        past_stack: Option<PastStack>,
+    },
+    /// Behind more than 3 % of the good answers (and more than 3) the server sent more. Were those whole?
+    Unasked {
+        /// Connections that were closed for it.
+        count: u64,
+        /// Good answers.
+        good: u64,
+    },
+    /// A percentile is less sure than the plan asks for.
+    NotSure {
+        /// Which, in thousandths.
+        per_mille: u32,
+        /// Half of its 95 % confidence interval over its value, if it can be told.
+        found: Option<f64>,
+        /// What was asked for.
+        asked: f64,
+    },
+    /// A percentile that the plan asks for is not told.
+    Withheld(Withheld),
+    /// The requests were not sent as Poisson arrivals are. See [`ArrivalTest`](crate::ArrivalTest).
+    NotPoisson {
+        /// The largest difference between the distribution functions of the gaps, 0 to 1.
+        d: f64,
+        /// Gaps that were compared.
+        gaps: usize,
+    },
+    /// The latencies went up or down all along: the percentiles are of no moment of the run. The trend
+    /// of the medians, or 90th percentiles, of its parts is surely there (at 0.001), and changes them by
+    /// more than 25 %.
+    NotStationary {
+        /// 50 or 90.
+        percentile: u32,
+        /// Its mean in the first third of the run, in nanoseconds.
+        first_ns: u64,
+        /// And in the last.
+        last_ns: u64,
+    },
+    /// An agent's part of the load is not valid.
+    Agent {
+        /// Its address.
+        agent: String,
+        /// What speaks against it.
+        reason: Box<Invalid>,
+    },
+    /// An agent was lost during the run, and the others were stopped: the figures are of a part of what
+    /// the plan asks for.
+    AgentLost {
+        /// Its address.
+        agent: String,
+        /// What happened to it.
+        why: String,
+    },
+    /// The run was cut short: the figures are of a part of what the plan asks for.
+    Interrupted {
+        /// Requests that had come to an end by then.
+        requests: u64,
+    },
+}
+
+impl Serialize for Invalid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A percentile that is not told, for the lag of the generator would be a part of it; the others
+/// stand. It is the 99.9th, where requests were taken up later than `limit_ns` after their intended
+/// times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms. In JSON and for people it is
+/// a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Withheld {
+    /// Requests that late.
+    pub late: u64,
+    /// Requests of the run.
+    pub requests: u64,
+    /// What is fine, in nanoseconds.
+    pub limit_ns: u64,
+}
+
+impl Serialize for Withheld {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// How many lags are over a limit, and that limit in nanoseconds, if those are too many at one of
+/// the percentiles that the whole run hangs on.
+pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Option<(u64, u64)> {
+    JUDGED.into_iter().find_map(|judged| too_late_at(judged, lag, uncorrected))
+}
+
+/// Why the 99.9th percentile of the latency is not told, if it would be otherwise.
+pub(crate) fn withheld(
+    lag: &Histogram<u64>,
+    uncorrected: &Histogram<u64>,
+    requests: u64,
+) -> Option<Withheld> {
+    percentile(uncorrected, JUDGED_ALONE.0)?;
+    let (late, limit_ns) = too_late_at(JUDGED_ALONE, lag, uncorrected)?;
+    Some(Withheld { late, requests, limit_ns })
+}
+
+fn too_late_at(
+    (per_mille, fine_ns): Judged,
+    lag: &Histogram<u64>,
+    uncorrected: &Histogram<u64>,
+) -> Option<(u64, u64)> {
+    // The median is judged in any case: a run with too few requests for it has a mean and a maximum.
+    if per_mille > 500 {
+        percentile(lag, per_mille)?;
+    }
+    let quantile = f64::from(per_mille) / 1_000.0;
+    let latency = uncorrected.value_at_quantile(quantile) as f64;
+    let limit_ns = fine_ns.max((latency * LAG_SHARE_FINE) as u64);
+    // A bucket of the histogram holds equivalent values; the limit's own is still fine.
+    let late = lag.count_between(lag.next_non_equivalent(limit_ns), u64::MAX);
+    let share = late as f64 / lag.len() as f64;
+    (late > FEW && share > 1.0 - quantile + 1e-9).then_some((late, limit_ns))
+}
+
+/// True if that many answers are too few for that many requests.
+pub(crate) fn too_few(answered: u64, requests: u64) -> bool {
+    let missing = requests.saturating_sub(answered);
+    missing > FEW && missing as f64 > SHORT_SHARE_FINE * requests as f64
+}
+
+/// True if behind so many of the good answers there was more.
+pub(crate) fn unasked_too_often(unasked: u64, good: u64) -> bool {
+    unasked > FEW && unasked as f64 > UNASKED_SHARE_FINE * good as f64
+}
+
+/// True if the latencies are of too few of the requests. One that failed is chance.
+pub(crate) fn leaves_out_too_many(failed: u64, requests: u64) -> bool {
+    failed > 1 && failed as f64 > LEFT_OUT_SHARE_FINE * requests as f64
+}

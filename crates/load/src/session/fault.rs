@@ -1,0 +1,120 @@
+//! Why a request has no whole answer.
+
+use std::fmt;
+use std::io;
+
+use curtail_http1::BadAnswer;
+
+/// Why there is no whole answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    #[error("no answer in time{0}")]
+    Timeout(Wait),
+    #[error("TLS: {0}")]
+    Tls(String),
+    #[error("the server closed before it answered")]
+    Closed,
+    #[error("the server closed inside of its answer")]
+    HalfAnswer,
+    #[error("the server sent more than one answer to a request")]
+    Surplus,
+    #[error("the server reset the request: {0}")]
+    Reset(String),
+    /// The server says that it has not looked at the request, and will not: it may be sent again.
+    #[error(
+        "the server went away before it looked at the request ({0}), and did so again and again"
+    )]
+    Unprocessed(String),
+    #[error(transparent)]
+    Garbage(#[from] BadAnswer),
+    #[error("{0}")]
+    Malformed(String),
+    /// The server speaks something else.
+    #[error("{0}")]
+    Mismatch(&'static str),
+    #[error("the answer is longer than {limit} bytes; raise --max-response")]
+    TooLarge { limit: u64 },
+    #[error("transport: {0}")]
+    Io(io::Error),
+}
+
+/// What a request without an answer waited for in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Answer,
+    /// A connection to be opened.
+    Opening,
+    /// TLS to be agreed on.
+    Agreeing,
+    /// One of the connections to have room.
+    Room,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Wait::Answer => "",
+            Wait::Opening => ": nobody answered at the address, so the connection was never opened",
+            Wait::Agreeing => {
+                ": TLS was not agreed on; if the server speaks none, leave out the s of the scheme"
+            }
+            Wait::Room => ": all connections were busy; use more",
+        })
+    }
+}
+
+/// Linux, include/uapi/asm-generic/errno-base.h and errno.h.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const EADDRNOTAVAIL: i32 = 99;
+
+impl Fault {
+    /// No connection, and what to do where it is this machine that has no more to give.
+    pub(crate) fn connect(error: io::Error) -> Fault {
+        let mend = match error.raw_os_error() {
+            Some(EMFILE) => "raise the limit of this process (ulimit -n), or use fewer connections",
+            Some(ENFILE) => "the whole machine has too many open files; use fewer connections",
+            Some(EADDRNOTAVAIL) => {
+                "no local port is free, for connections are opened faster than the system takes them \
+                 back; let the server keep them open, or use a lower rate"
+            }
+            _ => return Fault::Connect(error),
+        };
+        Fault::Connect(io::Error::new(error.kind(), format!("{error}: {mend}")))
+    }
+
+    /// The meaning of a failed read or write: a reset is an end.
+    pub(crate) fn of(error: io::Error) -> Fault {
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
+        };
+        match error.kind() {
+            // Of datagrams: nobody listens at the port.
+            ConnectionRefused => Fault::connect(error),
+            ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
+            _ => Fault::Io(error),
+        }
+    }
+
+    /// The same for another request of the same connection.
+    pub(crate) fn again(&self) -> Fault {
+        let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        match self {
+            Fault::Connect(error) => Fault::Connect(copy(error)),
+            Fault::Timeout(wait) => Fault::Timeout(*wait),
+            Fault::Tls(why) => Fault::Tls(why.clone()),
+            Fault::Closed => Fault::Closed,
+            Fault::HalfAnswer => Fault::HalfAnswer,
+            Fault::Surplus => Fault::Surplus,
+            Fault::Reset(why) => Fault::Reset(why.clone()),
+            Fault::Unprocessed(why) => Fault::Unprocessed(why.clone()),
+            Fault::Garbage(bad) => Fault::Garbage(*bad),
+            Fault::Malformed(why) => Fault::Malformed(why.clone()),
+            Fault::Mismatch(why) => Fault::Mismatch(why),
+            Fault::TooLarge { limit } => Fault::TooLarge { limit: *limit },
+            Fault::Io(error) => Fault::Io(copy(error)),
+        }
+    }
+}

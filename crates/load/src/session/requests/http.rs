@@ -1,0 +1,188 @@
+//! HTTP requests: a request target, or a JSON object such as
+//! `{"method": "POST", "path": "/x", "headers": {"k": "v"}, "body": "text"}`, with `body_base64` for
+//! what is no text.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use curtail_http1::{BodyLength, Persistence, WriteError, write_request};
+use serde::Deserialize;
+
+use super::{Rendered, Texts, refused, with_key};
+use crate::plan::error::PlanError;
+use crate::plan::target::Scheme;
+use crate::plan::{Plan, is_owned};
+
+const MEND: &str = "write a request target, such as /search?q=a%20b, or a JSON object, such as \
+                    {\"method\": \"POST\", \"path\": \"/x\", \"body\": \"text\"}";
+
+const TUNNEL: &str = "CONNECT opens a tunnel, which no answer ends; leave it out";
+
+/// What a request says.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    method: Option<String>,
+    /// The target's own if there is none.
+    path: Option<String>,
+    headers: Vec<(String, String)>,
+    body: Option<Bytes>,
+}
+
+/// A request as JSON has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    method: Option<String>,
+    path: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+    body_base64: Option<String>,
+    /// For those who group requests; not sent.
+    class: Option<String>,
+}
+
+/// The class that a request is in: the field `class` of a JSON object, or the name of a command.
+#[must_use]
+pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
+    match scheme {
+        Scheme::Memcached | Scheme::Redis => text.split_whitespace().next().map(str::to_lowercase),
+        _ => serde_json::from_str::<Line>(text).ok()?.class,
+    }
+}
+
+impl Call {
+    fn parse(text: &str) -> Result<Call, String> {
+        if !text.starts_with('{') {
+            return Ok(Call { path: Some(text.to_owned()), ..Call::default() });
+        }
+        let Line { method, path, headers, body, body_base64, class: _ } =
+            serde_json::from_str(text).map_err(|error| format!("{error}; {MEND}"))?;
+        let body = match (body, body_base64) {
+            (Some(_), Some(_)) => {
+                return Err("has both body and body_base64; leave one of them out".to_owned());
+            }
+            (Some(text), None) => Some(Bytes::from(text)),
+            (None, Some(code)) => {
+                let decoded = STANDARD.decode(&code);
+                Some(decoded.map_err(|error| format!("body_base64 is no Base64: {error}"))?.into())
+            }
+            (None, None) => None,
+        };
+        if let Some(name) = headers.keys().find(|name| is_owned(name)) {
+            return Err(format!("header `{name}` is written by the load generator; leave it out"));
+        }
+        if method.as_deref() == Some("CONNECT") {
+            return Err(TUNNEL.to_owned());
+        }
+        Ok(Call { method, path, headers: headers.into_iter().collect(), body })
+    }
+}
+
+/// What is wrong with a line of a file, and what to write instead.
+pub(super) fn line_fault(line: &str) -> Option<String> {
+    let call = match Call::parse(line) {
+        Ok(call) => call,
+        Err(why) => return Some(why),
+    };
+    let method = call.method.as_deref().unwrap_or("GET");
+    let mut headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    if let Err(fault) = sendable(method, []) {
+        return Some(format!("method `{method}` cannot be sent: {fault}; write one such as POST"));
+    }
+    if let Some((name, fault)) =
+        headers.find_map(|header| Some((header.0, sendable("GET", [header]).err()?)))
+    {
+        return Some(format!("header `{name}` cannot be sent: {fault}"));
+    }
+    let path = call.path?;
+    let why = if !path.starts_with('/') {
+        "does not begin with `/`"
+    } else if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        "has a character that must be percent-encoded, such as a space"
+    } else if path.contains('#') {
+        "has a fragment (#), which is never sent to a server"
+    } else {
+        return None;
+    };
+    Some(format!("{why}; {MEND}"))
+}
+
+/// A request with all that the plan says of it.
+pub(super) struct Complete<'a> {
+    pub(super) method: String,
+    pub(super) path: String,
+    /// Without `Host`, unless it is among the given ones.
+    pub(super) headers: Vec<(&'a str, &'a str)>,
+    pub(super) body: Option<Bytes>,
+}
+
+/// Calls `take` with each request.
+pub(super) fn each(
+    plan: &Plan,
+    texts: &Texts<'_>,
+    mut take: impl FnMut(&str, &Complete<'_>) -> Result<(), PlanError>,
+) -> Result<(), PlanError> {
+    for (text, key) in texts.iter() {
+        let call = Call::parse(&text).map_err(|why| refused(&text, why))?;
+        let data = || plan.protocol.data.as_ref().map(|data| with_key(data, key).into_owned());
+        let body = call.body.or_else(|| data().map(Bytes::from));
+        let usual = if body.is_some() { "POST" } else { "GET" };
+        let method = call.method.or_else(|| plan.protocol.method.clone());
+        let given = plan.headers.iter().chain(&call.headers);
+        let complete = Complete {
+            method: method.unwrap_or_else(|| usual.to_owned()),
+            path: call.path.unwrap_or_else(|| with_key(plan.target.path(), key).into_owned()),
+            headers: given.map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            body,
+        };
+        if complete.method == "CONNECT" {
+            return Err(refused(&text, TUNNEL));
+        }
+        take(&text, &complete)?;
+    }
+    Ok(())
+}
+
+/// The bytes of HTTP/1.1 (RFC 9112).
+pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
+    let authority = plan.target.authority();
+    let mut rendered = Rendered::with_capacity(texts.len());
+    each(plan, texts, |_, call| {
+        let named = call.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let host = (!named).then_some(("host", authority.as_str()));
+        let headers = host.into_iter().chain(call.headers.iter().copied());
+        let length = match &call.body {
+            Some(body) => BodyLength::Known(body.len() as u64),
+            None => BodyLength::None,
+        };
+        let (buffer, persistence) = (&mut rendered.buffer, Persistence::Default);
+        write_request(buffer, &call.method, &call.path, headers, length, persistence)
+            .map_err(|fault| blame(call, fault))?;
+        buffer.extend_from_slice(call.body.as_deref().unwrap_or_default());
+        rendered.finish();
+        Ok(())
+    })?;
+    Ok(rendered.into_bytes())
+}
+
+/// Says which part cannot be sent.
+fn blame(call: &Complete<'_>, source: WriteError) -> PlanError {
+    let what = match call.headers.iter().find(|header| sendable("GET", [**header]).is_err()) {
+        Some((name, value)) => format!("header `{name}: {value}`"),
+        None if source == WriteError::Method => format!("method `{}`", call.method),
+        None => format!("query `{}`", call.path),
+    };
+    PlanError::Unsendable { what, source }
+}
+
+/// Whether a method and headers can be written at all.
+fn sendable<'a>(
+    method: &str,
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(), WriteError> {
+    let (length, persistence) = (BodyLength::None, Persistence::Default);
+    write_request(&mut BytesMut::new(), method, "/", headers, length, persistence)
+}

@@ -1,0 +1,132 @@
+//! Requests of HTTP/2. What does not differ from key to key is shared.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::uri::{Authority, Parts, PathAndQuery};
+use http::{Method, Request, Uri};
+
+use super::http::{Complete, each};
+use super::{Texts, refused};
+use crate::plan::Plan;
+use crate::plan::error::PlanError;
+
+/// One request.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) head: Arc<CallHead>,
+    path: PathAndQuery,
+    pub(crate) body: Option<Bytes>,
+}
+
+/// What many requests share.
+#[derive(Debug, PartialEq)]
+pub(crate) struct CallHead {
+    pub(crate) method: Method,
+    pub(super) authority: Authority,
+    pub(super) headers: HeaderMap,
+    pub(super) is_tls: bool,
+    /// The answer is one of gRPC.
+    pub(crate) is_grpc: bool,
+}
+
+impl Call {
+    pub(super) fn new(head: Arc<CallHead>, path: PathAndQuery, body: Option<Bytes>) -> Call {
+        Call { head, path, body }
+    }
+
+    /// Without its body.
+    pub(crate) fn request(&self) -> Request<()> {
+        let mut parts = Parts::default();
+        parts.scheme =
+            Some(if self.head.is_tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
+        parts.authority = Some(self.head.authority.clone());
+        parts.path_and_query = Some(self.path.clone());
+        let mut request = Request::new(());
+        *request.uri_mut() = Uri::from_parts(parts).expect("it has all of its parts");
+        *request.method_mut() = self.head.method.clone();
+        *request.headers_mut() = self.head.headers.clone();
+        // Servers refuse what is too long by it. Calls of gRPC do without.
+        if let Some(body) = self.body.as_ref().filter(|_| !self.head.is_grpc) {
+            request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
+        }
+        request
+    }
+}
+
+/// All requests of a plan.
+pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
+    let mut calls: Vec<Call> = Vec::with_capacity(texts.len());
+    each(plan, texts, |text, complete| {
+        let head = head(plan, complete).map_err(|why| refused(text, why))?;
+        // That of the same request with another key, most likely.
+        let before = calls.len().checked_sub(texts.texts.len()).map(|at| &calls[at].head);
+        let head = match before.filter(|before| ***before == head) {
+            Some(before) => Arc::clone(before),
+            None => Arc::new(head),
+        };
+        let path = PathAndQuery::try_from(complete.path.as_str())
+            .map_err(|error| refused(text, format!("the path cannot be sent: {error}")))?;
+        calls.push(Call::new(head, path, complete.body.clone()));
+        Ok(())
+    })?;
+    Ok(calls)
+}
+
+fn head(plan: &Plan, complete: &Complete<'_>) -> Result<CallHead, String> {
+    let mut authority = plan.target.authority();
+    let mut given = Vec::new();
+    for (name, value) in &complete.headers {
+        if name.eq_ignore_ascii_case("host") {
+            (*value).clone_into(&mut authority);
+        } else {
+            given.push((*name, *value));
+        }
+    }
+    Ok(CallHead {
+        method: Method::from_bytes(complete.method.as_bytes())
+            .map_err(|_| format!("method `{}` is not a token", complete.method))?,
+        authority: Authority::try_from(authority.as_str())
+            .map_err(|error| format!("host `{authority}` cannot be sent: {error}"))?,
+        headers: headers(&given)?,
+        is_tls: plan.target.scheme().is_tls(),
+        is_grpc: false,
+    })
+}
+
+/// Headers as HTTP/2 has them: names in lower case.
+pub(super) fn headers(given: &[(&str, &str)]) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let cannot = |error: &dyn std::fmt::Display| format!("header `{name}: {value}`: {error}");
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|error| cannot(&error))?;
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|error| cannot(&error))?;
+        headers.append(key, value);
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_tells_how_long_its_body_is_and_a_call_of_grpc_does_not() {
+        let length = |is_grpc, body: Option<&'static str>| {
+            let head = CallHead {
+                method: Method::POST,
+                authority: Authority::from_static("h.example"),
+                headers: HeaderMap::new(),
+                is_tls: false,
+                is_grpc,
+            };
+            let call =
+                Call::new(Arc::new(head), PathAndQuery::from_static("/"), body.map(Bytes::from));
+            call.request().headers().get(CONTENT_LENGTH).cloned()
+        };
+        assert_eq!(length(false, Some("abc")).unwrap(), "3");
+        assert_eq!(length(false, Some("")).unwrap(), "0");
+        assert_eq!((length(false, None), length(true, Some("abc"))), (None, None));
+    }
+}

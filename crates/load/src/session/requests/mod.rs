@@ -1,0 +1,199 @@
+//! The requests of a run, made ready before it so that sending one is little work.
+//!
+//! | protocol | file | a request is |
+//! |---|---|---|
+//! | HTTP | `http.rs`, `http2.rs` | a request target, or a JSON object |
+//! | gRPC | `grpc.rs` | a message as JSON |
+//! | memcached, Redis | `commands.rs` | a command as one types it |
+//! | TCP | `escapes.rs` | text with escapes |
+//!
+//! Where there are keys, every request is made ready with every key: that of request *r* with key *k*
+//! is number *k* × requests + *r*.
+
+mod commands;
+mod escapes;
+mod grpc;
+mod http;
+mod http2;
+mod schema;
+
+use std::borrow::Cow;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::plan::Plan;
+use crate::plan::error::PlanError;
+use crate::plan::keys::PLACE;
+use crate::plan::target::Scheme;
+use crate::session::Requests;
+use crate::session::tls_client::TlsClient;
+
+pub use escapes::unescape;
+pub use http::query_class;
+pub(crate) use http2::Call;
+
+/// Most bytes of text before requests are made of it, keys filled in.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+/// The sequence number of a datagram.
+const NUMBER_BYTES: usize = 8;
+/// So much of a request is shown in a message about it.
+const SHOWN_CHARS: usize = 120;
+
+/// Makes all requests ready.
+pub(crate) fn prepare(plan: &Plan) -> Result<Requests, PlanError> {
+    render(plan, plan.protocol.keys.map_or(1, |keys| keys.count))
+}
+
+/// Looks for what cannot be sent, with one key.
+pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
+    let texts = own(plan)?;
+    plan.protocol.check(plan.target.scheme(), texts.len())?;
+    let data = plan.protocol.data.as_deref().unwrap_or_default();
+    let data_has = data.contains(PLACE);
+    let mut with_key = texts.iter().filter(|text| text.contains(PLACE));
+    let found = with_key.next().map(String::as_str).or_else(|| data_has.then_some(data));
+    match (plan.protocol.keys, found) {
+        (None, Some(text)) => {
+            return Err(refused(
+                text,
+                "has {key}, but there are no keys; say how many with --keys",
+            ));
+        }
+        (Some(_), None) => {
+            let what = "there are keys, but no request has {key}; put it where the number belongs";
+            return Err(PlanError::Protocol(what.to_owned()));
+        }
+        (Some(keys), Some(_)) => {
+            let bytes: usize = texts.iter().map(|text| text.len() + data.len()).sum();
+            if bytes.saturating_mul(keys.count) > TEXT_BYTES_MAX {
+                let most = TEXT_BYTES_MAX / bytes.max(1);
+                return Err(PlanError::Protocol(format!(
+                    "{} keys make more than 1 GiB of these requests; use at most {most}",
+                    keys.count
+                )));
+            }
+        }
+        (None, None) => {}
+    }
+    if plan.target.scheme().is_tls() {
+        TlsClient::prepare(plan)?;
+    }
+    render(plan, 1).map(drop)
+}
+
+/// What is wrong with a line of a file of requests, and what to write instead.
+pub(crate) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
+    let line = with_key(line, 0);
+    match scheme {
+        Scheme::Http | Scheme::Https => http::line_fault(&line),
+        Scheme::Memcached | Scheme::Redis => commands::line_fault(scheme, &line),
+        Scheme::Tcp => raw(&line).err(),
+        Scheme::Udp => Some("datagrams have no requests; say how long they are instead".to_owned()),
+        Scheme::Grpc | Scheme::Grpcs => grpc::line_fault(&line),
+    }
+}
+
+fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
+    let texts = own(plan)?;
+    let texts = Texts { texts: &texts, keys };
+    match plan.target.scheme() {
+        Scheme::Grpc | Scheme::Grpcs => grpc::render(plan, &texts).map(Requests::Http2),
+        Scheme::Http | Scheme::Https if plan.protocol.http2 => {
+            http2::render(plan, &texts).map(Requests::Http2)
+        }
+        Scheme::Http | Scheme::Https => http::render(plan, &texts).map(Requests::Http1),
+        Scheme::Memcached => commands::render(Scheme::Memcached, &texts).map(Requests::Memcached),
+        Scheme::Redis => commands::render(Scheme::Redis, &texts).map(Requests::Redis),
+        Scheme::Tcp => {
+            let mut rendered = Rendered::with_capacity(texts.len());
+            for (text, _) in texts.iter() {
+                rendered.buffer.extend(raw(&text).map_err(|why| refused(&text, why))?);
+                rendered.finish();
+            }
+            Ok(Requests::Tcp(rendered.into_bytes()))
+        }
+        Scheme::Udp => {
+            let filler = plan.protocol.datagram_bytes.saturating_sub(NUMBER_BYTES);
+            Ok(Requests::Udp(vec![Bytes::from(vec![0; filler])]))
+        }
+    }
+}
+
+/// The bytes of a request of raw TCP.
+fn raw(text: &str) -> Result<Vec<u8>, String> {
+    let bytes = unescape(text)?;
+    if bytes.is_empty() { Err("is empty; nobody would answer it".to_owned()) } else { Ok(bytes) }
+}
+
+/// The requests as they were given.
+fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
+    if !plan.queries.is_empty() {
+        return Ok(Cow::Borrowed(&plan.queries));
+    }
+    let scheme = plan.target.scheme();
+    let own = match (scheme, &plan.protocol.data) {
+        (Scheme::Http | Scheme::Https, _) => plan.target.path().to_owned(),
+        (_, Some(data)) => data.clone(),
+        // A message without fields, and a datagram.
+        (Scheme::Grpc | Scheme::Grpcs | Scheme::Udp, None) => String::new(),
+        (_, None) => {
+            return Err(PlanError::Protocol(format!(
+                "there is nothing to ask {scheme}://; say what with --data or --queries"
+            )));
+        }
+    };
+    Ok(Cow::Owned(vec![own]))
+}
+
+/// The requests as they were given, each with each key.
+struct Texts<'a> {
+    texts: &'a [String],
+    keys: usize,
+}
+
+impl Texts<'_> {
+    fn len(&self) -> usize {
+        self.texts.len() * self.keys
+    }
+
+    /// With the key that is in each.
+    fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, usize)> {
+        (0..self.keys).flat_map(|key| self.texts.iter().map(move |text| (with_key(text, key), key)))
+    }
+}
+
+fn with_key(text: &str, key: usize) -> Cow<'_, str> {
+    if text.contains(PLACE) {
+        Cow::Owned(text.replace(PLACE, &key.to_string()))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+fn refused(request: &str, why: impl Into<String>) -> PlanError {
+    let shown = request.chars().take(SHOWN_CHARS).collect();
+    PlanError::Request { request: shown, why: why.into() }
+}
+
+/// Requests one after the other, in one allocation that all share.
+struct Rendered {
+    buffer: BytesMut,
+    ends: Vec<usize>,
+}
+
+impl Rendered {
+    fn with_capacity(requests: usize) -> Rendered {
+        Rendered { buffer: BytesMut::new(), ends: Vec::with_capacity(requests) }
+    }
+
+    /// What was appended since the last is a request.
+    fn finish(&mut self) {
+        self.ends.push(self.buffer.len());
+    }
+
+    fn into_bytes(self) -> Vec<Bytes> {
+        let whole = self.buffer.freeze();
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| whole.slice(start..*end)).collect()
+    }
+}

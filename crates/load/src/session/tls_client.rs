@@ -1,0 +1,153 @@
+//! Whom a run trusts, and what it says to a server about TLS (RFC 8446, RFC 5246).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+use crate::plan::Plan;
+use crate::plan::error::PlanError;
+use crate::plan::protocol::Trust;
+use crate::session::{Session, Tls};
+
+/// Makes the client's sides of TLS.
+#[derive(Debug)]
+pub(crate) struct TlsClient {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    /// HTTP/2 is to be agreed on.
+    http2: bool,
+}
+
+impl TlsClient {
+    /// As the plan says.
+    ///
+    /// # Errors
+    ///
+    /// If there is no authority to be trusted, or the host is none that a certificate can name.
+    pub(crate) fn prepare(plan: &Plan) -> Result<TlsClient, PlanError> {
+        let refuse = |what: String| PlanError::Protocol(what);
+        let provider = Arc::new(ring::default_provider());
+        let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| refuse(format!("TLS cannot be set up: {error}")))?;
+        let builder = match &plan.protocol.trust {
+            Trust::Anyone => {
+                versions.dangerous().with_custom_certificate_verifier(Arc::new(Anyone { provider }))
+            }
+            Trust::File(path) => versions.with_webpki_verifier(verifier(file(path)?, provider)?),
+            Trust::System => versions.with_webpki_verifier(verifier(system()?, provider)?),
+        };
+        let mut config = builder.with_no_client_auth();
+        let http2 = plan.protocol.http2 || plan.target.scheme().is_grpc();
+        let protocol: &[u8] = if http2 { b"h2" } else { b"http/1.1" };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let host = plan.target.host();
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| refuse(format!("host `{host}` is no name that a certificate can have")))?;
+        let client = TlsClient { config: Arc::new(config), name, http2 };
+        // What fails here would fail for every connection.
+        client.open().map_err(|error| refuse(format!("TLS cannot be set up: {error}")))?;
+        Ok(client)
+    }
+
+    /// A session that speaks through TLS.
+    pub(crate) fn wrap(&self, inner: Box<dyn Session>) -> Box<dyn Session> {
+        let tls = self.open().expect("it was opened when the run was made ready");
+        Box::new(Tls::new(tls, inner, self.http2))
+    }
+
+    /// The client's side of a new connection.
+    ///
+    /// # Errors
+    ///
+    /// Only those that [`prepare`](TlsClient::prepare) has looked for.
+    fn open(&self) -> Result<ClientConnection, rustls::Error> {
+        ClientConnection::new(Arc::clone(&self.config), self.name.clone())
+    }
+}
+
+fn verifier(
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, PlanError> {
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| PlanError::Protocol(format!("TLS cannot be set up: {error}")))
+}
+
+/// The authorities of a file.
+fn file(path: &Path) -> Result<RootCertStore, PlanError> {
+    let refuse = |what: String| PlanError::Protocol(format!("--cacert {}: {what}", path.display()));
+    let mut roots = RootCertStore::empty();
+    let mend = "use a file with certificates in PEM";
+    let certificates = CertificateDer::pem_file_iter(path)
+        .map_err(|error| refuse(format!("cannot be read: {error}; check the path")))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| refuse(format!("{error}; {mend}")))?;
+        roots.add(certificate).map_err(|error| refuse(format!("{error}; {mend}")))?;
+    }
+    if roots.is_empty() { Err(refuse(format!("no certificate; {mend}"))) } else { Ok(roots) }
+}
+
+/// The authorities that the system trusts.
+fn system() -> Result<RootCertStore, PlanError> {
+    let mut roots = RootCertStore::empty();
+    // Systems have some that are of no use; what is left decides.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        let what = "the system trusts no authority; name one with --cacert FILE, or use --insecure";
+        return Err(PlanError::Protocol(what.to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Trusts anyone. Signatures are checked still, so that a server that is broken is seen.
+#[derive(Debug)]
+struct Anyone {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let known = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

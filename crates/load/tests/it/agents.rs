@@ -1,0 +1,208 @@
+//! A load that several agents send.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use crate::common::{MS, Server, answer, echo, next_head, target};
+use crate::crew::{Agent, Asked, agents, measured};
+use curtail_load::agents::{Event, run};
+use curtail_load::{Extent, Invalid, Pace, Precision};
+use tokio::sync::Notify;
+
+/// A server that keeps what it was asked for, and says when it was asked so many times.
+async fn keeping(enough: usize) -> (Server, Asked, Arc<Notify>) {
+    let (asked, reached) = (Asked::default(), Arc::new(Notify::new()));
+    let (keeps, tells) = (asked.clone(), Arc::clone(&reached));
+    let server = Server::start(move |mut stream| {
+        let (keeps, tells) = (keeps.clone(), Arc::clone(&tells));
+        async move {
+            while let Some(head) = next_head(&mut stream).await {
+                if keeps.add(target(&head)) == enough {
+                    tells.notify_one();
+                }
+                answer(&mut stream, 200, "").await;
+            }
+        }
+    })
+    .await;
+    (server, asked, reached)
+}
+
+async fn two() -> [Agent; 2] {
+    [Agent::start(None).await, Agent::start(None).await]
+}
+
+fn named(agents: &[Agent]) -> curtail_load::agents::Agents {
+    crate::crew::agents(agents.iter().map(|agent| &agent.address))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_send_together_what_one_generator_would_and_their_counts_add_up() {
+    for pace in [Pace::poisson(1_000.0), Pace::constant(1_000.0)] {
+        let (server, asked, _) = keeping(0).await;
+        let two = two().await;
+        let mut plan = server.plan(1.0, 700);
+        plan.pace = pace;
+        plan.queries = (0..700).map(|i| format!("/{i}")).collect();
+        let mut seen = curtail_load::histogram();
+        let told = |at: &curtail_load::Snapshot| seen.add(&at.recent).unwrap();
+        let report = run(&plan, &named(&two), pending(), told).await.unwrap();
+
+        let mut every = asked.all();
+        every.sort_by_key(|target| target[1..].parse::<u32>().unwrap());
+        assert_eq!(every, plan.queries, "each request once, by one of them");
+        assert_eq!((report.requests, report.histogram.len(), report.errors.total()), (700, 700, 0));
+        assert!(!report.partial);
+        let parts: Vec<u64> = report.agents.iter().map(|agent| agent.requests).collect();
+        assert_eq!(parts.iter().sum::<u64>(), 700);
+        assert!(parts.iter().all(|part| part.abs_diff(350) < 80), "{parts:?}");
+        assert_eq!(seen, report.histogram, "live and at the end");
+        assert_eq!(report.agents[0].offered_rate, Some(500.0));
+        let most = report.agents.iter().map(|agent| agent.latency_ns.max).max().unwrap();
+        assert_eq!(most, report.latency_ns.max);
+        assert!(report.start_skew_ns.unwrap() < 100 * MS);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_arrivals_of_all_are_tested_as_those_of_one() {
+    let (server, _, _) = keeping(0).await;
+    let two = two().await;
+    let mut plan = server.plan(1.0, 800);
+    // The gaps are long against what a machine that is at something else is late by.
+    plan.pace = Pace::poisson(400.0);
+    let report = measured(&plan, &named(&two)).await.unwrap();
+    let test = report.arrival_test.expect("there are enough gaps");
+    // All but the one before the block of 1,024 in which times are kept.
+    assert_eq!(test.gaps, 799);
+    // What is sent late is no process of arrivals, and a report says so.
+    let lag = report.schedule_lag_ns.p90.expect("enough requests");
+    if lag > MS {
+        println!("SKIPPED: the machine is busy, requests were {lag} ns late");
+        return;
+    }
+    assert!(!test.failed, "{test:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_and_requests_of_a_closed_loop_are_divided() {
+    let server = Server::start(echo).await;
+    let two = two().await;
+    let mut plan = server.plan(1.0, 501);
+    (plan.pace, plan.connections, plan.threads) = (Pace::Closed, 5, 2);
+    let report = measured(&plan, &named(&two)).await.unwrap();
+    assert_eq!((report.requests, report.errors.total()), (501, 0));
+    assert!(report.closed_loop);
+    assert_eq!(report.connections_opened, 5);
+    let parts: Vec<u64> = report.agents.iter().map(|agent| agent.requests).collect();
+    assert_eq!(parts, [251, 250]);
+
+    plan.connections = 3;
+    let said = measured(&plan, &named(&two)).await.unwrap_err().to_string();
+    assert!(said.contains("2 agents of 2 threads each") && said.contains("use 4"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_end_once_the_sum_is_sure_enough() {
+    let (server, asked, _) = keeping(0).await;
+    let two = two().await;
+    let mut plan = server.plan(500.0, 0);
+    plan.extent = Extent::Duration { ns: 60_000 * MS };
+    plan.until = Some(Precision { relative: 0.9, per_mille: vec![500] });
+    let report = measured(&plan, &named(&two)).await.unwrap();
+    assert!(report.requests < 30_000 && !report.partial);
+    assert_eq!(report.requests, asked.all().len() as u64, "what was sent is answered");
+    let unsure = |reason: &Invalid| matches!(reason, Invalid::NotSure { .. });
+    assert!(!report.invalid_because.iter().any(unsure), "{:?}", report.invalid_because);
+    assert!(report.latency_ci95_ns.p50.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_dies_ends_the_load_and_what_was_told_is_reported() {
+    // Enough for records to be told, which happens twice per second.
+    let (server, _, reached) = keeping(900).await;
+    let two = two().await;
+    let mut plan = server.plan(600.0, 0);
+    plan.extent = Extent::Duration { ns: 3_600_000 * MS };
+    let kill = async {
+        reached.notified().await;
+        two[1].kill();
+        pending::<()>().await;
+    };
+    let all = named(&two);
+    let report = tokio::select! {
+        report = measured(&plan, &all) => report.unwrap(),
+        () = kill => unreachable!(),
+    };
+    assert!(report.partial && !report.valid);
+    assert!(report.requests > 100);
+    let Invalid::AgentLost { agent, why } = &report.invalid_because[0] else {
+        panic!("{:?}", report.invalid_because)
+    };
+    assert_eq!((agent, &why[..]), (&two[1].address, "it closed the connection"));
+    let interrupted = |reason: &Invalid| matches!(reason, Invalid::Interrupted { .. });
+    assert!(!report.invalid_because.iter().any(interrupted), "nobody did");
+    assert_eq!(report.arrival_test, None, "a part of the requests is missing");
+    let sum: u64 = report.agents.iter().map(|agent| agent.requests).sum();
+    assert_eq!((sum, report.histogram.len()), (report.requests, report.requests));
+    assert!(matches!(report.agents[1].invalid_because[0], Invalid::AgentLost { .. }));
+    // The other one is free for the next.
+    plan.extent = Extent::Requests(20);
+    let again = measured(&plan, &agents([&two[0].address])).await.unwrap();
+    assert_eq!(again.requests, 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_that_is_interrupted_is_reported_so_far() {
+    let (server, _, reached) = keeping(200).await;
+    let two = two().await;
+    let mut plan = server.plan(500.0, 0);
+    plan.extent = Extent::Duration { ns: 3_600_000 * MS };
+    let report = run(&plan, &named(&two), reached.notified(), |_| {}).await.unwrap();
+    assert!(report.partial);
+    assert!(report.requests >= 190, "all that was answered is told: {}", report.requests);
+    assert!(matches!(report.invalid_because[0], Invalid::Interrupted { .. }));
+    let agent = |reason: &Invalid| matches!(reason, Invalid::AgentLost { .. });
+    assert!(!report.invalid_because.iter().any(agent), "{:?}", report.invalid_because);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_stops_when_its_coordinator_is_gone() {
+    let (server, _, reached) = keeping(50).await;
+    let mut agent = Agent::start(None).await;
+    let mut plan = server.plan(500.0, 0);
+    plan.extent = Extent::Duration { ns: 3_600_000 * MS };
+    let of = agents([&agent.address]);
+    tokio::select! {
+        _ = measured(&plan, &of) => unreachable!("it takes an hour"),
+        () = reached.notified() => {}
+    }
+    assert!(matches!(agent.events.recv().await, Some(Event::Began { .. })));
+    let Some(Event::Ended { why, .. }) = agent.events.recv().await else { panic!() };
+    assert_eq!(why.as_deref(), Some("the coordinator is gone"));
+    plan.extent = Extent::Requests(20);
+    assert_eq!(measured(&plan, &of).await.unwrap().requests, 20, "it takes the next one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_agent_that_fell_behind_is_named() {
+    // Nobody answers before the end of the time-out: requests wait for the one connection.
+    let server = Server::start(async |mut stream| {
+        next_head(&mut stream).await;
+        pending::<()>().await;
+    })
+    .await;
+    let two = two().await;
+    let mut plan = server.plan(200.0, 40);
+    (plan.connections, plan.timeout_ns, plan.backlog) = (2, 300 * MS, 4);
+    let report = measured(&plan, &named(&two)).await.unwrap();
+    for agent in &two {
+        let of = |reason: &&Invalid| matches!(reason, Invalid::Agent { agent: of, .. } if *of == agent.address);
+        let said = report.invalid_because.iter().find(of).expect("it is named").to_string();
+        assert!(said.starts_with(&format!("agent {} ", agent.address)), "{said}");
+    }
+    let all: u64 = report.agents.iter().map(|agent| agent.errors.total()).sum();
+    assert_eq!(all, report.errors.total());
+    let fell_short = |reason: &&Invalid| reason.to_string().contains("fell short");
+    assert_eq!(report.invalid_because.iter().filter(fell_short).count(), 1, "of the server, once");
+}

@@ -1,0 +1,108 @@
+//! Agents on loopback: real ones, and ones that say what a test has them say.
+
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use curtail_load::Report;
+use curtail_load::agents::{Agents, AgentsError, Event, Token, run, serve};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// An agent in this process, that ends with its value.
+pub(crate) struct Agent {
+    pub(crate) address: String,
+    pub(crate) events: mpsc::Receiver<Event>,
+    task: JoinHandle<()>,
+}
+
+impl Agent {
+    pub(crate) async fn start(token: Option<&str>) -> Agent {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let token = token.map(|token| Token::new(token).unwrap());
+        let (tell, events) = mpsc::channel(100);
+        let tell = move |event| tell.try_send(event).expect("a test has few events");
+        let task = tokio::spawn(serve(listener, token, pending(), tell));
+        Agent { address, events, task }
+    }
+
+    /// Ends as a process does that is killed: its connections close.
+    pub(crate) fn kill(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// An agent that says what it is told to: a list of answers to each message.
+pub(crate) async fn scripted(answers: Vec<Vec<Value>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for answers in answers {
+            if hear(&mut stream).await.is_none() {
+                return;
+            }
+            for answer in answers {
+                tell(&mut stream, &answer).await;
+            }
+        }
+        while hear(&mut stream).await.is_some() {}
+    });
+    address
+}
+
+/// What is said next on a connection; none at its end.
+pub(crate) async fn hear(stream: &mut TcpStream) -> Option<Value> {
+    let length = stream.read_u32().await.ok()?;
+    let mut bytes = vec![0; length as usize];
+    stream.read_exact(&mut bytes).await.ok()?;
+    Some(serde_json::from_slice(&bytes).unwrap())
+}
+
+pub(crate) async fn tell(stream: &mut TcpStream, value: &Value) {
+    let bytes = serde_json::to_vec(value).unwrap();
+    stream.write_u32(bytes.len() as u32).await.unwrap();
+    stream.write_all(&bytes).await.unwrap();
+}
+
+pub(crate) fn agents<'a>(addresses: impl IntoIterator<Item = &'a String>) -> Agents {
+    Agents { addresses: addresses.into_iter().cloned().collect(), token: None }
+}
+
+pub(crate) async fn measured(
+    plan: &curtail_load::Plan,
+    of: &Agents,
+) -> Result<Report, AgentsError> {
+    run(plan, of, pending(), |_| {}).await
+}
+
+/// What servers were asked for.
+#[derive(Clone, Default)]
+pub(crate) struct Asked(Arc<Mutex<Vec<String>>>);
+
+impl Asked {
+    pub(crate) fn add(&self, target: &str) -> usize {
+        let mut all = self.0.lock().unwrap();
+        all.push(target.to_owned());
+        all.len()
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+pub(crate) fn nobody() -> SocketAddr {
+    // Port 1 is never given out.
+    "127.0.0.1:1".parse().unwrap()
+}

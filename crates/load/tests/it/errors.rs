@@ -1,0 +1,177 @@
+//! Failures are counted by kind and kept out of the latencies.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::{MS, Server, answer, next_head, plan_for, say, target};
+use curtail_load::{Errors, run, run_observed};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// Does what the request's target says.
+async fn misbehave(mut stream: TcpStream) {
+    while let Some(head) = next_head(&mut stream).await {
+        match target(&head) {
+            "/ok" => answer(&mut stream, 200, "fine").await,
+            "/created" => answer(&mut stream, 201, "").await,
+            "/busy" => answer(&mut stream, 503, "").await,
+            "/gone" => answer(&mut stream, 404, "no").await,
+            "/moved" => answer(&mut stream, 302, "").await,
+            "/closed" => return,
+            "/reset" => {
+                let _ = stream.set_zero_linger();
+                return;
+            }
+            "/half" => {
+                return say(&mut stream, "HTTP/1.1 200 \r\ncontent-length: 9\r\n\r\nhal").await;
+            }
+            "/garbage" => return say(&mut stream, "SSH-2.0-Server\r\n").await,
+            "/lengths" => {
+                let lengths = "content-length: 0\r\ncontent-length: 1\r\n";
+                return say(&mut stream, &format!("HTTP/1.1 200 \r\n{lengths}\r\n")).await;
+            }
+            _ => pending().await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_failure_is_counted_as_what_it_is() {
+    let server = Server::start(misbehave).await;
+    let mut plan = server.plan(200.0, 44);
+    let queries = [
+        "/ok", "/created", "/busy", "/gone", "/moved", "/closed", "/reset", "/half", "/garbage",
+        "/lengths", "/silent",
+    ];
+    plan.queries = queries.map(str::to_owned).to_vec();
+    plan.timeout_ns = 1_000 * MS;
+    let mut statuses = Vec::new();
+    let report = run_observed(
+        &plan,
+        pending(),
+        |_| {},
+        |answer| {
+            assert!(answer.query < 5, "{answer:?}");
+            statuses.push(answer.status);
+        },
+    )
+    .await
+    .unwrap();
+    let errors = Errors {
+        connect: 0,
+        timeout: 4,
+        reset: 12,
+        malformed: 8,
+        status_5xx: 4,
+        status_other: 8,
+        ..Errors::default()
+    };
+    assert_eq!(report.errors, errors, "{report:?}");
+    assert_eq!((report.requests, report.histogram.len()), (44, 8));
+    // The time-outs took a second, the good answers did not.
+    assert!(report.latency_ns.max.unwrap() < 1_000 * MS);
+    assert!(!report.valid);
+    assert!(report.failures.is_some());
+    statuses.sort_unstable();
+    assert_eq!(statuses, [[200; 4], [201; 4], [302; 4], [404; 4], [503; 4]].concat());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_counted() {
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let report = run(&plan_for(unused, 500.0, 10), pending(), |_| {}).await.unwrap();
+    assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
+    assert_eq!((report.latency_ns.max, report.valid), (None, false));
+    assert_eq!(report.connections_opened, 0, "it was only tried");
+    assert!(report.failures.unwrap().first.contains("cannot connect"));
+}
+
+/// Answers one request, and closes when the next one is there: they have crossed.
+async fn one_each(mut stream: TcpStream) {
+    if next_head(&mut stream).await.is_some() {
+        answer(&mut stream, 200, "fine").await;
+        next_head(&mut stream).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_crosses_the_closing_of_a_used_connection_is_sent_again_if_it_may_be_done_twice() {
+    let server = Server::start(one_each).await;
+    let mut plan = server.plan(200.0, 20);
+    plan.connections = 1;
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.sent_again), (0, 19));
+    plan.protocol.method = Some("POST".to_owned());
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 0));
+}
+
+/// What two connections that are closed one after the other tell each other.
+#[derive(Default)]
+struct Closing {
+    /// The second has a request that it will not answer.
+    crossed: Notify,
+    /// The first has answered, and will not do so again.
+    answered: Notify,
+    once: AtomicBool,
+}
+
+/// Closes the connection that is asked for `/cross`, while the one of `/slow` is free again, but about to be
+/// closed as well.
+async fn close_both(mut stream: TcpStream, closing: Arc<Closing>) {
+    while let Some(head) = next_head(&mut stream).await {
+        match target(&head) {
+            "/slow" => {
+                closing.crossed.notified().await;
+                answer(&mut stream, 200, "late").await;
+                closing.answered.notify_one();
+                next_head(&mut stream).await;
+                return;
+            }
+            "/cross" if !closing.once.swap(true, Ordering::Relaxed) => {
+                closing.crossed.notify_one();
+                return closing.answered.notified().await;
+            }
+            _ => answer(&mut stream, 200, "fine").await,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_crossed_a_closing_goes_over_a_new_connection() {
+    let closing = Arc::<Closing>::default();
+    let server = Server::start(move |stream| close_both(stream, Arc::clone(&closing))).await;
+    let mut plan = server.plan(50.0, 3);
+    plan.connections = 2;
+    plan.queries = ["/slow", "/ok", "/cross"].map(str::to_owned).to_vec();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.sent_again, server.accepted()), (0, 1, 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_connection_took_was_not_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plan = plan_for(listener.local_addr().unwrap(), 50.0, 3);
+    let plan = curtail_load::Plan { connections: 1, ..plan };
+    let server = async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        // Before the one connection is closed, so that there is no other.
+        drop(listener);
+        one_each(stream).await;
+    };
+    let (report, ()) = tokio::join!(run(&plan, pending(), |_| {}), server);
+    let report = report.unwrap();
+    assert_eq!(report.errors, Errors { connect: 2, ..Errors::default() });
+    assert_eq!((report.sent_again, report.connections_opened), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_never_answered_is_sent_twice_at_most() {
+    let server = Server::start(misbehave).await;
+    let mut plan = server.plan(200.0, 20);
+    plan.connections = 1;
+    plan.queries = ["/ok", "/closed"].map(str::to_owned).to_vec();
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 10));
+}

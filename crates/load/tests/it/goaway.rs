@@ -1,0 +1,189 @@
+//! Servers of HTTP/2 that go away: what they have not looked at is sent again.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::{MS, Server};
+use curtail_load::{Errors, Plan, Report, run, run_sampled};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const PREFACE_BYTES: usize = 24;
+const HEADERS: u8 = 1;
+const END: u8 = 1 | 4;
+/// `:status: 200`, of the static table (RFC 7541, appendix A).
+const STATUS_200: u8 = 0x88;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+fn goaway(last: u32, reason: u8) -> Vec<u8> {
+    frame(7, 0, 0, &[&last.to_be_bytes()[..], &[0, 0, 0, reason]].concat())
+}
+
+fn answer(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END, stream, &[STATUS_200])
+}
+
+/// Says hello, and reads until so many requests have come.
+async fn requests(stream: &mut TcpStream, mut count: usize) -> Option<()> {
+    stream.write_all(&frame(4, 0, 0, &[])).await.ok()?;
+    stream.read_exact(&mut [0; PREFACE_BYTES]).await.ok()?;
+    while count > 0 {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        stream.read_exact(&mut vec![0; length as usize]).await.ok()?;
+        count -= usize::from(head[3] == HEADERS);
+    }
+    Some(())
+}
+
+fn plan(server: &Server, requests: u64) -> Plan {
+    let mut plan = server.plan(1_000.0, requests);
+    (plan.protocol.http2, plan.connections, plan.timeout_ns) = (true, 1, 5_000 * MS);
+    plan
+}
+
+async fn run_it(plan: &Plan) -> Report {
+    run(plan, pending(), |_| {}).await.unwrap()
+}
+
+/// The first connection takes five requests, looks at two of them, and goes away.
+async fn leaving(reason: u8) -> Server {
+    let connections = Arc::new(AtomicUsize::new(0));
+    Server::start(move |mut stream| {
+        let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if !first {
+                return crate::h2_server::serve(stream, 100).await;
+            }
+            requests(&mut stream, 5).await.unwrap();
+            // A user would wait for that, too.
+            tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
+            let said = [answer(1), goaway(3, reason), answer(3)].concat();
+            let _ = stream.write_all(&said).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_hands_back_is_sent_again_and_counts_once() {
+    let server = leaving(0).await;
+    let (mut slow, mut samples) = (0, 0);
+    let report = run_sampled(
+        &plan(&server, 200),
+        pending(),
+        |_| {},
+        |sample| {
+            samples += 1;
+            slow += u32::from(sample.good && sample.done_ns - sample.intended_ns > 40 * MS);
+            // What came after the first sending is no lag of the generator's.
+            assert!(sample.taken_ns <= sample.sent_ns.unwrap());
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        (report.requests, samples, report.histogram.len()),
+        (200, 200, 200),
+        "{:?}",
+        report.failures
+    );
+    assert_eq!((report.errors.total(), server.accepted()), (0, 2));
+    assert!(report.sent_again >= 3, "{}", report.sent_again);
+    assert!(slow >= 5, "their latency runs from the intended time: {slow}");
+    assert_eq!(report.connections_opened, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_may_have_looked_at_is_not_sent_again() {
+    // An error ends the connection: the answer to the second request does not count any more.
+    let server = leaving(2).await;
+    let report = run_it(&plan(&server, 100)).await;
+    assert_eq!((report.requests, report.errors.total()), (100, report.errors.reset));
+    assert!(report.errors.reset <= 1, "{:?}", report.errors);
+    assert!(report.sent_again >= 3, "{}", report.sent_again);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let other = Arc::new(tokio::sync::Notify::new());
+    let server = Server::start(move |mut stream| {
+        let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
+        let other = Arc::clone(&other);
+        async move {
+            if !first {
+                other.notify_one();
+                return crate::h2_server::serve(stream, 100).await;
+            }
+            requests(&mut stream, 2).await.unwrap();
+            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
+            // There would be none if it had to wait for this.
+            other.notified().await;
+            let _ = stream.write_all(&answer(3)).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let report = run_it(&plan(&server, 200)).await;
+    assert_eq!((report.errors.total(), report.requests), (0, 200), "{:?}", report.failures);
+    assert_eq!((report.connections_opened, server.accepted()), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_whose_last_request_was_given_up_leaves_its_place() {
+    // Each answers one request, forgets another, and stays open until the client closes it.
+    let server = Server::start(|mut stream| async move {
+        if requests(&mut stream, 2).await.is_some() {
+            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let mut plan = server.plan(40.0, 20);
+    (plan.protocol.http2, plan.connections, plan.timeout_ns) = (true, 1, 200 * MS);
+    let report = run_it(&plan).await;
+    assert!(report.histogram.len() >= 6, "{}: {:?}", report.histogram.len(), report.failures);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_why_it_closes_is_quoted() {
+    let server = Server::start(|mut stream| async move {
+        if requests(&mut stream, 1).await.is_some() {
+            // It may have looked at the first.
+            let _ = stream.write_all(&goaway(1, 11)).await;
+            let _ = stream.shutdown().await;
+            // With a reset, what it said might be lost.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let report = run_it(&plan(&server, 1)).await;
+    let said = report.failures.expect("there is no answer").first;
+    assert!(said.contains("GOAWAY, ENHANCE_YOUR_CALM"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_looks_at_anything_is_given_up() {
+    let server = Server::start(async |mut stream: TcpStream| {
+        if requests(&mut stream, 1).await.is_some() {
+            let _ = stream.write_all(&goaway(0, 0)).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let report = run_it(&plan(&server, 5)).await;
+    assert_eq!(report.errors, Errors { reset: 5, ..Errors::default() });
+    assert!(report.failures.unwrap().first.contains("went away before it looked at the request"));
+    // The first time, and three times more.
+    assert_eq!(report.sent_again, 15);
+    assert!(!report.valid);
+}

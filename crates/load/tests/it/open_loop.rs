@@ -1,0 +1,176 @@
+//! What is measured, against servers on loopback. These run in real time; what they assert holds on
+//! a slow machine too.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::{MS, Server, answer, echo, next_head};
+use curtail_load::{Extent, Invalid, Pace, QueryOrder, run, run_observed};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::oneshot;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stall_shows_in_the_corrected_latency_only() {
+    let served = Arc::new(AtomicUsize::new(0));
+    let server = Server::start(move |mut stream| {
+        let served = Arc::clone(&served);
+        async move {
+            while next_head(&mut stream).await.is_some() {
+                if served.fetch_add(1, Ordering::Relaxed) == 300 {
+                    tokio::time::sleep(Duration::from_millis(200)).await; // tidy: real time
+                }
+                answer(&mut stream, 200, "").await;
+            }
+        }
+    })
+    .await;
+    let mut plan = server.plan(1_000.0, 1_500);
+    // So that requests wait behind the one that is stalled.
+    plan.connections = 1;
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+
+    assert_eq!((report.requests, report.errors.total()), (1_500, 0));
+    assert_eq!(report.histogram.len(), 1_500);
+    let (corrected, uncorrected) = (report.latency_ns.p99, report.uncorrected_ns.p99);
+    assert!(corrected.unwrap() > 150 * MS, "{report:?}");
+    assert!(uncorrected.unwrap() < 100 * MS, "{report:?}");
+    assert!(report.uncorrected_ns.max.unwrap() >= 199 * MS, "{report:?}");
+    // The wait was for the one connection, which is the generator's doing.
+    let warning = report.warning().unwrap();
+    assert!(warning.contains("all 1 connections busy"), "{warning}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_sent_whatever_the_earlier_ones_do() {
+    // Answers nothing until all requests are there.
+    let (arrived, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let server = Server::start(move |mut stream| {
+        let (arrived, all) = (Arc::clone(&arrived), Arc::clone(&all));
+        async move {
+            while next_head(&mut stream).await.is_some() {
+                let go = all.notified();
+                if arrived.fetch_add(1, Ordering::SeqCst) + 1 == 50 {
+                    all.notify_waiters();
+                } else {
+                    go.await;
+                }
+                answer(&mut stream, 200, "").await;
+            }
+        }
+    })
+    .await;
+    let report = run(&server.plan(1_000.0, 50), pending(), |_| {}).await.unwrap();
+    assert_eq!((report.requests, report.histogram.len()), (50, 50), "{report:?}");
+    assert_eq!(server.accepted(), 50);
+}
+
+#[tokio::test]
+async fn the_same_plan_asks_the_same() {
+    let server = Server::start(echo).await;
+    let mut plan = server.plan(2_000.0, 200);
+    plan.pace = Pace::poisson(2_000.0);
+    plan.queries = (0..20).map(|i| format!("/{}", "x".repeat(i))).collect();
+    plan.order = QueryOrder::Random;
+    plan.warmup_ns = 20 * MS;
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let mut asked = Vec::new();
+        let report = run_observed(
+            &plan,
+            pending(),
+            |_| {},
+            |answer| {
+                // The server echoes the target, so this is what was really asked.
+                assert_eq!(answer.body_bytes, answer.query as u64 + 1);
+                assert!(answer.head.as_ref().unwrap().header("content-length").is_some());
+                assert!(answer.latency_ns >= answer.uncorrected_ns);
+                asked.push((answer.index, answer.intended_ns, answer.query));
+            },
+        )
+        .await
+        .unwrap();
+        assert_eq!((report.requests, asked.len()), (200, 200), "{report:?}");
+        asked.sort_unstable();
+        runs.push(asked);
+    }
+    assert!(runs[0][0].0 > 0, "the warm-up is not told");
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_is_opened_again() {
+    let server = Server::start(async |mut stream| {
+        if next_head(&mut stream).await.is_some() {
+            answer(&mut stream, 200, "").await;
+            let _ = stream.shutdown().await;
+        }
+    })
+    .await;
+    let mut plan = server.plan(20.0, 5);
+    plan.connections = 1;
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), server.accepted()), (0, 5), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_connection_is_kept() {
+    let server = Server::start(echo).await;
+    let mut plan = server.plan(500.0, 100);
+    plan.connections = 1;
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.total(), server.accepted()), (0, 1), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_is_told_twice_per_second() {
+    let server = Server::start(echo).await;
+    let mut snapshots = Vec::new();
+    let mut plan = server.plan(200.0, 0);
+    plan.extent = Extent::Duration { ns: 1_200 * MS };
+    plan.warmup_ns = 600 * MS;
+    let report = run(&plan, pending(), |seen| snapshots.push(seen.clone())).await.unwrap();
+    assert!((1..=4).contains(&snapshots.len()), "{snapshots:?}");
+    assert!(snapshots.is_sorted_by_key(|seen| (seen.elapsed_ns, seen.sent, seen.answered)));
+    assert!(snapshots.iter().all(|seen| seen.sent >= seen.answered + seen.errors));
+    assert_eq!(report.requests, 240);
+}
+
+#[tokio::test]
+async fn a_run_that_is_cut_short_tells_what_it_has() {
+    let server = Server::start(echo).await;
+    let mut plan = server.plan(500.0, 0);
+    plan.extent = Extent::Duration { ns: 3_600_000 * MS };
+    let (cut, cancelled) = oneshot::channel();
+    let (mut cut, mut answers) = (Some(cut), 0);
+    let cancel = async {
+        let _ = cancelled.await;
+    };
+    let on_answer = |_: &_| {
+        answers += 1;
+        if answers == 100 {
+            let _ = cut.take().unwrap().send(());
+        }
+    };
+    let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
+    assert!(report.partial);
+    assert_eq!(report.requests, 100);
+    assert_eq!(serde_json::to_value(&report).unwrap()["partial"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_connection_and_no_backlog_takes_is_dropped_and_makes_the_run_invalid() {
+    let server = Server::start(async |mut stream| {
+        next_head(&mut stream).await;
+        pending::<()>().await;
+    })
+    .await;
+    let mut plan = server.plan(1_000.0, 20);
+    (plan.connections, plan.backlog, plan.timeout_ns) = (1, 2, 1_000 * MS);
+    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    assert_eq!((report.errors.timeout, report.errors.dropped), (3, 17), "{report:?}");
+    assert_eq!(report.requests, 20);
+    assert!(report.invalid_because.contains(&Invalid::Dropped { count: 17, backlog: 2 }));
+    assert!(!report.valid);
+}

@@ -1,0 +1,74 @@
+//! Past the network stack: a server at the other end of a wire answers, and one that is not there is told. The
+//! wire is between two network namespaces of this process.
+
+#[path = "../../../xdp/tests/common/mod.rs"]
+mod wire;
+
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+
+use curtail_load::{Extent, Pace, Plan, Report, StampsBy, run};
+use curtail_xdp::namespace::Namespace;
+
+use wire::{bind, echo, wire};
+
+fn plan(server: SocketAddr) -> Plan {
+    let mut plan = Plan::new(format!("udp://{server}").parse().unwrap(), 1_000.0);
+    (plan.pace, plan.extent) = (Pace::constant(1_000.0), Extent::Requests(500));
+    (plan.stamps, plan.connections, plan.timeout_ns) = (StampsBy::Xdp, 1, 500_000_000);
+    plan
+}
+
+/// In a namespace, threads of the run included.
+fn run_in(namespace: &Namespace, plan: &Plan) -> Report {
+    let report = namespace.inside(|| -> io::Result<Report> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(run(plan, pending(), |_| {})).map_err(io::Error::other)
+    });
+    report.unwrap()
+}
+
+#[test]
+fn answers_come_past_the_stack() {
+    let Some((near, far)) = wire() else { return };
+    let server = echo(&far);
+    for bytes in [16, 1_472] {
+        let mut plan = plan(server);
+        plan.protocol.datagram_bytes = bytes;
+        let report = run_in(&near, &plan);
+        assert_eq!((report.requests, report.errors.total()), (500, 0));
+        let stamps = report.stamps.unwrap();
+        assert_eq!((stamps.sent_coverage, stamps.received_coverage), (1.0, 1.0));
+        assert_eq!(stamps.past_stack.unwrap().device, "wire");
+        assert_eq!(report.split_ns.p50.unwrap().client_wake_up, 0);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told() {
+    let Some((near, far)) = wire() else { return };
+    let (socket, server) = bind(&far);
+    drop(socket);
+    let report = run_in(&near, &plan(server));
+    assert_eq!(report.errors.total(), 500, "{:?}", report.errors);
+    let first = report.failures.unwrap().first;
+    // The far kernel says so, to our kernel; connections are opened again and again, over one socket.
+    assert!(first.contains("refused"), "{first}");
+    assert!(report.connections_opened > 1);
+}
+
+#[test]
+fn what_does_not_go_past_the_stack_is_refused_before_anything_is_sent() {
+    let fine = plan("10.201.0.2:9".parse().unwrap());
+    assert_eq!(fine.check(), Ok(()));
+    let refused = |plan: Plan| plan.check().unwrap_err().to_string();
+    let why = refused(Plan { connections: 2, ..fine.clone() });
+    assert!(why.contains("leave out --connections (here: 2)"), "{why}");
+    let why = refused(Plan { target: "tcp://10.201.0.2:9".parse().unwrap(), ..fine.clone() });
+    assert!(why.contains("write udp://"), "{why}");
+    let mut long = fine;
+    long.protocol.datagram_bytes = 1_473;
+    let why = refused(long);
+    assert!(why.contains("1473 bytes") && why.contains("at most 1472"), "{why}");
+}

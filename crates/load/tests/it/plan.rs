@@ -1,0 +1,184 @@
+//! Bad input is refused with a text that says what is wrong.
+
+use std::fs;
+
+use curtail_load::{
+    Arrivals, Extent, LoadError, Pace, Plan, PlanError, Precision, Profile, QueriesError, Target,
+    TargetError, parse_header, read_queries, run,
+};
+
+fn plan() -> Plan {
+    Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0)
+}
+
+#[test]
+fn targets_are_host_port_and_path() {
+    for (text, host, port, path) in [
+        ("http://127.0.0.1:8080/path", "127.0.0.1", 8080, "/path"),
+        ("http://localhost:80", "localhost", 80, "/"),
+        ("HTTP://a-b.example:1/x/y?q=1&r=%20", "a-b.example", 1, "/x/y?q=1&r=%20"),
+        ("http://h:65535?q=1", "h", 65535, "/?q=1"),
+        ("http://h/path", "h", 80, "/path"),
+        ("http://[::1]:9000/a:b", "::1", 9000, "/a:b"),
+        ("https://h", "h", 443, "/"),
+        ("grpc://h:1/a.b.C/D", "h", 1, "/a.b.C/D"),
+        ("memcached://h", "h", 11211, ""),
+        ("redis://h/", "h", 6379, ""),
+        ("tcp://h:1", "h", 1, ""),
+        ("udp://[::1]:7", "::1", 7, ""),
+    ] {
+        let target: Target = text.parse().unwrap();
+        assert_eq!((target.host(), target.port(), target.path()), (host, port, path), "{text}");
+        assert_eq!(target.to_string().parse(), Ok(target));
+    }
+}
+
+#[test]
+fn other_targets_are_refused() {
+    type Kind = fn(String) -> TargetError;
+    let cases: [(&str, Kind); 29] = [
+        ("", TargetError::Scheme),
+        ("127.0.0.1:8080/path", TargetError::Scheme),
+        ("ftp://h:1/", TargetError::Scheme),
+        ("grpc://h/a.B/C", TargetError::NoPort),
+        ("tcp://h", TargetError::NoPort),
+        ("grpc://h:1", TargetError::NoMethod),
+        ("grpcs://h:1/a.B", TargetError::NoMethod),
+        ("grpc://h:1/a.B/C/D", TargetError::NoMethod),
+        ("grpc://h:1//C", TargetError::NoMethod),
+        ("grpc://h:1/a.B/C?d", TargetError::NoMethod),
+        ("http://", TargetError::NoHost),
+        ("http://:80/", TargetError::NoHost),
+        ("http:///path", TargetError::NoHost),
+        ("http://a b:80/", TargetError::BadHost),
+        ("http://ä:80/", TargetError::BadHost),
+        ("http://[::1:80/", TargetError::BadHost),
+        ("http://[::1]x:80/", TargetError::BadHost),
+        ("http://[name]:80/", TargetError::BadHost),
+        ("http://me:secret@h:80/", TargetError::UserInfo),
+        ("http://h:0/", TargetError::BadPort),
+        ("http://h:65536/", TargetError::BadPort),
+        ("http://h:+80/", TargetError::BadPort),
+        ("http://::1:80/", TargetError::NoBrackets),
+        ("http://fe80::1/", TargetError::NoBrackets),
+        ("http://h:80:81/", TargetError::BadPort),
+        ("redis://:secret@h", TargetError::RedisUserInfo),
+        ("http://h:80/a#b", TargetError::Fragment),
+        ("http://h:80/a b", TargetError::BadPath),
+        ("http://h:80/\r\nx", TargetError::BadPath),
+    ];
+    for (text, kind) in cases {
+        let error = text.parse::<Target>().unwrap_err();
+        assert_eq!(error, kind(text.to_owned()));
+        assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+    }
+}
+
+/// Without the check of the parser.
+fn profile(text: &str) -> Pace {
+    let rate = |text: &str| text.parse::<f64>().unwrap();
+    let profile = match text.split_once("..") {
+        Some((from, to)) => Profile::Ramp { from: rate(from), to: rate(to) },
+        None => text.parse().unwrap(),
+    };
+    Pace::Open { profile, arrivals: Arrivals::Poisson }
+}
+
+fn precision(relative: f64, per_mille: u32) -> Option<Precision> {
+    Some(Precision { relative, per_mille: vec![per_mille] })
+}
+
+#[test]
+fn a_path_is_refused_where_the_protocol_has_none() {
+    for (text, mend) in [
+        ("redis://h:1/0", "redis://HOST:PORT"),
+        ("udp://h:1/x", "udp://HOST:PORT"),
+        ("tcp://h:1/?q", "tcp://HOST:PORT"),
+    ] {
+        let error = text.parse::<Target>().unwrap_err().to_string();
+        assert!(error.contains(mend), "{error}");
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    type Change = fn(&mut Plan);
+    let cases: [(Change, &str); 20] = [
+        (|plan| plan.pace = Pace::poisson(0.0), "rate 0.0 "),
+        (|plan| plan.pace = Pace::poisson(1e300), "rate 1e300 "),
+        (|plan| plan.pace = Pace::poisson(0.04), "rate 0.04 × duration 10s is 0.4 requests"),
+        (|plan| plan.pace = Pace::poisson(f64::NAN), "rate NaN "),
+        (|plan| plan.pace = Pace::poisson(f64::INFINITY), "rate inf "),
+        (|plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
+        (|plan| plan.pace = profile("1..0"), "rate 0.0 "),
+        (|plan| plan.pace = profile("1:5s,1:6s"), "take 11s in all"),
+        (|plan| (plan.pace, plan.extent) = (profile("1..9"), Extent::Requests(9)), "duration"),
+        (|plan| plan.until = precision(1.0, 990), "below 100 %"),
+        (|plan| plan.until = precision(0.1, 1_000), "below 100"),
+        (|plan| plan.threads = 0, "0 threads; use 1 to 64"),
+        (|plan| plan.threads = 65, "65 threads; use 1 to 64"),
+        (|plan| plan.connections = 0, "0 connections"),
+        (|plan| plan.timeout_ns = 0, "a time-out of 0ns"),
+        (|plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60.000000001s"),
+        (|plan| plan.headers = vec![("Connection".into(), "close".into())], "`Connection`"),
+        (|plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
+        (|plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),
+        (|plan| plan.queries = vec!["/fine".into(), "/not fine".into()], "query `/not fine`"),
+    ];
+    for (change, text) in cases {
+        let mut plan = plan();
+        assert_eq!(plan.check(), Ok(()));
+        change(&mut plan);
+        let error = plan.check().unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_refuses_what_it_cannot_do() {
+    let mut bad = plan();
+    bad.connections = 0;
+    let error = run(&bad, std::future::pending(), |_| {}).await.unwrap_err();
+    assert!(matches!(error, LoadError::Plan(PlanError::Connections(0))));
+}
+
+#[test]
+fn headers_are_read() {
+    let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+    assert_eq!(parse_header("k: v"), pair("k", "v"));
+    assert_eq!(parse_header("k:v:w"), pair("k", "v:w"));
+    assert_eq!(parse_header("k:"), pair("k", ""));
+    for text in ["", "k", ": v"] {
+        assert_eq!(parse_header(text), Err(PlanError::HeaderSyntax(text.to_owned())));
+    }
+}
+
+#[test]
+fn queries_are_read_from_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("queries");
+    fs::write(&file, "/a\r\n\n  /b?q=1  \n/c").unwrap();
+    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b?q=1", "/c"]);
+    // As some editors save it.
+    fs::write(&file, "\u{feff}/a\r\n/b\r\n").unwrap();
+    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b"]);
+}
+
+#[test]
+fn bad_files_of_queries_are_refused_with_the_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("queries");
+    let error = |bytes: &[u8]| {
+        fs::write(&file, bytes).unwrap();
+        read_queries(&file).unwrap_err()
+    };
+    for (text, bad) in [("/a\n\nb\n", 3), ("/a\n/b c\n", 2), ("/ä", 1), ("/a#b", 1)] {
+        let error = error(text.as_bytes());
+        assert!(error.to_string().contains(&format!("queries:{bad}: ")), "{error}");
+    }
+    assert!(matches!(error(b"\n \n"), QueriesError::Empty { .. }));
+    assert!(error(b"/\xff").to_string().contains("queries:1: it is not UTF-8 text"));
+    assert!(error(b"/a\n\xef\xbb\xbf/b\n").to_string().contains("queries:2: "));
+    let missing = read_queries(directory.path().join("missing")).unwrap_err();
+    assert!(missing.to_string().ends_with("check the path"), "{missing}");
+}

@@ -1,0 +1,309 @@
+//! A figure against what is varied, a line per policy.
+
+use std::fmt::Write as _;
+
+use super::axes::{Caption, Frame, ROW_HEIGHT, Scale, axes, open, spread, text, ticks};
+use super::format::{escape, policy, three, tick};
+use super::palette::Look;
+
+/// A digit in the size of the text of a plot is no wider, whatever the font.
+const DIGIT_WIDTH: f64 = 8.0;
+
+/// A measured figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    pub x: f64,
+    pub value: f64,
+    /// Of a sound measurement. Others are drawn hollow.
+    pub sound: bool,
+}
+
+/// The points of a policy, `None` where there is none: the line has a gap there.
+pub struct Line<'a> {
+    pub policy: &'a str,
+    pub look: Look,
+    pub points: Vec<Option<Point>>,
+}
+
+/// How large a chart is, and so how much is in it.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Size {
+    /// Names beside the lines.
+    Wide,
+    /// For phones: the names are in the key.
+    Narrow,
+    /// One of several side by side.
+    Small,
+}
+
+impl Size {
+    /// Every how many places are written at the x axis.
+    fn crowded(self, places: usize) -> usize {
+        let fit = match self {
+            Size::Wide => 14,
+            Size::Narrow => 7,
+            Size::Small => 5,
+        };
+        places.div_ceil(fit).max(1)
+    }
+}
+
+/// A chart of lines.
+pub struct Chart<'a> {
+    pub caption: Caption,
+    /// What the y axis shows, with its unit.
+    pub name: &'a str,
+    /// The same in the tip of a point: a unit, or nothing.
+    pub unit: &'a str,
+    /// What the x axis shows.
+    pub x_name: &'a str,
+    /// How a place on it is written.
+    pub x_text: &'a dyn Fn(f64) -> String,
+    /// The places that are written there, ascending.
+    pub xs: &'a [f64],
+    pub lines: &'a [Line<'a>],
+    /// The lower end of the y axis.
+    pub floor: f64,
+    /// What is more is off the chart: a policy that collapses must not press the others flat.
+    pub most: f64,
+    pub size: Size,
+    /// What is said where there are no points.
+    pub nothing: &'a str,
+}
+
+/// A chart with its scales.
+struct Plot<'a> {
+    chart: &'a Chart<'a>,
+    frame: Frame,
+    x: Scale,
+    y: Scale,
+}
+
+/// Draws a chart. With no points it has axes, and says so.
+pub fn draw(chart: &Chart<'_>, class: &str) -> String {
+    let values: Vec<f64> = points(chart.lines).map(|point| point.value).collect();
+    let y_ticks = ticks(chart.floor, top(&values, chart.floor, chart.most), 5.0);
+    let highest = y_ticks.last().copied().unwrap_or(1.0);
+    let frame = frame(chart.size);
+    let (first, last) = bounds(chart.xs);
+    let x = Scale { values: (first, last), positions: (frame.left, frame.plot_right()) };
+    let notes = off_chart(chart, highest, x, frame.width);
+    let frame = frame.with_rows(notes.iter().map(|note| note.row + 1).max().unwrap_or(0));
+    let y = Scale { values: (chart.floor, highest), positions: (frame.plot_bottom(), frame.top) };
+    let plot = Plot { chart, frame, x, y };
+
+    let places = chart.xs.iter().step_by(chart.size.crowded(chart.xs.len()));
+    let x_ticks: Vec<_> = places.map(|&place| (x.at(place), (chart.x_text)(place))).collect();
+    let y_ticks: Vec<_> = y_ticks.iter().map(|value| (y.at(*value), tick(*value))).collect();
+    let mut svg = open(&plot.frame, &chart.caption, class);
+    svg += &axes(&plot.frame, &x_ticks, &y_ticks, (chart.x_name, chart.name));
+    for note in &notes {
+        svg += &plot.note(note);
+    }
+    // Those that are compared come last, on top of the others.
+    let mut lines: Vec<_> = chart.lines.iter().collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.look.color));
+    for line in lines {
+        svg += &plot.line(line);
+    }
+    if chart.size == Size::Wide {
+        svg += &plot.names();
+    }
+    if values.is_empty() {
+        svg += &plot.nothing();
+    }
+    svg + "</svg>"
+}
+
+fn points<'a>(lines: &'a [Line<'a>]) -> impl Iterator<Item = Point> + 'a {
+    lines.iter().flat_map(|line| line.points.iter().flatten().copied())
+}
+
+/// Up to where the y axis must go.
+fn top(values: &[f64], floor: f64, most: f64) -> f64 {
+    let on_chart = values.iter().copied().filter(|value| *value <= most);
+    on_chart.max_by(f64::total_cmp).filter(|top| *top > floor).unwrap_or(floor + 1.0)
+}
+
+/// The x axis starts and ends a little outside of what is measured, for the markers.
+fn bounds(xs: &[f64]) -> (f64, f64) {
+    let first = xs.iter().copied().fold(f64::INFINITY, f64::min);
+    let last = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match last - first {
+        span if span > 0.0 => (first - span * 0.04, last + span * 0.03),
+        0.0 => (first - 0.05, last + 0.05),
+        _ => (0.0, 1.0),
+    }
+}
+
+fn frame(size: Size) -> Frame {
+    let (width, height, left, right) = match size {
+        Size::Wide => (960.0, 440.0, 46.0, 136.0),
+        Size::Narrow => (344.0, 360.0, 36.0, 12.0),
+        Size::Small => (312.0, 250.0, 38.0, 12.0),
+    };
+    Frame { width, height, left, right, top: 28.0, bottom: 46.0 }
+}
+
+/// A figure that is off the chart, written above it.
+struct Note<'a> {
+    line: &'a Line<'a>,
+    point: Point,
+    text: String,
+    /// The middle of the text.
+    x: f64,
+    /// From below.
+    row: usize,
+}
+
+/// What is off the chart, at its place, in as few rows as keep the texts apart. In a small chart
+/// the arrow heads have to do.
+fn off_chart<'a>(chart: &'a Chart<'_>, highest: f64, x: Scale, width: f64) -> Vec<Note<'a>> {
+    let mut notes: Vec<Note<'_>> = Vec::new();
+    if chart.size == Size::Small {
+        return notes;
+    }
+    // Where the texts of each row end.
+    let mut rows: Vec<f64> = Vec::new();
+    for place in chart.xs {
+        for line in chart.lines {
+            let here = |point: &&Point| point.x == *place && point.value > highest;
+            for point in line.points.iter().flatten().filter(here) {
+                let text = format!("↑{}", three(point.value));
+                let half = text.chars().count() as f64 * DIGIT_WIDTH / 2.0;
+                let x = x.at(*place).min(width - half);
+                let free = rows.iter().position(|end| *end < x - half);
+                let row = free.unwrap_or(rows.len());
+                rows.resize(rows.len().max(row + 1), 0.0);
+                rows[row] = x + half + DIGIT_WIDTH;
+                notes.push(Note { line, point: *point, text, x, row });
+            }
+        }
+    }
+    notes
+}
+
+impl Plot<'_> {
+    fn is_off(&self, point: Point) -> bool {
+        point.value > self.y.values.1
+    }
+
+    /// The line of a policy, with its markers and their tips.
+    fn line(&self, line: &Line<'_>) -> String {
+        let mut svg = format!(r#"<g class="k{}">"#, line.look.color);
+        let (path, exits) = self.path(&line.points);
+        let _ = write!(svg, r#"<path d="{path}" {}/>"#, line.look.stroke());
+        for (x, slope) in exits {
+            // An arrow head along the line, with its point on the edge.
+            let turn = 90.0 - slope.to_degrees();
+            let top = self.frame.top;
+            let _ = write!(
+                svg,
+                r#"<path class="head" d="M0 0L4.5 10L-4.5 10Z" transform="translate({x:.1} {top:.1}) rotate({turn:.1})"/>"#
+            );
+        }
+        for point in line.points.iter().flatten().filter(|point| !self.is_off(**point)) {
+            let mark = line.look.marker(self.x.at(point.x), self.y.at(point.value));
+            svg += &self.mark(line, *point, &mark);
+        }
+        svg + "</g>"
+    }
+
+    fn mark(&self, line: &Line<'_>, point: Point, path: &str) -> String {
+        let class = if point.sound { "mark" } else { "mark hollow" };
+        let tip = self.tip(line, point);
+        format!(r#"<path class="{class}" d="{path}"><title>{tip}</title></path>"#)
+    }
+
+    fn tip(&self, line: &Line<'_>, point: Point) -> String {
+        let name = policy(line.policy).short;
+        let unsound = if point.sound { "" } else { " (not sound)" };
+        let at = (self.chart.x_text)(point.x);
+        let tip = format!("{name} at {at}: {}{}{unsound}", three(point.value), self.chart.unit);
+        escape(&tip)
+    }
+
+    /// The path through the points, cut at the upper edge, and where it leaves there: x, and the
+    /// angle to the x axis.
+    fn path(&self, points: &[Option<Point>]) -> (String, Vec<(f64, f64)>) {
+        let (mut path, mut exits) = (String::new(), Vec::new());
+        let mut pen = None;
+        for pair in points.windows(2) {
+            let [Some(from), Some(to)] = pair else { continue };
+            let at = |point: &Point| (self.x.at(point.x), self.y.at(point.value));
+            let (from_off, to_off) = (self.is_off(*from), self.is_off(*to));
+            let (mut start, mut end) = (at(from), at(to));
+            let part = (self.frame.top - start.1) / (end.1 - start.1);
+            let edge = (start.0 + part * (end.0 - start.0), self.frame.top);
+            match (from_off, to_off) {
+                (true, true) => continue,
+                (true, false) => start = edge,
+                (false, true) => {
+                    exits.push((edge.0, (start.1 - end.1).atan2(end.0 - start.0)));
+                    end = edge;
+                }
+                (false, false) => {}
+            }
+            if pen != Some(start) {
+                let _ = write!(path, "M{:.1} {:.1}", start.0, start.1);
+            }
+            let _ = write!(path, "L{:.1} {:.1}", end.0, end.1);
+            pen = Some(end);
+        }
+        (path, exits)
+    }
+
+    /// A figure off the chart.
+    fn note(&self, note: &Note<'_>) -> String {
+        let y = self.frame.top - 12.0 - note.row as f64 * ROW_HEIGHT;
+        let class = if note.point.sound { "off" } else { "off unsound" };
+        format!(
+            r#"<g class="k{}"><title>{}</title>{}</g>"#,
+            note.line.look.color,
+            self.tip(note.line, note.point),
+            text(note.x, y, "middle", class, &note.text)
+        )
+    }
+
+    /// Words in the middle, in lines that fit into a small chart.
+    fn nothing(&self) -> String {
+        let Frame { left, top, .. } = self.frame;
+        let x = (left + self.frame.plot_right()) / 2.0;
+        let middle = (top + self.frame.plot_bottom()) / 2.0;
+        let lines = self.chart.nothing.split(": ").enumerate();
+        lines
+            .map(|(row, line)| text(x, middle + ROW_HEIGHT * row as f64, "middle", "name", line))
+            .collect()
+    }
+
+    /// The names of the policies, beside the ends of their lines.
+    fn names(&self) -> String {
+        let end = |line: &Line<'_>| {
+            let point = line.points.iter().flatten().last()?;
+            Some((self.x.at(point.x), self.y.at(point.value).max(self.frame.top)))
+        };
+        let mut ends: Vec<_> =
+            self.chart.lines.iter().filter_map(|line| Some((end(line)?, line))).collect();
+        ends.sort_by(|a, b| a.0.1.total_cmp(&b.0.1));
+        let mut places: Vec<f64> = ends.iter().map(|((_, y), _)| *y).collect();
+        spread(&mut places, 18.0, (self.frame.top, self.frame.plot_bottom()));
+        let x = self.frame.plot_right() + 14.0;
+        let mut svg = String::new();
+        for ((end, line), place) in ends.iter().zip(places) {
+            let color = line.look.color;
+            let _ = write!(svg, r#"<g class="k{color}">"#);
+            if end.1 > self.frame.top {
+                let (from, to) = (end.0 + 7.0, x - 3.0);
+                let _ = write!(
+                    svg,
+                    r#"<path class="leader" d="M{from:.1} {:.1}L{to:.1} {place:.1}"/>"#,
+                    end.1
+                );
+            }
+            let class = if color < 2 { "line-name strong" } else { "line-name" };
+            svg += &text(x, place + 4.5, "start", class, &policy(line.policy).short);
+            svg += "</g>";
+        }
+        svg
+    }
+}
