@@ -1,13 +1,11 @@
 //! Sweeps as people run them: killed and gone on with, on any number of threads, and with all that
 //! can be wrong.
 
-mod harness;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use harness::{CURTAIL, until, wait};
+use crate::harness::{CURTAIL, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Twelve points of a few milliseconds.
@@ -79,7 +77,7 @@ fn csv(out: &Path) -> String {
 /// A sweep that has done some points, and is far from its end.
 fn begun(out: &Path) -> (Vec<&'static str>, Child) {
     let small = SMALL.map(|arg| if arg == "2000" { "8000" } else { arg });
-    let args = with(&small, &["--grid", "seed=1..8:1", "--threads", "1"]);
+    let args = with(&small, &["--grid", "seed=1..4:1", "--threads", "1"]);
     let mut command = command(&args, out);
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let child = child.expect("the binary starts");
@@ -94,14 +92,14 @@ fn a_killed_sweep_goes_on_to_the_same_end() {
     child.kill().expect("a child of ours");
     child.wait().expect("a child of ours");
     let there = results(&out).matches('\n').count();
-    assert!(there < 96 && !out.join("results.csv").exists(), "it was too fast for this test");
+    assert!(there < 48 && !out.join("results.csv").exists(), "it was too fast for this test");
     // As a kill in the middle of a line leaves it.
     let torn = results(&out) + "{\"point\":77,\"grid\":{\"util";
     fs::write(out.join("results.jsonl"), torn).expect("a file");
     let again = done(&args, &out);
-    let words = format!("{there} of 96 points are in");
+    let words = format!("{there} of 48 points are in");
     assert!(said(&again).contains(&words), "{}", said(&again));
-    assert_eq!(results(&out).lines().count(), 96);
+    assert_eq!(results(&out).lines().count(), 48);
 
     let whole = out.with_file_name("whole");
     done(&args, &whole);
@@ -117,7 +115,7 @@ fn a_signal_leaves_what_is_done() {
     let mut said = String::new();
     std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
     assert_eq!(wait(&mut child), Some(130), "{said}");
-    assert!(said.contains("of 96 points are in") && said.contains("goes on"), "{said}");
+    assert!(said.contains("of 48 points are in") && said.contains("goes on"), "{said}");
     assert!(results(&out).ends_with('\n') && !out.join("results.csv").exists());
 }
 

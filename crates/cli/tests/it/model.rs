@@ -1,13 +1,11 @@
 //! `curtail model` as people and scripts meet it: values that textbooks have, the shape of its
 //! documents, what it says of bad input, and its manual.
 
-mod harness;
-
 use std::path::Path;
 use std::process::Output;
 
-use harness::words;
-use harness::words::folder;
+use crate::harness::words;
+use crate::harness::words::folder;
 use serde_json::Value;
 
 fn model(folder: &Path, line: &str) -> Output {
@@ -434,5 +432,5 @@ fn files_without_an_end_are_refused() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_manual_shows_what_is_printed() {
-    words::manual_shows_what_is_printed(include_str!("../../../docs/model.md"), 9);
+    words::manual_shows_what_is_printed(include_str!("../../../../docs/model.md"), 9);
 }

@@ -1,13 +1,11 @@
 //! A proxy with few open files keeps some for its replicas, however many clients there are.
 #![cfg(unix)]
 
-mod harness;
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use harness::{CURTAIL, GOOD, Process, get};
+use crate::harness::{CURTAIL, GOOD, Process, get};
 
 /// A server that answers everything.
 fn backend() -> std::net::SocketAddr {

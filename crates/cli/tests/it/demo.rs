@@ -2,14 +2,12 @@
 //! behind. Linux only: there is no portable way to look at other processes.
 #![cfg(target_os = "linux")]
 
-mod harness;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use harness::{CURTAIL, until, wait};
+use crate::harness::{CURTAIL, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The command lines of processes that mention a path.
@@ -87,8 +85,8 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     let path = out.display().to_string();
     fs::create_dir(&out).expect("a folder");
     fs::write(out.join("p99.svg"), "of an earlier run").expect("a file");
-    // A cell takes three seconds.
-    let running = demo(&texts, &out, 400);
+    // A cell takes some seconds.
+    let running = demo(&texts, &out, 200);
     until("the second cell begins", || {
         children(&running)
             .iter()
@@ -103,7 +101,7 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     assert!(!out.join("p99.svg").exists(), "with so few requests it has no such figure");
     let timings = fs::read_to_string(out.join("timings.csv")).expect("of the first cell");
     let rows: Vec<&str> = timings.lines().skip(1).collect();
-    assert_eq!(rows.len(), 400 * 2, "one per request and shard");
+    assert_eq!(rows.len(), 200 * 2, "one per request and shard");
     for row in rows {
         let fields: Vec<&str> = row.split(',').collect();
         assert_eq!(fields[..2], ["0.2", "psq"], "{row}");
@@ -137,7 +135,7 @@ fn a_policy_that_learns_keeps_its_root_from_load_to_load() {
 fn a_leaf_that_dies_ends_the_demo_with_what_it_has() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
-    let mut running = demo(&texts, &out, 400);
+    let mut running = demo(&texts, &out, 200);
     let mut leaf = None;
     until("the second cell begins", || {
         let mut children = children(&running).into_iter();

@@ -1,12 +1,10 @@
 //! The binary as people and scripts meet it: exit codes, messages, signals, and what it leaves
 //! behind.
 
-mod harness;
-
 use std::process::{Command, Output, Stdio};
 
-use harness::words::refused;
-use harness::{CURTAIL, GOOD, Service, wait};
+use crate::harness::words::refused;
+use crate::harness::{CURTAIL, GOOD, Service, wait};
 use rustix::process::Signal;
 
 fn curtail(args: &[&str]) -> Output {

@@ -1,16 +1,14 @@
 //! What `curtail load` says of servers that are not what they should be: it names what was found and what
 //! to do, and comes to an end.
 
-mod harness;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::answering::text;
-use harness::serving::{curtail, http, saying, saying_to_lines, serve};
+use crate::harness::answering::text;
+use crate::harness::serving::{curtail, http, saying, saying_to_lines, serve};
 use serde_json::Value;
 
 const FINE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -180,7 +178,7 @@ fn more_connections_than_open_files_are_refused_before_anything_is_sent() {
     let limited = |connections: &str| {
         let load = format!(
             "ulimit -n 60; exec {} load http://{server}/ --rate 200 --requests 20 --connections {connections}",
-            harness::CURTAIL
+            crate::harness::CURTAIL
         );
         std::process::Command::new("sh").args(["-c", &load]).output().expect("a shell")
     };
@@ -193,18 +191,7 @@ fn more_connections_than_open_files_are_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn measuring_is_calibrated_in_a_table_and_as_json() {
-    let output = curtail("load --calibrate", &[]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    for row in
-        ["udp, user space, sleeping", "tcp, kernel, spinning", "stamps by a network device: "]
-    {
-        assert!(said.contains(row), "{said}");
-    }
-    let output = curtail("load --calibrate --json", &[]);
-    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
-    assert_eq!(found["methods"].as_array().map(Vec::len), Some(12), "{found}");
+fn a_calibration_takes_no_target_and_a_load_does() {
     let both = curtail("load --calibrate http://127.0.0.1:1/", &[]);
     assert_eq!(both.status.code(), Some(2), "{}", text(&both.stderr));
     assert_eq!(curtail("load", &[]).status.code(), Some(2));

@@ -2,16 +2,14 @@
 //! The figures are printed all the same.
 #![cfg(target_os = "linux")]
 
-mod harness;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use harness::answering::{Server, text};
-use harness::{CURTAIL, until};
+use crate::harness::answering::{Server, text};
+use crate::harness::{CURTAIL, until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Runs a line of shell in a folder, with mounts of its own; none where this user may not.
@@ -132,19 +130,4 @@ fn samples_of_before_stay_until_there_are_new_ones() {
     let output = command.output().expect("the binary starts");
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert_eq!(fs::read_to_string(folder.path().join("service.txt")).expect("text"), "5ms\n");
-}
-
-#[test]
-fn a_leaf_that_closes_after_every_answer_is_told_to_keep_open() {
-    let folder = folder();
-    let closing = harness::serving::saying(
-        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-    );
-    let mut command = Command::new(CURTAIL);
-    command.args(["jitter", &format!("http://{closing}/"), "--queries", "queries.txt"]);
-    command.args(["--repeat", "20", "--turn", "300ms"]).current_dir(folder.path());
-    let output = command.output().expect("the binary starts");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("let the server keep its connections open"), "{said}");
 }

@@ -1,8 +1,6 @@
 //! What `curtail load --out` leaves behind, also where it cannot, and what `curtail report` makes of it.
 #![cfg(target_os = "linux")] // only there is a device that is always full
 
-mod harness;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -10,10 +8,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::harness::CURTAIL;
+use crate::harness::answering::{Server, text};
 use curtail_dist::{LogReader, LogWriter};
 use curtail_load::Histogram;
-use harness::CURTAIL;
-use harness::answering::{Server, text};
 use serde_json::Value;
 
 const FILES: [&str; 6] =
@@ -36,7 +34,7 @@ fn json(path: &Path) -> Value {
 fn load(server: &Server, out: &Path, requests: u32, more: &[&str]) -> Output {
     let requests = requests.to_string();
     let out = out.display().to_string();
-    let args = ["--rate", "400", "--requests", &requests, "--out", &out];
+    let args = ["--rate", "1000", "--requests", &requests, "--out", &out];
     server.load(&[&args[..], more].concat()).output().expect("the binary starts")
 }
 
@@ -62,7 +60,7 @@ fn the_files_of_a_run_tell_of_the_same_requests() {
     let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     let result = json(&out.join("result.json"));
     assert_eq!(result["report"], printed);
-    assert_eq!(result["plan"]["rate"], "400");
+    assert_eq!(result["plan"]["rate"], "1000");
     assert_eq!(result["plan"]["connections"], 64);
     assert_eq!(result["plan"]["processors"], Value::Null);
     assert_eq!(result["plan"]["target"], server.url);

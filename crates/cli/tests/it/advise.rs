@@ -1,11 +1,9 @@
 //! `curtail advise` as people and scripts meet it: yes and no, samples that are taken apart, and what
 //! it says of bad input. Each answer is some seconds of simulation, so there are few.
 
-mod harness;
-
 use std::fmt::Write as _;
 
-use harness::words::{curtail_in, folder, json_in, refused};
+use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
 /// The service of the examples, at most loads.
@@ -63,26 +61,6 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
 }
 
 #[test]
-fn where_queries_can_be_reset_the_policy_may_use_it() {
-    let advice = json(&format!("{SERVICE} --utilization 0.35 --cancel reset"));
-    assert_eq!(advice["hedge"], true);
-    assert_eq!(advice["policy"], "rescue");
-    let stop = number(&advice["stop_above_utilization"]);
-    assert!(stop > 0.75, "{stop}");
-    let all = advice["latencies"].as_array().expect("a list");
-    assert!(all.iter().any(|latency| latency["policy"] == "laedge:cc"));
-    assert!(advice["config"].as_str().is_some_and(|config| config.contains("\"reset\"")));
-}
-
-#[test]
-fn no_is_an_answer() {
-    let advice = json(&format!("{SERVICE} --utilization 0.85"));
-    assert_eq!((&advice["hedge"], &advice["policy"]), (&false.into(), &"psq".into()));
-    let because = advice["because"].as_str().expect("a text");
-    assert!(number(&advice["gain"]["p99"]) < 0.05, "{because}");
-}
-
-#[test]
 fn without_jitter_there_is_nothing_to_gain() {
     let answer = curtail_in(std::path::Path::new("."), "advise --service det:1 --utilization 0.3");
     let said = String::from_utf8_lossy(&answer.stdout).into_owned();
@@ -90,35 +68,6 @@ fn without_jitter_there_is_nothing_to_gain() {
     assert!(said.starts_with("No: hedging does not pay here; run psq."), "{said}");
     assert!(said.contains("All copies of a query take as long (there is no jitter)"), "{said}");
     assert!(!said.contains("<: ") && !said.contains("[[service]]"), "{said}");
-}
-
-#[test]
-fn a_p99_that_is_hardly_known_is_told() {
-    let line = "advise --shards 2 --service exp:1 --jitter exp:0.001 --utilization 0.998";
-    let answer = curtail_in(std::path::Path::new("."), line);
-    let said = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert!(said.contains("\np99 is known to ±"), "{said}");
-}
-
-#[test]
-fn samples_are_taken_apart() {
-    let folder = folder(&[("with", &samples(3)), ("without", &samples(0))]);
-    // Arrivals have the units of the samples.
-    let arrivals = "--arrivals on-off:0.5:1000ms";
-    let line = format!("advise --shards 5 --utilization 0.2 --samples with {arrivals}");
-    let advice = json_in(folder.path(), &line);
-    assert_eq!((&advice["samples"]["count"], &advice["unit"]), (&20_000.into(), &"ms".into()));
-    assert_eq!(advice["samples"]["with_hiccup"], 60);
-    let assumes = advice["samples"]["assumes"].as_str().expect("a text");
-    assert!(assumes.contains("hiccups, and not long queries"), "{assumes}");
-    assert!((number(&advice["samples"]["duration"]) - 75.0).abs() < 3.0, "{}", advice["samples"]);
-    assert!((number(&advice["samples"]["probability"]) - 0.003).abs() < 1e-9);
-    let without = curtail_in(folder.path(), "advise --utilization 0.35 --samples without");
-    let said = String::from_utf8_lossy(&without.stdout).into_owned();
-    assert!(said.contains("% sure, if no sample is a hiccup)"), "{said}");
-    assert_eq!(without.status.code(), Some(0), "{said}");
-    assert!(said.starts_with("No: "), "{said}");
-    assert!(said.contains("20000 samples hold no hiccups that stand out"), "{said}");
 }
 
 #[test]
@@ -159,19 +108,13 @@ fn bad_input_is_refused_with_value_and_mend() {
     refused(folder.path(), "advise", &cases);
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn the_manual_shows_what_is_printed() {
-    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/advise.md"), 5);
-}
-
 #[test]
 fn what_jitter_left_becomes_a_proxy() {
     let p: String = (1..=100).map(|at| format!("{}us\n", at * 40)).collect();
     let j: String = (0..5_000).map(|at| if at % 100 < 2 { "40ms\n" } else { "10us\n" }).collect();
     let folder = folder(&[("p.txt", &p), ("j.txt", &j), ("taken", "")]);
     let replicas = "--replicas-at 127.0.0.1:9001,127.0.0.1:9002";
-    let asked = format!("advise --samples . --rate 200 --cancel reset {replicas}");
+    let asked = format!("advise --samples . --rate 200 {replicas}");
     let line = format!("{asked} --write-config proxy.toml");
     let answer = curtail_in(folder.path(), &line);
     let said = String::from_utf8_lossy(&answer.stdout).into_owned();

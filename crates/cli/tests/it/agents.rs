@@ -1,12 +1,10 @@
 //! Loads that agents send, from the command line.
 
-mod harness;
-
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 
-use harness::Process;
-use harness::answering::{Server, text};
+use crate::harness::Process;
+use crate::harness::answering::{Server, text};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -52,7 +50,7 @@ fn a_load_whose_agent_is_lost_is_partial_and_names_it() {
     let (server, (mut agents, addresses)) = (Server::start(200), agents());
     let args = ["--rate", "400", "--duration", "60s", "--agents", &addresses, "--json"];
     let child = server.load(&args).spawn().expect("it starts");
-    harness::until("answers", || server.answered.load(Ordering::Relaxed) >= 800);
+    crate::harness::until("answers", || server.answered.load(Ordering::Relaxed) >= 800);
     let lost = agents.pop().expect("an agent");
     let address = lost.address.to_string();
     lost.signal(Signal::KILL);
@@ -91,7 +89,7 @@ fn what_agents_cannot_do_is_refused_before_anything_is_sent() {
 
 #[test]
 fn beyond_loopback_an_agent_needs_a_token() {
-    let mut command = std::process::Command::new(harness::CURTAIL);
+    let mut command = std::process::Command::new(crate::harness::CURTAIL);
     command.args(["agent", "--listen", "0.0.0.0:0"]).env_remove("CURTAIL_AGENT_TOKEN");
     let output = command.output().expect("the binary starts");
     let said = text(&output.stderr);

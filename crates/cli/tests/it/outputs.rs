@@ -1,13 +1,11 @@
 //! What happens when stdout or stderr cannot be written: a full disk, a reader that has gone away.
 #![cfg(target_os = "linux")] // only there is a device that is always full
 
-mod harness;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use harness::{CURTAIL, GOOD, Process, Service, get};
+use crate::harness::{CURTAIL, GOOD, Process, Service, get};
 use rustix::process::Signal;
 
 /// A pipe that nobody reads.

@@ -1,18 +1,16 @@
 //! What `curtail load` says to people and to programs, of servers that fail and of runs that are
 //! interrupted.
 
-mod harness;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use crate::harness::answering::{Server, text};
+use crate::harness::serving::{curtail, serve};
+use crate::harness::{CURTAIL, until};
 use curtail_jitter::machine::Processors;
-use harness::answering::{Server, text};
-use harness::serving::{curtail, serve};
-use harness::{CURTAIL, until};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]

@@ -1,11 +1,9 @@
 //! `curtail sim` as people and scripts meet it: the shape of its document, files and flags, what it
 //! says of bad input, and its manual.
 
-mod harness;
-
 use std::path::Path;
 
-use harness::words::{curtail_in, folder, json_in, refused};
+use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
 /// Some milliseconds of work.
@@ -82,11 +80,8 @@ fn requests_that_failed_are_told() {
         let line = format!("{SMALL} --policy psq --outage {outage}");
         String::from_utf8(curtail_in(here(), &line).stdout).expect("text")
     };
-    let some = told("exp:100/exp:100");
+    let some = told("exp:20/exp:1");
     assert!(some.contains("requests FAILED (") && some.contains("of the others"), "{some}");
-    let all = told("exp:1/exp:1000000");
-    assert!(all.contains("3600 of 3600 requests FAILED (100 %)"), "{all}");
-    assert!(!all.contains("see --requests"), "more of them would not help: {all}");
     assert!(!told("exp:1e6/exp:1e-6").contains("FAILED"));
 }
 
@@ -250,7 +245,7 @@ fn bad_changes_are_refused_with_value_and_mend() {
 #[test]
 fn nothing_that_a_terminal_would_obey_comes_back_from_a_flag() {
     for flag in ["--shards=\u{1b}[31m", "--no\u{1b}[31m", "--arrivals=\u{9b}31m"] {
-        let mut command = std::process::Command::new(harness::CURTAIL);
+        let mut command = std::process::Command::new(crate::harness::CURTAIL);
         // As at a terminal.
         let output = command.args(["sim", flag]).env("CLICOLOR_FORCE", "1").output();
         let output = output.expect("the binary starts");
@@ -346,7 +341,7 @@ fn more_work_than_replicas_can_do_is_unstable_however_short_the_run() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_simulation_says_so() {
-    use harness::{CURTAIL, until};
+    use crate::harness::{CURTAIL, until};
     use rustix::process::{Pid, Signal, kill_process};
     use std::process::{Command, Stdio};
 
@@ -372,7 +367,5 @@ fn an_interrupted_simulation_says_so() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_manual_shows_what_is_printed() {
-    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/sim.md"), 4);
-    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/rescue.md"), 5);
-    harness::words::manual_shows_what_is_printed(include_str!("../../../docs/rescue-study.md"), 3);
+    crate::harness::words::manual_shows_what_is_printed(include_str!("../../../../docs/sim.md"), 4);
 }

@@ -1,0 +1,34 @@
+//! The binary as people and scripts meet it. Most behaviors are tested where they are implemented;
+//! here are the shapes of results, messages, exit codes, signals, and files.
+
+mod harness;
+
+mod advise;
+mod agents;
+mod demo;
+mod descriptors;
+mod faults;
+mod jitter;
+mod load;
+mod load_faults;
+mod load_outputs;
+mod lost_places;
+mod model;
+mod outputs;
+mod sim;
+mod sweep;
+mod verbs;
+
+/// Commands of the pages that simulate for long.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "a minute of simulation; run it where a page or the simulator changes"]
+fn pages_show_what_is_printed() {
+    for (page, least) in [
+        (include_str!("../../../../docs/advise.md"), 5),
+        (include_str!("../../../../docs/rescue.md"), 5),
+        (include_str!("../../../../docs/rescue-study.md"), 3),
+    ] {
+        harness::words::manual_shows_what_is_printed(page, least);
+    }
+}
