@@ -92,7 +92,9 @@ pub use results::record::{Errors, histogram};
 pub use results::report::{Failures, Report, Stamps};
 pub use results::sample::Sample;
 pub use results::split::Parts;
-pub use results::summary::{Intervals, SAMPLES_ABOVE_MIN, Splits, Summary};
+pub use results::summary::{
+    Intervals, Percentiles, SAMPLES_ABOVE_MIN, Splits, Summary, ratio_intervals,
+};
 pub use results::verdict::{Invalid, Withheld};
 pub use results::watch::Snapshot;
 pub use run::{Answer, run, run_observed, run_sampled, run_until};

@@ -1,13 +1,11 @@
-//! `curtail report`: runs of load side by side, or added up.
+//! `curtail report`: runs of load side by side.
 
 mod page;
-mod ratio;
 mod read;
 mod run;
 mod table;
 #[cfg(test)]
 mod tests;
-mod together;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -29,15 +27,11 @@ use run::{Figures, Run};
 #[command(after_help = "\
 Examples:
   curtail report before after --out compared.html
-  curtail report results other-tool.hlog
-  curtail report --merge from-machine-a from-machine-b")]
+  curtail report results other-tool.hlog")]
 pub(crate) struct Args {
     /// Directories of curtail load --out, or interval logs (.hlog)
     #[arg(required = true, value_name = "DIR_OR_FILE")]
     runs: Vec<PathBuf>,
-    /// Add them up and report one load, which several machines sent
-    #[arg(long)]
-    merge: bool,
     /// Write a page with the table and the distributions
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -49,23 +43,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The exit code where the sum is of no valid load.
-const NOT_VALID: u8 = 1;
-
 /// The document of `--json`.
 #[derive(Serialize)]
-struct Document {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    merged: Option<Figures>,
-    runs: Vec<Figures>,
+struct Document<'a> {
+    runs: &'a [Figures],
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    if args.merge {
-        together::each_once(&args.runs)?;
-    }
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
-    let merged = if args.merge { Some(run::merged(&runs)?) } else { None };
+    let figures = Figures::of(&runs);
     if let Some(out) = &args.out {
         not_over_a_run(out, &args.runs)?;
         if out.symlink_metadata().is_ok() && !args.force {
@@ -77,27 +63,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
     }
     if args.json {
-        // Parts of one load are not to be compared, nor is a run with itself.
-        let first = runs.first().filter(|_| merged.is_none());
-        let figures = |(place, run): (usize, &Run)| run.figures(first.filter(|_| place > 0));
-        let document = Document {
-            merged: merged.as_ref().map(|merged| merged.figures(None)),
-            runs: runs.iter().enumerate().map(figures).collect(),
-        };
-        say::result(crate::json(&document)?)?;
+        say::result(crate::json(&Document { runs: &figures })?)?;
     } else {
-        say::result(say::plain(&table::text(merged.as_ref(), &runs)))?;
+        say::result(say::plain(&table::text(&figures)))?;
     }
-    // What was read is told even where the page cannot be written.
+    // What was read is printed even where the page cannot be written.
     if let Some(out) = &args.out {
-        write(out, &page::render(merged.as_ref(), &runs))?;
+        write(out, &page::render(&runs, &figures))?;
     }
-    // As of a load that was sent by agents.
-    let valid = merged.as_ref().and_then(Run::valid);
-    Ok(if valid == Some(false) { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS })
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Nobody means to lose a run for a page about it, by force or not.
+/// A page must not replace a run that it is about, by force or not.
 fn not_over_a_run(out: &Path, runs: &[PathBuf]) -> Result<(), Stop> {
     let Ok(place) = out.canonicalize() else { return Ok(()) };
     let read = runs.iter().flat_map(|run| [run.clone(), run.join(RESULT), run.join(LOG)]);

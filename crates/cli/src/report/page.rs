@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 
 use curtail_load::Summary;
 
-use super::ratio::Ratios;
 use super::run::{Figures, Run};
 use super::table::times;
 use crate::plot::distribution::{Latencies, Share, chart};
-use crate::plot::format::{NONE, count, counted, escape, three, three_or_none};
+use crate::plot::format::{NONE, count, escape, three, three_or_none};
 use crate::plot::palette::{Look, look};
 use crate::plot::{FIGURE_SIZES, Page, html};
 
@@ -16,41 +15,35 @@ use crate::plot::{FIGURE_SIZES, Page, html};
 const COLORS: [usize; 8] = [1, 3, 4, 2, 5, 7, 6, 0];
 
 /// Renders the page.
-pub(super) fn render(merged: Option<&Run>, runs: &[Run]) -> String {
-    let all: Vec<&Run> = merged.into_iter().chain(runs).collect();
-    let names = all.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
-    let first = runs.first();
-    let compared = |place: usize| first.filter(|_| place > 0 && merged.is_none());
-    let figures: Vec<Figures> =
-        all.iter().enumerate().map(|(place, run)| run.figures(compared(place))).collect();
+pub(super) fn render(runs: &[Run], figures: &[Figures]) -> String {
+    let names = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
     let main = format!(
         include_str!("page.html"),
-        distributions = distributions(&all),
-        table = table(&figures),
+        distributions = distributions(runs),
+        table = table(figures),
     );
     Page {
         verb: "report",
         title: &escape(&names),
-        headline: &escape(&headline(merged.is_some(), &figures)),
-        more: &notes(merged.is_some(), &figures),
+        headline: &escape(&headline(figures)),
+        more: &notes(figures),
         main: main.trim_end(),
     }
     .render()
 }
 
 /// What speaks against the runs, and against comparing them.
-fn notes(merged: bool, figures: &[Figures]) -> String {
+fn notes(figures: &[Figures]) -> String {
     let note = |name: &str, is: &str, why: &str| {
         let (name, why) = (escape(name), escape(why));
         format!(r#"<p class="partial" role="note"><strong>{name} is {is}.</strong> {why}.</p>"#)
     };
     let mut notes = String::new();
-    for (place, figures) in figures.iter().enumerate() {
-        let sum = merged && place == 0;
-        for why in figures.told_here(sum) {
+    for figures in figures {
+        for why in figures.reasons() {
             notes += &note(&figures.name, "not valid", why);
         }
-        if figures.closed_loop == Some(true) && !sum {
+        if figures.closed_loop == Some(true) {
             let why = "Its latencies leave out what others would wait";
             notes += &note(&figures.name, "of a closed loop", why);
         }
@@ -59,38 +52,29 @@ fn notes(merged: bool, figures: &[Figures]) -> String {
 }
 
 /// The finding in a sentence.
-fn headline(merged: bool, figures: &[Figures]) -> String {
+fn headline(figures: &[Figures]) -> String {
     let p99 = |figures: &Figures| match figures.latency_ns.p99 {
         Some(ns) => format!("99 % of its requests took at most {} ms", three(ns as f64 / 1e6)),
         None => "too few requests for a 99th percentile".to_owned(),
     };
     let Some((first, rest)) = figures.split_first() else { return String::new() };
-    if merged {
-        let rate = three_or_none(first.achieved_rate);
-        let runs = counted(rest.len(), "run", "runs");
-        return format!(
-            "One load, sent in {runs}: {rate} good answers per second; {}.",
-            p99(first)
-        );
-    }
     let mut text = format!("{}: {}", first.name, p99(first));
     for figures in rest {
-        let ratio = figures.ratio_to_first.and_then(|ratios| ratios.p99);
-        if let Some(ratio) = ratio {
+        if let Some(ratio) = figures.ratio_to_first.and_then(|ratios| ratios.p99) {
             let _ = write!(text, "; {}: {} of that", figures.name, times(ratio));
         }
     }
     text + "."
 }
 
-fn distributions(runs: &[&Run]) -> String {
+fn distributions(runs: &[Run]) -> String {
     let looks: Vec<Look> =
         COLORS.iter().cycle().map(|color| look(*color)).take(runs.len()).collect();
     let latencies: Vec<Latencies<'_>> = runs
         .iter()
         .zip(&looks)
         .map(|(run, look)| {
-            let withheld = run.told.as_ref().is_some_and(|told| told.withheld);
+            let withheld = run.withheld();
             Latencies { name: &run.name, look: *look, counted: &run.counted, withheld }
         })
         .collect();
@@ -130,7 +114,7 @@ fn table(figures: &[Figures]) -> String {
             let _ = write!(rows, "<td>{cell}</td>");
         }
         rows += "</tr>";
-        if let Some(Ratios { p50, p90, p95, p99, p999, max, mean }) = figures.ratio_to_first {
+        if let Some(Summary { p50, p90, p95, p99, p999, max, mean }) = figures.ratio_to_first {
             rows += r#"<tr><th scope="row"><span class="quiet">over the first</span></th>"#;
             for ratio in [p50, p90, p95, p99, p999, max, mean] {
                 let ratio = ratio.map_or_else(|| NONE.to_owned(), times);

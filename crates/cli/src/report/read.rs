@@ -8,32 +8,29 @@ use curtail_dist::{LogInterval, LogReader, read_text};
 use curtail_load::{Histogram, Intervals};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
-use super::run::{Run, Told};
+use super::run::{Run, RunResult};
 use crate::exit::Stop;
 use crate::load::out::{FORMAT, LOG, RESULT};
 
 /// What is read of `result.json`.
 #[derive(Deserialize)]
 struct Document {
-    started_utc_s: Option<f64>,
-    plan: Asked,
+    plan: Plan,
     report: Reported,
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct Plan {
     target: String,
-    seed: Option<u64>,
 }
 
 #[derive(Deserialize)]
 struct Reported {
     valid: bool,
     #[serde(default)]
-    invalid_because: Vec<String>,
-    /// Of earlier versions nobody knows.
-    measured_ns: Option<u64>,
+    invalid_because: Vec<Value>,
     #[serde(default)]
     closed_loop: bool,
     offered_rate: Option<f64>,
@@ -56,23 +53,21 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
             )));
         }
         let (counted, seconds) = log(path)?;
-        return Ok(Run { name, counted, seconds, told: None, apart: None });
+        return Ok(Run { name, counted, seconds, result: None });
     }
     let result = path.join(RESULT);
     if !result.exists() {
         let why = "give a directory that curtail load --out has written, or a log (.hlog)";
         return Err(Stop::BadInput(format!("{name}: it has no {RESULT}; {why}")));
     }
-    let told = document(&result)?;
-    let good = told.requests - told.errors;
+    let result = document(&result)?;
+    let good = result.requests - result.errors;
     if good == 0 {
-        // There are no latencies, and why is told.
         return Ok(Run {
             name,
             counted: curtail_load::histogram(),
             seconds: 0.0,
-            told: Some(told),
-            apart: None,
+            result: Some(result),
         });
     }
     let (counted, seconds) = log(&path.join(LOG))?;
@@ -83,16 +78,16 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
             counted.len()
         )));
     }
-    Ok(Run { name, counted, seconds, told: Some(told), apart: None })
+    Ok(Run { name, counted, seconds, result: Some(result) })
 }
 
-fn document(path: &Path) -> Result<Told, Stop> {
+fn document(path: &Path) -> Result<RunResult, Stop> {
     let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
-    told(&text).map_err(|why| Stop::BadInput(format!("{}: {why}", path.display())))
+    result(&text).map_err(|why| Stop::BadInput(format!("{}: {why}", path.display())))
 }
 
-/// What a document tells, or why it is none.
-pub(super) fn told(text: &str) -> Result<Told, String> {
+/// What is in a document, or why it is none.
+pub(super) fn result(text: &str) -> Result<RunResult, String> {
     /// All versions have it.
     #[derive(Deserialize)]
     struct Version {
@@ -104,17 +99,14 @@ pub(super) fn told(text: &str) -> Result<Told, String> {
         return Err(format!("its format {format} is of a later curtail; read it with that one"));
     }
     let read: Result<Document, _> = serde_json::from_str(text);
-    let Document { started_utc_s, plan, report } = read.map_err(|error| {
+    let Document { plan, report } = read.map_err(|error| {
         format!("it is not what curtail load --out writes: {error}; measure again")
     })?;
     let errors = report.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     if errors > report.requests {
         return Err(format!("it has {errors} errors of {} requests", report.requests));
     }
-    Ok(Told {
-        seconds: report.measured_ns.map(|ns| ns as f64 / 1e9),
-        seed: plan.seed,
-        started_utc_s,
+    Ok(RunResult {
         target: plan.target,
         valid: report.valid,
         invalid_because: report.invalid_because,

@@ -2,49 +2,42 @@
 
 use std::fmt::Write as _;
 
-use curtail_load::Summary;
+use curtail_load::{Percentiles, Summary};
 
-use super::ratio::{RatioIntervals, Ratios};
-use super::run::{Figures, Run};
+use super::run::Figures;
 use crate::load::table::ms;
 
 const COLUMNS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
 /// The table, and above it what each run was.
-pub(super) fn text(merged: Option<&Run>, runs: &[Run]) -> String {
-    let first = runs.first();
-    // What is added up is one load, and not compared.
-    let compared = |place: usize| first.filter(|_| place > 0 && merged.is_none());
-    let figures = runs.iter().enumerate().map(|(place, run)| run.figures(compared(place)));
-    let all: Vec<Figures> =
-        merged.iter().map(|merged| merged.figures(None)).chain(figures).collect();
+pub(super) fn text(all: &[Figures]) -> String {
     let mut text = String::new();
-    for (place, figures) in all.iter().enumerate() {
-        let _ = writeln!(text, "{}", about(figures, place == 0 && merged.is_some()));
+    for figures in all {
+        let _ = writeln!(text, "{}", about(figures));
     }
     let wide = all.iter().map(|figures| figures.name.chars().count()).max().unwrap_or(0).max(9);
     let _ = write!(text, "\n{:<wide$}", "latency");
     for name in COLUMNS {
         let _ = write!(text, "{name:>13}");
     }
-    for figures in &all {
+    for figures in all {
         let _ = write!(text, "\n{:<wide$}", figures.name);
         let Summary { p50, p90, p99, p999, max, .. } = figures.latency_ns;
         for value in [p50, p90, p99, p999, max] {
             let _ = write!(text, "{:>13}", value.map_or_else(|| "–".to_owned(), ms));
         }
-        if let Some(Ratios { p50, p90, p99, p999, max, .. }) = figures.ratio_to_first {
+        if let Some(Summary { p50, p90, p99, p999, max, .. }) = figures.ratio_to_first {
             let _ = write!(text, "\n{:<wide$}", "");
             for ratio in [p50, p90, p99, p999, max] {
                 let _ = write!(text, "{:>13}", ratio.map_or_else(|| "–".to_owned(), times));
             }
         }
-        let sure = figures.ratio_ci95.filter(RatioIntervals::any);
-        if let Some(RatioIntervals { p50, p90, p99, p999, .. }) = sure {
+        let sure = figures.ratio_ci95.filter(Percentiles::any);
+        if let Some(Percentiles { p50, p90, p99, p999, .. }) = sure {
             let _ = write!(text, "\n{:<wide$}", "95 % sure");
             for interval in [p50, p90, p99, p999] {
-                let told = interval.map(|[low, high]| format!("×{low:.2}–{high:.2}"));
-                let _ = write!(text, "{:>13}", told.unwrap_or_else(|| "–".to_owned()));
+                let known = interval.map(|[low, high]| format!("×{low:.2}–{high:.2}"));
+                let _ = write!(text, "{:>13}", known.unwrap_or_else(|| "–".to_owned()));
             }
         }
     }
@@ -60,8 +53,8 @@ pub(super) fn times(ratio: f64) -> String {
     format!("×{ratio:.2}")
 }
 
-/// A run in a line, and why it is not valid below; that of a sum stands with its runs.
-fn about(figures: &Figures, sum: bool) -> String {
+/// A run in a line, and why it is not valid below.
+fn about(figures: &Figures) -> String {
     let mut parts = Vec::new();
     parts.extend(figures.target.clone());
     parts.extend((figures.closed_loop == Some(true)).then(|| "closed loop".to_owned()));
@@ -72,15 +65,11 @@ fn about(figures: &Figures, sum: bool) -> String {
     if figures.target.is_none() {
         parts.push("of latencies only, so nobody knows whether it is valid".to_owned());
     }
-    if sum {
-        let of_its_runs = figures.invalid_because.len() > usize::from(figures.apart.is_some());
-        parts.extend(of_its_runs.then(|| "not valid, for not all of its runs are".to_owned()));
-    }
     let mut text = format!("{}: {}", figures.name, parts.join(", "));
-    for why in figures.told_here(sum) {
+    for why in figures.reasons() {
         let _ = write!(text, "\n  invalid: {why}");
     }
-    if figures.closed_loop == Some(true) && !sum {
+    if figures.closed_loop == Some(true) {
         text += "\n  closed loop: the latencies leave out what others would wait";
     }
     text

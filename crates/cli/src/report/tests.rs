@@ -1,4 +1,4 @@
-//! Runs side by side and added up.
+//! Runs side by side.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,9 @@ use curtail_load::{Histogram, Intervals};
 use proptest::prelude::*;
 use roxmltree::Document;
 
-use super::read::{counted as read_log, told};
-use super::run::{Run, Told, merged};
+use super::read::{counted as read_log, result};
+use super::run::{Figures, Run, RunResult};
 use super::{page, table};
-use crate::exit::Stop;
 
 fn counted(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
     let mut counted = curtail_load::histogram();
@@ -21,14 +20,11 @@ fn counted(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
 
 fn run(name: &str, values: impl IntoIterator<Item = u64>) -> Run {
     let counted = counted(values);
-    let told = Told {
+    let result = RunResult {
         target: "http://127.0.0.1:1/".to_owned(),
         valid: true,
         invalid_because: Vec::new(),
         closed_loop: false,
-        seconds: Some(10.0),
-        seed: Some(1),
-        started_utc_s: None,
         offered_rate: Some(100.0),
         achieved_rate: 99.5,
         requests: counted.len() + 2,
@@ -36,131 +32,57 @@ fn run(name: &str, values: impl IntoIterator<Item = u64>) -> Run {
         withheld: false,
         intervals: Intervals::default(),
     };
-    Run { name: name.to_owned(), counted, seconds: 10.0, told: Some(told), apart: None }
+    Run { name: name.to_owned(), counted, seconds: 10.0, result: Some(result) }
 }
 
-#[test]
-fn a_merged_load_has_all_counts_and_the_sum_of_the_rates() {
-    let runs = [run("a", 1..=1_000), run("b", 501..=1_500)];
-    let sum = merged(&runs).expect("of one kind");
-    assert_eq!(sum.counted, counted((1..=1_000).chain(501..=1_500)));
-    let figures = sum.figures(None);
-    assert_eq!((figures.offered_rate, figures.achieved_rate), (Some(200.0), Some(199.0)));
-    assert_eq!(
-        (figures.requests, figures.errors, figures.valid),
-        (Some(2_004), Some(4), Some(true))
-    );
+fn text(runs: &[Run]) -> String {
+    table::text(&Figures::of(runs))
 }
 
-#[test]
-fn one_run_that_is_not_valid_or_not_known_makes_the_sum_so() {
-    let mut bad = run("b", 1..=100);
-    let told = bad.told.as_mut().expect("a run of ours");
-    (told.valid, told.withheld) = (false, true);
-    told.invalid_because.push("fell behind".to_owned());
-    let sum = merged(&[run("a", 1..=30_000), bad]).expect("of one kind").figures(None);
-    assert_eq!(
-        (sum.valid, &sum.invalid_because[..]),
-        (Some(false), &["b: fell behind".to_owned()][..])
-    );
-    assert_eq!((sum.latency_ns.p99.is_some(), sum.latency_ns.p999), (true, None));
-    let bare = Run { told: None, ..run("c", 1..=100) };
-    let sum = merged(&[run("a", 1..=100), bare]).expect("of one kind").figures(None);
-    assert_eq!((sum.valid, sum.offered_rate, sum.requests), (None, None, None));
-    assert!(sum.achieved_rate.is_some_and(|rate| (rate - 109.5).abs() < 1e-9));
+fn page(runs: &[Run]) -> String {
+    page::render(runs, &Figures::of(runs))
 }
 
 /// A run, changed so.
-fn changed(name: &str, change: impl Fn(&mut Told)) -> Run {
-    let mut run = run(name, 1..=1_000);
-    change(run.told.as_mut().expect("a run of ours"));
+fn changed(name: &str, change: impl Fn(&mut RunResult)) -> Run {
+    let mut run = run(name, 1..=2_000);
+    change(run.result.as_mut().expect("a run of ours"));
     run
 }
 
-fn closed(name: &str) -> Run {
-    changed(name, |told| (told.closed_loop, told.offered_rate) = (true, None))
-}
-
 #[test]
-fn runs_of_an_open_and_of_a_closed_loop_are_not_added_up() {
-    let Err(Stop::BadInput(why)) = merged(&[run("a", 1..=1_000), closed("b")]) else {
-        panic!("refused");
-    };
-    assert!(why.contains("--merge: b is of a closed loop, and a of an open one"), "{why}");
-    // What two machines get is what both get.
-    let sum = merged(&[closed("a"), closed("b")]).expect("of one kind").figures(None);
-    assert_eq!((sum.closed_loop, sum.offered_rate), (Some(true), None));
+fn a_run_that_is_not_valid_says_why() {
+    let bad = changed("b", |result| {
+        (result.valid, result.withheld) = (false, true);
+        let typed = serde_json::json!({ "kind": "fell_short", "text": "fell short" });
+        result.invalid_because = vec![typed, "of an earlier version".into()];
+    });
+    let bare = Run { result: None, ..run("c", 1..=100) };
+    let runs = [run("a", 1..=2_000), bad, bare];
+    let figures = Figures::of(&runs);
+    assert_eq!((figures[1].valid, figures[2].valid), (Some(false), None));
+    assert!(figures[2].achieved_rate.is_some_and(|rate| (rate - 10.0).abs() < 1e-9));
+    assert_eq!((figures[1].latency_ns.p99.is_some(), figures[1].latency_ns.p999), (true, None));
+    let text = text(&runs);
+    assert!(text.contains("\n  invalid: fell short\n  invalid: of an earlier version\n"), "{text}");
+    assert!(page(&runs).contains("<strong>b is not valid.</strong> fell short."));
 }
 
 #[test]
 fn a_run_of_a_closed_loop_is_marked() {
-    let runs = [run("a", 1..=1_000), closed("b")];
-    let text = table::text(None, &runs);
+    let closed = |result: &mut RunResult| (result.closed_loop, result.offered_rate) = (true, None);
+    let runs = [run("a", 1..=1_000), changed("b", closed)];
+    let text = text(&runs);
     assert!(text.contains("\nb: http://127.0.0.1:1/, closed loop, achieved 99.5/s"), "{text}");
     assert_eq!(text.matches("the latencies leave out what others would wait").count(), 1, "{text}");
-    let page = page::render(None, &runs);
+    let page = page(&runs);
     assert!(page.contains("b is of a closed loop.") && !page.contains("a is of"), "{page}");
     assert!(page.contains("<td>closed loop</td>"), "{page}");
 }
 
 #[test]
-fn parts_that_are_not_as_long_are_no_load() {
-    let long = |seconds| changed("b", |told| told.seconds = Some(seconds));
-    let runs = [run("a", 1..=1_000), long(3.0)];
-    let sum = merged(&runs).expect("of one kind");
-    let figures = sum.figures(None);
-    assert_eq!(figures.valid, Some(false));
-    let why = "not as long: b took 3.0 s, and a 10.0 s";
-    assert!(figures.invalid_because[0].starts_with(why), "{:?}", figures.invalid_because);
-    let text = table::text(Some(&sum), &runs);
-    assert!(text.contains(&format!("\n  invalid: {why}")), "{text}");
-    assert!(!text.contains("not all of its runs"), "they are: {text}");
-    assert!(
-        page::render(Some(&sum), &runs).contains("<strong>merged is not valid.</strong> not as")
-    );
-    let alike = merged(&[run("a", 1..=1_000), long(9.5)]).expect("of one kind").figures(None);
-    assert_eq!(alike.valid, Some(true));
-}
-
-#[test]
-fn a_run_without_latencies_fits_to_any() {
-    let ours = run("a", 1..=1_000);
-    let mut coarse = Histogram::new_with_bounds(1_000, 10_000_000_000, 3).expect("in range");
-    coarse.record(5_000_000).expect("in range");
-    let none = |name: &str| run(name, []);
-    let old = Run { name: "old".to_owned(), counted: coarse, ..ours.clone() };
-    for runs in [[none("n"), old.clone()], [old.clone(), none("n")]] {
-        assert_eq!(merged(&runs).expect("nothing is to be added up").counted.len(), 1);
-    }
-    let Err(Stop::BadInput(why)) = merged(&[ours, none("n"), old]) else { panic!("refused") };
-    assert!(why.contains("old keeps 3 digits from 1000 ns on, and a 3 from 1 ns on"), "{why}");
-    assert_eq!(merged(&[none("n"), none("m")]).expect("of one kind").counted.len(), 0);
-}
-
-#[test]
-fn a_copy_of_a_run_is_not_added_to_it() {
-    let at = |name: &str, start| changed(name, |told| told.started_utc_s = Some(start));
-    let Err(Stop::BadInput(why)) = merged(&[at("a", 5.0), at("b", 6.0), at("c", 5.0)]) else {
-        panic!("refused");
-    };
-    assert!(why.contains("--merge: c is the same run as a"), "{why}");
-    assert!(merged(&[at("a", 5.0), at("b", 6.0)]).is_ok());
-}
-
-#[test]
-fn how_long_a_run_was_is_read_where_it_is_told() {
-    let of = |report: &str| {
-        let text = RESULT.replace("18446744073709551615", "0");
-        told(&text.replace("\"valid\"", &format!("{report}\"valid\""))).expect("a result").seconds
-    };
-    assert_eq!(of(r#""measured_ns": 2500000000, "#), Some(2.5));
-    assert_eq!(of(""), None, "of an earlier version");
-}
-
-#[test]
 fn percentiles_stand_over_those_of_the_first_run() {
-    let text =
-        table::text(None, &[run("before", 1..=2_000), run("after", (1..=2_000).map(|ms| 2 * ms))]);
+    let text = text(&[run("before", 1..=2_000), run("after", (1..=2_000).map(|ms| 2 * ms))]);
     let last = text.lines().rev().nth(2).expect("a line of ratios");
     assert_eq!(
         last.split_whitespace().collect::<Vec<_>>(),
@@ -176,14 +98,13 @@ fn percentiles_stand_over_those_of_the_first_run() {
 #[test]
 fn below_the_ratios_stands_how_sure_they_are() {
     let sure = |name: &str, p99| {
-        let mut run = run(name, 1..=2_000);
-        run.told.as_mut().expect("a run of ours").intervals =
-            Intervals { p99: Some(p99), ..Intervals::default() };
-        run
+        changed(name, |result| {
+            result.intervals = Intervals { p99: Some(p99), ..Intervals::default() };
+        })
     };
     let ms = 1_000_000;
     let all = [sure("before", [1_980 * ms, 1_980 * ms]), sure("after", [990 * ms, 3_960 * ms])];
-    let text = table::text(None, &all);
+    let text = text(&all);
     let line = text.lines().find(|line| line.contains("95 % sure")).expect("a line of intervals");
     let words: Vec<_> = line.split_whitespace().skip(3).collect();
     assert_eq!(words, ["–", "–", "×0.50–2.00", "–"], "{text}");
@@ -192,15 +113,13 @@ fn below_the_ratios_stands_how_sure_they_are() {
 #[test]
 fn the_page_is_well_formed_whatever_runs_are_called() {
     let runs = [run("<b>&\"", 1..=2_000), run("psq", 1..=15)];
-    let sum = merged(&runs).expect("of one kind");
-    for page in [page::render(None, &runs), page::render(Some(&sum), &runs)] {
-        let xml = page.strip_prefix("<!DOCTYPE html>\n").expect("a document type");
-        let document = Document::parse(xml).unwrap_or_else(|error| panic!("{error}"));
-        assert!(!document.descendants().any(|node| node.has_tag_name("script")));
-        let keys = document.descendants().filter(|node| node.has_tag_name("li"));
-        let keys: Vec<_> = keys.filter_map(|node| node.last_child()?.text()).collect();
-        assert!(keys.contains(&"<b>&\"") && keys.contains(&"psq"), "{keys:?}");
-    }
+    let page = page(&runs);
+    let xml = page.strip_prefix("<!DOCTYPE html>\n").expect("a document type");
+    let document = Document::parse(xml).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!document.descendants().any(|node| node.has_tag_name("script")));
+    let keys = document.descendants().filter(|node| node.has_tag_name("li"));
+    let keys: Vec<_> = keys.filter_map(|node| node.last_child()?.text()).collect();
+    assert!(keys.contains(&"<b>&\"") && keys.contains(&"psq"), "{keys:?}");
 }
 
 /// What a run writes, but for what nobody reads.
@@ -255,15 +174,12 @@ proptest! {
     #[test]
     fn no_result_is_too_strange(at in (0..1_000_usize, 0..12_usize), with in with()) {
         let text = String::from_utf8_lossy(&spoiled(RESULT.into(), at, &with)).into_owned();
-        match told(&text) {
-            Ok(told) => {
-                prop_assert!(told.errors <= told.requests);
-                // Whatever it claims can be added up and shown.
-                let other = Run { told: Some(told), ..run("a\u{1b}[31m", 1..=20) };
-                let runs = [other.clone(), other];
-                let sum = merged(&runs).expect("of one kind");
-                prop_assert!(!table::text(Some(&sum), &runs).is_empty());
-                prop_assert!(!table::text(None, &runs).is_empty());
+        match result(&text) {
+            Ok(result) => {
+                prop_assert!(result.errors <= result.requests);
+                // Whatever it claims can be shown.
+                let other = Run { result: Some(result), ..run("a\u{1b}[31m", 1..=20) };
+                prop_assert!(!self::text(&[other.clone(), other]).is_empty());
             }
             Err(why) => prop_assert!(!why.is_empty()),
         }
@@ -274,10 +190,9 @@ proptest! {
         let bytes = spoiled(log(), at, &with);
         if let Ok((counted, seconds)) = read_log(LogReader::over(&bytes[..], Path::new("a.hlog")), Path::new("a.hlog")) {
             prop_assert!(!counted.is_empty() && !seconds.is_nan());
-            let bare = Run { name: "bare".to_owned(), counted, seconds, told: None, apart: None };
+            let bare = Run { name: "bare".to_owned(), counted, seconds, result: None };
             let runs = [bare, run("ours", 1..=20)];
-            prop_assert!(!table::text(None, &runs).is_empty());
-            let _ = merged(&runs);
+            prop_assert!(!text(&runs).is_empty());
         }
     }
 }

@@ -243,40 +243,8 @@ fn runs_are_compared_and_added_up() {
     assert_eq!(runs[1]["ratio_to_first"]["p99"].as_f64(), Some(p99(1) / p99(0)));
     assert_eq!((p99(2), &runs[2]["valid"]), (p99(1), &Value::Null));
 
-    let output = report(&["--merge", "one", "two", "--json", "--out", "page.html"], folder.path());
-    let merged: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
-    let (merged, runs) = (&merged["merged"], &merged["runs"]);
-    assert_eq!(runs[1].get("ratio_to_first"), None, "parts of one load");
-    assert_eq!((&merged["requests"], &merged["errors"]), (&2_300.into(), &0.into()));
-    for rate in ["offered_rate", "achieved_rate"] {
-        let of = |run: &Value| run[rate].as_f64().expect("a rate");
-        assert!((of(merged) - of(&runs[0]) - of(&runs[1])).abs() < 1e-9, "{merged}");
-    }
-    let most = runs.as_array().into_iter().flatten().map(|run| run["latency_ns"]["max"].as_u64());
-    assert_eq!(merged["latency_ns"]["max"].as_u64(), most.max().flatten());
-    let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
-    assert!(page.contains("<h1>One load, sent in 2 runs: "), "{page}");
-    let twice = report(&["--merge", "one", "two", "./one"], folder.path());
-    assert_eq!(twice.status.code(), Some(2));
-    assert!(text(&twice.stderr).contains("./one is named twice"), "{}", text(&twice.stderr));
-    fs::create_dir(folder.path().join("copy")).expect("a folder");
-    for file in ["latency.hlog", "result.json"] {
-        let [from, to] = ["one", "copy"].map(|name| folder.path().join(name).join(file));
-        fs::copy(from, to).expect("a copy");
-    }
-    let closed = folder.path().join("closed").display().to_string();
-    let mut command = Command::new(CURTAIL);
-    command.args(["load", &server.url, "--closed", "--requests", "1200", "--out", &closed]);
-    assert!(command.output().expect("the binary starts").status.success());
-    for (other, why) in [
-        ("copy", "copy is the same run as one"),
-        ("closed", "closed is of a closed loop, and one of an open one"),
-        ("one/latency.hlog", "one/latency.hlog is named twice"),
-    ] {
-        let refused = report(&["--merge", "one", other], folder.path());
-        let said = text(&refused.stderr);
-        assert!(refused.status.code() == Some(2) && said.contains(why), "{other}: {said}");
-    }
+    let output = report(&["one", "two", "--out", "page.html"], folder.path());
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let again = report(&["one", "--out", "page.html"], folder.path());
     assert_eq!(again.status.code(), Some(2));
     assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));

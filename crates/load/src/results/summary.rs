@@ -9,25 +9,25 @@ use crate::results::split::{Parts, Split};
 /// A percentile with fewer samples above it is not told: it would be chance.
 pub const SAMPLES_ABOVE_MIN: u64 = 10;
 
-/// Percentiles and other figures of a distribution, in nanoseconds, to three digits. `None` (`null`
-/// in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it, and for
+/// Percentiles and other figures of a distribution, of latencies in nanoseconds, to three digits. `None`
+/// (`null` in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it, and for
 /// everything if there are no samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct Summary<T = u64> {
     /// The median.
-    pub p50: Option<u64>,
+    pub p50: Option<T>,
     /// The 90th percentile.
-    pub p90: Option<u64>,
+    pub p90: Option<T>,
     /// The 95th percentile.
-    pub p95: Option<u64>,
+    pub p95: Option<T>,
     /// The 99th percentile.
-    pub p99: Option<u64>,
+    pub p99: Option<T>,
     /// The 99.9th percentile.
-    pub p999: Option<u64>,
+    pub p999: Option<T>,
     /// The largest sample.
-    pub max: Option<u64>,
+    pub max: Option<T>,
     /// The mean.
-    pub mean: Option<u64>,
+    pub mean: Option<T>,
 }
 
 impl Summary {
@@ -45,6 +45,28 @@ impl Summary {
             mean: some.then(|| samples.mean().round() as u64),
         }
     }
+
+    /// These figures over those of another run.
+    #[must_use]
+    pub fn over(&self, other: &Summary) -> Summary<f64> {
+        let ratio = |this: Option<u64>, that: Option<u64>| {
+            Some(this? as f64 / that? as f64).filter(|ratio| ratio.is_finite())
+        };
+        Summary {
+            p50: ratio(self.p50, other.p50),
+            p90: ratio(self.p90, other.p90),
+            p95: ratio(self.p95, other.p95),
+            p99: ratio(self.p99, other.p99),
+            p999: ratio(self.p999, other.p999),
+            max: ratio(self.max, other.max),
+            mean: ratio(self.mean, other.mean),
+        }
+    }
+
+    fn percentiles(&self) -> Percentiles<u64> {
+        let Summary { p50, p90, p95, p99, p999, .. } = *self;
+        Percentiles { p50, p90, p95, p99, p999 }
+    }
 }
 
 /// The value that `per_mille` of the samples do not exceed, if enough samples are above it.
@@ -54,64 +76,92 @@ pub(crate) fn percentile(samples: &Histogram<u64>, per_mille: u32) -> Option<u64
     enough.then(|| samples.value_at_quantile(f64::from(per_mille) / 1_000.0))
 }
 
-/// The parts of the latency at its percentiles, as [`Summary`] has them: told where the percentile
-/// is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Splits {
+/// Something about each percentile of a [`Summary`]: `None` where the percentile has no value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles<T> {
     /// Of the median.
-    pub p50: Option<Parts>,
+    pub p50: Option<T>,
     /// Of the 90th percentile.
-    pub p90: Option<Parts>,
+    pub p90: Option<T>,
     /// Of the 95th percentile.
-    pub p95: Option<Parts>,
+    pub p95: Option<T>,
     /// Of the 99th percentile.
-    pub p99: Option<Parts>,
+    pub p99: Option<T>,
     /// Of the 99.9th percentile.
-    pub p999: Option<Parts>,
+    pub p999: Option<T>,
 }
 
-impl Splits {
-    pub(crate) fn of(split: &Split, latency: &Summary) -> Splits {
-        let at = |told: Option<u64>, quantile| told.and_then(|ns| split.at(quantile, ns));
-        Splits {
-            p50: at(latency.p50, 0.5),
-            p90: at(latency.p90, 0.9),
-            p95: at(latency.p95, 0.95),
-            p99: at(latency.p99, 0.99),
-            p999: at(latency.p999, 0.999),
-        }
-    }
-}
+/// The parts of the latency at its percentiles.
+pub type Splits = Percentiles<Parts>;
 
 /// The 95 % confidence intervals of a latency's percentiles, in nanoseconds: lower and upper border.
-/// `None` where the percentile is not told, or where the run is too short or its latencies vary too
-/// much from one part of it to the next to tell how sure it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intervals {
-    /// Of the median.
-    pub p50: Option<[u64; 2]>,
-    /// Of the 90th percentile.
-    pub p90: Option<[u64; 2]>,
-    /// Of the 95th percentile.
-    pub p95: Option<[u64; 2]>,
-    /// Of the 99th percentile.
-    pub p99: Option<[u64; 2]>,
-    /// Of the 99.9th percentile.
-    pub p999: Option<[u64; 2]>,
-}
+/// `None`, too, where the run is too short or its latencies vary too much from one part of it to the next
+/// to tell how sure it is.
+pub type Intervals = Percentiles<[u64; 2]>;
 
-impl Intervals {
-    pub(crate) fn of(samples: &Histogram<u64>, blocks: &Blocks, latency: &Summary) -> Intervals {
-        let at =
-            |told: Option<u64>, per_mille| told.and_then(|_| interval(samples, blocks, per_mille));
-        Intervals {
-            p50: at(latency.p50, 500),
-            p90: at(latency.p90, 900),
-            p95: at(latency.p95, 950),
-            p99: at(latency.p99, 990),
-            p999: at(latency.p999, 999),
+impl<T: Copy> Percentiles<T> {
+    /// What there is of any percentile; `of` gets it and the percentile in thousandths.
+    fn map<U>(self, of: impl Fn(T, u32) -> Option<U>) -> Percentiles<U> {
+        let at = |value: Option<T>, per_mille| value.and_then(|value| of(value, per_mille));
+        Percentiles {
+            p50: at(self.p50, 500),
+            p90: at(self.p90, 900),
+            p95: at(self.p95, 950),
+            p99: at(self.p99, 990),
+            p999: at(self.p999, 999),
         }
     }
+
+    fn zip<U: Copy>(self, other: Percentiles<U>) -> Percentiles<(T, U)> {
+        Percentiles {
+            p50: self.p50.zip(other.p50),
+            p90: self.p90.zip(other.p90),
+            p95: self.p95.zip(other.p95),
+            p99: self.p99.zip(other.p99),
+            p999: self.p999.zip(other.p999),
+        }
+    }
+
+    /// Is any percentile known?
+    #[must_use]
+    pub fn any(&self) -> bool {
+        let Percentiles { p50, p90, p95, p99, p999 } = self;
+        [p50, p90, p95, p99, p999].into_iter().any(Option::is_some)
+    }
+}
+
+pub(crate) fn splits(split: &Split, latency: &Summary) -> Splits {
+    latency.percentiles().map(|ns, per_mille| split.at(f64::from(per_mille) / 1_000.0, ns))
+}
+
+pub(crate) fn intervals(samples: &Histogram<u64>, blocks: &Blocks, latency: &Summary) -> Intervals {
+    latency.percentiles().map(|_, per_mille| interval(samples, blocks, per_mille))
+}
+
+/// How sure [`Summary::over`] is: the 95 % confidence intervals of the ratios.
+#[must_use]
+pub fn ratio_intervals(
+    (this, sure): (&Summary, &Intervals),
+    (that, that_sure): (&Summary, &Intervals),
+) -> Percentiles<[f64; 2]> {
+    let both = this.percentiles().zip(*sure).zip(that.percentiles().zip(*that_sure));
+    both.map(|(this, that), _| ratio_interval(this, that))
+}
+
+/// The interval of a ratio from those of its two parts, which are of different runs and so independent:
+/// the distances of their borders from the estimates add up as standard errors do, on the scale of
+/// logarithms, where a ratio is a difference (the method of variance estimates recovery, Zou and Donner
+/// 2008). It keeps intervals lopsided that are.
+fn ratio_interval(
+    (this, [low, high]): (u64, [u64; 2]),
+    (that, [that_low, that_high]): (u64, [u64; 2]),
+) -> Option<[f64; 2]> {
+    let [this, low, high] = [this, low, high].map(|ns| (ns as f64).ln());
+    let [that, that_low, that_high] = [that, that_low, that_high].map(|ns| (ns as f64).ln());
+    let down = (this - low).hypot(that_high - that);
+    let up = (high - this).hypot(that - that_low);
+    let borders = [(this - that - down).exp(), (this - that + up).exp()];
+    borders.iter().all(|border| border.is_finite()).then_some(borders)
 }
 
 /// The interval of one percentile, in thousandths: the percentiles at the two borders of its share, with all of
@@ -143,6 +193,22 @@ pub(crate) fn relative_error(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ratio_is_as_unsure_as_both_of_its_parts() {
+        let near = |sure, other_sure, expected: [f64; 2]| {
+            let found = ratio_interval((200, sure), (100, other_sure)).expect("an interval");
+            let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(off < 1e-9, "{found:?}, not {expected:?}");
+        };
+        // Only one of them is unsure.
+        near([100, 400], [100, 100], [1.0, 4.0]);
+        near([200, 200], [50, 200], [1.0, 4.0]);
+        // Both are, by a factor of 2: as legs of a triangle.
+        let both = 2.0_f64.powf(2.0_f64.sqrt());
+        near([100, 400], [50, 200], [2.0 / both, 2.0 * both]);
+        near([0, 200], [100, 100], [0.0, 2.0]);
+    }
 
     /// Hiccups are all as long, so the 99th percentile is in one bucket wherever its share may be.
     #[test]

@@ -9,7 +9,7 @@ use crate::results::arrival_test::{self, ArrivalTest};
 use crate::results::record::Record;
 use crate::results::report::{Failures, Report, Stamps};
 use crate::results::stationary::{self, Trend};
-use crate::results::summary::{Intervals, Splits, Summary, relative_error};
+use crate::results::summary::{Summary, intervals, relative_error, splits};
 use crate::results::verdict::{
     Invalid, Withheld, leaves_out_too_many, too_few, too_late, unasked_too_often, withheld,
 };
@@ -123,8 +123,8 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         achieved_rate,
         requests: record.requests,
         errors: record.errors,
-        latency_ci95_ns: Intervals::of(&record.latency, &record.blocks, &latency_ns),
-        split_ns: Splits::of(&record.split, &latency_ns),
+        latency_ci95_ns: intervals(&record.latency, &record.blocks, &latency_ns),
+        split_ns: splits(&record.split, &latency_ns),
         latency_ns,
         withheld,
         uncorrected_ns: Summary::of(&record.uncorrected),
