@@ -49,7 +49,7 @@ impl Driver {
                 other => panic!("not in this world: {other:?}"),
             }
         }
-        // A copy that is told to stop does so at once.
+        // A copy that is cancelled does so at once.
         while let Some(copy) = self.stopping.pop() {
             self.running.retain(|&other| other != copy);
             self.feed(Event::Stopped { copy });

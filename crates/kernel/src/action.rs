@@ -74,9 +74,9 @@ pub enum EjectReason {
     Malformed,
     /// The status of its response says that it failed.
     Status,
-    /// It did not respond within the attempt time-out.
+    /// It did not respond within the attempt timeout.
     Timeout,
-    /// A cancelled copy stayed silent past the cancel time-out.
+    /// A cancelled copy stayed silent past the cancel timeout.
     Silent,
 }
 
@@ -103,20 +103,20 @@ pub enum Action {
         /// Why.
         why: StopReason,
     },
-    /// The query has ended: this copy's answer is the answer.
+    /// The query has ended: this copy's response is the response.
     Answer {
         /// The query.
         query: QueryId,
         /// The copy that won.
         copy: CopyId,
     },
-    /// The query has ended without an answer.
+    /// The query has ended without a response.
     Fail {
         /// The query.
         query: QueryId,
         /// Why.
         why: FailReason,
-        /// The copy that failed last, if one did: a driver that holds its bad answer may pass it.
+        /// The copy that failed last, if one did: a driver that holds its bad response may pass it.
         copy: Option<CopyId>,
     },
     /// The query has ended unserved.
@@ -127,7 +127,7 @@ pub enum Action {
         why: ShedReason,
     },
     /// A copy is lost and has ended: its server went down, or it stayed silent past the cancel
-    /// time-out. Close its connection.
+    /// timeout. Close its connection.
     Lose {
         /// The copy.
         copy: CopyId,

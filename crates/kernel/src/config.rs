@@ -91,7 +91,7 @@ pub struct Limits {
     pub queue: u32,
     /// From arrival to the end of anybody's interest, in ns.
     pub timeout_ns: u64,
-    /// A copy without an answer for so long has failed, in ns.
+    /// A copy without a response for so long has failed, in ns.
     pub attempt_timeout_ns: u64,
     /// A cancelled copy that stays silent for so long is lost, in ns.
     pub cancel_timeout_ns: u64,

@@ -82,7 +82,7 @@ pub struct ParseError {
     pub why: Why,
 }
 
-/// What is wrong with a text. Messages are predicates, with the mend.
+/// What is wrong with a text. Messages are predicates, with the fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The part before the unit is not a plain decimal number.

@@ -17,16 +17,16 @@ pub struct Arrive {
     pub may_duplicate: bool,
     /// May it be sent again after a failure?
     pub may_retry: bool,
-    /// When nobody wants the answer any more; [`Timestamp::NEVER`] for none. The deadline from
+    /// The deadline; [`Timestamp::NEVER`] for none. The deadline from
     /// [`Limits::timeout_ns`] applies as well.
     pub deadline: Timestamp,
     /// What its work is expected to cost, in any unit that all queries of the service share; none
-    /// where nobody knows.
+    /// where it is unknown.
     pub cost_hint: Option<NonZeroU64>,
 }
 
 impl Arrive {
-    /// An idempotent query without a deadline of its own, of which nobody knows what it costs.
+    /// An idempotent query without a deadline of its own and of unknown cost.
     #[must_use]
     pub fn new(query: QueryId, group: GroupId) -> Self {
         Self {
@@ -43,11 +43,11 @@ impl Arrive {
 /// How a copy ended, as its caller saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A complete answer that the client may have.
+    /// A complete response that the client may have.
     Good,
-    /// A complete answer that says that the server failed (HTTP 5xx).
+    /// A complete response that says that the server failed (HTTP 5xx).
     Bad,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response did.
     Reset,
     /// There was no connection, so nothing of the request was sent.
     ConnectFailed,
@@ -79,17 +79,17 @@ pub enum Event {
     /// A query arrives.
     Arrive(Arrive),
     /// A server began to execute a copy, rather than let it wait for its turn. Optional: a policy that
-    /// wants it does without where nobody can tell.
+    /// wants it does without where the server cannot say.
     Started {
         /// The copy.
         copy: CopyId,
     },
-    /// The head of a copy's answer arrived. The first good one wins; the slot stays taken until
+    /// The head of a copy's response arrived. The first good one wins; the slot stays taken until
     /// [`Event::Finished`].
     Responded {
         /// The copy.
         copy: CopyId,
-        /// Whether the client may have this answer.
+        /// Whether the client may have this response.
         good: bool,
     },
     /// A copy ended on its server: the slot is free. Implies `Responded` where that was not said.
@@ -99,18 +99,18 @@ pub enum Event {
         /// How.
         outcome: Outcome,
     },
-    /// A copy that was told to stop has stopped: the slot is free.
+    /// A copy that was cancelled has stopped: the slot is free.
     Stopped {
         /// The copy.
         copy: CopyId,
     },
-    /// Nobody wants the rest of this copy's answer any more, though it won.
+    /// The client went away while it received this copy's response.
     Unwanted {
         /// The copy.
         copy: CopyId,
     },
     /// A copy that was given up is still at work: its server sent something. It is not silent, so
-    /// its drain time-out starts anew.
+    /// its cancel timeout starts anew.
     Progress {
         /// The copy.
         copy: CopyId,
@@ -146,7 +146,7 @@ pub enum Event {
     Forecast {
         /// The copy.
         copy: CopyId,
-        /// When it ends if nobody stops it.
+        /// When it ends unless it is stopped.
         ends: Timestamp,
     },
     /// Time passed: whatever is due is done.

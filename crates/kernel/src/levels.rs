@@ -28,7 +28,7 @@ pub struct Avoid(pub [Option<ServerId>; 2]);
 
 impl Avoid {
     /// Any server will do.
-    pub const NOBODY: Self = Self([None; 2]);
+    pub const NONE: Self = Self([None; 2]);
 
     /// Must the copy not go there?
     #[inline(always)]
@@ -138,7 +138,7 @@ impl Order {
 fn draw(servers: &[ServerId], members: &[u32], rng: &mut Rng, avoid: Avoid) -> u32 {
     let of = |at: u32| servers[members[at as usize] as usize];
     let count = members.len() as u32;
-    if avoid == Avoid::NOBODY && count > 0 {
+    if avoid == Avoid::NONE && count > 0 {
         return of(below(rng, count)).0;
     }
     // Two are avoided at most, so three draws without replacement find one that is not: draw, and
@@ -256,7 +256,7 @@ impl Levels<'_> {
 /// The server with the least key, ties at random. The key is made of the level, and
 /// must be [`FULL`] for that of a full server.
 ///
-/// Which servers have it nobody can foretell, so no jump depends on it but whether there is a tie.
+/// Which servers have it is unpredictable, so no jump depends on it but whether there is a tie.
 #[inline(always)]
 fn scan(
     group: &GroupState,

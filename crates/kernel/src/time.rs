@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A span without an end, in nanoseconds: a time-out that is switched off.
+/// A span without an end, in nanoseconds: a timeout that is switched off.
 pub const NEVER_NS: u64 = u64::MAX;
 
 /// A point in time: nanoseconds since an epoch of the caller's choice.

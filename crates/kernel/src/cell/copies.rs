@@ -13,7 +13,7 @@ pub(crate) struct CopyState {
     /// Tells a live slot from an ended copy that had the same one.
     pub(crate) serial: u64,
     pub(crate) started: Timestamp,
-    /// When somebody forecast that it ends; [`Timestamp::NEVER`] when nobody did.
+    /// When it is forecast to end; else [`Timestamp::NEVER`].
     pub(crate) ends: Timestamp,
     pub(crate) server: ServerId,
     /// Whose answer it may still give; [`NONE`] when it only holds a slot. In a free entry, the
@@ -21,15 +21,15 @@ pub(crate) struct CopyState {
     pub(crate) query: u32,
     /// The query's next copy.
     pub(crate) next: u32,
-    /// It was told to stop.
+    /// It was cancelled.
     pub(crate) stopping: bool,
-    /// Nobody wants its answer; its drain time-out runs.
+    /// Its query has ended; its cancel timeout runs.
     pub(crate) given_up: bool,
     /// What its failure says has been drawn from it: whatever it comes to, it counts no more.
     pub(crate) judged: bool,
     /// Another copy gave the response.
     pub(crate) beaten: bool,
-    /// It has an entry in [`super::Core::patience`].
+    /// It has an entry in [`super::Core::copy_timers`].
     pub(crate) timed: bool,
 }
 

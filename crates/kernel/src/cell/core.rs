@@ -24,8 +24,8 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) rng: Rng,
     pub(crate) servers: Vec<ServerState>,
-    /// As if it held so many copies more a doubtful server counts: as many as any has slots.
-    pub(crate) doubt: u32,
+    /// As if it held so many copies more a biased server counts: as many as any has slots.
+    pub(crate) bias: u32,
     pub(crate) groups: Vec<GroupState>,
     /// By server: its groups, and which member of the group it is.
     pub(crate) memberships: Vec<(GroupId, u32)>,
@@ -39,8 +39,8 @@ pub struct Core {
     pub(crate) deadlines: Heaps<Timestamp>,
     /// Of queries: when their hedge wants to be asked.
     pub(crate) delays: Heaps<Timestamp>,
-    /// Of copies: their attempt time-out, or the drain time-out of those given up.
-    pub(crate) patience: Heaps<Timestamp>,
+    /// Of copies: their attempt timeout, or the cancel timeout of those given up.
+    pub(crate) copy_timers: Heaps<Timestamp>,
     /// Of servers: when their ejections may end.
     pub(crate) ejection_timers: Heaps<Timestamp>,
     /// By server.
@@ -57,16 +57,16 @@ pub struct Core {
     /// Servers that may have room for more.
     pub(crate) freed: Vec<ServerId>,
     /// Queries whose last copy failed, youngest first.
-    pub(crate) orphans: Vec<QueryId>,
+    pub(crate) to_retry: Vec<QueryId>,
     /// Queries that got a first copy, for the hedge to look at once every waiting query that can
     /// be served is.
     pub(crate) started: Vec<QueryId>,
     /// Queries whose time has come, for the hedge to look at then, too.
-    pub(crate) woken: Vec<QueryId>,
+    pub(crate) timers_due: Vec<QueryId>,
     /// Servers that may have room after that.
     pub(crate) spare: Vec<ServerId>,
     /// Groups in which a query began to wait, or still does after a slot went elsewhere.
-    pub(crate) crowded: Vec<GroupId>,
+    pub(crate) starved_groups: Vec<GroupId>,
 }
 
 /// A copy as a hedge sees it.
@@ -80,7 +80,7 @@ pub struct CopyView {
     pub started: Timestamp,
     /// When it ends, where somebody forecast that; else [`Timestamp::NEVER`].
     pub ends: Timestamp,
-    /// It was told to stop, and may answer before it does.
+    /// It was cancelled, and may answer before it does.
     pub stopping: bool,
 }
 
@@ -88,18 +88,18 @@ impl Core {
     /// Copies that a query may have at once, at most.
     pub const MOST_COPIES: u8 = u8::MAX;
 
-    /// `doubts`: are there to be doubtful servers? The order of large groups pays for them.
+    /// `biases`: are there to be biased servers? The order of large groups pays for them.
     /// `budgeted`: does the hedge budget apply?
     pub(crate) fn new(
         topology: &Topology,
         gates: &[u32],
         limits: Limits,
-        (doubts, budgeted, rng): (bool, bool, Rng),
+        (biases, budgeted, rng): (bool, bool, Rng),
     ) -> Self {
         let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
         let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
-        let doubt = if doubts { most } else { 0 };
-        let full = doubt + top.max().unwrap_or(1);
+        let bias = if biases { most } else { 0 };
+        let full = bias + top.max().unwrap_or(1);
         let limited = budgeted && limits.hedge_budget < 1.0;
         let mut memberships = Vec::new();
         let mut servers = Vec::new();
@@ -118,7 +118,7 @@ impl Core {
             limits,
             rng,
             servers,
-            doubt,
+            bias,
             groups: topology.groups.iter().map(|m| GroupState::new(m, full)).collect(),
             memberships,
             queries: Vec::new(),
@@ -127,7 +127,7 @@ impl Core {
             copies: Copies::new(),
             deadlines: Heaps::new(1),
             delays: Heaps::new(1),
-            patience: Heaps::new(1),
+            copy_timers: Heaps::new(1),
             ejection_timers: Heaps::new(1),
             ejections: alloc::vec![Ejections::default(); topology.servers.len()],
             arrivals: 0,
@@ -136,11 +136,11 @@ impl Core {
             hedges_refused: 0,
             out: Actions::new(),
             freed: Vec::new(),
-            orphans: Vec::new(),
+            to_retry: Vec::new(),
             started: Vec::new(),
-            woken: Vec::new(),
+            timers_due: Vec::new(),
             spare: Vec::new(),
-            crowded: Vec::new(),
+            starved_groups: Vec::new(),
         };
         for server in (0..topology.servers.len() as u32).map(ServerId) {
             let large = core.groups_of(server).any(|g| core.groups[g.index()].order.is_some());
@@ -192,7 +192,7 @@ impl Core {
         self.groups[group.index()].waiting
     }
 
-    /// How many copies on the servers of a group were told to stop and have not yet.
+    /// How many copies on the servers of a group were cancelled and have not yet.
     #[must_use]
     pub fn reclaiming(&self, group: GroupId) -> u32 {
         self.groups[group.index()].reclaiming
@@ -269,8 +269,8 @@ impl Core {
         })
     }
 
-    /// Does anybody wait for a copy on this server, or for the rest of its answer? Once a server
-    /// answers no probes and this is false, its copies hold slots for nobody.
+    /// Does anybody wait for a copy on this server, or for the rest of its response? Once a server
+    /// answers no probes and this is false, its copies hold slots that no client needs.
     #[must_use]
     pub fn is_awaited(&self, server: ServerId) -> bool {
         self.copies.awaited_on(server)
@@ -322,8 +322,8 @@ impl Core {
         self.pick(pick, group, Avoid([Some(holds), None]))
     }
 
-    /// Asks to be woken for a query at a time, in place of any earlier wish.
-    pub fn wake_at(&mut self, query: QueryId, at: Timestamp) {
+    /// Sets the hedge's timer of a query, in place of any earlier one.
+    pub fn set_timer(&mut self, query: QueryId, at: Timestamp) {
         self.delays.remove(0, query.0);
         self.delays.insert(0, at, query.0);
     }
@@ -343,12 +343,12 @@ impl Core {
         let copy = self.copies.add(query.0, state.first, server, self.now);
         state.attach(copy.slot);
         let holder = &mut self.servers[server.index()];
-        holder.gain();
+        holder.inc_outstanding();
         if holder.ordered {
             self.sort(server);
         }
         if self.limits.attempt_timeout_ns != NEVER_NS {
-            self.set_patience(copy.slot, self.limits.attempt_timeout_ns);
+            self.start_copy_timer(copy.slot, self.limits.attempt_timeout_ns);
         }
         if role == Role::Duplicate
             && let Some(budget) = &mut self.hedges
@@ -368,7 +368,7 @@ impl Core {
         let server = state.server;
         *self.out.next() = Action::Stop { copy, why };
         self.reclaim(server, 1);
-        self.set_patience(copy.slot, self.limits.cancel_timeout_ns);
+        self.start_copy_timer(copy.slot, self.limits.cancel_timeout_ns);
     }
 
     pub(crate) fn reclaim(&mut self, server: ServerId, change: i32) {
@@ -381,11 +381,11 @@ impl Core {
 
     /// Is there nothing left to look at?
     pub(crate) fn is_settled(&self) -> bool {
-        let queries = [&self.orphans, &self.started, &self.woken];
+        let queries = [&self.to_retry, &self.started, &self.timers_due];
         let servers = [&self.freed, &self.spare];
         queries.iter().all(|list| list.is_empty())
             && servers.iter().all(|list| list.is_empty())
-            && self.crowded.is_empty()
+            && self.starved_groups.is_empty()
     }
 
     /// What the event at hand comes to.
@@ -394,7 +394,7 @@ impl Core {
         self.out.list()
     }
 
-    /// Starts the time-out of a new query, if it has one.
+    /// Starts the timeout of a new query, if it has one.
     pub(crate) fn set_deadline(&mut self, query: QueryId) {
         let state = &self.queries[query.index()];
         if state.timed() {
@@ -402,20 +402,20 @@ impl Core {
         }
     }
 
-    /// Starts the time-out of a copy anew.
-    pub(crate) fn set_patience(&mut self, slot: u32, ns: u64) {
-        self.end_patience(slot);
+    /// Starts the timeout of a copy anew.
+    pub(crate) fn start_copy_timer(&mut self, slot: u32, ns: u64) {
+        self.stop_copy_timer(slot);
         let until = self.now.after(ns);
         if until != Timestamp::NEVER {
             self.copies.get_mut(slot).timed = true;
-            self.patience.insert(0, until, slot);
+            self.copy_timers.insert(0, until, slot);
         }
     }
 
     #[inline(always)]
-    pub(crate) fn end_patience(&mut self, slot: u32) {
+    pub(crate) fn stop_copy_timer(&mut self, slot: u32) {
         if core::mem::take(&mut self.copies.get_mut(slot).timed) {
-            self.patience.remove(0, slot);
+            self.copy_timers.remove(0, slot);
         }
     }
 }

@@ -20,7 +20,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     pub(super) fn wait(&mut self, query: QueryId) {
         if self.core.enqueue(query) {
             if self.hedge.preempts() {
-                self.core.crowded.push(self.core.queries[query.index()].group);
+                self.core.starved_groups.push(self.core.queries[query.index()].group);
             }
         } else {
             self.shed(query, ShedReason::QueueFull);
@@ -33,7 +33,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     pub(super) fn settle(&mut self) -> &[Action] {
         loop {
-            if let Some(query) = self.core.orphans.pop() {
+            if let Some(query) = self.core.to_retry.pop() {
                 self.retry(query);
             } else if let Some(server) = self.core.freed.pop() {
                 self.fill(server);
@@ -51,7 +51,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             while let Some(query) = self.core.started.pop() {
                 self.hedge.primary_started_late(&mut self.core, &mut self.pick, query);
             }
-            while let Some(query) = self.core.woken.pop() {
+            while let Some(query) = self.core.timers_due.pop() {
                 if self.core.is_live(query) {
                     self.hedge.timer(&mut self.core, &mut self.pick, query);
                 }
@@ -59,7 +59,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             while let Some(server) = self.core.spare.pop() {
                 self.offer(server);
             }
-            while let Some(group) = self.core.crowded.pop() {
+            while let Some(group) = self.core.starved_groups.pop() {
                 self.hedge.starved(&mut self.core, group);
             }
         }
@@ -116,7 +116,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             for at in from..to {
                 let group = self.core.memberships[at as usize].0;
                 if self.core.waiting(group) > 0 {
-                    self.core.crowded.push(group);
+                    self.core.starved_groups.push(group);
                 }
             }
         }
@@ -127,7 +127,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.serve_waiting(server, |_| true);
     }
 
-    /// Serves who waits for a server, as long as it has room and the next one may be served.
+    /// Serves the queries that wait for a server, as long as it has room and the next one may be served.
     #[inline(always)]
     fn serve_waiting(&mut self, server: ServerId, may: impl Fn(&QueryState) -> bool) {
         while self.core.has_room(server) && self.hedge.overtakes(&mut self.core, server) {}
@@ -164,7 +164,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.send_again(query);
     }
 
-    /// A retry goes where the balance would send it, but overtakes nobody.
+    /// A retry goes where the balance would send it, but overtakes no other query.
     fn send_again(&mut self, query: QueryId) {
         let seq = self.core.queries[query.index()].seq;
         while let Some(server) = self.core.choose(&mut self.pick, query) {
@@ -186,10 +186,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.wait(query);
     }
 
-    /// Serves who waits as far as there is room, but nobody before an older query that is yet to be
+    /// Serves waiting queries as far as there is room, but none before an older query that is yet to be
     /// sent again.
     fn thin_queue(&mut self) {
-        let next = self.core.orphans.last();
+        let next = self.core.to_retry.last();
         let next = next.map_or(u64::MAX, |query| self.core.queries[query.index()].seq);
         // Their turn with the hedge is yet to come, so they stay on the list.
         for at in (0..self.core.freed.len()).rev() {

@@ -20,14 +20,14 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if good {
             self.core.servers[server.index()].failures = Streak::GOOD;
             self.answer(QueryId(query), copy);
-            self.core.end_patience(copy.slot);
+            self.core.stop_copy_timer(copy.slot);
         } else {
             self.copy_failed(copy.slot, Some(EjectReason::Status));
-            self.set_drain(copy.slot);
+            self.start_cancel_timeout(copy.slot);
         }
     }
 
-    /// What begins although it was told to stop, or although nobody waits for it, changes nothing.
+    /// What begins although it was cancelled, or although its query has ended, changes nothing.
     pub(super) fn began(&mut self, copy: CopyId) {
         let Some(&CopyState { query, stopping, .. }) = self.core.copies.peek(copy) else { return };
         if query != NONE && !stopping {
@@ -53,7 +53,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if query != NONE {
             self.detach(copy.slot);
             self.hedge.recount(&self.core, QueryId(query));
-            self.check_orphan(QueryId(query));
+            self.check_retry(QueryId(query));
             if H::HEDGES {
                 // It may have a second copy again, and another server than this one may idle.
                 let group = self.core.group_of(QueryId(query));
@@ -70,10 +70,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// A copy that is told to stop has no more time for being at work.
+    /// A copy that is cancelled has no more time for being at work.
     pub(super) fn progress(&mut self, copy: CopyId) {
         if self.core.copies.find(copy).is_some_and(|state| state.given_up && !state.stopping) {
-            self.set_drain(copy.slot);
+            self.start_cancel_timeout(copy.slot);
         }
     }
 
@@ -83,14 +83,14 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The query has its answer.
+    /// The query has its response.
     pub(super) fn answer(&mut self, query: QueryId, copy: CopyId) {
         *self.core.out.next() = Action::Answer { query, copy };
         self.close(query, Some(copy.slot));
     }
 
     /// Ends a query: its copies only hold their slots from here on. What becomes of the winner's
-    /// time-out is the caller's business.
+    /// timeout is the caller's business.
     pub(super) fn close(&mut self, query: QueryId, winner: Option<u32>) {
         let QueryState { stage, group, .. } = self.core.queries[query.index()];
         if stage == Stage::Waiting {
@@ -112,8 +112,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let state = &mut self.core.queries[query.index()];
         let (first, timed) = (state.first, state.timed());
         state.end();
-        // A loser runs to its end where the policy says so; nobody needs the copies of a query
-        // that ended without an answer.
+        // A loser runs to its end where the policy says so; the copies of a query
+        // that ended without a response.
         let stop = winner.is_none() || (self.hedge.cleans_up() && !runs_on);
         let mut slot = first;
         while slot != NONE {
@@ -142,31 +142,31 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Nobody wants this copy: stop it where that is possible, and wait for it in any case.
+    /// The query of this copy has ended: stop it where that is possible, and wait for it in any case.
     fn give_up(&mut self, slot: u32) {
-        self.set_drain(slot);
+        self.start_cancel_timeout(slot);
         if self.core.limits.cancel {
             let copy = self.core.copies.id(slot);
             self.core.stop(copy, StopReason::Cleanup);
         }
     }
 
-    /// Nobody needs this copy, which runs to its end. It keeps its time-out, and is given up then: its server
-    /// is no worse than if no other copy had won. Where copies have none, it is given up a drain time-out
+    /// This copy lost and runs to its end. It keeps its timeout, and is given up then: its server
+    /// is no worse than if no other copy had won. Where copies have none, it is given up a cancel timeout
     /// from now.
     fn let_run_on(&mut self, slot: u32) {
         let ns = self.core.limits.cancel_timeout_ns;
         if !self.core.copies.get(slot).timed && ns != NEVER_NS {
-            self.core.set_patience(slot, ns);
+            self.core.start_copy_timer(slot, ns);
         }
     }
 
-    fn set_drain(&mut self, slot: u32) {
+    fn start_cancel_timeout(&mut self, slot: u32) {
         let copy = self.core.copies.get_mut(slot);
         copy.given_up = true;
         let ns = self.core.limits.cancel_timeout_ns;
         if copy.timed || ns != NEVER_NS {
-            self.core.set_patience(slot, ns);
+            self.core.start_copy_timer(slot, ns);
         }
     }
 
@@ -194,16 +194,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             state.retries = state.retries.saturating_add(1);
         }
         self.hedge.recount(&self.core, query);
-        self.check_orphan(query);
+        self.check_retry(query);
     }
 
-    fn check_orphan(&mut self, query: QueryId) {
+    fn check_retry(&mut self, query: QueryId) {
         let queries = &self.core.queries;
         if queries[query.index()].copies == 0 {
             // Youngest first: they are taken from the end.
             let seq = queries[query.index()].seq;
-            let at = self.core.orphans.partition_point(|other| queries[other.index()].seq > seq);
-            self.core.orphans.insert(at, query);
+            let at = self.core.to_retry.partition_point(|other| queries[other.index()].seq > seq);
+            self.core.to_retry.insert(at, query);
         }
     }
 
@@ -231,7 +231,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let CopyState { query, server, stopping, timed, .. } = *self.core.copies.get(slot);
         debug_assert!(query == NONE, "detached before released");
         if timed {
-            self.core.patience.remove(0, slot);
+            self.core.copy_timers.remove(0, slot);
         }
         if stopping {
             self.core.reclaim(server, -1);
@@ -239,7 +239,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let copy = self.core.copies.id(slot);
         self.core.copies.remove(slot);
         let holder = &mut self.core.servers[server.index()];
-        holder.lose();
+        holder.dec_outstanding();
         if holder.ordered {
             self.core.sort(server);
         }
@@ -276,18 +276,18 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         while let Some((_, query)) = due(self.core.deadlines.first(0)) {
             self.expired(QueryId(query));
         }
-        while let Some((_, slot)) = due(self.core.patience.first(0)) {
-            self.core.end_patience(slot);
+        while let Some((_, slot)) = due(self.core.copy_timers.first(0)) {
+            self.core.stop_copy_timer(slot);
             self.timed_out(slot);
         }
         self.end_ejections();
         while let Some((_, query)) = due(self.core.delays.first(0)) {
             self.core.delays.remove(0, query);
-            self.core.woken.push(QueryId(query));
+            self.core.timers_due.push(QueryId(query));
         }
     }
 
-    /// The attempt time-out or the cancel time-out of a copy has passed.
+    /// The attempt timeout or the cancel timeout of a copy has passed.
     fn timed_out(&mut self, slot: u32) {
         let CopyState { server, query, given_up, stopping, judged, .. } =
             *self.core.copies.get(slot);

@@ -232,8 +232,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             return;
         }
         self.core.ejections[server.index()].ended = self.core.now;
-        if H::DOUBTS {
-            self.core.doubt(server, false);
+        if H::BIASES {
+            self.core.bias(server, false);
         }
         *self.core.out.next() = Action::Restore { server };
     }

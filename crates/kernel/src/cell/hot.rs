@@ -1,5 +1,5 @@
 //! The two events that every query brings, an arrival and the end of a copy, as they mostly are: a
-//! server has room, and the copy brings the answer of a query that has no other.
+//! server has room, and the copy brings the response of a query that has no other.
 //!
 //! Simulations and proxies spend their time in the kernel here, so this is written for few
 //! instructions: each entry of a table is looked up once, an event that brings one action needs
@@ -41,15 +41,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             return self.not_started(arrive.query);
         }
         // Where a server has room, nothing waits that it could serve: settling saw to that. So a
-        // new query that finds room overtakes nobody.
+        // new query that finds room overtakes no other query.
         let levels = core.groups[arrive.group.index()].levels(&core.servers, core.now);
-        let pick = self.pick.pick(arrive.group, levels, Avoid::NOBODY, &mut core.rng);
+        let pick = self.pick.pick(arrive.group, levels, Avoid::NONE, &mut core.rng);
         let Some(server) = pick else { return self.not_started(arrive.query) };
         let copy = core.copies.add(arrive.query.0, NONE, server, core.now);
         query.attach(copy.slot);
         let (query, timed) = (arrive.query, query.timed());
         let holder = &mut core.servers[server.index()];
-        holder.gain();
+        holder.inc_outstanding();
         let (role, why) = (Role::Primary, StartReason::Arrival);
         let books = timed || holder.ordered || core.limits.attempt_timeout_ns != NEVER_NS;
         if H::HEDGES || P::OBSERVES || books {
@@ -76,7 +76,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let core = &mut self.core;
         if books {
             core.set_deadline(query);
-            core.set_patience(slot, core.limits.attempt_timeout_ns);
+            core.start_copy_timer(slot, core.limits.attempt_timeout_ns);
             if core.servers[server.index()].ordered {
                 core.sort(server);
             }
@@ -128,7 +128,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         query.end();
         live.end();
         let holder = &mut core.servers[server.index()];
-        holder.lose();
+        holder.dec_outstanding();
         holder.failures = Streak::GOOD;
         let query = QueryId(id);
         let books = timed || query_timed || holder.ordered;
@@ -140,7 +140,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// The rest of an end that answered a query: the books that only some cells keep, the hedge,
-    /// and who waits for the server.
+    /// and the queries that wait for the server.
     #[inline(never)]
     fn answered(
         &mut self,
@@ -152,7 +152,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let core = &mut self.core;
         if books {
             core.deadlines.remove(0, query.0);
-            core.patience.remove(0, copy.slot);
+            core.copy_timers.remove(0, copy.slot);
             if core.servers[server.index()].ordered {
                 core.sort(server);
             }
@@ -166,7 +166,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_only(server)
     }
 
-    /// A copy that nobody waited for has come to its end, and the server is well.
+    /// A copy whose query has ended has come to its end, and the server is well.
     #[inline(never)]
     fn vacated(
         &mut self,
@@ -176,13 +176,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     ) -> &[Action] {
         let core = &mut self.core;
         if timed {
-            core.patience.remove(0, copy.slot);
+            core.copy_timers.remove(0, copy.slot);
         }
         if H::HEDGES {
             self.hedge.outlived(core, server, copy);
         }
         let holder = &mut core.servers[server.index()];
-        holder.lose();
+        holder.dec_outstanding();
         if !judged {
             holder.failures = Streak::GOOD;
         }
@@ -209,7 +209,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// The copy brings the answer, and others still run beside it.
+    /// The copy brings the response, and others still run beside it.
     #[inline(never)]
     fn won(&mut self, query: QueryId, copy: CopyId) -> &[Action] {
         *self.core.out.next() = Action::Answer { query, copy };
@@ -221,7 +221,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_after(server)
     }
 
-    /// The end of a copy that failed, or that was told to stop.
+    /// The end of a copy that failed, or that was cancelled.
     #[inline(never)]
     fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };

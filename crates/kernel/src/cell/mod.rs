@@ -88,7 +88,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             )));
         }
         Ok(Self {
-            core: Core::new(topology, gates, limits, (H::DOUBTS, H::BUDGETED, rng)),
+            core: Core::new(topology, gates, limits, (H::BIASES, H::BUDGETED, rng)),
             pick,
             hedge,
         })
@@ -149,7 +149,7 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
 
     fn next_deadline(&self) -> Timestamp {
         let core = &self.core;
-        let timers = [&core.deadlines, &core.delays, &core.patience, &core.ejection_timers];
+        let timers = [&core.deadlines, &core.delays, &core.copy_timers, &core.ejection_timers];
         let first = timers.into_iter().filter_map(|heap| heap.first(0));
         first.map(|(at, _)| at).min().unwrap_or(Timestamp::NEVER)
     }

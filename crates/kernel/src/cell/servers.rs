@@ -17,7 +17,7 @@ pub(crate) struct ServerState {
     /// Its gate: how many copies it may hold.
     pub(crate) limit: u32,
     /// How many slots fewer it has than the server with the most.
-    head_start: u32,
+    load_bias: u32,
     /// How many copies it holds, and its head start: so that among unequal servers the one with
     /// the most idle slots, or the shortest queue, is least loaded.
     load: u32,
@@ -26,7 +26,7 @@ pub(crate) struct ServerState {
     /// For the picks: its load, or [`FULL`].
     pub(crate) level: u32,
     /// Others are preferred to it.
-    doubtful: bool,
+    biased: bool,
     /// Is one of its groups large?
     pub(crate) ordered: bool,
     pub(crate) failures: Streak,
@@ -36,16 +36,16 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     /// An idle server in no group.
-    pub(crate) fn new(slots: u32, limit: u32, head_start: u32) -> Self {
+    pub(crate) fn new(slots: u32, limit: u32, load_bias: u32) -> Self {
         Self {
             health: Health::Up,
             slots,
             limit,
-            head_start,
-            load: head_start,
-            full_at: head_start + limit,
-            level: head_start,
-            doubtful: false,
+            load_bias,
+            load: load_bias,
+            full_at: load_bias + limit,
+            level: load_bias,
+            biased: false,
             ordered: false,
             failures: Streak::NEW,
             groups: (0, 0),
@@ -54,7 +54,7 @@ impl ServerState {
 
     /// How many copies it holds.
     pub(crate) fn outstanding(&self) -> u32 {
-        self.load - self.head_start
+        self.load - self.load_bias
     }
 
     /// May it start a primary copy?
@@ -69,38 +69,38 @@ impl ServerState {
     }
 
     pub(crate) fn set_open(&mut self, open: bool) {
-        self.full_at = if open { self.head_start + self.limit } else { 0 };
-        self.carry(self.load);
+        self.full_at = if open { self.load_bias + self.limit } else { 0 };
+        self.set_load(self.load);
     }
 
     /// It holds one copy more.
     #[inline(always)]
-    pub(crate) fn gain(&mut self) {
+    pub(crate) fn inc_outstanding(&mut self) {
         debug_assert!(self.has_room(), "a start needs room");
-        self.carry(self.load + 1);
+        self.set_load(self.load + 1);
     }
 
     /// It holds one copy less.
     #[inline(always)]
-    pub(crate) fn lose(&mut self) {
-        debug_assert!(self.load > self.head_start, "every slot is freed once");
-        self.carry(self.load - 1);
+    pub(crate) fn dec_outstanding(&mut self) {
+        debug_assert!(self.load > self.load_bias, "every slot is freed once");
+        self.set_load(self.load - 1);
     }
 
     /// From now on it counts as if it held so many copies more, or no more.
-    fn doubt(&mut self, copies: u32, doubtful: bool) {
-        self.doubtful = doubtful;
-        let move_by = |x: &mut u32| if doubtful { *x += copies } else { *x -= copies };
-        move_by(&mut self.head_start);
+    fn bias(&mut self, copies: u32, biased: bool) {
+        self.biased = biased;
+        let move_by = |x: &mut u32| if biased { *x += copies } else { *x -= copies };
+        move_by(&mut self.load_bias);
         move_by(&mut self.load);
         if self.full_at > 0 {
             move_by(&mut self.full_at);
         }
-        self.carry(self.load);
+        self.set_load(self.load);
     }
 
     #[inline(always)]
-    fn carry(&mut self, load: u32) {
+    fn set_load(&mut self, load: u32) {
         self.load = load;
         self.level = if self.has_room() { load } else { FULL };
     }
@@ -134,7 +134,7 @@ pub(crate) struct GroupState {
     head: u32,
     tail: u32,
     pub(crate) waiting: u32,
-    /// Copies on its servers that were told to stop: slots that will be free.
+    /// Copies on its servers that were cancelled: slots that will be free.
     pub(crate) reclaiming: u32,
 }
 
@@ -201,12 +201,12 @@ impl Core {
         state.has_room() && state.outstanding() < state.slots
     }
 
-    /// Is this server to get copies only where no other has an idle slot? That is, until told otherwise.
-    pub fn doubt(&mut self, server: ServerId, doubtful: bool) {
-        debug_assert!(self.doubt > 0, "the hedge has said that it doubts");
+    /// Is this server to get copies only where no other has an idle slot? That is, until this is called again.
+    pub fn bias(&mut self, server: ServerId, biased: bool) {
+        debug_assert!(self.bias > 0, "the hedge has said that it biases");
         let state = &mut self.servers[server.index()];
-        if state.doubtful != doubtful {
-            state.doubt(self.doubt, doubtful);
+        if state.biased != biased {
+            state.bias(self.bias, biased);
             self.sort(server);
         }
     }

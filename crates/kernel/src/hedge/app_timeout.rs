@@ -1,16 +1,16 @@
-//! Application time-out (AppTO): a query whose copy has not answered after a fixed delay is begun
+//! Application timeout (AppTO): a query whose copy has not answered after a fixed delay is begun
 //! anew on another server.
 //!
 //! Source: document 003 §5.2 "Schemes" (Dean and Barroso): "the client purges the first request and
 //! issues its duplicate request to another replica (request restart)". Cost: O(log n) for the timer.
 //!
 //! Settled:
-//! - The first copy is told to stop and the second starts in the same step; the second does not wait
+//! - The first copy is cancelled and the second starts in the same step; the second does not wait
 //!   for the first to have stopped. So the query may be on two servers for a while, and only queries
 //!   that may are begun anew.
-//! - The first copy may still win, until it has stopped: a good answer is one. The loser is stopped
+//! - The first copy may still win, until it has stopped: a good response is one. The loser is stopped
 //!   (cleanup), whichever it is.
-//! - One time-out per query: the second copy runs for as long as it takes. A query that is sent again
+//! - One timeout per query: the second copy runs for as long as it takes. A query that is sent again
 //!   after a failure has none.
 //!
 //! Deviation: where no other server has room at that time, the first copy goes on; the source's
@@ -18,7 +18,7 @@
 
 use core::fmt;
 
-use super::{Hedge, duplicate, wake_after};
+use super::{Hedge, duplicate, set_timer_after};
 use crate::action::{StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::Core;
@@ -40,7 +40,7 @@ impl Hedge for AppTimeout {
     }
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
-        wake_after(core, query, self.delay_ns);
+        set_timer_after(core, query, self.delay_ns);
     }
 
     fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {

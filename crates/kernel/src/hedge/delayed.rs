@@ -10,7 +10,7 @@
 
 use core::fmt;
 
-use super::{Hedge, duplicate, wake_after};
+use super::{Hedge, duplicate, set_timer_after};
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
@@ -34,7 +34,7 @@ impl Hedge for Delayed {
     }
 
     fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
-        wake_after(core, query, self.delay_ns);
+        set_timer_after(core, query, self.delay_ns);
     }
 
     fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {

@@ -118,7 +118,7 @@ impl<R: Predictor> Laedge<R> {
     /// A query that is in no list has got its second copy.
     #[inline(always)]
     fn paired(&mut self, core: &Core, query: QueryId) {
-        // Nobody else asks for pairs.
+        // No other version asks for pairs.
         if self.preempts() {
             self.list(core, query);
         }

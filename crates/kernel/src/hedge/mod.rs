@@ -43,10 +43,10 @@ pub trait Hedge {
     /// Does the hedge budget limit its duplicates? Not those of baselines.
     const BUDGETED: bool = true;
 
-    /// Does it tell the cell which servers to doubt ([`Core::doubt`])?
-    const DOUBTS: bool = false;
+    /// Does it tell the cell which servers to bias ([`Core::bias`])?
+    const BIASES: bool = false;
 
-    /// Is the loser told to stop when a copy wins (cleanup cancellation)?
+    /// Is the loser cancelled when a copy wins (cleanup cancellation)?
     fn cleans_up(&self) -> bool {
         false
     }
@@ -61,7 +61,7 @@ pub trait Hedge {
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
 
     /// A copy on a server answers the query, which ends next. True where its other copies are to run on
-    /// until their time-out, though losers are stopped.
+    /// until their timeout, though losers are stopped.
     #[inline(always)]
     fn answered(
         &mut self,
@@ -72,15 +72,15 @@ pub trait Hedge {
         false
     }
 
-    /// A copy that nobody waited for has come to its end, and its server is well.
+    /// A copy whose query has ended has come to its end, and its server is well.
     #[inline(always)]
     fn outlived(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
-    /// A copy that was let run on has run into its time-out, and is stopped next.
+    /// A copy that was let run on has run into its timeout, and is stopped next.
     fn overran(&mut self, _core: &Core, _copy: CopyId) {}
 
     /// A copy has ended, however: its server holds one less. For bookkeeping only, which may ask to be
-    /// woken.
+    /// timers_due.
     #[inline(always)]
     fn released(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
@@ -109,7 +109,7 @@ pub trait Hedge {
         self.primary_started(core, pick, query);
     }
 
-    /// The time asked for with [`Core::wake_at`] has come.
+    /// The time asked for with [`Core::set_timer`] has come.
     fn timer<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
 
     /// Its server began to execute a copy that may answer the query and was not told to stop.
@@ -144,9 +144,9 @@ fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartR
     true
 }
 
-/// Asks to be woken so long after the start of a query's copy, if it may have a second one.
-fn wake_after(core: &mut Core, query: QueryId, delay_ns: u64) {
+/// Asks to be timers_due so long after the start of a query's copy, if it may have a second one.
+fn set_timer_after(core: &mut Core, query: QueryId, delay_ns: u64) {
     if core.may_duplicate(query) {
-        core.wake_at(query, core.now().after(delay_ns));
+        core.set_timer(query, core.now().after(delay_ns));
     }
 }

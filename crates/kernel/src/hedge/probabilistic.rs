@@ -13,7 +13,7 @@
 use alloc::format;
 use core::fmt;
 
-use super::{Hedge, NoHedge, duplicate, wake_after};
+use super::{Hedge, NoHedge, duplicate, set_timer_after};
 use crate::Rng;
 use crate::action::StartReason;
 use crate::balance::Pick;
@@ -35,7 +35,7 @@ pub struct Probabilistic {
 
 impl Hedge for Probabilistic {
     fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
-        wake_after(core, query, self.delay_ns);
+        set_timer_after(core, query, self.delay_ns);
     }
 
     fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {

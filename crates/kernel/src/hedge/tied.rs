@@ -6,8 +6,8 @@
 //! Cost: O(1).
 //!
 //! Settled: both servers are drawn at random; the copy whose beginning is reported first goes on,
-//! and one that was told to stop and begins anyway changes nothing, nor does a copy that begins
-//! again. A copy that was told to stop may still win until it has stopped: a good answer is one.
+//! and one that was cancelled and begins anyway changes nothing, nor does a copy that begins
+//! again. A copy that was cancelled may still win until it has stopped: a good response is one.
 //! Where nothing reports that copies begin, it is [`super::Naive`] with cleanup.
 //!
 //! Deviations: the servers tell the cell, and the cell stops the sibling; in the source they tell

@@ -1,4 +1,4 @@
-//! Application time-out: a query whose copy is late is begun anew on another server.
+//! Application timeout: a query whose copy is late is begun anew on another server.
 
 use crate::referee::{World, named};
 use curtail_kernel::{
@@ -23,7 +23,7 @@ fn only_copy(w: &World, query: QueryId) -> CopyId {
     copy
 }
 
-/// A query whose first copy was told to stop at the end of the delay, and both of its copies.
+/// A query whose first copy was cancelled at the end of the delay, and both of its copies.
 fn begun_anew(w: &mut World) -> (QueryId, CopyId, CopyId) {
     let query = w.arrive(0, 0);
     let first = only_copy(w, query);
@@ -48,7 +48,7 @@ fn the_second_copy_answers_in_place_of_the_first() {
     assert_eq!(only_copy(&w, query), second);
     let answer = Action::Answer { query, copy: second };
     assert_eq!(w.finish(DELAY + 2, second, Outcome::Good), [answer]);
-    w.drain(DELAY + 3);
+    w.finish_all(DELAY + 3);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn the_first_copy_may_still_win_until_it_has_stopped() {
     let stop = Action::Stop { copy: second, why: StopReason::Cleanup };
     let said = w.finish(DELAY + 1, first, Outcome::Good);
     assert_eq!(said, [Action::Answer { query, copy: first }, stop]);
-    w.drain(DELAY + 2);
+    w.finish_all(DELAY + 2);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn where_the_second_wins_the_first_is_not_told_again() {
     let answer = Action::Answer { query, copy: second };
     assert_eq!(w.finish(DELAY + 1, second, Outcome::Good), [answer]);
     assert_eq!(w.on(w.model.copies[&first].server.0), [first], "it holds its slot until it stops");
-    w.drain(DELAY + 2);
+    w.finish_all(DELAY + 2);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_query_is_begun_anew_once() {
     w.feed(2 * DELAY, Event::Stopped { copy: second });
     assert_eq!(w.model.attached(query).count(), 1);
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER);
-    w.drain(3 * DELAY);
+    w.finish_all(3 * DELAY);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn where_no_other_server_has_room_the_first_copy_goes_on() {
         let copy = only_copy(&w, query);
         assert!(w.finish(DELAY, copy, Outcome::Good).contains(&Action::Answer { query, copy }));
     }
-    w.drain(DELAY);
+    w.finish_all(DELAY);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn what_may_not_run_twice_is_not_begun_anew() {
     let arrive = Arrive { may_duplicate: false, ..Arrive::new(query, GroupId(0)) };
     w.feed(0, Event::Arrive(arrive));
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER);
-    w.drain(DELAY);
+    w.finish_all(DELAY);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_copy_that_is_about_to_stop_is_no_retry() {
         panic!("one server has failed it: {:?}", w.actions)
     };
     assert_eq!(of, query);
-    w.drain(DELAY + 3);
+    w.finish_all(DELAY + 3);
 }
 
 #[test]

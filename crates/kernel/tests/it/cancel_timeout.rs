@@ -1,5 +1,5 @@
 //! A cancelled copy keeps its slot: while its server sends, for as long as that takes; while its
-//! server is silent, until the cancel time-out.
+//! server is silent, until the cancel timeout.
 
 use crate::referee::World;
 use curtail_kernel::{Action, CopyId, Event, Limits, Outcome, Policy, ServerId, Topology};
@@ -31,7 +31,7 @@ fn a_silent_copy_is_lost_and_its_server_stays() {
     assert_eq!(w.actions, [Action::Lose { copy }], "one copy ejects no server");
     assert_eq!(w.cell.core().server(server).outstanding, 0);
     assert!(w.cell.core().server(server).up);
-    w.drain(TIMEOUT);
+    w.finish_all(TIMEOUT);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn slow_urls_called_at_once_take_no_shard_out() {
         w.feed(now, Event::Tick);
         assert!((0..2).all(|server| w.cell.core().server(ServerId(server)).up));
     }
-    w.drain(now);
+    w.finish_all(now);
 }
 
 #[test]
@@ -58,5 +58,5 @@ fn a_server_that_sends_is_not_silent() {
         assert_eq!(w.actions, []);
     }
     w.finish(10 * TIMEOUT, copy, Outcome::Good);
-    w.drain(11 * TIMEOUT);
+    w.finish_all(11 * TIMEOUT);
 }

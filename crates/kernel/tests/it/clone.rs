@@ -40,7 +40,7 @@ fn every_server_gets_a_copy_at_once() {
     assert_eq!(started.collect::<Vec<_>>(), [arrival, hedge, hedge]);
     assert_eq!(copies_of(&w, query).len(), 3);
     assert!((0..3).all(|server| w.on(server).len() == 1));
-    w.drain(1);
+    w.finish_all(1);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn the_first_good_answer_wins_and_the_others_keep_their_slots_until_they_finish(
     assert_eq!(w.cell.core().server(server).outstanding, 1);
     assert_eq!(w.finish(3, first, Outcome::Good), []);
     assert_eq!(w.cell.core().server(server).outstanding, 0);
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_server_that_had_no_room_gets_no_copy_later() {
     let [busy] = w.on(0)[..] else { panic!("server 0 is full") };
     w.finish(2, busy, Outcome::Good);
     assert_eq!(copies_of(&w, query), [first, second]);
-    w.drain(3);
+    w.finish_all(3);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn queries_that_wait_come_before_copies() {
     w.finish(2, first, Outcome::Good);
     w.finish(3, second, Outcome::Good);
     assert_eq!([copies_of(&w, b).len(), copies_of(&w, c).len()], [1, 1]);
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_query_fails_when_its_last_copy_does() {
     assert_eq!(w.finish(2, a, Outcome::Reset), []);
     let fail = Action::Fail { query, why: FailReason::CopyFailed, copy: Some(c) };
     assert_eq!(w.finish(3, c, Outcome::Bad), [fail], "the others were its retries");
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn one_good_copy_among_bad_ones_is_enough() {
     w.finish(1, a, Outcome::Bad);
     w.finish(2, c, Outcome::Bad);
     assert_eq!(w.finish(3, b, Outcome::Good), [Action::Answer { query, copy: b }]);
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn what_may_not_run_twice_does_not() {
     let arrive = Arrive { may_duplicate: false, ..Arrive::new(query, GroupId(0)) };
     w.feed(0, Event::Arrive(arrive));
     assert_eq!(copies_of(&w, query).len(), 1);
-    w.drain(1);
+    w.finish_all(1);
 }
 
 /// Too many servers for the referee, which looks at all of them after every event.

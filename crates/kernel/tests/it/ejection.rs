@@ -75,7 +75,7 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
         // actions of the event that is looked at here.
         assert!(!is_up(&w, A), "{outcome:?}");
         assert!(reasons.iter().all(|reason| *reason == (A, why)), "{reasons:?}");
-        w.drain(1);
+        w.finish_all(1);
     }
 }
 
@@ -152,7 +152,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
     w.feed(now, Event::ServerUp { server: A });
     w.feed(now + SECOND, Event::Tick);
     assert!(is_up(&w, A), "as after a first ejection");
-    w.drain(now + SECOND);
+    w.finish_all(now + SECOND);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn an_all_bad_group_is_used_as_if_it_were_good() {
     w.feed(3, Event::ServerUp { server: B });
     let query = w.arrive(4, 0);
     assert_eq!(w.model.copies[&copy_of(&w, query).expect("it runs")].server, B);
-    w.drain(5);
+    w.finish_all(5);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
     assert!(!w.model.queries.contains_key(&early), "its deadline has passed");
     w.feed(101, Event::ServerUp { server: B });
     assert!(copy_of(&w, late).is_some());
-    w.drain(102);
+    w.finish_all(102);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
     let loser = *loser.expect("the loser holds its server").0;
     w.finish(4, loser, Outcome::Good);
     assert_eq!(w.model.attached(c).count(), 1, "then c is served, before any duplicate");
-    w.drain(5);
+    w.finish_all(5);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_freed_server_duplicates_the_oldest_query() {
     let duplicate = copy_of(&w, a, Role::Duplicate);
     w.finish(2, duplicate, Outcome::Good);
     assert_eq!(w.model.attached(b).count(), 2, "b is the oldest with one copy");
-    w.drain(3);
+    w.finish_all(3);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn cleanup_stops_the_loser_and_fills_both_servers() {
     let mut works: Vec<_> = works_on(&w);
     works.sort_unstable();
     assert_eq!(works, [Some(b.0), Some(c.0)], "Algorithm 2, queuing mode");
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
     assert_eq!(w.stops(), [(newer, StopReason::Preemption)]);
     w.feed(10, Event::Stopped { copy: newer });
     assert_eq!(w.model.attached(c).count(), 1);
-    w.drain(11);
+    w.finish_all(11);
 }
 
 fn copy_of_any(world: &World, query: QueryId) -> CopyId {
@@ -103,7 +103,7 @@ fn one_slot_is_cleared_per_waiting_query() {
     assert_eq!(w.stops().len(), 1, "the first stop is under way, the second query needs another");
     w.arrive(3, 0);
     assert_eq!(w.stops().len(), 0, "no pair is left");
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn idealized_gives_up_the_copy_that_would_end_later() {
     w.feed(0, Event::Forecast { copy: newer, ends: Timestamp(100) });
     w.arrive(5, 0);
     assert_eq!(w.stops(), [(older, StopReason::Preemption)], "though it is the older one");
-    w.drain(6);
+    w.finish_all(6);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn idealized_breaks_the_pair_that_saves_most() {
     }
     w.arrive(1, 0);
     assert_eq!(w.stops(), [(copy_of(&w, b, Role::Duplicate), StopReason::Preemption)]);
-    w.drain(2);
+    w.finish_all(2);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn over_a_bounded_queue_duplicates_start_in_idle_slots_only() {
     assert_eq!(w.model.attached(a).count(), 2);
     let b = w.arrive(1, 0); // queued at a server, behind a
     assert_eq!(w.model.attached(b).count(), 1);
-    w.drain(2);
+    w.finish_all(2);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn what_may_not_run_twice_does_not() {
     let arrive = Arrive { may_duplicate: false, ..Arrive::new(query, GroupId(0)) };
     w.feed(0, Event::Arrive(arrive));
     assert_eq!(w.model.attached(query).count(), 1);
-    w.drain(1);
+    w.finish_all(1);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn where_both_copies_fail_there_is_no_third_server_to_trouble() {
     assert!(w.actions.is_empty(), "the other copy is the retry");
     let failed = w.finish(2, second, Outcome::Bad);
     assert!(matches!(failed, [Action::Fail { query, .. }] if *query == a), "{failed:?}");
-    w.drain(3);
+    w.finish_all(3);
 }
 
 #[test]
@@ -173,5 +173,5 @@ fn a_server_that_returns_is_used_at_once() {
     assert_eq!(w.model.attached(a).count(), 1);
     w.feed(2, Event::ServerUp { server: ServerId(1) });
     assert_eq!(w.model.attached(a).count(), 2);
-    w.drain(3);
+    w.finish_all(3);
 }

@@ -23,7 +23,7 @@ fn hedged(probability: f64, queries: u64) -> usize {
         w.arrive(now, 0);
         w.feed(now + DELAY, Event::Tick);
         hedged += w.actions.len();
-        w.drain(now + DELAY);
+        w.finish_all(now + DELAY);
     }
     hedged
 }
@@ -63,7 +63,7 @@ fn the_second_copy_goes_elsewhere_when_the_delay_is_over() {
         "the loser runs to its end"
     );
     assert_eq!(w.finish(DELAY + 2, first, Outcome::Good), []);
-    w.drain(DELAY + 3);
+    w.finish_all(DELAY + 3);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_query_is_asked_about_once() {
     w.arrive(0, 0);
     w.feed(DELAY, Event::Tick);
     assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER));
-    w.drain(DELAY);
+    w.finish_all(DELAY);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn where_no_other_server_has_room_there_is_no_second_copy() {
     w.feed(DELAY, Event::Tick);
     assert_eq!(w.actions, []);
     assert!(queries.iter().all(|&query| w.model.attached(query).count() == 1));
-    w.drain(DELAY);
+    w.finish_all(DELAY);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_query_that_lost_its_copy_and_waits_gets_no_second_one() {
     assert_eq!((w.actions.len(), w.model.attached(queries[0]).count()), (0, 0));
     w.feed(DELAY, Event::Tick);
     assert_eq!(w.actions, []);
-    w.drain(DELAY);
+    w.finish_all(DELAY);
 }
 
 #[test]

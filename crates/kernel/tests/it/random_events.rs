@@ -1,5 +1,5 @@
 //! Every promise of the contract holds over ten million random events: random worlds, random
-//! policies, failures, time-outs, servers that come and go, clients that leave, late reports.
+//! policies, failures, timeouts, servers that come and go, clients that leave, late reports.
 //!
 //! `CURTAIL_EVENTS` sets how many events; `CURTAIL_SEED` replays one world.
 
@@ -141,7 +141,7 @@ fn one_world(seed: u64) {
         let event = next_event(rng, world, load, trouble, &mut ended);
         world.feed(now, event);
     }
-    world.drain(now);
+    world.finish_all(now);
 }
 
 fn next_event(

@@ -50,10 +50,10 @@ fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
     w.finish(130, second, Outcome::Good);
     assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
     let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
-    let record = Record::Second { ran_ns: 30, tried, crowded: false };
+    let record = Record::Second { ran_ns: 30, tried, starved_groups: false };
     assert_eq!(w.published(), [record]);
     w.feed(131, Event::Stopped { copy: first });
-    w.drain(200);
+    w.finish_all(200);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
     assert_eq!(starts(&w), [(b, StartReason::Rescue)], "the other server has not had its turn");
     w.finish(122, copies(&w, waiting)[0], Outcome::Good);
     assert_eq!(starts(&w), [(last, StartReason::Queue)]);
-    w.drain(200);
+    w.finish_all(200);
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
     assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER));
     w.finish(500, first, Outcome::Good);
     let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
-    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried, crowded: false }]);
-    w.drain(600);
+    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried, starved_groups: false }]);
+    w.finish_all(600);
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
     w.feed(251, Event::Stopped { copy: second });
     w.published();
     w.finish(500, first, Outcome::Good);
-    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried: None, crowded: false }]);
-    w.drain(600);
+    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried: None, starved_groups: false }]);
+    w.finish_all(600);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
     w.arrive(0, 0);
     w.feed(100, Event::Tick);
     assert_eq!(w.actions, [], "no budget, no rescue");
-    w.drain(200);
+    w.finish_all(200);
 
     let limits = Limits { rescue_budget: 0.01, hedge_budget: 1.0, ..Limits::default() };
     let mut w = suspecting(Cleanup, 2, limits, learned);
@@ -168,7 +168,7 @@ fn idle_servers_duplicate_at_once_and_the_youngest_pair_makes_room() {
     // The older copy of the other pair reaches T, and the newer one as well: it is long.
     w.feed(100, Event::Tick);
     assert_eq!(w.stops(), [(copies(&w, older)[1], StopReason::GiveUp)]);
-    w.drain(200);
+    w.finish_all(200);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_pair_whose_older_copy_has_reached_t_is_left_alone() {
     w.feed(100, Event::Tick);
     w.arrive(110, 0);
     assert_eq!(w.stops(), [], "its second copy is probably a rescue");
-    w.drain(200);
+    w.finish_all(200);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn without_cancellation_nothing_is_stopped_and_only_short_queues_are_overtaken()
     w.feed(1_000, Event::Tick);
     w.finish(1_001, copies(&w, stuck)[1], Outcome::Good);
     assert_eq!(w.stops(), []);
-    w.drain(2_000);
+    w.finish_all(2_000);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn an_exploration_makes_room_for_whoever_waits() {
     assert_eq!(w.stops(), [(copy, StopReason::Preemption)]);
     w.feed(71, Event::Stopped { copy });
     assert_eq!(starts(&w).len(), 1, "it waits no longer");
-    w.drain(200);
+    w.finish_all(200);
     let records = w.published();
     let tried = |record: &Record| matches!(record, Record::First { tried: Some(_), .. });
     assert!(!records.iter().any(tried), "what was stopped tells nothing of the query");
@@ -270,7 +270,7 @@ fn beaten_server_is_the_last_choice(servers: u32) {
         server == beaten
     });
     assert!(used, "it has answered, and is as good as others");
-    w.drain(400);
+    w.finish_all(400);
 }
 
 #[test]

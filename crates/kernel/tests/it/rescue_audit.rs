@@ -45,7 +45,7 @@ fn a_first_copy_that_is_audited_runs_to_its_end() {
     assert_eq!(w.stops(), [], "the first win is audited, though a query waits");
     w.finish(300, first, Outcome::Good);
     assert_eq!(audits(&mut w), [Record::Audit { ran_ns: 300, second_ns: 20 }]);
-    w.drain(400);
+    w.finish_all(400);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn it_has_the_time_that_every_copy_has_and_is_stopped_then() {
         w.feed(510, Event::Stopped { copy: first });
         let up = |server| w.cell.core().server(ServerId(server)).up;
         assert!(up(0) && up(1), "it has stopped when it was told to");
-        w.drain(600);
+        w.finish_all(600);
     }
 }
 
@@ -74,7 +74,7 @@ fn a_server_that_does_not_stop_it_is_out() {
     w.feed(500, Event::Tick);
     w.feed(550, Event::Tick);
     assert!(w.actions.contains(&Action::Lose { copy: first }), "{:?}", w.actions);
-    w.drain(600);
+    w.finish_all(600);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_loser_that_nobody_stops_has_as_long_as_if_no_copy_had_won() {
     w.feed(1_500, Event::Tick);
     w.feed(1_800, Event::Tick);
     assert!(w.actions.contains(&Action::Lose { copy: hung }), "{:?}", w.actions);
-    w.drain(2_000);
+    w.finish_all(2_000);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn there_is_one_at_a_time() {
     assert_eq!(w.stops(), []);
     w.finish(4_200, last, Outcome::Good);
     assert_eq!(audits(&mut w), [Record::Audit { ran_ns: 200, second_ns: 20 }]);
-    w.drain(5_000);
+    w.finish_all(5_000);
 }
 
 #[test]
@@ -141,6 +141,6 @@ fn a_server_whose_copy_ends_after_all_or_that_restarts_is_as_good_as_others() {
         };
         let used = (1_000..1_100).filter(|&now| used(now)).count();
         assert!((15..=55).contains(&used), "one in three, of 100: {used}");
-        w.drain(2_000);
+        w.finish_all(2_000);
     }
 }

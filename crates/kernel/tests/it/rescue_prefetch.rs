@@ -62,7 +62,7 @@ fn a_query_that_waits_at_its_server_does_not_age() {
     w.finish(170, copies(&w, waits)[1], Outcome::Good);
     let [.., record] = w.published()[..] else { panic!("queries ended") };
     assert!(matches!(record, Record::Second { ran_ns: 10, .. }), "{record:?}");
-    w.drain(200);
+    w.finish_all(200);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_suspect_is_sent_to_a_server_with_room_and_ages_from_when_it_begins_there() 
     assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
     w.feed(221, Event::Stopped { copy: second });
     w.finish(500, first, Outcome::Good);
-    w.drain(600);
+    w.finish_all(600);
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn a_rescue_that_has_not_begun_is_not_given_up_and_tells_nothing() {
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "both wait behind each other");
     w.finish(1_000, first, Outcome::Good);
     assert_eq!(w.stops(), [(second, StopReason::Cleanup)]);
-    let record = Record::First { ran_ns: 1_000, tried: None, crowded: true };
+    let record = Record::First { ran_ns: 1_000, tried: None, starved_groups: true };
     assert_eq!(w.published(), [record]);
     assert_eq!(w.cell.next_deadline(), Timestamp(1_100), "the other rescue has begun");
-    w.drain(1_100);
+    w.finish_all(1_100);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn between_two_suspects_that_overtake_at_a_server_it_serves_the_queue() {
     w.finish(115, second, Outcome::Good);
     assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
     assert_eq!(starts(&w), [(b, StartReason::Rescue)], "the queue has had its turn");
-    w.drain(200);
+    w.finish_all(200);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn an_exploration_makes_room_for_a_query_that_is_sent_to_its_server() {
     assert_eq!(stops.len(), 1, "one query was sent to each server");
     w.feed(53, Event::Stopped { copy: early });
     assert_eq!(w.cell.next_deadline(), Timestamp(103), "the query has begun at 53");
-    w.drain(60);
+    w.finish_all(60);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_cannot_be_called_back_is_sent_to_idle_servers_only() {
     assert_eq!(w.actions, [], "the other server has room, but no idle slot");
     w.finish(120, copies(&w, busy)[0], Outcome::Good);
     assert_eq!(starts(&w), [(stuck, StartReason::Rescue)]);
-    w.drain(200);
+    w.finish_all(200);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn without_a_queue_an_idle_server_still_takes_a_retry() {
         if (q, server, r, w) == (query, other, role, why))
     };
     assert!(matches!(actions, [action] if sent(action)), "{actions:?}");
-    w.drain(2);
+    w.finish_all(2);
 }
 
 fn only_copy(w: &World, query: QueryId) -> (CopyId, ServerId) {
@@ -78,7 +78,7 @@ fn only_copy(w: &World, query: QueryId) -> (CopyId, ServerId) {
 }
 
 /// Two servers of one slot, both busy, and a queue of one that is full.
-fn crowded(limits: Limits) -> (World, QueryId, QueryId) {
+fn starved_groups(limits: Limits) -> (World, QueryId, QueryId) {
     let mut w = World::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1);
     let fails = w.arrive(0, 0);
     w.arrive(0, 0);
@@ -88,17 +88,17 @@ fn crowded(limits: Limits) -> (World, QueryId, QueryId) {
 
 #[test]
 fn the_slot_of_a_failed_copy_makes_room_in_the_queue_for_its_retry() {
-    let (mut w, fails, waits) = crowded(Limits { queue: 1, ..plenty() });
+    let (mut w, fails, waits) = starved_groups(Limits { queue: 1, ..plenty() });
     let (copy, server) = only_copy(&w, fails);
     w.finish(1, copy, Outcome::Bad);
     assert_eq!(only_copy(&w, waits).1, server, "it may go where the other failed");
     assert!(w.model.waits(fails) && w.model.queries.contains_key(&fails), "{:?}", w.actions);
-    w.drain(2);
+    w.finish_all(2);
 }
 
 #[test]
 fn a_retry_that_finds_no_room_costs_nothing_and_is_a_failure() {
-    let (mut w, fails, _) = crowded(Limits { queue: 1, ..plenty() });
+    let (mut w, fails, _) = starved_groups(Limits { queue: 1, ..plenty() });
     let (copy, server) = only_copy(&w, fails);
     w.feed(1, Event::ServerDraining { server });
     let budget = w.cell.core().retry_budget();
@@ -109,7 +109,7 @@ fn a_retry_that_finds_no_room_costs_nothing_and_is_a_failure() {
 
 #[test]
 fn a_retry_that_waited_too_long_is_a_failure() {
-    let (mut w, fails, _) = crowded(Limits { queue: 2, timeout_ns: 100, ..plenty() });
+    let (mut w, fails, _) = starved_groups(Limits { queue: 2, timeout_ns: 100, ..plenty() });
     let (copy, _) = only_copy(&w, fails);
     w.finish(1, copy, Outcome::Bad);
     assert!(w.model.waits(fails), "for the other server");
@@ -131,7 +131,7 @@ fn an_older_query_that_waits_is_served_before_a_retry() {
     w.finish(2, copy, Outcome::Bad);
     assert_eq!(only_copy(&w, queries[0]).1, last);
     assert_eq!(only_copy(&w, queries[2]).1, first);
-    w.drain(3);
+    w.finish_all(3);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn where_a_retry_expires_every_idle_server_takes_a_duplicate() {
     for single in singles {
         assert_eq!(w.model.attached(single).count(), 2, "an idle server is beside it");
     }
-    w.drain(11);
+    w.finish_all(11);
 }
 
 /// Servers of two slots; of two groups, each has one of its own and shares the second. Two more
@@ -212,5 +212,5 @@ fn a_retry_that_finds_the_queue_full_lets_nobody_overtake_another_retry() {
     assert!(!w.model.queries.contains_key(&first[2]), "nobody has room for it");
     assert_eq!(only_copy(&w, first[5]).1, ServerId(0));
     assert!(waits.iter().all(|&query| w.model.waits(query)));
-    w.drain(4);
+    w.finish_all(4);
 }

@@ -113,7 +113,7 @@ impl Setup {
             let steps = self.steps(&self.replay(&path));
             for step in steps {
                 let mut world = self.replay(&path);
-                let _told = Told(self, &path, step);
+                let _replay = Replay(self, &path, step);
                 self.take(&mut world, path.len() as u64, step);
                 if seen.insert(looks(&world)) {
                     let mut longer = path.clone();
@@ -121,16 +121,16 @@ impl Setup {
                     open.push(longer);
                 }
             }
-            self.replay(&path).drain(path.len() as u64);
+            self.replay(&path).finish_all(path.len() as u64);
         }
         seen.len()
     }
 }
 
 /// Tells how a state was reached in which a promise broke.
-struct Told<'a>(&'a Setup, &'a [Step], Step);
+struct Replay<'a>(&'a Setup, &'a [Step], Step);
 
-impl Drop for Told<'_> {
+impl Drop for Replay<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let Self(setup, path, last) = self;

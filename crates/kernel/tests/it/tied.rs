@@ -45,7 +45,7 @@ fn the_copy_that_begins_stops_the_other_once() {
         assert_eq!(w.feed(4, Event::Started { copy: begins }), [], "there is no other");
         let answer = Action::Answer { query, copy: begins };
         assert_eq!(w.finish(5, begins, Outcome::Good), [answer]);
-        w.drain(6);
+        w.finish_all(6);
     }
 }
 
@@ -58,7 +58,7 @@ fn where_both_begin_the_one_that_is_heard_first_goes_on() {
     w.feed(2, Event::Stopped { copy: first });
     let answer = Action::Answer { query, copy: second };
     assert_eq!(w.finish(3, second, Outcome::Good), [answer]);
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn what_begins_after_its_end_changes_nothing() {
     assert_eq!(w.model.copies.keys().collect::<Vec<_>>(), [&first]);
     w.finish(4, first, Outcome::Good);
     assert_eq!(w.feed(5, Event::Started { copy: first }), []);
-    w.drain(6);
+    w.finish_all(6);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_copy_that_is_stopping_may_still_win() {
     let cleanup = Action::Stop { copy: first, why: StopReason::Cleanup };
     let said = w.finish(2, second, Outcome::Good);
     assert_eq!(said, [Action::Answer { query, copy: second }, cleanup]);
-    w.drain(3);
+    w.finish_all(3);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn where_nobody_tells_the_loser_is_stopped_when_the_other_wins() {
     let said = w.finish(1, second, Outcome::Good);
     assert_eq!(said, [Action::Answer { query, copy: second }, cleanup]);
     assert_eq!(w.feed(2, Event::Started { copy: first }), [], "its query has ended");
-    w.drain(3);
+    w.finish_all(3);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn where_the_copy_that_began_fails_the_query_is_sent_again() {
         panic!("one server has failed it: {:?}", w.actions)
     };
     assert_eq!(of, query);
-    w.drain(4);
+    w.finish_all(4);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn where_one_server_has_room_there_is_one_copy() {
     w.arrive(0, 0);
     let [Action::Start { copy, .. }] = w.actions[..] else { panic!("one server has room") };
     assert_eq!(w.feed(1, Event::Started { copy }), []);
-    w.drain(2);
+    w.finish_all(2);
 }
 
 #[test]

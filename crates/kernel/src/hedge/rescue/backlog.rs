@@ -1,11 +1,11 @@
 //! Prefetch: copies that wait at their servers, and begin to age when those begin with them.
 //!
-//! A server begins with the copies that it holds in the order in which they were sent to it, and nobody
+//! A server begins with the copies that it holds in the order in which they were sent to it, and no event
 //! tells when. But it is known from what ends: when a copy that the server executes does, the first one
 //! that waits there begins. Where servers hold no more than their slots nothing waits, and nothing is kept.
 //!
 //! What is not known is the way to the server and back. The age of a copy that waited counts from when its
-//! predecessor's answer came, that of others from when they were sent, so these are older by a round trip.
+//! predecessor's response came, that of others from when they were sent, so these are older by a round trip.
 //!
 //! Cost: O(log N) per end of a copy of a server that holds N beyond its slots, O(N) where that copy waited.
 
@@ -34,7 +34,7 @@ impl Backlog {
         self.queues.get(server.index()).map_or(0, VecDeque::len)
     }
 
-    /// A copy waits at its server: behind the older ones, whichever was told of first.
+    /// A copy waits at its server: behind the older ones, whichever came first.
     fn add(&mut self, server: ServerId, copy: CopyId) {
         if self.queues.len() <= server.index() {
             self.queues.resize_with(server.index() + 1, VecDeque::new);
@@ -73,7 +73,7 @@ impl Rescue {
     #[inline(always)]
     pub(super) fn waits(&mut self, core: &mut Core, query: QueryId) -> bool {
         let Some(first) = core.copies_of(query).next() else { return false };
-        // Of several copies that an event sends to a server, the newest is told of first.
+        // Of several copies that an event sends to a server, the newest comes first.
         let waits = core.beyond_slots(first.server) as usize > self.backlog.len(first.server);
         if waits {
             if let Some(book) = self.books.get_mut(query.index()) {
@@ -84,7 +84,7 @@ impl Rescue {
         waits
     }
 
-    /// A copy waits at its server: one that is only tried there makes room, as for who waits in the cell.
+    /// A copy waits at its server: one that is only tried there makes room, as for queries that wait in the cell.
     #[inline(never)]
     pub(super) fn wait(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
         self.backlog.add(server, copy);

@@ -4,7 +4,7 @@
 //! early, which any query that waits may have stopped. Three wins are enough to ask from which age on a
 //! rescue pays (`threshold.rs`); from then on there are rescues, as long as there is such an age. Once
 //! there are enough of them nothing is explored: they themselves tell what is to be known. Where it turns
-//! out that they do not pay at any age, nor at an earlier one by what explorations told, the policy is
+//! out that they do not pay at any age, nor at an earlier one by what explorations showed, the policy is
 //! per-shard queuing again, and twice as many wins are needed for the next attempt; or none, where it
 //! soon turns out that they do pay. The last attempts are made only where explorations show that rescues
 //! pay; at first it is enough that they may.
@@ -12,7 +12,7 @@
 //! Run times fade: after 65,536 queries, or 2,048 where these tell that the workload has changed.
 //!
 //! Cost: O(1) per record; per epoch O(bins · wins), which is 30,000 steps or so, and some times as many while
-//! it is doubtful. Memory: 20 KB.
+//! it is biased. Memory: 20 KB.
 
 use alloc::boxed::Box;
 
@@ -105,7 +105,7 @@ pub struct Learner {
     /// Wins of late, of whatever second copies.
     recent: f32,
     /// The share of queries that end while others wait.
-    crowded: f32,
+    starved_groups: f32,
     /// How long copies run that answer, in ns.
     mean_ns: f32,
     /// What explorations that cannot be stopped may yet cost.
@@ -162,7 +162,7 @@ impl Learner {
             audits: 0.0,
             unaudited: 0,
             recent: 0.0,
-            crowded: 0.3,
+            starved_groups: 0.3,
             mean_ns: 0.0,
             credit: ADVANCE,
             fruitless: 0,
@@ -201,16 +201,16 @@ impl Learner {
         self.fallen = self.fallen.saturating_add(records.len() as u32);
         for record in records {
             match *record {
-                Record::First { ran_ns, tried, crowded } => {
-                    self.ended(crowded);
+                Record::First { ran_ns, tried, starved_groups } => {
+                    self.ended(starved_groups);
                     self.ran(ran_ns, ran_ns);
                     if let Some(tried) = tried {
                         self.count(tried, false);
                         self.add(tried, ran_ns);
                     }
                 }
-                Record::Second { ran_ns, tried, crowded } => {
-                    self.ended(crowded);
+                Record::Second { ran_ns, tried, starved_groups } => {
+                    self.ended(starved_groups);
                     self.won(ran_ns, tried);
                 }
                 Record::Displaced { risked_ns } => self.displacement.add(risked_ns, true),
@@ -227,9 +227,9 @@ impl Learner {
         }
     }
 
-    fn ended(&mut self, crowded: bool) {
+    fn ended(&mut self, starved_groups: bool) {
         self.recent *= 1.0 - 0.25 / LONG;
-        self.crowded += (f32::from(u8::from(crowded)) - self.crowded) / SHORT;
+        self.starved_groups += (f32::from(u8::from(starved_groups)) - self.starved_groups) / SHORT;
     }
 
     /// A query ended: how long its first copy ran, and the one that answered.
@@ -255,7 +255,7 @@ impl Learner {
         self.add(tried, second_ns);
     }
 
-    /// A try has ended; its second copy runs for so long, if nobody stops it.
+    /// A try has ended; its second copy runs for so long, unless it is stopped.
     fn add(&mut self, tried: Tried, second_ns: u64) {
         let (share, weight) = (self.survival[bin(tried.age_ns)], self.weight(tried));
         self.tries(tried).add(share, weight);
@@ -316,7 +316,7 @@ impl Learner {
         };
     }
 
-    /// From which age on a rescue pays. What is doubtful is not believed; but rather than to give up
+    /// From which age on a rescue pays. What is biased is not believed; but rather than to give up
     /// for want of evidence, it is, until there is more. After many attempts, not even then.
     fn threshold(&mut self) -> Option<Pays> {
         let pays = if self.is_known() {
@@ -351,7 +351,7 @@ impl Learner {
         younger
     }
 
-    /// Per-shard queuing again, and more doubtful than before.
+    /// Per-shard queuing again, and more biased than before.
     fn give_up(&mut self) {
         self.rescues = false;
         self.needed = (2.0 * self.needed).min(WINS.1);
@@ -389,7 +389,7 @@ impl Learner {
         let question = Question {
             version: self.version,
             budget: self.budget,
-            crowded: self.crowded,
+            starved_groups: self.starved_groups,
             survival: &self.survival,
             own: &self.own,
             tries,
@@ -424,8 +424,8 @@ impl Learner {
         if enough || unpaid {
             return Snapshot::NOTHING.explore;
         }
-        let (patience, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };
-        let weary = self.fruitless / patience;
+        let (copy_timers, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };
+        let weary = self.fruitless / copy_timers;
         // One that cannot be stopped is not to be of the longest queries.
         let (fade, deep) = if no_cancel { (weary, 1) } else { (weary.saturating_pow(2), DEEPEST) };
         let fade = fade.clamp(1, MOST_FADED);

@@ -25,7 +25,7 @@
 //! *Prefetch*: behind a gate wider than the slots it is rescue over JBSQ. Copies wait at their servers, and
 //! do not age meanwhile (`backlog.rs`). The second copy of a suspect is sent to the first server with room,
 //! before whatever comes later, and waits there as others do; where servers cannot stop, it goes to idle
-//! ones only, as all other second copies do. One that explores makes room for who waits at its server.
+//! ones only, as all other second copies do. One that explores makes room for the queries that wait at its server.
 //!
 //! Bounds: two copies per query. Rescues in vain are at most the budget's share of queries, and some
 //! that were saved up. Between two suspects that overtake the queue of a server, it serves one query of
@@ -179,7 +179,7 @@ impl Rescue {
         }
     }
 
-    /// Can servers be told to stop copies? Then second copies may be, too.
+    /// Can servers stop copies? Then second copies may be cancelled, too.
     fn can_stop(&self, core: &Core) -> bool {
         self.version != Version::NoCancel && core.limits().cancel
     }
@@ -247,7 +247,7 @@ impl Rescue {
         if let Some(second) = second.filter(Second::has_begun)
             && self.can_stop(core)
         {
-            core.wake_at(query, second.started.after(suspect_ns));
+            core.set_timer(query, second.started.after(suspect_ns));
         }
     }
 
@@ -298,7 +298,7 @@ impl Rescue {
         self.lists.remove(group, query);
         let suspect = core.now() >= book.suspect_at();
         if !suspect && book.suspect_ns != crate::NEVER_NS {
-            core.wake_at(query, book.suspect_at());
+            core.set_timer(query, book.suspect_at());
         }
         let (list, may) = match suspect {
             true => (List::Suspects, self.may_rescue(core)),
@@ -348,13 +348,13 @@ impl Rescue {
     /// A server answers: it is well. One whose copy was beaten by a rescue may be in trouble as a whole, and
     /// others are better until it answers again.
     fn judge(&self, core: &mut Core, query: QueryId, copy: CopyId, server: ServerId) {
-        core.doubt(server, false);
+        core.bias(server, false);
         let Some(book) = self.books.get(query.index()).filter(|book| book.is_watched()) else {
             return;
         };
         let won = book.second.is_some_and(|second| second.id == copy);
         if won && core.now() >= book.suspect_at() {
-            core.doubt(book.server, true);
+            core.bias(book.server, true);
         }
     }
 
@@ -369,7 +369,7 @@ impl Rescue {
 
 impl Hedge for Rescue {
     const READS_HINTS: bool = true;
-    const DOUBTS: bool = true;
+    const BIASES: bool = true;
 
     fn cleans_up(&self) -> bool {
         self.version != Version::NoCancel
@@ -470,7 +470,7 @@ impl Hedge for Rescue {
     }
 
     fn outlived(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
-        core.doubt(server, false);
+        core.bias(server, false);
         self.end_audit(core, copy);
     }
 

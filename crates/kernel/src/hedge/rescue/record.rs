@@ -1,4 +1,4 @@
-//! What cells tell of their queries, and what they are told.
+//! What cells record about their queries, and what the service concludes.
 
 /// How a query ended, or a copy that was let run on. Times are relative where queries have cost hints.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub enum Record {
         /// What came of trying a second one, if that was seen to its end.
         tried: Option<Tried>,
         /// Others waited.
-        crowded: bool,
+        starved_groups: bool,
     },
     /// Its second copy answered.
     Second {
@@ -20,7 +20,7 @@ pub enum Record {
         /// first has won a race, and not shown that the first is stuck.
         tried: Option<Tried>,
         /// Others waited.
-        crowded: bool,
+        starved_groups: bool,
     },
     /// An exploration was stopped, and nobody knows what would have come of it.
     Displaced {

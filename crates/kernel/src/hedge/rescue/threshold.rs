@@ -12,7 +12,7 @@
 //!
 //! κ is what time that is spent is worth more than time that is saved, as it is spent where a server
 //! is blocked already: 3 for cleanup, so that even the median gains; 2 w for pre-empt, whose second
-//! copies run in slots that nobody wants, if a share w of queries ends while others wait; 3 / 2 (1 − w)²
+//! copies run in slots that no query wants, if a share w of queries ends while others wait; 3 / 2 (1 − w)²
 //! for no cancel, where few may wait besides. Besides, the queries that are rescued in vain stay within the budget.
 
 use super::Version;
@@ -31,10 +31,10 @@ pub(super) struct Question<'a> {
     pub(super) version: Version,
     pub(super) budget: f32,
     /// w.
-    pub(super) crowded: f32,
+    pub(super) starved_groups: f32,
     /// F_S.
     pub(super) survival: &'a PerBin,
-    /// F_P, but for stuck queries that nobody rescued.
+    /// F_P, but for stuck queries that were not rescued.
     pub(super) own: &'a PerBin,
     pub(super) tries: &'a Tries,
 }
@@ -105,10 +105,12 @@ impl Question<'_> {
         let Age { ns, stuck, stuck_ns, long, long_ns, bounded_ns } = *age;
         match self.version {
             Version::Cleanup => (stuck_ns - 2.0 * mean * stuck, CAUTION * bounded_ns),
-            Version::Preempt => (stuck_ns - 2.0 * mean * stuck, 2.0 * bounded_ns * self.crowded),
+            Version::Preempt => {
+                (stuck_ns - 2.0 * mean * stuck, 2.0 * bounded_ns * self.starved_groups)
+            }
             Version::NoCancel => {
                 let spent = ns * long + long_ns + mean * stuck;
-                let free = 1.0 - self.crowded.min(CROWD);
+                let free = 1.0 - self.starved_groups.min(CROWD);
                 (stuck_ns - mean * stuck, CAUTION / 2.0 * spent / (free * free))
             }
         }

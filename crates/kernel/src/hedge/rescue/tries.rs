@@ -16,7 +16,7 @@ const WINS: usize = 64;
 /// Wins count for so many queries.
 const MEMORY: f64 = 524_288.0;
 
-/// The smallest share that counts as such: what is rarer, nobody knows how rare it is.
+/// The smallest share that counts as such: below it, the share is unknown.
 const RAREST: f32 = 1e-5;
 
 /// What is seen weighs so much at most: it happens to others, too.
@@ -82,7 +82,7 @@ impl Tries {
         }
     }
 
-    /// It won; to be told before [`Self::add`].
+    /// It won; to be called before [`Self::add`].
     pub(super) fn won(&mut self, second_ns: u64, first_ns: u64, weight: f32) {
         if self.wins.len() == WINS {
             self.wins.pop_front();

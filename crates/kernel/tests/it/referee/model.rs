@@ -361,8 +361,8 @@ impl Model {
     }
 
     fn time_out(&mut self) {
-        let patience = self.limits.attempt_timeout_ns;
-        let out = |c: &Copy| !c.stopping && c.started.after(patience) <= self.now;
+        let copy_timers = self.limits.attempt_timeout_ns;
+        let out = |c: &Copy| !c.stopping && c.started.after(copy_timers) <= self.now;
         let late = self.copies.iter().filter(|(_, c)| out(c));
         let mut late: Vec<_> = late.map(|(id, c)| (c.started, id.slot, *id)).collect();
         late.sort_unstable();
@@ -385,7 +385,7 @@ impl Model {
         }
     }
 
-    /// A copy that went down with its server, or that nobody waits for and that was silent.
+    /// A copy that went down with its server, or whose query has ended and that was silent.
     fn check_lost(&mut self, copy: CopyId) {
         if self.lost.remove(&copy) {
             return;
@@ -444,7 +444,7 @@ impl Model {
         }
     }
 
-    /// The event at hand is over: an answer that was due has come.
+    /// The event at hand is over: a response that was due has come.
     pub(crate) fn settled(&self, event: &Event) {
         if let Event::ServerUp { server } = *event {
             let ejected = self.up[server.index()] == Health::Ejected
@@ -503,7 +503,7 @@ impl Model {
                 self.hedges -= 1.0;
                 if matches!(self.policy.hedge(), Some(HedgeSpec::AppTimeout(_))) {
                     let state = self.queries.get_mut(&query).expect("live");
-                    state.may_duplicate = false; // one time-out per query
+                    state.may_duplicate = false; // one timeout per query
                 }
             }
         }

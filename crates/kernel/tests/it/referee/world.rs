@@ -60,7 +60,7 @@ impl World {
         &self.actions
     }
 
-    /// What was told to stop in the last event, and why.
+    /// What was cancelled in the last event, and why.
     pub(crate) fn stops(&self) -> Vec<(CopyId, StopReason)> {
         let stop = |action: &Action| match *action {
             Action::Stop { copy, why } => Some((copy, why)),
@@ -121,7 +121,7 @@ impl World {
     }
 
     /// Ends everything that runs and checks that nothing is left.
-    pub(crate) fn drain(&mut self, now: u64) {
+    pub(crate) fn finish_all(&mut self, now: u64) {
         let mut now = self.restore_all(now);
         while let Some((&copy, state)) = self.model.copies.iter().next() {
             now += 1;
