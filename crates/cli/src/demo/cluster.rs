@@ -82,6 +82,9 @@ fn leaf(plan: &Plan, shard: u32, replica: u32) -> Vec<String> {
     let hiccup = plan.hiccup.map(|hiccup| ("--hiccup", hiccup.to_string()));
     let flags = pairs.into_iter().chain(hiccup).flat_map(|(name, value)| [name.to_owned(), value]);
     let mut args = vec!["leaf".to_owned(), "--honor-cancel".to_owned()];
+    if plan.hiccup.is_some() {
+        args.push("--stratified".to_owned());
+    }
     if plan.pause.is_some() {
         args.push("--tied-to-parent".to_owned());
     }

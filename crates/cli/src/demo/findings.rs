@@ -3,19 +3,10 @@
 
 use curtail_load::SAMPLES_ABOVE_MIN;
 
+use super::gain::{Gain, Verdict};
 use super::results::{Cell, Results};
 use crate::plot::format::{and, copies, count, policy, utilization, whole_percent};
 use crate::plot::palette::{Look, looks};
-
-/// Smaller differences of the p99 are told neither as a gain nor as a loss, however sure: nobody
-/// would act on them.
-const SAME: f64 = 0.05;
-
-/// The same where there are too few requests to say how sure a difference is.
-const SAME_UNSURE: f64 = 0.15;
-
-/// Standard deviations to either side of which 95 % lie.
-const Z: f64 = 1.96;
 
 /// Loads are given in fractions and copied around, never computed with.
 const LOAD_EPSILON: f64 = 1e-6;
@@ -66,16 +57,11 @@ impl<'a> View<'a> {
         cell.p99_ms.filter(|p99| *p99 > 0.0)
     }
 
-    /// By which part of the baseline's p99 this one is lower; negative if it is higher.
-    pub(crate) fn gain(self, policy: &str, load: f64) -> Option<f64> {
-        let baseline = self.sound_p99(self.baseline?, load)?;
-        Some(1.0 - self.sound_p99(policy, load)? / baseline)
-    }
-
-    /// The same, and how sure it is.
-    fn difference(self, policy: &str, load: f64) -> Option<Difference> {
-        self.gain(policy, load)?;
-        Difference::between(self.cell(policy, load)?, self.cell(self.baseline?, load)?)
+    /// How this policy's p99 compares with the baseline's.
+    pub(crate) fn gain(self, policy: &str, load: f64) -> Option<Gain> {
+        self.sound_p99(self.baseline?, load)?;
+        self.sound_p99(policy, load)?;
+        self.cell(policy, load)?.p99_gain
     }
 
     /// The policy with the lowest p99 at a load, if there is anything to compare.
@@ -100,9 +86,9 @@ impl<'a> View<'a> {
     fn comparisons(self, subject: &str) -> (Vec<Comparison>, Vec<f64>) {
         let (mut compared, mut unknown) = (Vec::new(), Vec::new());
         for &load in &self.results.loads {
-            match (self.difference(subject, load), self.cell(subject, load)) {
-                (Some(difference), Some(cell)) => {
-                    compared.push(Comparison { load, difference, copies: cell.copies_per_query });
+            match (self.gain(subject, load), self.cell(subject, load)) {
+                (Some(gain), Some(cell)) => {
+                    compared.push(Comparison { load, gain, copies: cell.copies_per_query });
                 }
                 _ => unknown.push(load),
             }
@@ -133,7 +119,7 @@ impl<'a> View<'a> {
         let (compared, unknown) = self.comparisons(subject);
         let lacking = self.lacking([subject, baseline], &unknown);
         let (subject, baseline) = (policy(subject).noun, policy(baseline).noun);
-        let gains = |at: &&Comparison| at.difference.verdict() == Verdict::Lower;
+        let gains = |at: &&Comparison| at.gain.verdict == Verdict::Lower;
         let gaining = compared.iter().take_while(gains).count();
         let (covered, rest) = match gaining {
             0 => compared.split_at(compared.len()),
@@ -159,26 +145,6 @@ pub(crate) fn is_withheld(cell: &Cell) -> bool {
     cell.p999_ms.is_none() && answered(cell) >= needed(0.999)
 }
 
-/// Between which latencies the true p99 is, with 95 % confidence: the order statistics that so many
-/// samples leave open. It takes requests for independent of one another; that waiting makes
-/// neighbors alike is not in it. None if the upper one is among the last 10 samples.
-fn p99_bounds(cell: &Cell) -> Option<(f64, f64)> {
-    let above = 0.01;
-    let off = Z * (above * (1.0 - above) / answered(cell) as f64).sqrt();
-    let p99 = cell.p99_ms?;
-    let (low, high) = (slower_than(cell, above + off)?, slower_than(cell, above - off)?);
-    Some((low.min(p99), high.max(p99)))
-}
-
-/// The latency that such a share of the requests exceeds, if the distribution goes so far.
-fn slower_than(cell: &Cell, share: f64) -> Option<f64> {
-    let mut pairs = cell.ccdf.windows(2).map(|pair| (pair[0], pair[1]));
-    let (from, to) = pairs.find(|(from, to)| (to.1..=from.1).contains(&share))?;
-    let width = (from.1 / to.1).ln();
-    let part = if width > 0.0 { (from.1 / share).ln() / width } else { 0.0 };
-    Some(from.0 + part * (to.0 - from.0)).filter(|ms| ms.is_finite() && *ms > 0.0)
-}
-
 /// Copies per query, if any ran.
 pub(crate) fn copies_per_query(cell: &Cell) -> Option<f64> {
     Some(cell.copies_per_query).filter(|copies| copies.is_finite() && *copies > 0.0)
@@ -188,91 +154,39 @@ pub(crate) fn copies_per_query(cell: &Cell) -> Option<f64> {
 #[derive(Clone, Copy)]
 struct Comparison {
     load: f64,
-    difference: Difference,
+    gain: Gain,
     copies: f64,
 }
 
-/// By which part a p99 is lower than another; negative if it is higher.
-#[derive(Clone, Copy)]
-struct Difference {
-    gain: f64,
-    /// The least and the largest that 95 % confidence allows. None with too few requests.
-    bounds: Option<(f64, f64)>,
+fn average(of: &[Comparison]) -> Gain {
+    Gain::mean(&of.iter().map(|at| at.gain).collect::<Vec<_>>())
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Verdict {
-    Lower,
-    Same,
-    Higher,
+/// `31 to 39 %`; `undecided` where that is all that can be said.
+pub(crate) fn interval(gain: Gain) -> String {
+    match gain.verdict {
+        Verdict::Undecided => "undecided".to_owned(),
+        _ => {
+            let low = whole_percent(gain.low);
+            format!("{} to {}", low.trim_end_matches(['%', '\u{a0}']), whole_percent(gain.high))
+        }
+    }
 }
 
-impl Difference {
-    /// Between two sound cells. The bounds of the two are combined as those of independent
-    /// estimates (MOVER, on a log scale). Both runs ask the same, so that they are rather too wide.
-    fn between(cell: &Cell, baseline: &Cell) -> Option<Difference> {
-        let (ours, theirs) = (cell.p99_ms?, baseline.p99_ms?);
-        let bounds = || {
-            let ((our_low, our_high), (low, high)) = (p99_bounds(cell)?, p99_bounds(baseline)?);
-            let ratio = (ours / theirs).ln();
-            let least = ratio - (ours / our_low).ln().hypot((high / theirs).ln());
-            let most = ratio + (our_high / ours).ln().hypot((theirs / low).ln());
-            Some((1.0 - most.exp(), 1.0 - least.exp()))
-        };
-        Some(Difference { gain: 1.0 - ours / theirs, bounds: bounds() })
-    }
-
-    /// The average, with the bounds of an average of independent estimates.
-    fn mean(of: &[Comparison]) -> Difference {
-        let count = of.len() as f64;
-        let gain = mean(of, |at| at.difference.gain);
-        let mut squares = Some((0.0, 0.0));
-        for Comparison { difference, .. } in of {
-            squares = squares.zip(difference.bounds).map(|((below, above), (low, high))| {
-                let of = |bound: f64| (difference.gain - bound).powi(2);
-                (below + of(low), above + of(high))
-            });
-        }
-        let bounds = squares.map(|(below, above): (f64, f64)| {
-            (gain - below.sqrt() / count, gain + above.sqrt() / count)
-        });
-        Difference { gain, bounds }
-    }
-
-    fn verdict(self) -> Verdict {
-        let (low, high) = self.bounds.unwrap_or((self.gain, self.gain));
-        let least = if self.bounds.is_some() { SAME } else { SAME_UNSURE };
-        match self.gain {
-            gain if gain >= least && low > 0.0 => Verdict::Lower,
-            gain if gain <= -least && high < 0.0 => Verdict::Higher,
-            _ => Verdict::Same,
-        }
-    }
-
-    /// How sure that is, in a clause.
-    fn sure(self) -> String {
-        match (self.bounds, self.verdict()) {
-            (Some((low, high)), _) => {
-                format!("{} sure: {}", whole_percent(0.95), between(low, high))
-            }
-            (None, Verdict::Same) => {
-                let chance = whole_percent(SAME_UNSURE);
-                format!("with so few requests less than {chance} may be chance")
-            }
-            (None, _) => "too few requests to say how sure".to_owned(),
-        }
-    }
+/// How sure that is, in a clause.
+fn sure(gain: Gain) -> String {
+    format!("{} sure: {}", whole_percent(0.95), between(gain.low, gain.high))
 }
 
 /// What all of them are, or else their average.
 fn verdict(of: &[Comparison]) -> Verdict {
-    let average = Difference::mean(of).verdict();
+    let average = average(of).verdict;
     let Some(first) = of.first() else { return average };
-    if are(of, first.difference.verdict()) { first.difference.verdict() } else { average }
+    if are(of, first.gain.verdict) { first.gain.verdict } else { average }
 }
 
 fn are(of: &[Comparison], kind: Verdict) -> bool {
-    of.iter().all(|at| at.difference.verdict() == kind)
+    of.iter().all(|at| at.gain.verdict == kind)
 }
 
 /// The finding: a sentence to remember, and what qualifies it.
@@ -325,25 +239,22 @@ fn nothing(results: &Results, subject: &str, baseline: &str) -> String {
 
 /// The main clause, about some of the loads.
 fn finding(subject: &str, baseline: &str, covered: &[Comparison]) -> String {
-    let difference = Difference::mean(covered);
+    let gain = average(covered);
     let kind = verdict(covered);
     let copies = copies(mean(covered, |at| at.copies));
     let place = place(covered.iter().map(|at| at.load));
     let average = if covered.len() > 1 { " on average" } else { "" };
     let spread = (!are(covered, kind)).then(|| spread(covered));
-    let aside: Vec<String> = spread.into_iter().chain([difference.sure()]).collect();
+    let aside: Vec<String> = spread.into_iter().chain([sure(gain)]).collect();
     let rest = format!("{place} ({}), at {copies} copies per query.", aside.join("; "));
     let of = format!("{baseline}’s");
     match kind {
-        Verdict::Same => {
-            let average = if are(covered, kind) { "" } else { average };
-            format!(
-                "{subject} shows no gain{average}: its 99th percentile is about the same as {of} \
-                 {rest}"
-            )
+        Verdict::Same => format!("{subject}’s 99th percentile is about the same as {of} {rest}"),
+        Verdict::Undecided => {
+            format!("{subject}’s 99th percentile against {of} is undecided{average} {rest}")
         }
         Verdict::Lower | Verdict::Higher => {
-            let relation = relation(difference.gain);
+            let relation = relation(gain.value);
             format!("{subject}’s 99th percentile is {relation} {of}{average} {rest}")
         }
     }
@@ -353,18 +264,23 @@ fn finding(subject: &str, baseline: &str, covered: &[Comparison]) -> String {
 fn but(rest: &[Comparison], lacking: Vec<String>) -> String {
     let sentence = |kind: Verdict| {
         let those: Vec<Comparison> =
-            rest.iter().copied().filter(|at| at.difference.verdict() == kind).collect();
-        let difference = Difference::mean(&those);
+            rest.iter().copied().filter(|at| at.gain.verdict == kind).collect();
+        let gain = average(&those);
         let relation = match kind {
             Verdict::Same => "about the same".to_owned(),
-            _ => relation(difference.gain).replace("times", "times as high"),
+            Verdict::Undecided => "undecided".to_owned(),
+            _ => relation(gain.value).replace("times", "times as high"),
         };
-        let average = if those.len() > 1 && kind != Verdict::Same { " on average" } else { "" };
+        let average = if those.len() > 1 && kind != Verdict::Same && kind != Verdict::Undecided {
+            " on average"
+        } else {
+            ""
+        };
         let loads = and(those.iter().map(|at| utilization(at.load)));
-        let sure = difference.sure();
+        let sure = sure(gain);
         (!those.is_empty()).then(|| format!("At {loads} it is {relation}{average} ({sure})."))
     };
-    let kinds = [Verdict::Lower, Verdict::Same, Verdict::Higher];
+    let kinds = [Verdict::Lower, Verdict::Same, Verdict::Undecided, Verdict::Higher];
     let sentences = kinds.into_iter().filter_map(sentence).chain(lacking);
     sentences.collect::<Vec<_>>().join(" ")
 }
@@ -396,8 +312,8 @@ fn between(low: f64, high: f64) -> String {
 
 /// The extremes behind an average that hides a change of sign.
 fn spread(covered: &[Comparison]) -> String {
-    let lowest = covered.iter().map(|at| at.difference.gain).fold(f64::INFINITY, f64::min);
-    let highest = covered.iter().map(|at| at.difference.gain).fold(f64::NEG_INFINITY, f64::max);
+    let lowest = covered.iter().map(|at| at.gain.value).fold(f64::INFINITY, f64::min);
+    let highest = covered.iter().map(|at| at.gain.value).fold(f64::NEG_INFINITY, f64::max);
     format!("from {} to {}", relation(highest), relation(lowest))
 }
 

@@ -8,6 +8,7 @@ use indicatif::ProgressBar;
 
 use super::args::Plan;
 use super::cluster::Cluster;
+use super::gain::Latencies;
 use super::pause;
 use super::results::{Cell, Results};
 use super::timings::{self, Timings};
@@ -124,12 +125,16 @@ async fn one(
     };
     let (mut copies, mut answers) = (0, 0);
     let mut timed = Vec::new();
+    let mut latencies: Vec<(u64, u64)> = Vec::new();
     let on_answer = |answer: &Answer| {
         let said = answer.head.as_ref().and_then(|head| head.header("x-curtail-copies"));
         let said = said.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
         if let Some(said) = said {
             copies += said;
             answers += 1;
+        }
+        if answer.good {
+            latencies.push((answer.index, answer.latency_ns));
         }
         if plan.timings {
             timed.extend(timings::Answer::of(answer));
@@ -146,10 +151,10 @@ async fn one(
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
     let queries = answers * u64::from(plan.shards);
     let copies_per_query = if queries == 0 { 0.0 } else { copies as f64 / queries as f64 };
-    Ok((cell(told.load, &report, copies_per_query), timed))
+    Ok((cell(told.load, &report, copies_per_query, Latencies(latencies)), timed))
 }
 
-fn cell(load: f64, report: &Report, copies_per_query: f64) -> Cell {
+fn cell(load: f64, report: &Report, copies_per_query: f64, latencies: Latencies) -> Cell {
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
     Cell {
         load,
@@ -165,6 +170,8 @@ fn cell(load: f64, report: &Report, copies_per_query: f64) -> Cell {
         valid: report.valid,
         invalid_because: report.invalid_because.iter().map(ToString::to_string).collect(),
         ccdf: ccdf(report),
+        p99_gain: None,
+        latencies,
     }
 }
 

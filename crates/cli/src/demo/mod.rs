@@ -3,6 +3,7 @@
 mod args;
 mod cluster;
 mod findings;
+mod gain;
 mod index;
 mod measure;
 mod pause;
@@ -104,6 +105,7 @@ fn results(plan: &Plan, built: &Built) -> Results {
 
 /// Writes what there is, and says what it means.
 fn finish(args: &Args, plan: &Plan, mut results: Results) -> Result<ExitCode, Stop> {
+    results.compare();
     let out = &plan.out;
     let page = out.join("report.html");
     results.report = Some(page.display().to_string());

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::findings::View;
+use super::gain::{Gain, Latencies};
+
 /// The document of `curtail demo --json`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Results {
@@ -51,6 +54,11 @@ pub(crate) struct Cell {
     /// The complementary distribution: (latency in ms, share of requests above it), for plots.
     #[serde(skip)]
     pub(crate) ccdf: Vec<(f64, f64)>,
+    /// Against the baseline, where both measurements are sound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p99_gain: Option<Gain>,
+    #[serde(skip)]
+    pub(crate) latencies: Latencies,
 }
 
 /// What was measured, and how.
@@ -77,4 +85,24 @@ pub(crate) struct Setup {
     pub(crate) command: String,
     /// How long it took, in s.
     pub(crate) elapsed_s: f64,
+}
+
+impl Results {
+    /// Compares every cell with the baseline's at its load.
+    pub(crate) fn compare(&mut self) {
+        let view = View::of(self);
+        let gain = |name: &str, cell: &Cell| {
+            let baseline = view.baseline.filter(|baseline| *baseline != name)?;
+            let theirs = view.cell(baseline, cell.load)?;
+            let sound = [cell, theirs].iter().all(|cell| cell.valid && cell.p99_ms.is_some());
+            sound.then(|| Gain::between(&cell.latencies, &theirs.latencies))?
+        };
+        let cells = self.policies.iter();
+        let gains: Vec<Option<Gain>> = cells
+            .flat_map(|(name, cells)| cells.iter().map(move |cell| gain(name, cell)))
+            .collect();
+        for (cell, gain) in self.policies.values_mut().flatten().zip(gains) {
+            cell.p99_gain = gain;
+        }
+    }
 }

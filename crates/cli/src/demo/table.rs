@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use curtail_load::SAMPLES_ABOVE_MIN;
 
-use super::findings::{View, answered, copies_per_query, headline, is_withheld, needed};
+use super::findings::{View, answered, copies_per_query, headline, interval, is_withheld, needed};
 use super::results::{Cell, Results};
-use crate::plot::format::{NONE, and, count, policy, three_or_none, utilization, whole_percent};
+use crate::plot::format::{NONE, and, count, policy, three_or_none, utilization};
 
 /// Narrower than this the minor columns are left out.
 const WIDTH_FULL: usize = 72;
@@ -40,7 +40,7 @@ fn gain(view: View<'_>, name: &str, cell: &Cell) -> String {
     if view.baseline == Some(name) {
         return "·".to_owned();
     }
-    view.gain(name, cell.load).map_or(NONE.to_owned(), whole_percent)
+    view.gain(name, cell.load).map_or(NONE.to_owned(), interval)
 }
 
 /// A text in a place of the table, and whether it stands out.
@@ -294,10 +294,10 @@ mod tests {
     #[test]
     fn it_says_the_finding_and_the_figures() {
         let text = render(&sample::results(), 80, false);
-        assert!(text.starts_with("LÆDGE’s 99th percentile is 35 % below"), "{text}");
+        assert!(text.starts_with("LÆDGE’s 99th percentile is 31 % below"), "{text}");
         let row = text.lines().find(|line| line.trim_start().starts_with("LÆDGE  ")).unwrap_or("");
         let fields: Vec<&str> = row.split_whitespace().collect();
-        assert_eq!(fields, ["LÆDGE", "22.6", "50.4", "81.9", "1.83", "48", "%"]);
+        assert_eq!(fields, ["LÆDGE", "22.6", "50.4", "81.9", "1.83", "45", "to", "51", "%"]);
     }
 
     #[test]

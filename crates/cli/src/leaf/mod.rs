@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// Hit executions now and then, like 0.003:75ms [default: none]
     #[arg(long, value_name = "PROBABILITY:SPAN", allow_hyphen_values = true)]
     hiccup: Option<Hiccup>,
+    /// Give each run of 1/p queries with consecutive numbers one hiccup, so that short runs have their share
+    #[arg(long, requires = "hiccup")]
+    stratified: bool,
     /// Queries served at once
     #[arg(long, value_name = "N", default_value_t = 1)]
     slots: u32,
@@ -139,6 +142,7 @@ fn config(args: &Args, manual: Option<&Manual>) -> Result<LeafConfig, Stop> {
         slots: args.slots,
         service_time,
         hiccup: args.hiccup,
+        stratified: args.stratified,
         cancel: if args.honor_cancel { Cancel::Honor } else { Cancel::Ignore },
         queue: args.queue,
         seed: args.seed,

@@ -31,6 +31,9 @@ pub struct LeafConfig {
     pub service_time: Option<Distribution>,
     /// What it is hit by now and then, on top.
     pub hiccup: Option<Hiccup>,
+    /// Draws hiccups in strata: of every 1/p queries whose keys end in consecutive numbers, one has a
+    /// hiccup. So runs of few queries have their share; each query has one as often as before.
+    pub stratified: bool,
     /// What it does with a query whose client goes away.
     pub cancel: Cancel,
     /// How many queries may wait for a slot; further ones get 503.
@@ -125,7 +128,8 @@ impl LeafConfig {
         }
         if let Some(Hiccup { probability, duration_ns }) = self.hiccup {
             let length = duration::format(duration_ns);
-            stretched.push(format!("hiccups ({length} with probability {probability})"));
+            let strata = if self.stratified { ", in strata" } else { "" };
+            stretched.push(format!("hiccups ({length} with probability {probability}{strata})"));
         }
         // Writing to a string cannot fail.
         let _ = match stretched.is_empty() {
@@ -174,6 +178,7 @@ mod tests {
             slots: 1,
             service_time: Some(spec.resolve(1e6).expect("a distribution")),
             hiccup: Some(Hiccup { probability: 0.003, duration_ns: 75_000_000 }),
+            stratified: false,
             cancel: Cancel::Honor,
             queue: 0,
             seed: 0,

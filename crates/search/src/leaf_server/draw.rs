@@ -24,6 +24,7 @@ pub(super) struct Draws {
     executions: Mutex<HashMap<u64, u32>>,
     service_time: Option<Distribution>,
     hiccup: Option<Hiccup>,
+    stratified: bool,
     seed: u64,
     shard: u32,
     replica: u32,
@@ -40,9 +41,9 @@ pub(super) struct Drawn {
 
 impl Draws {
     pub(super) fn new(config: &LeafConfig) -> Self {
-        let LeafConfig { hiccup, seed, shard, replica, .. } = *config;
+        let LeafConfig { hiccup, stratified, seed, shard, replica, .. } = *config;
         let (executions, service_time) = (Mutex::default(), config.service_time.clone());
-        Self { executions, service_time, hiccup, seed, shard, replica }
+        Self { executions, service_time, hiccup, stratified, seed, shard, replica }
     }
 
     pub(super) fn stretches(&self) -> bool {
@@ -59,9 +60,14 @@ impl Draws {
         let hit = |hiccup: &Hiccup| {
             let replica = self.replica.to_le_bytes();
             let stream = seed::stream(self.seed, &[b"J", &shard, key, &replica]);
-            let stream = match self.execution(key) {
-                0 => stream,
-                nth => seed::stream(stream, &[&nth.to_le_bytes()]),
+            let stream = match (self.execution(key), Stratum::of(key, hiccup.probability)) {
+                (0, Some(stratum)) if self.stratified => {
+                    let place = [stratum.prefix, &stratum.number.to_le_bytes()].concat();
+                    let stream = seed::stream(self.seed, &[b"JS", &shard, &replica, &place]);
+                    return seed::rng(stream).next_u64() % stratum.size == stratum.position;
+                }
+                (0, _) => stream,
+                (nth, _) => seed::stream(stream, &[&nth.to_le_bytes()]),
             };
             unit(seed::rng(stream).next_u64()) < hiccup.probability
         };
@@ -86,6 +92,29 @@ impl Draws {
     }
 }
 
+/// Consecutive queries of which one has a hiccup, and where in them a query is.
+struct Stratum<'a> {
+    /// What the keys of a run have in common: the last parameter, without its number.
+    prefix: &'a [u8],
+    number: u64,
+    position: u64,
+    size: u64,
+}
+
+impl<'a> Stratum<'a> {
+    /// None where a key does not end in a number, or hiccups are not rare.
+    fn of(key: &'a [u8], probability: f64) -> Option<Self> {
+        let size = (1.0 / probability).round();
+        let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let (before, digits) = key.split_at(key.len() - digits);
+        let at: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let parameter = before.iter().rposition(|byte| matches!(byte, b'&' | b'?'));
+        let prefix = &before[parameter.map_or(0, |at| at + 1)..];
+        let size = (2.0..1e9).contains(&size).then_some(size as u64)?;
+        Some(Self { prefix, number: at / size, position: at % size, size })
+    }
+}
+
 /// A number in [0, 1) from 64 random bits: as many of them as it can hold.
 fn unit(bits: u64) -> f64 {
     const STEPS: f64 = (1_u64 << 53) as f64;
@@ -100,7 +129,15 @@ mod tests {
         let spec = "exp:5ms".parse::<curtail_dist::Spec>().expect("a distribution");
         let hiccup = Some(Hiccup { probability, duration_ns: 75_000_000 });
         let service_time = Some(spec.resolve(1e6).expect("a distribution"));
-        Draws { executions: Mutex::default(), service_time, hiccup, seed: 42, shard, replica }
+        Draws {
+            executions: Mutex::default(),
+            service_time,
+            hiccup,
+            stratified: false,
+            seed: 42,
+            shard,
+            replica,
+        }
     }
 
     #[test]
@@ -122,6 +159,23 @@ mod tests {
         // Five standard deviations: 2000 ± 212 and 200 ± 70.
         assert!((1788..=2212).contains(&hits), "{hits}");
         assert!((130..=270).contains(&both), "{both}");
+    }
+
+    #[test]
+    fn strata_have_one_hiccup_each_wherever_it_is() {
+        let [one, twin] =
+            [0, 1].map(|replica| Draws { stratified: true, ..draws(0, replica, 0.01) });
+        let hits = |draws: &Draws, load: u32| -> Vec<u32> {
+            let key = |at: u32| format!("/search?q=word{}&n={load}-{at}", at % 7);
+            let hit = |at: &u32| !draws.draw(key(*at).as_bytes()).hiccup.is_zero();
+            (0..5_000).filter(hit).collect()
+        };
+        let first = hits(&one, 0);
+        let strata: Vec<u32> = first.iter().map(|at| at / 100).collect();
+        assert_eq!(strata, (0..50).collect::<Vec<_>>());
+        assert_ne!(first, hits(&twin, 0), "replicas apart");
+        assert_ne!(first, hits(&one, 1), "loads apart");
+        assert!(first.windows(3).any(|w| w[1] - w[0] != w[2] - w[1]), "at random places");
     }
 
     #[test]

@@ -43,6 +43,7 @@
 //!     slots: 1,
 //!     service_time: Some("exp:5ms".parse::<curtail_dist::Spec>()?.resolve(1e6)?),
 //!     hiccup: Some("0.003:75ms".parse()?),
+//!     stratified: false,
 //!     cancel: Cancel::Honor,
 //!     queue: 1024,
 //!     seed: 42,

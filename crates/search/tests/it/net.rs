@@ -43,6 +43,7 @@ pub(crate) fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig 
         slots: 1,
         service_time: None,
         hiccup: None,
+        stratified: false,
         cancel: Cancel::Honor,
         queue: 64,
         seed: 42,

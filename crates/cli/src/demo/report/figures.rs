@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::demo::findings::{View, copies_per_query};
+use crate::demo::findings::{View, copies_per_query, interval};
 use crate::demo::results::Cell;
-use crate::plot::format::{
-    NONE, count, escape, policy, three, three_or_none, utilization, whole_percent,
-};
+use crate::plot::format::{NONE, count, escape, policy, three, three_or_none, utilization};
 
 /// The table, and under it why some cells are not sound.
 pub(super) fn table(view: View<'_>) -> String {
@@ -75,7 +73,7 @@ fn row(view: View<'_>, name: &str, short: &str, cell: &Cell, notes: &mut Vec<Str
     };
     let gain = match view.gain(name, cell.load) {
         _ if view.baseline == Some(name) => r#"<span class="quiet">baseline</span>"#.to_owned(),
-        Some(gain) => whole_percent(gain),
+        Some(gain) => interval(gain),
         None => NONE.to_owned(),
     };
     let mut html = format!(r#"<th scope="row">{short}{mark}</th>"#);

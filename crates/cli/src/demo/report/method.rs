@@ -68,9 +68,9 @@ pub(super) fn setup(view: View<'_>) -> String {
         ),
         (
             "How sure",
-            "Where differences are told with a confidence of 95 %, it is that of the order \
-             statistics of the two runs, as if requests were independent of one another. That \
-             waiting makes neighbors alike is not in it, nor that the machine has good and bad days."
+            "Intervals of differences are those of a paired bootstrap over 25 blocks of consecutive \
+             requests, with a confidence of 95 %: both runs ask the same requests at the same times. \
+             A difference whose interval allows a gain and a loss is called undecided."
                 .to_owned(),
         ),
         (
