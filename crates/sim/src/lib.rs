@@ -85,7 +85,7 @@
 //! # What it does not do
 //!
 //! In experiments nothing ejects a server, nothing times out, and the cell learns at once that a
-//! server has failed. While all servers of a shard are down, its queries fail at once.
+//! server has failed. While all servers of a shard are down, its queries wait.
 #![forbid(unsafe_code)]
 
 pub mod advise;

@@ -5,9 +5,11 @@
 //! Source: Minka, "Estimating a Gamma distribution", 2002, for the equation. Cost: O(n), and
 //! O(√shape) for each sample's place in the distribution.
 
+use statrs::function::gamma::{digamma, ln_gamma};
+
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 use crate::solve;
-use crate::special::{digamma, gamma_cdf, ln_gamma};
+use crate::special::gamma_cdf;
 
 /// A gamma distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,6 +4,8 @@
 //! Source: Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, ch. 21. Cost:
 //! O(n) with a factor of about 60.
 
+use statrs::function::gamma::gamma;
+
 use super::{Fit, FitError, Fitted, Parameters, Sample};
 use crate::solve;
 
@@ -56,7 +58,7 @@ impl Fitted for Weibull {
     }
 
     fn mean(&self) -> f64 {
-        self.scale * libm::tgamma(1.0 + 1.0 / self.shape)
+        self.scale * gamma(1.0 + 1.0 / self.shape)
     }
 
     fn parameters(&self) -> u32 {

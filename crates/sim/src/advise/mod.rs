@@ -53,6 +53,9 @@ const QUERIES: f64 = 40e6;
 /// Independent replications there.
 const REPLICATIONS: u32 = 6;
 
+/// Degrees of freedom of their mean.
+const FREEDOM: usize = REPLICATIONS as usize - 1;
+
 /// No simulation is surer than that.
 const MOST_CONFIDENT: f64 = 0.999;
 
@@ -222,13 +225,15 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
             .filter_map(|of| of.copies_per_query)
             .fold(1.0, f64::max),
     };
-    let policy = if hedge { best } else { facts.psq }.policy.clone();
+    let advised = if hedge { best } else { facts.psq };
+    let second_copies = advised.copies_per_query.unwrap_or(1.0) - 1.0;
+    let p999_ms = figure(facts.psq, 99.9).filter(|_| best.unit == "ms");
     Ok(Some(Advice {
         hedge,
-        config: config::config(question, &policy, &latency(facts.psq), best.unit),
+        config: config::config(question, &advised.policy, second_copies, p999_ms),
         utilization: experiment.utilization,
         rate: facts.rate,
-        policy,
+        policy: advised.policy.clone(),
         hedging_policy: best.policy.clone(),
         gain: facts.gain(best),
         gain_ci95,
@@ -381,7 +386,7 @@ fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
     };
     let margin = psq - best - WORTH * psq;
     // The half width is that quantile times the standard error.
-    let error = (half_width / student::quantile(REPLICATIONS as usize - 1)).max(f64::MIN_POSITIVE);
-    let confidence = student::below_of_five(margin.abs() / error);
+    let error = (half_width / student::quantile(FREEDOM)).max(f64::MIN_POSITIVE);
+    let confidence = student::below(FREEDOM, margin.abs() / error);
     (margin > 0.0, confidence.min(MOST_CONFIDENT))
 }
