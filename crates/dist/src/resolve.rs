@@ -11,7 +11,7 @@ use crate::error::ResolveError;
 use crate::quantity::Time;
 use crate::sampler::{BoundedPareto, Sampler};
 use crate::samples;
-use crate::spec::{Scale, Spec, Term};
+use crate::spec::{Family, Scale, Spec, Term};
 
 impl Spec {
     /// Makes the distribution ready to draw from. `unit_ns` is the length of the experiment's unit
@@ -92,20 +92,23 @@ fn part(
     if let Some(time) = term.times().find(|time| !usable(time)) {
         return Err(ResolveError::OutOfRange { time: time.to_string(), ns: ns(time) });
     }
-    let made = match *term {
-        Term::Exp { mean } => exponential(ns(mean)),
-        Term::Det { value } => Ok(constant(ns(value))),
-        Term::LogNormal { mean, cv } => lognormal(ns(mean), cv),
-        Term::Gamma { mean, cv } => gamma(ns(mean), cv * cv),
-        Term::Erlang { stages, mean } => gamma(ns(mean), 1.0 / f64::from(stages)),
-        Term::Hyper { mean, cv } => hyper(ns(mean), cv * cv),
-        Term::Pareto { alpha, min, max: None } => pareto(alpha, ns(min)),
-        Term::Pareto { alpha, min, max: Some(max) } => Ok(bounded(alpha, ns(min), ns(max))),
-        Term::Weibull { shape, scale } => weibull(shape, ns(scale)),
-        Term::Bimodal { probability, value } => bimodal(probability, ns(value)),
-        Term::Hiccup { probability, mean } => hiccup(probability, ns(mean)),
-        Term::Uniform { low, high } => uniform(ns(low), ns(high)),
-        Term::File { ref path } => empirical(read(path, unit_ns, files_have_units)?),
+    let values =
+        term.values().map(|(value, is_time)| if is_time { ns(value) } else { value.number });
+    let made = match (term.family, &values.collect::<Vec<_>>()[..]) {
+        (Family::Exp, &[mean]) => exponential(mean),
+        (Family::Det, &[value]) => Ok(constant(value)),
+        (Family::LogNormal, &[mean, cv]) => lognormal(mean, cv),
+        (Family::Gamma, &[mean, cv]) => gamma(mean, cv * cv),
+        (Family::Erlang, &[stages, mean]) => gamma(mean, 1.0 / stages),
+        (Family::Hyper, &[mean, cv]) => hyper(mean, cv * cv),
+        (Family::Pareto, &[alpha, min]) => pareto(alpha, min),
+        (Family::Pareto, &[alpha, min, max]) => Ok(bounded(alpha, min, max)),
+        (Family::Weibull, &[shape, scale]) => weibull(shape, scale),
+        (Family::Bimodal, &[probability, value]) => bimodal(probability, value),
+        (Family::Hiccup, &[probability, mean]) => hiccup(probability, mean),
+        (Family::Uniform, &[low, high]) => uniform(low, high),
+        (Family::File, _) => empirical(read(&term.path, unit_ns, files_have_units)?),
+        (family, values) => unreachable!("{family:?} of {values:?} was not parsed"),
     };
     made.map_err(|source| ResolveError::Degenerate { term: term.to_string(), source })
 }
