@@ -17,7 +17,7 @@
 use statrs::function::harmonic::harmonic;
 
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 use crate::law::Law;
 use crate::tail::{Basis, Tail};
 
