@@ -25,10 +25,11 @@ use curtail_kernel::hedge::{Cancellation, Version};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
-use crate::compare::{PERCENTILES, Plan, compare};
+use crate::compare::{PERCENTILES, compare};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::outcome::{Figures, Outcome};
+use crate::parallel::Plan;
 use crate::student;
 
 pub use curve::Point;

@@ -1,15 +1,16 @@
 //! What a sweep runs. It lies beside the results, so that they are never mixed with others.
 
+use curtail_columns::Schema;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value as Json;
 
 use super::axis::{Axis, Value};
 use super::error::Error;
 use super::grid::Grid;
-use super::{run, table};
+use super::{columns, run};
 use crate::candidate::Candidate;
-use crate::compare::Plan as How;
 use crate::outcome::Outcome;
+use crate::parallel::Plan as How;
 use crate::parameters::Parameters;
 
 /// A sweep: a grid, and what is run at each of its points.
@@ -60,9 +61,8 @@ impl Plan {
             parameters,
         };
         let json = serde_json::to_string_pretty(&document).expect("names, numbers and texts");
-        let plan = Self { grid, candidates, policies, percentiles, json };
-        table::check_names(&plan)?;
-        Ok(plan)
+        columns::check_names(grid.axes(), &percentiles)?;
+        Ok(Self { grid, candidates, policies, percentiles, json })
     }
 
     /// The experiments.
@@ -78,6 +78,11 @@ impl Plan {
     /// The percentiles that are told.
     pub fn percentiles(&self) -> &[f64] {
         &self.percentiles
+    }
+
+    /// The columns of the results: of the grid, and of outcomes.
+    pub fn schema(&self) -> Schema {
+        columns::schema(self.grid.axes(), &self.percentiles)
     }
 
     /// As it is kept.

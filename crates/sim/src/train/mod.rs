@@ -34,8 +34,8 @@ use std::sync::atomic::Ordering;
 use curtail_kernel::Policy;
 
 use crate::candidate::Candidate;
-use crate::compare::Plan;
 use crate::experiment::Experiment;
+use crate::parallel::Plan;
 use crate::student;
 pub(crate) use log::Log;
 use optimize::Joint;
