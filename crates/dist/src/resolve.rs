@@ -40,32 +40,37 @@ impl Spec {
     }
 }
 
-/// The distribution of some samples; none of none.
-pub(crate) fn of_samples(ns: Vec<f64>, have_units: bool) -> Option<Distribution> {
-    let Part { sampler, mean, variance, third } = empirical(ns).ok()?;
-    let samplers = Box::from([sampler]);
-    Some(Distribution { samplers, has_units: Some(have_units), mean, variance, third })
-}
-
-/// A distribution whose samples are drawn from those of another one; none where that has none.
-pub(crate) fn resampled(
-    of: &Distribution,
-    rng: &mut (impl rand_core::Rng + ?Sized),
-) -> Option<Distribution> {
-    let mut again = of.clone();
-    let mut any = false;
-    for sampler in &mut again.samplers {
-        let Sampler::Empirical { samples, .. } = &*sampler else { continue };
-        let drawn = (0..samples.len()).map(|_| sampler.sample(rng)).collect();
-        let (old, new) = (empirical(samples.to_vec()).ok()?, empirical(drawn).ok()?);
-        // Moments of terms add up.
-        again.mean += new.mean - old.mean;
-        again.variance = (again.variance + new.variance - old.variance).max(0.0);
-        again.third += new.third - old.third;
-        *sampler = new.sampler;
-        any = true;
+impl Distribution {
+    /// One of these samples, each equally likely. Samples are in nanoseconds and were written with
+    /// units or without; none where there are no samples, or one that is no time.
+    pub fn from_samples(ns: Vec<f64>, have_units: bool) -> Option<Self> {
+        if !ns.iter().all(|ns| (0.0..=MAX_SAMPLE_NS).contains(ns)) {
+            return None;
+        }
+        let Part { sampler, mean, variance, third } = empirical(ns).ok()?;
+        let samplers = Box::from([sampler]);
+        Some(Self { samplers, has_units: Some(have_units), mean, variance, third })
     }
-    any.then_some(again)
+
+    /// The same, but of the samples of a file so many that are drawn from them, with replacement: how far
+    /// such ones differ is what the samples leave open (the bootstrap, Efron 1979). None where it has no
+    /// samples.
+    pub fn resampled(&self, rng: &mut (impl rand_core::Rng + ?Sized)) -> Option<Self> {
+        let mut again = self.clone();
+        let mut any = false;
+        for sampler in &mut again.samplers {
+            let Sampler::Empirical { samples, .. } = &*sampler else { continue };
+            let drawn = (0..samples.len()).map(|_| sampler.sample(rng)).collect();
+            let (old, new) = (empirical(samples.to_vec()).ok()?, empirical(drawn).ok()?);
+            // Moments of terms add up.
+            again.mean += new.mean - old.mean;
+            again.variance = (again.variance + new.variance - old.variance).max(0.0);
+            again.third += new.third - old.third;
+            *sampler = new.sampler;
+            any = true;
+        }
+        any.then_some(again)
+    }
 }
 
 /// One term, resolved.

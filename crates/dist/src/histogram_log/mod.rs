@@ -21,7 +21,6 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerial
 
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
-use crate::samples::Samples;
 use crate::text::{TextError, excerpt};
 
 /// The most samples that are kept of a log. Of more, so many are taken at equal distances in their
@@ -59,8 +58,8 @@ pub(crate) fn is_log(text: &str) -> bool {
     }
 }
 
-/// The samples of a log.
-pub(crate) fn read(path: &Path, text: &str) -> Result<Samples, ResolveError> {
+/// The samples of a log in ns, and the line of its first interval.
+pub(crate) fn read(path: &Path, text: &str) -> Result<(Vec<f64>, usize), ResolveError> {
     let mut all: Option<(Histogram<u64>, usize)> = None;
     let mut log = LogReader::over(text.as_bytes(), path);
     while let Some(interval) = log.next() {
@@ -78,8 +77,7 @@ pub(crate) fn read(path: &Path, text: &str) -> Result<Samples, ResolveError> {
     let all = all.filter(|(histogram, _)| !histogram.is_empty());
     let (histogram, line) =
         all.ok_or_else(|| ResolveError::NoHistogram { path: path.to_owned() })?;
-    let ns = samples(&histogram);
-    Ok(Samples { lines: vec![line; ns.len()], ns, have_units: true })
+    Ok((samples(&histogram), line))
 }
 
 /// The interval of a line; none where the line is a comment or a legend.

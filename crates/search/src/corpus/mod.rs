@@ -6,21 +6,19 @@
 //!
 //! Every source is bounded by [`Limits`], and [`Corpus::remarks`] says what a bound cut.
 
+use std::path::PathBuf;
+use std::{env, io};
+
+use gather::{Gather, thousands};
+
+use crate::fnv::Fnv;
+
 mod apt;
-mod error;
 mod folder;
 mod gather;
 mod json_lines;
-mod sections;
 
-use std::env;
-use std::path::PathBuf;
-
-pub use error::CorpusError;
-
-use crate::fnv::Fnv;
 pub(crate) use gather::head;
-use gather::{Gather, thousands};
 
 /// A text to be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,3 +157,30 @@ impl Corpus {
 
 #[cfg(test)]
 mod tests;
+
+/// Why a corpus cannot be read.
+#[allow(missing_docs, reason = "the messages say it")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CorpusError {
+    #[error(
+        "{}: cannot be read as a corpus: {source}; name a folder of text files or a file with one \
+         JSON object per line",
+        path.display()
+    )]
+    Read { path: PathBuf, source: io::Error },
+    #[error(
+        "{}:{line}: {reason}; a line looks like {{\"title\": \"…\", \"body\": \"…\"}}",
+        path.display()
+    )]
+    JsonLine { path: PathBuf, line: u64, reason: String },
+    #[error("{source_description}: there is no text to search; name another corpus")]
+    Empty { source_description: String },
+    #[error("no Debian package descriptions: {why}; run `apt-get update`, or use another corpus")]
+    NoDebian { why: String },
+    #[error(
+        "this machine has no default corpus (Debian packages: {debian}; cargo's crates: {cargo}); \
+         name a folder or a JSON-lines file with --corpus PATH"
+    )]
+    NoDefault { debian: String, cargo: String },
+}
