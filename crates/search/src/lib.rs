@@ -50,7 +50,6 @@ pub mod root_server;
 pub mod sample;
 
 mod evaluate;
-mod fnv;
 mod schema;
 mod serve;
 

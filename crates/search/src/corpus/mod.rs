@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use std::{env, io};
 
 use gather::{Gather, thousands};
-
-use crate::fnv::Fnv;
+use xxhash_rust::xxh64::Xxh64;
 
 mod apt;
 mod folder;
@@ -126,12 +125,15 @@ impl Corpus {
     }
 
     fn new(documents: Vec<Document>, description: String, remarks: Vec<String>) -> Self {
-        let mut hash = Fnv::new();
+        let mut hash = Xxh64::new(0);
         for document in &documents {
-            hash.write_text(&document.title);
-            hash.write_text(&document.body);
+            for text in [&document.title, &document.body] {
+                // With their lengths, so that ("ab", "c") and ("a", "bc") differ.
+                hash.update(&(text.len() as u64).to_le_bytes());
+                hash.update(text.as_bytes());
+            }
         }
-        Self { documents, description, remarks, fingerprint: hash.hex() }
+        Self { documents, description, remarks, fingerprint: format!("{:016x}", hash.digest()) }
     }
 
     fn load_default(limits: Limits) -> Result<Self, CorpusError> {
