@@ -1,4 +1,4 @@
-//! What is compared: the policies of the kernel, and the bound O1.
+//! What is compared: the policies of the kernel, and two yardsticks that only a simulator can run.
 
 use std::fmt;
 
@@ -6,17 +6,18 @@ use curtail_kernel::{Policy, PolicyError};
 
 use crate::error::Error;
 
-/// A policy, or a bound on all policies.
+/// A policy, or a yardstick for all policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Candidate {
     /// A policy of the kernel.
     Policy(Policy),
     /// `o1`: per-shard queuing in a world whose hiccups cost nothing (S = P). No policy whose
     /// servers work first come, first served can be better at any percentile.
-    ///
-    /// Idealized Hedge is not such a bound, as the sources believe: it serves every waiting query
-    /// before any second copy, though a second copy may be what a slow request waits for.
     O1,
+    /// `idealized`: a hedge that is told when each copy will end. Not a bound, as the sources
+    /// believe: it serves every waiting query before any second copy, though a second copy may be
+    /// what a slow request waits for.
+    Idealized,
 }
 
 impl Candidate {
@@ -25,7 +26,11 @@ impl Candidate {
         if text == "o1" {
             return Ok(Self::O1);
         }
-        Policy::parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| {
+        let policy = Policy::parse(text, Some(unit_ns)).map(|policy| match policy {
+            Policy::Idealized => Self::Idealized,
+            policy => Self::Policy(policy),
+        });
+        policy.map_err(|error| {
             // The list of policies that it ends with lacks this one.
             let more = if matches!(error, PolicyError::Unknown { .. }) { ", o1" } else { "" };
             Error::Policy(format!("{error}{more}"))
@@ -51,6 +56,7 @@ impl Candidate {
         match *self {
             Self::Policy(policy) => policy,
             Self::O1 => Policy::PerShardQueue,
+            Self::Idealized => Policy::Idealized,
         }
     }
 }
@@ -60,6 +66,7 @@ impl fmt::Display for Candidate {
         match self {
             Self::Policy(policy) => policy.fmt(f),
             Self::O1 => f.write_str("o1"),
+            Self::Idealized => f.write_str("idealized"),
         }
     }
 }

@@ -259,7 +259,7 @@ impl Setup<'_> {
     }
 
     pub(crate) fn wants_forecasts(&self) -> bool {
-        self.candidate.policy() == Policy::Idealized
+        self.candidate == Candidate::Idealized
     }
 
     /// What a service with this policy learns with.

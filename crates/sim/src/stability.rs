@@ -86,15 +86,15 @@ fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
 /// to idle servers only start none then; others may stop a copy for the sake of one without jitter.
 fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
     let service = experiment.service.mean();
-    let Candidate::Policy(policy) = candidate else { return service };
-    if policy.needs_cancellation() && !policy.pulls() {
-        return service;
-    }
     let servers = experiment.servers.len().min(MOST_COPIES);
-    let copies = match policy {
-        Policy::Naive => servers.min(2),
-        Policy::Clone => servers,
-        _ => 1,
+    let copies = match candidate {
+        Candidate::O1 => return service,
+        Candidate::Policy(policy) if policy.needs_cancellation() && !policy.pulls() => {
+            return service;
+        }
+        Candidate::Policy(Policy::Naive) => servers.min(2),
+        Candidate::Policy(Policy::Clone) => servers,
+        Candidate::Policy(_) | Candidate::Idealized => 1,
     };
     copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
 }

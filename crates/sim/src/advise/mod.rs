@@ -180,7 +180,7 @@ pub fn total(question: &Question<'_>) -> u64 {
 /// yardsticks.
 fn candidates(cancel: bool) -> Vec<Candidate> {
     let psq = Candidate::Policy(Policy::PerShardQueue);
-    let yardsticks = [Candidate::Policy(Policy::Idealized), Candidate::O1];
+    let yardsticks = [Candidate::Idealized, Candidate::O1];
     [&[psq], &hedgers(cancel)[..], &yardsticks].concat()
 }
 
@@ -288,10 +288,10 @@ fn best<'a>(
 
 /// What a query costs to simulate, in those of per-shard queuing; roughly.
 fn cost(candidate: &Candidate) -> f64 {
-    match candidate.policy() {
-        Policy::Idealized => 4.5,
-        Policy::Laedge(Cancellation::Preemptive) | Policy::Rescue(_) => 3.5,
-        Policy::Laedge(_) => 2.5,
+    match candidate {
+        Candidate::Idealized => 4.5,
+        Candidate::Policy(Policy::Laedge(Cancellation::Preemptive) | Policy::Rescue(_)) => 3.5,
+        Candidate::Policy(Policy::Laedge(_)) => 2.5,
         _ => 1.0,
     }
 }
