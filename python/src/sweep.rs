@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use curtail_sim::Plan as How;
-use curtail_sim::sweep::{self, Error, Lines, Plan, Store, StoreError, pieces, schema};
+use curtail_sim::sweep::{self, Error, Lines, Plan, Store, StoreError, pieces};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
@@ -155,7 +155,7 @@ impl Sweep {
         if let Kept::Directory(store) = kept {
             py.detach(|| store.write_tables(plan, |_| ())).map_err(unkept)?;
         }
-        let schema = schema(plan);
+        let schema = plan.schema();
         let mut raised = None;
         let read = pieces(plan, kept.lines(), |piece, _| {
             if raised.is_none() {

@@ -2,7 +2,6 @@
 
 use rand_core::Rng;
 
-use crate::resolve;
 use crate::sampler::Sampler;
 
 /// The longest sample, in nanoseconds (2^63, about 292 years): longer draws are cut to it, so that
@@ -26,23 +25,6 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// One of these samples, each equally likely. Samples are in nanoseconds and were written with
-    /// units or without; none where there are no samples, or one that is no time.
-    pub fn from_samples(ns: Vec<f64>, have_units: bool) -> Option<Self> {
-        let is_time = |ns: &f64| (0.0..=MAX_SAMPLE_NS).contains(ns);
-        if !ns.iter().all(is_time) {
-            return None;
-        }
-        resolve::of_samples(ns, have_units)
-    }
-
-    /// The same, but of the samples of a file so many that are drawn from them, with replacement: how far
-    /// such ones differ is what the samples leave open (the bootstrap, Efron 1979). None where it has no
-    /// samples.
-    pub fn resampled(&self, rng: &mut (impl Rng + ?Sized)) -> Option<Self> {
-        resolve::resampled(self, rng)
-    }
-
     /// Draws a time in nanoseconds: finite, 0 to [`MAX_SAMPLE_NS`]. For a sum, the sum of one
     /// independent draw of each term, in the order in which they are written.
     pub fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {

@@ -12,7 +12,7 @@ use curtail_kernel::duration::UNITS;
 pub enum ParseError {
     #[error("a distribution is missing in `{0}`; write for instance exp:5ms")]
     Missing(String),
-    #[error("`{0}` is not a distribution; use one of {forms}", forms = FORMS.join(", "))]
+    #[error("`{0}` is not a distribution; use one of {forms}", forms = FORMS.map(|(_, form, _)| form).join(", "))]
     UnknownName(String),
     #[error("`{term}` has the wrong number of values; write {form}")]
     WrongCount { term: String, form: &'static str },

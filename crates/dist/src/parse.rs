@@ -1,10 +1,11 @@
 //! Reading a [`Spec`]. Whatever the text is, the outcome is a value in range or an error.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::error::ParseError;
 use crate::quantity::{self, Malformed, Time};
-use crate::spec::{FORMS, Spec, Term};
+use crate::spec::{FORMS, Family, Kind, Spec, Term};
 
 impl FromStr for Spec {
     type Err = ParseError;
@@ -39,8 +40,8 @@ fn split_sum(text: &str) -> Vec<String> {
     pieces.iter().map(|piece| piece.trim().to_owned()).collect()
 }
 
-fn form_named(name: &str) -> Option<&'static str> {
-    FORMS.into_iter().find(|form| form.split(':').next() == Some(name))
+fn form_named(name: &str) -> Option<(Family, &'static str, &'static [Kind])> {
+    FORMS.into_iter().find(|(_, form, _)| form.split(':').next() == Some(name))
 }
 
 /// The name before the first colon, if it is that of a distribution.
@@ -53,44 +54,76 @@ fn name_of(piece: &str) -> Option<&str> {
 fn term(text: &str) -> Result<Term, ParseError> {
     let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     let name = name.trim();
-    let form = form_named(name).ok_or_else(|| ParseError::UnknownName(name.to_owned()))?;
-    if name == "file" {
-        let path = rest.unwrap_or_default().trim();
-        let count = || ParseError::WrongCount { term: text.to_owned(), form };
-        return if path.is_empty() { Err(count()) } else { Ok(Term::File { path: path.into() }) };
+    let (family, form, kinds) =
+        form_named(name).ok_or_else(|| ParseError::UnknownName(name.to_owned()))?;
+    let wrong_count = || ParseError::WrongCount { term: text.to_owned(), form };
+    if family == Family::File {
+        let path = PathBuf::from(rest.unwrap_or_default().trim());
+        let is_empty = path.as_os_str().is_empty();
+        let term = Term { family, values: Vec::new(), path };
+        return if is_empty { Err(wrong_count()) } else { Ok(term) };
     }
-    let values: Vec<&str> =
+    let texts: Vec<&str> =
         rest.into_iter().flat_map(|rest| rest.split(':')).map(str::trim).collect();
-    let args = Args { term: text, form, values: &values };
-    Ok(match name {
-        "exp" => args.exactly(1)?.exp()?,
-        "det" => Term::Det { value: args.exactly(1)?.time(0, "V", Zero::Allowed)? },
-        "lognormal" => {
-            let (mean, cv) = args.exactly(2)?.mean_and_cv()?;
-            Term::LogNormal { mean, cv }
+    // The last value of a Pareto distribution may be left out.
+    let fewest = kinds.len() - usize::from(form.contains('['));
+    if !(fewest..=kinds.len()).contains(&texts.len()) {
+        return Err(wrong_count());
+    }
+    let names = form.split(':').skip(1).map(|name| name.trim_matches(['[', ']']));
+    let values = texts.iter().zip(names).zip(kinds);
+    let values = values.map(|((text, name), kind)| value(text, name, *kind, form));
+    let values = values.collect::<Result<Vec<_>, _>>()?;
+    match (family, &values[..]) {
+        (Family::Uniform, &[a, b]) => ordered(a, b, |a, b| a <= b, form, "A at most B")?,
+        (Family::Pareto, &[_, min, max]) => {
+            ordered(min, max, |min, max| min < max, form, "MIN below MAX")?;
         }
-        "gamma" => {
-            let (mean, cv) = args.exactly(2)?.mean_and_cv()?;
-            Term::Gamma { mean, cv }
+        _ => {}
+    }
+    Ok(Term { family, values, path: PathBuf::new() })
+}
+
+/// Reads a value of a term.
+fn value(
+    text: &str,
+    parameter: &'static str,
+    kind: Kind,
+    form: &'static str,
+) -> Result<Time, ParseError> {
+    let text = text.to_owned();
+    let value = match quantity::parse(&text) {
+        Ok(value) => value,
+        Err(Malformed::Number) => return Err(ParseError::NotANumber { text, parameter, form }),
+        Err(Malformed::Unit) => return Err(ParseError::UnknownUnit { text }),
+    };
+    let (fits, allowed) = match kind {
+        Kind::Time => (value.number > 0.0, "greater than 0 (for a constant 0 write det:0)"),
+        Kind::TimeOrZero => (true, "0 or more"),
+        Kind::Number(..) if value.unit.is_some() => {
+            return Err(ParseError::NeedlessUnit { text, parameter, form });
         }
-        "erlang" => args.exactly(2)?.erlang()?,
-        "h2" => args.exactly(2)?.hyper()?,
-        "pareto" => args.pareto()?,
-        "weibull" => Term::Weibull {
-            shape: args.exactly(2)?.number(0, "SHAPE", SHAPE)?,
-            scale: args.time(1, "SCALE", Zero::Refused)?,
-        },
-        "bimodal" => Term::Bimodal {
-            probability: args.exactly(2)?.number(0, "PROB", PROBABILITY)?,
-            value: args.time(1, "VALUE", Zero::Allowed)?,
-        },
-        "hiccup" => Term::Hiccup {
-            probability: args.exactly(2)?.number(0, "PROB", PROBABILITY)?,
-            mean: args.time(1, "MEAN", Zero::Refused)?,
-        },
-        // The name is in the table of forms, so this is the one that is left.
-        _ => args.exactly(2)?.uniform()?,
-    })
+        Kind::Number(fits, allowed) => (fits(value.number), allowed),
+    };
+    // Minus zero would be harmless, but it is hardly what was meant.
+    if fits && value.number.is_sign_positive() {
+        return Ok(value);
+    }
+    Err(ParseError::OutOfRange { text, parameter, form, allowed })
+}
+
+fn ordered(
+    low: Time,
+    high: Time,
+    test: fn(f64, f64) -> bool,
+    form: &'static str,
+    rule: &'static str,
+) -> Result<(), ParseError> {
+    same_kind(&[low, high])?;
+    if test(low.nominal(), high.nominal()) {
+        return Ok(());
+    }
+    Err(ParseError::WrongOrder { low: low.to_string(), high: high.to_string(), form, rule })
 }
 
 /// Fails if some times have units and some have none.
@@ -102,155 +135,5 @@ fn same_kind(times: &[Time]) -> Result<(), ParseError> {
             Err(ParseError::MixedUnits { with: with.to_string(), without: without.to_string() })
         }
         _ => Ok(()),
-    }
-}
-
-/// A range of plain numbers, and how to name it.
-#[derive(Clone, Copy)]
-struct Allowed {
-    test: fn(f64) -> bool,
-    words: &'static str,
-}
-
-const PROBABILITY: Allowed = Allowed { test: |p| (0.0..=1.0).contains(&p), words: "from 0 to 1" };
-const SHAPE: Allowed = Allowed { test: |x| (1e-6..=1e6).contains(&x), words: "from 1e-6 to 1e6" };
-const CV: Allowed = Allowed { test: |x| (0.0..=1e3).contains(&x), words: "from 0 to 1000" };
-const CV_HYPER: Allowed = Allowed { test: |x| (1.0..=1e3).contains(&x), words: "from 1 to 1000" };
-const STAGES: Allowed = Allowed {
-    test: |k| (1.0..=1e6).contains(&k) && k.fract() == 0.0,
-    words: "a whole number from 1 to 1e6",
-};
-
-/// Whether a time may be zero.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Zero {
-    Allowed,
-    Refused,
-}
-
-/// The values of one term, with what its errors have to name.
-#[derive(Clone, Copy)]
-struct Args<'a> {
-    term: &'a str,
-    form: &'static str,
-    values: &'a [&'a str],
-}
-
-impl Args<'_> {
-    fn exactly(self, count: usize) -> Result<Self, ParseError> {
-        if self.values.len() == count {
-            Ok(self)
-        } else {
-            Err(ParseError::WrongCount { term: self.term.to_owned(), form: self.form })
-        }
-    }
-
-    fn exp(self) -> Result<Term, ParseError> {
-        Ok(Term::Exp { mean: self.time(0, "MEAN", Zero::Refused)? })
-    }
-
-    fn mean_and_cv(self) -> Result<(Time, f64), ParseError> {
-        Ok((self.time(0, "MEAN", Zero::Refused)?, self.number(1, "CV", CV)?))
-    }
-
-    fn erlang(self) -> Result<Term, ParseError> {
-        // In range and whole, so the conversion is exact.
-        let stages = self.number(0, "K", STAGES)? as u32;
-        Ok(Term::Erlang { stages, mean: self.time(1, "MEAN", Zero::Refused)? })
-    }
-
-    fn hyper(self) -> Result<Term, ParseError> {
-        let mean = self.time(0, "MEAN", Zero::Refused)?;
-        Ok(Term::Hyper { mean, cv: self.number(1, "CV", CV_HYPER)? })
-    }
-
-    fn pareto(self) -> Result<Term, ParseError> {
-        if self.values.len() != 3 {
-            self.exactly(2)?;
-        }
-        let alpha = self.number(0, "ALPHA", SHAPE)?;
-        let min = self.time(1, "MIN", Zero::Refused)?;
-        let max = match self.values.get(2) {
-            None => None,
-            Some(_) => Some(self.time(2, "MAX", Zero::Refused)?),
-        };
-        if let Some(max) = max {
-            self.ordered(min, max, |min, max| min < max, "MIN below MAX")?;
-        }
-        Ok(Term::Pareto { alpha, min, max })
-    }
-
-    fn uniform(self) -> Result<Term, ParseError> {
-        let low = self.time(0, "A", Zero::Allowed)?;
-        let high = self.time(1, "B", Zero::Allowed)?;
-        self.ordered(low, high, |a, b| a <= b, "A at most B")?;
-        Ok(Term::Uniform { low, high })
-    }
-
-    fn ordered(
-        self,
-        low: Time,
-        high: Time,
-        test: fn(f64, f64) -> bool,
-        rule: &'static str,
-    ) -> Result<(), ParseError> {
-        same_kind(&[low, high])?;
-        if test(low.nominal(), high.nominal()) {
-            return Ok(());
-        }
-        let (low, high) = (low.to_string(), high.to_string());
-        Err(ParseError::WrongOrder { low, high, form: self.form, rule })
-    }
-
-    fn time(self, index: usize, parameter: &'static str, zero: Zero) -> Result<Time, ParseError> {
-        let time = self.quantity(index, parameter)?;
-        // Minus zero would be harmless, but it is hardly what was meant.
-        if time.number.is_sign_negative() || (time.number == 0.0 && zero == Zero::Refused) {
-            let allowed = match zero {
-                Zero::Allowed => "0 or more",
-                Zero::Refused => "greater than 0 (for a constant 0 write det:0)",
-            };
-            return Err(self.out_of_range(index, parameter, allowed));
-        }
-        Ok(time)
-    }
-
-    fn number(
-        self,
-        index: usize,
-        parameter: &'static str,
-        allowed: Allowed,
-    ) -> Result<f64, ParseError> {
-        let quantity = self.quantity(index, parameter)?;
-        if quantity.unit.is_some() {
-            let text = self.text(index);
-            return Err(ParseError::NeedlessUnit { text, parameter, form: self.form });
-        }
-        if quantity.number.is_sign_negative() || !(allowed.test)(quantity.number) {
-            return Err(self.out_of_range(index, parameter, allowed.words));
-        }
-        Ok(quantity.number)
-    }
-
-    fn quantity(self, index: usize, parameter: &'static str) -> Result<Time, ParseError> {
-        let text = self.text(index);
-        quantity::parse(&text).map_err(|malformed| match malformed {
-            Malformed::Number => ParseError::NotANumber { text, parameter, form: self.form },
-            Malformed::Unit => ParseError::UnknownUnit { text },
-        })
-    }
-
-    fn out_of_range(
-        self,
-        index: usize,
-        parameter: &'static str,
-        allowed: &'static str,
-    ) -> ParseError {
-        let text = self.text(index);
-        ParseError::OutOfRange { text, parameter, form: self.form, allowed }
-    }
-
-    fn text(self, index: usize) -> String {
-        self.values.get(index).copied().unwrap_or_default().to_owned()
     }
 }

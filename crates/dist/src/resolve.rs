@@ -11,7 +11,7 @@ use crate::error::ResolveError;
 use crate::quantity::Time;
 use crate::sampler::{BoundedPareto, Sampler};
 use crate::samples;
-use crate::spec::{Scale, Spec, Term};
+use crate::spec::{Family, Scale, Spec, Term};
 
 impl Spec {
     /// Makes the distribution ready to draw from. `unit_ns` is the length of the experiment's unit
@@ -40,32 +40,37 @@ impl Spec {
     }
 }
 
-/// The distribution of some samples; none of none.
-pub(crate) fn of_samples(ns: Vec<f64>, have_units: bool) -> Option<Distribution> {
-    let Part { sampler, mean, variance, third } = empirical(ns).ok()?;
-    let samplers = Box::from([sampler]);
-    Some(Distribution { samplers, has_units: Some(have_units), mean, variance, third })
-}
-
-/// A distribution whose samples are drawn from those of another one; none where that has none.
-pub(crate) fn resampled(
-    of: &Distribution,
-    rng: &mut (impl rand_core::Rng + ?Sized),
-) -> Option<Distribution> {
-    let mut again = of.clone();
-    let mut any = false;
-    for sampler in &mut again.samplers {
-        let Sampler::Empirical { samples, .. } = &*sampler else { continue };
-        let drawn = (0..samples.len()).map(|_| sampler.sample(rng)).collect();
-        let (old, new) = (empirical(samples.to_vec()).ok()?, empirical(drawn).ok()?);
-        // Moments of terms add up.
-        again.mean += new.mean - old.mean;
-        again.variance = (again.variance + new.variance - old.variance).max(0.0);
-        again.third += new.third - old.third;
-        *sampler = new.sampler;
-        any = true;
+impl Distribution {
+    /// One of these samples, each equally likely. Samples are in nanoseconds and were written with
+    /// units or without; none where there are no samples, or one that is no time.
+    pub fn from_samples(ns: Vec<f64>, have_units: bool) -> Option<Self> {
+        if !ns.iter().all(|ns| (0.0..=MAX_SAMPLE_NS).contains(ns)) {
+            return None;
+        }
+        let Part { sampler, mean, variance, third } = empirical(ns).ok()?;
+        let samplers = Box::from([sampler]);
+        Some(Self { samplers, has_units: Some(have_units), mean, variance, third })
     }
-    any.then_some(again)
+
+    /// The same, but of the samples of a file so many that are drawn from them, with replacement: how far
+    /// such ones differ is what the samples leave open (the bootstrap, Efron 1979). None where it has no
+    /// samples.
+    pub fn resampled(&self, rng: &mut (impl rand_core::Rng + ?Sized)) -> Option<Self> {
+        let mut again = self.clone();
+        let mut any = false;
+        for sampler in &mut again.samplers {
+            let Sampler::Empirical { samples, .. } = &*sampler else { continue };
+            let drawn = (0..samples.len()).map(|_| sampler.sample(rng)).collect();
+            let (old, new) = (empirical(samples.to_vec()).ok()?, empirical(drawn).ok()?);
+            // Moments of terms add up.
+            again.mean += new.mean - old.mean;
+            again.variance = (again.variance + new.variance - old.variance).max(0.0);
+            again.third += new.third - old.third;
+            *sampler = new.sampler;
+            any = true;
+        }
+        any.then_some(again)
+    }
 }
 
 /// One term, resolved.
@@ -92,20 +97,23 @@ fn part(
     if let Some(time) = term.times().find(|time| !usable(time)) {
         return Err(ResolveError::OutOfRange { time: time.to_string(), ns: ns(time) });
     }
-    let made = match *term {
-        Term::Exp { mean } => exponential(ns(mean)),
-        Term::Det { value } => Ok(constant(ns(value))),
-        Term::LogNormal { mean, cv } => lognormal(ns(mean), cv),
-        Term::Gamma { mean, cv } => gamma(ns(mean), cv * cv),
-        Term::Erlang { stages, mean } => gamma(ns(mean), 1.0 / f64::from(stages)),
-        Term::Hyper { mean, cv } => hyper(ns(mean), cv * cv),
-        Term::Pareto { alpha, min, max: None } => pareto(alpha, ns(min)),
-        Term::Pareto { alpha, min, max: Some(max) } => Ok(bounded(alpha, ns(min), ns(max))),
-        Term::Weibull { shape, scale } => weibull(shape, ns(scale)),
-        Term::Bimodal { probability, value } => bimodal(probability, ns(value)),
-        Term::Hiccup { probability, mean } => hiccup(probability, ns(mean)),
-        Term::Uniform { low, high } => uniform(ns(low), ns(high)),
-        Term::File { ref path } => empirical(read(path, unit_ns, files_have_units)?),
+    let values =
+        term.values().map(|(value, is_time)| if is_time { ns(value) } else { value.number });
+    let made = match (term.family, &values.collect::<Vec<_>>()[..]) {
+        (Family::Exp, &[mean]) => exponential(mean),
+        (Family::Det, &[value]) => Ok(constant(value)),
+        (Family::LogNormal, &[mean, cv]) => lognormal(mean, cv),
+        (Family::Gamma, &[mean, cv]) => gamma(mean, cv * cv),
+        (Family::Erlang, &[stages, mean]) => gamma(mean, 1.0 / stages),
+        (Family::Hyper, &[mean, cv]) => hyper(mean, cv * cv),
+        (Family::Pareto, &[alpha, min]) => pareto(alpha, min),
+        (Family::Pareto, &[alpha, min, max]) => Ok(bounded(alpha, min, max)),
+        (Family::Weibull, &[shape, scale]) => weibull(shape, scale),
+        (Family::Bimodal, &[probability, value]) => bimodal(probability, value),
+        (Family::Hiccup, &[probability, mean]) => hiccup(probability, mean),
+        (Family::Uniform, &[low, high]) => uniform(low, high),
+        (Family::File, _) => empirical(read(&term.path, unit_ns, files_have_units)?),
+        (family, values) => unreachable!("{family:?} of {values:?} was not parsed"),
     };
     made.map_err(|source| ResolveError::Degenerate { term: term.to_string(), source })
 }

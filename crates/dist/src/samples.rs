@@ -26,7 +26,8 @@ pub struct Samples {
 pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
     let text = read_text(path)?;
     if histogram_log::is_log(&text) {
-        return histogram_log::read(path, &text);
+        let (ns, line) = histogram_log::read(path, &text)?;
+        return Ok(Samples { lines: vec![line; ns.len()], ns, have_units: true });
     }
     let (mut ns, mut lines) = (Vec::new(), Vec::new());
     let mut have_units = None;

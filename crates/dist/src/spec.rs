@@ -7,96 +7,91 @@ use curtail_kernel::duration::Unit;
 
 use crate::quantity::Time;
 
-/// The forms of all distributions; the name is what stands before the first colon.
-pub(crate) const FORMS: [&str; 12] = [
-    "exp:MEAN",
-    "det:V",
-    "lognormal:MEAN:CV",
-    "gamma:MEAN:CV",
-    "erlang:K:MEAN",
-    "h2:MEAN:CV",
-    "pareto:ALPHA:MIN[:MAX]",
-    "weibull:SHAPE:SCALE",
-    "bimodal:PROB:VALUE",
-    "hiccup:PROB:MEAN",
-    "uniform:A:B",
-    "file:PATH",
+/// What a value of a term may be.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// A time above zero.
+    Time,
+    TimeOrZero,
+    /// A plain number in a range, and the range in words.
+    Number(fn(f64) -> bool, &'static str),
+}
+
+const PROBABILITY: Kind = Kind::Number(|p| (0.0..=1.0).contains(&p), "from 0 to 1");
+const SHAPE: Kind = Kind::Number(|x| (1e-6..=1e6).contains(&x), "from 1e-6 to 1e6");
+const CV: Kind = Kind::Number(|x| (0.0..=1e3).contains(&x), "from 0 to 1000");
+const CV_HYPER: Kind = Kind::Number(|x| (1.0..=1e3).contains(&x), "from 1 to 1000");
+const STAGES: Kind =
+    Kind::Number(|k| (1.0..=1e6).contains(&k) && k.fract() == 0.0, "a whole number from 1 to 1e6");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Exp,
+    Det,
+    LogNormal,
+    Gamma,
+    Erlang,
+    Hyper,
+    Pareto,
+    Weibull,
+    Bimodal,
+    Hiccup,
+    Uniform,
+    File,
+}
+
+/// Each family in the order of [`Family`], how it is written, and its values; the name is what stands before the first colon.
+pub(crate) const FORMS: [(Family, &str, &[Kind]); 12] = [
+    (Family::Exp, "exp:MEAN", &[Kind::Time]),
+    (Family::Det, "det:V", &[Kind::TimeOrZero]),
+    (Family::LogNormal, "lognormal:MEAN:CV", &[Kind::Time, CV]),
+    (Family::Gamma, "gamma:MEAN:CV", &[Kind::Time, CV]),
+    (Family::Erlang, "erlang:K:MEAN", &[STAGES, Kind::Time]),
+    (Family::Hyper, "h2:MEAN:CV", &[Kind::Time, CV_HYPER]),
+    (Family::Pareto, "pareto:ALPHA:MIN[:MAX]", &[SHAPE, Kind::Time, Kind::Time]),
+    (Family::Weibull, "weibull:SHAPE:SCALE", &[SHAPE, Kind::Time]),
+    (Family::Bimodal, "bimodal:PROB:VALUE", &[PROBABILITY, Kind::TimeOrZero]),
+    (Family::Hiccup, "hiccup:PROB:MEAN", &[PROBABILITY, Kind::Time]),
+    (Family::Uniform, "uniform:A:B", &[Kind::TimeOrZero, Kind::TimeOrZero]),
+    (Family::File, "file:PATH", &[]),
 ];
 
 /// One term of a sum. Values are in range: [`parse`](crate::parse) makes sure of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Term {
-    Exp { mean: Time },
-    Det { value: Time },
-    LogNormal { mean: Time, cv: f64 },
-    Gamma { mean: Time, cv: f64 },
-    Erlang { stages: u32, mean: Time },
-    Hyper { mean: Time, cv: f64 },
-    Pareto { alpha: f64, min: Time, max: Option<Time> },
-    Weibull { shape: f64, scale: Time },
-    Bimodal { probability: f64, value: Time },
-    Hiccup { probability: f64, mean: Time },
-    Uniform { low: Time, high: Time },
-    File { path: PathBuf },
+pub(crate) struct Term {
+    pub(crate) family: Family,
+    /// In the order in which they are written; plain numbers have no unit.
+    pub(crate) values: Vec<Time>,
+    /// Of a file.
+    pub(crate) path: PathBuf,
 }
 
 impl Term {
-    /// The times in the term, in the order in which they are written.
-    pub(crate) fn times(&self) -> impl Iterator<Item = Time> {
-        let (first, second) = match *self {
-            Self::Exp { mean }
-            | Self::LogNormal { mean, .. }
-            | Self::Gamma { mean, .. }
-            | Self::Erlang { mean, .. }
-            | Self::Hyper { mean, .. }
-            | Self::Hiccup { mean, .. } => (Some(mean), None),
-            Self::Det { value } | Self::Bimodal { value, .. } => (Some(value), None),
-            Self::Weibull { scale, .. } => (Some(scale), None),
-            Self::Pareto { min, max, .. } => (Some(min), max),
-            Self::Uniform { low, high } => (Some(low), Some(high)),
-            Self::File { .. } => (None, None),
-        };
-        first.into_iter().chain(second)
+    /// How its family is written, and what its values may be.
+    fn form(&self) -> (&'static str, &'static [Kind]) {
+        let (_, form, kinds) = FORMS[self.family as usize];
+        (form, kinds)
     }
 
-    /// The term with `of` done to each of its times.
-    fn map(self, of: impl Fn(Time) -> Time) -> Self {
-        match self {
-            Self::Exp { mean } => Self::Exp { mean: of(mean) },
-            Self::Det { value } => Self::Det { value: of(value) },
-            Self::LogNormal { mean, cv } => Self::LogNormal { mean: of(mean), cv },
-            Self::Gamma { mean, cv } => Self::Gamma { mean: of(mean), cv },
-            Self::Erlang { stages, mean } => Self::Erlang { stages, mean: of(mean) },
-            Self::Hyper { mean, cv } => Self::Hyper { mean: of(mean), cv },
-            Self::Pareto { alpha, min, max } => {
-                Self::Pareto { alpha, min: of(min), max: max.map(of) }
-            }
-            Self::Weibull { shape, scale } => Self::Weibull { shape, scale: of(scale) },
-            Self::Bimodal { probability, value } => Self::Bimodal { probability, value: of(value) },
-            Self::Hiccup { probability, mean } => Self::Hiccup { probability, mean: of(mean) },
-            Self::Uniform { low, high } => Self::Uniform { low: of(low), high: of(high) },
-            Self::File { path } => Self::File { path },
-        }
+    /// Each value, and whether it is a time.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (Time, bool)> {
+        let kinds = self.form().1.iter().map(|kind| !matches!(kind, Kind::Number(..)));
+        self.values.iter().copied().zip(kinds)
+    }
+
+    /// The times in the term, in the order in which they are written.
+    pub(crate) fn times(&self) -> impl Iterator<Item = Time> {
+        self.values().filter(|(_, is_time)| *is_time).map(|(time, _)| time)
     }
 }
 
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exp { mean } => write!(f, "exp:{mean}"),
-            Self::Det { value } => write!(f, "det:{value}"),
-            Self::LogNormal { mean, cv } => write!(f, "lognormal:{mean}:{cv}"),
-            Self::Gamma { mean, cv } => write!(f, "gamma:{mean}:{cv}"),
-            Self::Erlang { stages, mean } => write!(f, "erlang:{stages}:{mean}"),
-            Self::Hyper { mean, cv } => write!(f, "h2:{mean}:{cv}"),
-            Self::Pareto { alpha, min, max: None } => write!(f, "pareto:{alpha}:{min}"),
-            Self::Pareto { alpha, min, max: Some(max) } => write!(f, "pareto:{alpha}:{min}:{max}"),
-            Self::Weibull { shape, scale } => write!(f, "weibull:{shape}:{scale}"),
-            Self::Bimodal { probability, value } => write!(f, "bimodal:{probability}:{value}"),
-            Self::Hiccup { probability, mean } => write!(f, "hiccup:{probability}:{mean}"),
-            Self::Uniform { low, high } => write!(f, "uniform:{low}:{high}"),
-            Self::File { path } => write!(f, "file:{}", path.display()),
+        f.write_str(self.form().0.split(':').next().unwrap_or_default())?;
+        if self.family == Family::File {
+            return write!(f, ":{}", self.path.display());
         }
+        self.values.iter().try_for_each(|value| write!(f, ":{value}"))
     }
 }
 
@@ -159,25 +154,30 @@ impl Spec {
     /// What is known of it beside mean and variance.
     pub fn form(&self) -> Form {
         let [term] = self.terms.as_slice() else { return Form::Other };
-        match *term {
-            Term::Exp { .. } | Term::Erlang { stages: 1, .. } => Form::Exponential,
-            Term::Gamma { cv: 1.0, .. } | Term::Hyper { cv: 1.0, .. } => Form::Exponential,
-            Term::Weibull { shape: 1.0, .. } => Form::Exponential,
-            Term::Det { .. } => Form::Constant,
-            Term::LogNormal { cv: 0.0, .. } | Term::Gamma { cv: 0.0, .. } => Form::Constant,
-            Term::Uniform { low, high } if low.nominal() == high.nominal() => Form::Constant,
-            Term::Bimodal { probability: 0.0 | 1.0, .. } => Form::Constant,
-            Term::Bimodal { value, .. } if value.number == 0.0 => Form::Constant,
-            Term::Bimodal { probability, .. } => Form::Bimodal { probability },
-            Term::Hyper { .. } => Form::Hyper,
+        let values: Vec<f64> = term.values.iter().map(|value| value.nominal()).collect();
+        match (term.family, &values[..]) {
+            (Family::Exp, _)
+            | (Family::Erlang | Family::Weibull, [1.0, _])
+            | (Family::Gamma | Family::Hyper, [_, 1.0]) => Form::Exponential,
+            (Family::Det, _)
+            | (Family::LogNormal | Family::Gamma, [_, 0.0])
+            | (Family::Bimodal, [0.0 | 1.0, _] | [_, 0.0]) => Form::Constant,
+            (Family::Uniform, [low, high]) if low == high => Form::Constant,
+            (Family::Bimodal, &[probability, _]) => Form::Bimodal { probability },
+            (Family::Hyper, _) => Form::Hyper,
             _ => Form::Other,
         }
     }
 
     /// The same with `unit` at every time that has none. What is in files stays as it is.
-    pub fn in_unit(self, unit: Unit) -> Self {
-        let with_unit = |time: Time| Time { unit: time.unit.or(Some(unit)), ..time };
-        Self { terms: self.terms.into_iter().map(|term| term.map(with_unit)).collect() }
+    pub fn in_unit(mut self, unit: Unit) -> Self {
+        for term in &mut self.terms {
+            let with_unit = |(time, is_time): (Time, bool)| {
+                if is_time { Time { unit: time.unit.or(Some(unit)), ..time } } else { time }
+            };
+            term.values = term.values().map(with_unit).collect();
+        }
+        self
     }
 }
 

@@ -14,10 +14,11 @@
 //! queues", IEEE Transactions on Computers 37(6), 1988; for two stations, Flatto and Hahn 1984.
 //! Cost: O(1).
 
+use statrs::function::harmonic::harmonic;
+
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 use crate::law::Law;
-use crate::special::harmonic;
 use crate::tail::{Basis, Tail};
 
 /// What is known of a fork-join of M/M/1 stations. Sojourns run until the last station is done.
@@ -49,13 +50,13 @@ pub fn fork_join(
     let slack = service_rate - arrival_rate;
     let longest = |rate, basis| {
         let law = Law::exponential(1.0, rate).longest_of(stations)?;
-        Tail::full(MODEL, harmonic(stations) / rate, law, basis)
+        Tail::full(MODEL, harmonic(stations.into()) / rate, law, basis)
     };
     let estimate = match stations {
         1 => Tail::full(MODEL, 1.0 / slack, Law::exponential(1.0, slack), Basis::Exact)?,
         2 => Tail::new(MODEL, of_two(utilization) / slack, Basis::Exact, None)?,
         _ => {
-            let scale = harmonic(stations) / harmonic(2);
+            let scale = harmonic(stations.into()) / harmonic(2);
             let scale = scale + (1.0 - scale) * 4.0 * utilization / 11.0;
             let method = Basis::Approximation("Nelson and Tantawi");
             Tail::new(MODEL, scale * of_two(utilization) / slack, method, None)?

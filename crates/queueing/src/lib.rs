@@ -41,7 +41,6 @@
 pub mod bottleneck;
 mod check;
 pub mod curve;
-mod error;
 pub mod estimate;
 pub mod fit;
 mod fork_join;
@@ -53,7 +52,7 @@ mod split;
 mod tail;
 pub mod unloaded;
 
-pub use error::ModelError;
+pub use check::ModelError;
 pub use fork_join::{ForkJoin, fork_join};
 pub use law::Law;
 pub use split::{Split, optimal_split};

@@ -15,7 +15,7 @@
 //! the same, in terms of which none is negative.
 
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 
 /// How to split a stream.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 use crate::law::Law;
 
 /// How a prediction relates to the truth of its model.

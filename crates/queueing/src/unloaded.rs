@@ -12,7 +12,7 @@
 //! exponentials.
 
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 use crate::law::Law;
 
 /// A service time that is exponential, and now and then longer by a hiccup.

@@ -1,15 +1,16 @@
 //! A leaf: the engine that answers queries from one shard.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use tantivy::columnar::Column;
 use tantivy::query::{EnableScoring, PhraseQuery, Query as _, TermQuery, Weight};
 use tantivy::schema::{Field, IndexRecordOption, TantivyDocument, Term, Value};
 use tantivy::{DocAddress, Index, ReloadPolicy, Searcher};
 
 use crate::evaluate::{Best, Candidate, Part, for_each_match};
-use crate::hit::{Hit, SearchAnswer};
-use crate::index::{GlobalStatistics, IndexError, Manifest};
+use crate::index::{GlobalStatistics, IndexError, Manifest, ShardedIndex};
 use crate::query::{Clause, Query};
 use crate::schema::{self, Fields};
 
@@ -139,6 +140,13 @@ impl Leaf {
     }
 }
 
+impl ShardedIndex {
+    /// Opens the engine of one shard, as [`Leaf::open`] does.
+    pub fn leaf(&self, shard: u32) -> Result<Leaf, IndexError> {
+        Leaf::open(self.directory(), shard)
+    }
+}
+
 fn open_shard(folder: &Path) -> tantivy::Result<(Searcher, Vec<Column<u64>>)> {
     let mut index = Index::open_in_dir(folder)?;
     index.set_tokenizers(schema::tokenizers());
@@ -153,4 +161,46 @@ fn open_shard(folder: &Path) -> tantivy::Result<(Searcher, Vec<Column<u64>>)> {
 
 fn terms(field: Field, words: &[(usize, String)]) -> Vec<(usize, Term)> {
     words.iter().map(|(offset, word)| (*offset, Term::from_field_text(field, word))).collect()
+}
+
+/// One found document.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// The document's id in the corpus.
+    pub id: u64,
+    /// Its BM25 score with the statistics of the whole corpus. It survives JSON bit by bit.
+    pub score: f32,
+    /// Its title.
+    pub title: String,
+}
+
+impl Hit {
+    /// The order of an answer: the better score first, then the lower id. It is total, so the
+    /// order of the inputs never shows in the result.
+    pub fn order(&self, other: &Self) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.id.cmp(&other.id))
+    }
+}
+
+/// What a leaf answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchAnswer {
+    /// The shard that answered.
+    pub shard: u32,
+    /// How many documents of the shard match. Exact: sum over the shards for the service's total.
+    pub matched: u64,
+    /// The best of them, in [`Hit::order`].
+    pub hits: Vec<Hit>,
+}
+
+/// The root's merge: the `k` best hits of all shards, in [`Hit::order`].
+///
+/// Answers come over a network from other processes, so they are not trusted to be sorted.
+/// O(n log n) for n hits in all. Documents are not deduplicated: a document is in one shard, and
+/// a root takes one answer per shard.
+pub fn merge_top_k(answers: Vec<Vec<Hit>>, k: usize) -> Vec<Hit> {
+    let mut hits: Vec<Hit> = answers.into_iter().flatten().collect();
+    hits.sort_by(Hit::order);
+    hits.truncate(k);
+    hits
 }

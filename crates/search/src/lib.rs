@@ -17,7 +17,7 @@
 //!
 //! # Map
 //!
-//! - the engine: [`corpus`], [`index`], [`query`], [`leaf`], [`hit`], and [`sample`] for a query load;
+//! - the engine: [`corpus`], [`index`], [`query`], [`leaf`], and [`sample`] for a query load;
 //! - the service: [`leaf_server`] puts one shard behind HTTP and may stretch its service times,
 //!   [`root_server`] asks all shards through the kernel and merges.
 //!
@@ -42,7 +42,6 @@
 //! ```
 
 pub mod corpus;
-pub mod hit;
 pub mod index;
 pub mod leaf;
 pub mod leaf_server;
@@ -51,14 +50,12 @@ pub mod root_server;
 pub mod sample;
 
 mod evaluate;
-mod fnv;
 mod schema;
 mod serve;
 
 pub use corpus::{Corpus, CorpusError, Document, Limits, Source};
-pub use hit::{Hit, SearchAnswer, merge_top_k};
 pub use index::{IndexError, Manifest, Outcome, ShardedIndex};
-pub use leaf::{Leaf, MAX_HITS, SearchError};
+pub use leaf::{Hit, Leaf, MAX_HITS, SearchAnswer, SearchError, merge_top_k};
 pub use leaf_server::{LeafConfig, LeafServer};
 pub use query::{Query, QueryError};
 pub use root_server::{RootConfig, RootServer};

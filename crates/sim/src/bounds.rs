@@ -5,7 +5,7 @@ use curtail_dist::Distribution;
 use crate::calendar::Disturbance;
 use crate::error::{Error, shown};
 use crate::experiment::Experiment;
-use crate::parameters::UNIT_NS;
+use crate::experiment::UNIT_NS;
 use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 
 /// Slots of all servers of all shards; each costs some hundred bytes.

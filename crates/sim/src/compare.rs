@@ -1,32 +1,19 @@
 //! Runs several policies through one experiment, on common random numbers.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::candidate::Candidate;
 use crate::error::Error;
 use crate::experiment::{Experiment, Setup};
 use crate::outcome::{About, Outcome};
-use crate::parallel;
+use crate::parallel::{self, Plan};
 use crate::run::run;
 use crate::tally::Tally;
 use crate::train;
 
 /// The percentiles that are told where no others are asked for.
 pub const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
-
-/// How to run, and how to follow it.
-#[derive(Debug)]
-pub struct Plan<'a> {
-    /// Threads; the results do not depend on them.
-    pub threads: usize,
-    /// Percentiles to tell, above 0 and below 100.
-    pub percentiles: &'a [f64],
-    /// Counts the requests of all runs as they come; [`total`] of them are to come.
-    pub progress: &'a AtomicU64,
-    /// Ends the work when it becomes true.
-    pub stop: &'a AtomicBool,
-}
 
 /// How many requests [`compare`] will count in [`Plan::progress`], those for training included.
 pub fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
@@ -37,7 +24,7 @@ pub fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
 /// Can all candidates run?
 pub(crate) fn check(experiment: &Experiment, candidates: &[Candidate]) -> Result<(), Error> {
     candidates.iter().try_for_each(|candidate| {
-        let candidate = train::form(*candidate);
+        let candidate = *candidate;
         Setup { experiment, candidate, replication: 0 }.check()
     })
 }

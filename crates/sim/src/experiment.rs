@@ -2,6 +2,7 @@
 
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::hedge::Learner;
+use curtail_kernel::hedge::{Cancellation, Laedge, Oracle};
 use curtail_kernel::{
     Driver, HedgeSpec, Limits, NEVER_NS, Rng, Scheduler, Server, ServerId, Topology,
 };
@@ -9,11 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::{Calendar, Disturbance};
 use crate::candidate::Candidate;
-use crate::change::Change;
 use crate::error::Error;
-use crate::windows::Windows;
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::arrivals::Clock;
+
+/// The length of the experiment's unit in ns: a millisecond. Times with units are reported in
+/// milliseconds, times without in multiples of the unit.
+pub const UNIT_NS: u64 = 1_000_000;
 
 /// What a utilization counts: λ·x̄ over the capacity, which is the slots times the servers' speeds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -36,6 +39,42 @@ pub enum JitterOf {
     /// All copies of a query share one: hiccups are correlated across replicas, and a second copy
     /// takes as long as the first.
     Query,
+}
+
+/// The most windows.
+pub(crate) const MOST_WINDOWS: u64 = 1_000;
+
+/// Which requests are counted window by window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// The first request of the first window, counted from 0.
+    pub from: u64,
+    /// Requests per window.
+    pub length: u64,
+    /// The first request that no window has; the last window may have fewer.
+    pub to: u64,
+}
+
+impl Windows {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.to.saturating_sub(self.from).div_ceil(self.length)
+    }
+}
+
+/// The world from a request on.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The first request that meets it, counted from 0.
+    pub at: u64,
+    /// What changes, as written.
+    pub texts: Vec<String>,
+    /// P.
+    pub service: Distribution,
+    /// J; none where it is always zero.
+    pub jitter: Option<Distribution>,
+    /// The speed of each replica of a shard.
+    pub servers: Vec<f64>,
 }
 
 /// An experiment. Made by [`crate::Parameters::experiment`], which checks the values.
@@ -135,6 +174,39 @@ impl Experiment {
         f64::from(self.shards) * (1.0 + failures)
     }
 
+    /// The world after the change, as an experiment of its own; none where nothing changes.
+    ///
+    /// Its utilization is that of the replicas as they are then: requests come as often as the
+    /// utilization that was asked for would have it at the speeds before.
+    pub fn after(&self) -> Option<Self> {
+        let Change { service, jitter, servers, .. } = self.change.as_ref()?;
+        let mut after = Self {
+            service: service.clone(),
+            jitter: jitter.clone(),
+            servers: servers.clone(),
+            change: None,
+            ..self.clone()
+        };
+        // A ratio of 1 where the speeds stay, so that the gap is the same to the last digit.
+        after.utilization *= self.capacity() / after.capacity();
+        Some(after)
+    }
+
+    /// Over the requests that are measured: the mean gap between them, in ns, and the utilization
+    /// with the jitter of one copy per query.
+    pub(crate) fn measured_load(&self) -> (f64, f64) {
+        let of = |world: &Self| (world.gap_ns(), world.utilization_with_jitter());
+        let (Some(change), Some(after)) = (&self.change, self.after()) else { return of(self) };
+        let (from, to) = self.measured();
+        let before = (change.at.clamp(from, to) - from) as f64 / (to - from) as f64;
+        let ((gap_before, load_before), (gap, load)) = (of(self), of(&after));
+        // A utilization is of what the replicas can do in the time.
+        let room_before = before * gap_before * self.capacity();
+        let room = (1.0 - before) * gap * after.capacity();
+        let share = room_before / (room_before + room);
+        (gap + (gap_before - gap) * before, load + (load_before - load) * share)
+    }
+
     /// The first request that is measured, and the first one after them.
     pub(crate) fn measured(&self) -> (u64, u64) {
         (self.warm_up, self.requests)
@@ -188,7 +260,7 @@ impl Setup<'_> {
     }
 
     pub(crate) fn wants_forecasts(&self) -> bool {
-        matches!(self.candidate.policy().hedge(), Some(HedgeSpec::Idealized(_)))
+        self.candidate == Candidate::Idealized
     }
 
     /// What a service with this policy learns with.
@@ -218,8 +290,15 @@ impl Setup<'_> {
             servers: vec![Server { slots: *slots }; servers.len()],
             groups: vec![(0..servers.len() as u32).map(ServerId).collect()],
         };
-        let policy = self.candidate.policy();
-        policy.drive(&topology, self.limits(), driver).map_err(|error| Error::Unfit {
+        let (policy, limits) = (self.candidate.policy(), self.limits());
+        let driven = match self.candidate {
+            Candidate::Idealized => {
+                let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
+                policy.drive_with(hedge, &topology, limits, driver)
+            }
+            _ => policy.drive(&topology, limits, driver),
+        };
+        driven.map_err(|error| Error::Unfit {
             policy: self.candidate.to_string(),
             why: error.to_string(),
         })
@@ -249,4 +328,44 @@ impl Driver for Nobody {
     type Output = ();
 
     fn drive<S: Scheduler + 'static>(self, _: impl FnMut(Rng) -> S) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Parameters;
+
+    #[test]
+    fn requests_come_as_the_new_times_have_it_and_whatever_the_new_speeds() {
+        let gaps = |change: &[&str]| {
+            let change = change.iter().map(ToString::to_string).collect();
+            let parameters = Parameters { change, warm_up: 0.5, ..Parameters::default() };
+            let experiment = parameters.experiment().expect("an experiment");
+            let after = experiment.after().expect("it changes");
+            let (gap, load) = experiment.measured_load();
+            assert_eq!(gap, after.gap_ns(), "all that is measured comes after the change");
+            assert!((load - after.utilization_with_jitter()).abs() < 1e-12);
+            (experiment.gap_ns(), after.gap_ns(), after.utilization)
+        };
+        let (before, after, utilization) = gaps(&["service=exp:3"]);
+        assert_eq!((after, utilization), (3.0 * before, 0.3));
+        let (before, after, utilization) = gaps(&["speeds=0.5,0.5"]);
+        assert_eq!((after, utilization), (before, 0.6));
+        let (before, after, _) = gaps(&["jitter=exp:3"]);
+        assert_eq!(after, before, "the utilization counts P only");
+    }
+
+    #[test]
+    fn what_is_measured_is_weighed_by_time() {
+        let parameters = Parameters {
+            change: vec!["service=exp:3".to_owned(), "jitter=det:3".to_owned()],
+            change_at: Some(50_000),
+            warm_up: 0.0,
+            ..Parameters::default()
+        };
+        let experiment = parameters.experiment().expect("an experiment");
+        let (gap, load) = experiment.measured_load();
+        assert!((gap / experiment.gap_ns() - 2.0).abs() < 1e-12, "1 and 3");
+        // A quarter of the time at 0.3, the rest at twice that.
+        assert!((load - (0.25 * 0.3 + 0.75 * 0.6)).abs() < 1e-12, "{load}");
+    }
 }

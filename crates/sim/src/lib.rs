@@ -85,7 +85,7 @@
 //! # What it does not do
 //!
 //! In experiments nothing ejects a server, nothing times out, and the cell learns at once that a
-//! server has failed. While all servers of a shard are down, its queries fail at once.
+//! server has failed. While all servers of a shard are down, its queries wait.
 #![forbid(unsafe_code)]
 
 pub mod advise;
@@ -93,7 +93,6 @@ mod agenda;
 mod bounds;
 mod calendar;
 mod candidate;
-mod change;
 mod compare;
 mod draws;
 mod error;
@@ -111,18 +110,16 @@ mod student;
 pub mod sweep;
 mod tally;
 mod train;
-mod windows;
 
 pub use calendar::Disturbance;
 pub use candidate::Candidate;
-pub use change::Change;
-pub use compare::{PERCENTILES, Plan, compare, total};
+pub use compare::{PERCENTILES, compare, total};
 pub use curtail_dist::arrivals::Arrivals;
 pub use error::{Error, LONGEST};
-pub use experiment::{Experiment, JitterOf, UtilizationOf};
-pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, check_percentiles, name};
-pub use parameters::{Parameters, UNIT_NS, allowed};
+pub use experiment::{Change, Experiment, JitterOf, UNIT_NS, UtilizationOf, Windows};
+pub use outcome::{Figures, Outcome, Queue, Utilization, Versus, Window, check_percentiles, name};
+pub use parallel::Plan;
+pub use parameters::{Parameters, allowed};
 pub use shard::{Accuracy, Share};
 pub use stability::Unstable;
 pub use train::{Trained, Training, train};
-pub use windows::{Window, Windows};

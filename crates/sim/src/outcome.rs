@@ -11,13 +11,12 @@ use serde::Serialize;
 
 use crate::candidate::Candidate;
 use crate::error::Error;
-use crate::parameters::UNIT_NS;
+use crate::experiment::UNIT_NS;
 use crate::shard::Accuracy;
 use crate::stability::{self, Unstable};
 use crate::student;
-use crate::tally::Tally;
+use crate::tally::{Tally, Windowed, histogram};
 use crate::train::Trained;
-use crate::windows::Window;
 
 /// The fewest samples that must lie above a percentile for it to be told.
 const SAMPLES_ABOVE: f64 = 10.0;
@@ -250,7 +249,10 @@ impl Outcome {
             ),
             queue: queue.filter(|_| stable),
             predictor: (all.accuracy.overall.all > 0).then_some(all.accuracy),
-            windows: all.windows.as_ref().map(|windows| windows.told(percentiles, !all.overflowed)),
+            windows: all
+                .windows
+                .as_ref()
+                .map(|windows| by_window(windows, percentiles, !all.overflowed)),
             requests_failed: all.failed,
             queries_simulated: runs.len() as u64
                 * experiment.requests
@@ -274,4 +276,44 @@ impl Outcome {
             ci95: Figures::across(&differences, student::half_width),
         });
     }
+}
+
+/// The requests of a window, of all replications together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// Its first request, counted from the change.
+    pub from: u64,
+    /// Those that were answered.
+    pub requests: u64,
+    /// Percentiles of their latencies, in the unit of the experiment; none where fewer than ten
+    /// samples lie above it.
+    pub percentiles: Vec<(f64, Option<f64>)>,
+}
+
+impl Serialize for Window {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap as _;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("from", &self.from)?;
+        map.serialize_entry("requests", &self.requests)?;
+        for &(p, figure) in &self.percentiles {
+            map.serialize_entry(&name(p), &figure)?;
+        }
+        map.end()
+    }
+}
+
+/// The figures of each window; percentiles only where they are known.
+fn by_window(of: &Windowed, percentiles: &[f64], known: bool) -> Vec<Window> {
+    let mut all = histogram();
+    let each = of.counts.iter().enumerate().map(|(index, window)| {
+        all.reset();
+        for (&class, &count) in window {
+            all.saturating_record_n(class, count);
+        }
+        let Figures { mut percentiles, .. } = Figures::of(&all, 0.0, percentiles);
+        percentiles.iter_mut().for_each(|(_, figure)| *figure = figure.filter(|_| known));
+        Window { from: index as u64 * of.windows.length, requests: all.len(), percentiles }
+    });
+    each.collect()
 }

@@ -2,7 +2,20 @@
 //! depend on how many threads there were.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// How to run, and how to follow it.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// Threads; the results do not depend on them.
+    pub threads: usize,
+    /// Percentiles to tell, above 0 and below 100.
+    pub percentiles: &'a [f64],
+    /// Counts the requests of all runs as they come; [`crate::total`] of them are to come.
+    pub progress: &'a AtomicU64,
+    /// Ends the work when it becomes true.
+    pub stop: &'a AtomicBool,
+}
 
 /// Does `work` for 0 to `jobs` − 1, on at most `threads` threads; none where one job gave up.
 pub(crate) fn each<R: Send>(

@@ -7,16 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 use crate::calendar::Disturbance;
-use crate::change::Change;
 use crate::error::{Error, shown};
-use crate::experiment::{Experiment, JitterOf, UtilizationOf};
-use crate::windows::{self, Windows};
+use crate::experiment::{
+    Change, Experiment, JitterOf, MOST_WINDOWS, UNIT_NS, UtilizationOf, Windows,
+};
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::{Distribution, Spec, Time};
-
-/// The length of the experiment's unit in ns: a millisecond. Times with units are reported in
-/// milliseconds, times without in multiples of the unit.
-pub const UNIT_NS: u64 = 1_000_000;
 
 /// What parameters may be where they are whole numbers; flags say the same.
 pub mod allowed {
@@ -236,9 +232,9 @@ impl Parameters {
         let from = self.change_at.unwrap_or(self.first_measured());
         let windows = Windows { from, length, to: self.requests };
         let value = format!("{length}, which makes {} windows", windows.count());
-        let least = self.requests.saturating_sub(from).div_ceil(windows::MOST);
-        let allowed = format!("{least} or more: up to {} windows", windows::MOST);
-        range("window", &value, windows.count() <= windows::MOST, &allowed)
+        let least = self.requests.saturating_sub(from).div_ceil(MOST_WINDOWS);
+        let allowed = format!("{least} or more: up to {MOST_WINDOWS} windows");
+        range("window", &value, windows.count() <= MOST_WINDOWS, &allowed)
     }
 
     /// How many requests come before measuring begins.
@@ -248,7 +244,7 @@ impl Parameters {
 }
 
 /// Speeds of so many replicas.
-pub(crate) fn check_speeds(speeds: &[f64], replicas: usize) -> Result<(), Error> {
+fn check_speeds(speeds: &[f64], replicas: usize) -> Result<(), Error> {
     let list = format!("{speeds:?}");
     let allowed = format!("one speed for each of the {replicas} replicas");
     range("speeds", &list, speeds.len() == replicas, &allowed)?;
@@ -274,7 +270,7 @@ fn range(name: &'static str, value: &dyn ToString, fits: bool, allowed: &str) ->
 
 /// Whether times are written with units: all of an experiment, or none.
 #[derive(Debug, Default)]
-pub(crate) struct Units {
+struct Units {
     /// The first parameter that says so.
     have: Option<(&'static str, bool)>,
 }
@@ -289,11 +285,7 @@ impl Units {
         }
     }
 
-    pub(crate) fn distribution(
-        &mut self,
-        name: &'static str,
-        text: &str,
-    ) -> Result<Distribution, Error> {
+    fn distribution(&mut self, name: &'static str, text: &str) -> Result<Distribution, Error> {
         let spec: Spec = text.parse().map_err(|source| Error::Distribution { name, source })?;
         let made =
             spec.resolve(UNIT_NS as f64).map_err(|source| Error::Unusable { name, source })?;
@@ -302,7 +294,7 @@ impl Units {
     }
 
     /// A distribution, or [`NONE`].
-    pub(crate) fn optional(
+    fn optional(
         &mut self,
         name: &'static str,
         text: Option<&str>,
@@ -329,7 +321,7 @@ impl Units {
     }
 }
 
-pub(crate) fn check_mean(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
+fn check_mean(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
     if of.mean() > 0.0 { check_finite(name, text, of) } else { Err(no_mean(name, text, of)) }
 }
 
@@ -383,4 +375,103 @@ fn halves(text: &str) -> Result<(&str, &str), String> {
 
 fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> Error {
     Error::Disturbance { name, text: text.to_owned(), form, why: why.to_owned() }
+}
+
+/// What can change; each is written as its parameter.
+const KEYS: [&str; 3] = ["jitter", "service", "speeds"];
+
+/// How a change is written.
+const FORM: &str =
+    "write KEY=VALUE with a key of jitter, service, speeds, as jitter=bimodal:0.01:15";
+
+impl Change {
+    /// Reads the changes of some parameters, whose experiment this is without them.
+    fn read(
+        parameters: &Parameters,
+        at: u64,
+        before: &Experiment,
+        units: &mut Units,
+    ) -> Result<Self, Error> {
+        let mut change = Self {
+            at,
+            texts: parameters.change.clone(),
+            service: before.service.clone(),
+            jitter: before.jitter.clone(),
+            servers: before.servers.clone(),
+        };
+        let mut seen = Vec::new();
+        for text in &parameters.change {
+            let wrong = |why: String| Error::Change { text: text.clone(), why };
+            let split = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+            let Some((key, value)) = split.filter(|(key, _)| KEYS.contains(key)) else {
+                return Err(wrong(FORM.to_owned()));
+            };
+            if seen.contains(&key) {
+                return Err(wrong(format!("{key} changes twice; drop one of them")));
+            }
+            seen.push(key);
+            change.set(key, value, units).map_err(|error| wrong(error.to_string()))?;
+        }
+        Ok(change)
+    }
+
+    fn set(&mut self, key: &str, value: &str, units: &mut Units) -> Result<(), Error> {
+        match key {
+            "jitter" => {
+                let jitter = units.optional("jitter", Some(value))?;
+                self.jitter = jitter.filter(|jitter| jitter.mean() > 0.0);
+            }
+            "service" => {
+                self.service = units.distribution("service", value)?;
+                check_mean("service", value, &self.service)?;
+            }
+            _ => {
+                let speeds = value.split(',').map(|speed| speed.trim().parse::<f64>());
+                let speeds: Result<Vec<f64>, _> = speeds.collect();
+                let speeds = speeds.map_err(|_| Error::OutOfRange {
+                    name: "speeds",
+                    value: value.to_owned(),
+                    allowed: "numbers, as 1,0.5".to_owned(),
+                })?;
+                check_speeds(&speeds, self.servers.len())?;
+                self.servers = speeds;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The changes of a text that has several, as `jitter=none,speeds=1,0.5`: a comma before a key
+/// divides them.
+pub(crate) fn split_changes(text: &str) -> Vec<String> {
+    let mut changes: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let begins = part.split_once('=').is_some_and(|(key, _)| KEYS.contains(&key.trim()));
+        match changes.last_mut() {
+            Some(last) if !begins => *last = format!("{last},{part}"),
+            _ => changes.push(part.to_owned()),
+        }
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_before_a_key_divides_changes() {
+        for (text, changes) in [
+            ("jitter=none", &["jitter=none"][..]),
+            (
+                "jitter=none,speeds=1,0.5,service=exp:2",
+                &["jitter=none", "speeds=1,0.5", "service=exp:2"],
+            ),
+            ("service=file:a,b=c", &["service=file:a,b=c"]),
+            ("jitters=1", &["jitters=1"]),
+            ("", &[""]),
+        ] {
+            assert_eq!(split_changes(text), changes, "{text}");
+        }
+    }
 }

@@ -12,9 +12,8 @@ use curtail_kernel::{Driver, Rng, Scheduler};
 use crate::experiment::{Experiment, Setup};
 use crate::shard::Shard;
 use crate::sink::Sink;
-use crate::tally::Tally;
+use crate::tally::{Tally, Windowed};
 use crate::train::Log;
-use crate::windows::Windowed;
 
 /// Arrivals per block: few enough that their draws stay in the first cache.
 const BLOCK: u64 = 256;

@@ -86,17 +86,19 @@ fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
 /// to idle servers only start none then; others may stop a copy for the sake of one without jitter.
 fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
     let service = experiment.service.mean();
-    let Candidate::Policy(policy) = candidate else { return service };
-    if policy.needs_cancellation() && !policy.pulls() {
-        return service;
-    }
     let servers = experiment.servers.len().min(MOST_COPIES);
-    let copies = match policy.hedge() {
+    let copies = match candidate {
+        Candidate::O1 => return service,
+        Candidate::Policy(policy) if policy.needs_cancellation() && !policy.pulls() => {
+            return service;
+        }
         // Behind a narrow gate there is room for a query's other copies only while nothing waits.
-        _ if policy.pulls() => 1,
-        Some(HedgeSpec::Naive(_)) => servers.min(2),
-        Some(HedgeSpec::Clone(_)) => servers,
-        _ => 1,
+        Candidate::Policy(policy) if !policy.pulls() => match policy.hedge() {
+            Some(HedgeSpec::Naive(_)) => servers.min(2),
+            Some(HedgeSpec::Clone(_)) => servers,
+            _ => 1,
+        },
+        Candidate::Policy(_) | Candidate::Idealized | Candidate::Trained { .. } => 1,
     };
     copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
 }

@@ -1,9 +1,11 @@
 //! What one run counts.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 
+use crate::experiment::Windows;
 use crate::shard::Accuracy;
-use crate::windows::Windowed;
 
 /// The longest latency that a histogram tells apart, in ns (146 years, as long as a run may last);
 /// longer ones count as that.
@@ -102,6 +104,42 @@ impl Tally {
         match (&mut self.windows, &other.windows) {
             (Some(windows), Some(other)) => windows.add(other),
             (windows, other) => windows.clone_from(other),
+        }
+    }
+}
+
+/// The latencies of windows, in ns.
+///
+/// A histogram for each window would be mostly empty, and many windows would fill the memory, so a
+/// window keeps those classes of a histogram that have a count. Memory: O(requests), and no more
+/// than the classes of a histogram per window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Windowed {
+    pub(crate) windows: Windows,
+    /// By window: how many requests there are in each class of a histogram, by its lowest latency.
+    pub(crate) counts: Vec<BTreeMap<u64, u64>>,
+}
+
+impl Windowed {
+    pub(crate) fn new(windows: Windows) -> Self {
+        Self { windows, counts: vec![BTreeMap::new(); windows.count() as usize] }
+    }
+
+    /// Counts a request, if it is of a window; `like` says what classes there are.
+    pub(crate) fn count(&mut self, request: u64, latency_ns: u64, like: &Histogram<u64>) {
+        let Windows { from, length, to } = self.windows;
+        if (from..to).contains(&request) {
+            let window = &mut self.counts[((request - from) / length) as usize];
+            *window.entry(like.lowest_equivalent(latency_ns)).or_default() += 1;
+        }
+    }
+
+    /// Adds the counts of another run.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (window, other) in self.counts.iter_mut().zip(&other.counts) {
+            for (&class, count) in other {
+                *window.entry(class).or_default() += count;
+            }
         }
     }
 }

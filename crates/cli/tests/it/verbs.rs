@@ -80,12 +80,12 @@ fn bad_input_is_two_and_names_the_mend() {
         (&["demo", "--policies", "lædge"], "use one of random, "),
         // The simulator has one more.
         (&["demo", "--policies", "lædge"], "rescue+bounded:N\n"),
-        (&["demo", "--policies", "idealized"], "\"idealized\": it needs to know the future, which"),
+        (&["demo", "--policies", "idealized"], "unknown policy \"idealized\""),
         (
             &["demo", "--policies", "psq,tied"],
             "\"tied\": it needs servers that tell when they begin",
         ),
-        (&["demo", "--policies", "probabilistic:auto"], "auto\": it must be trained"),
+        (&["demo", "--policies", "probabilistic:auto"], "unknown policy \"probabilistic:auto\""),
         (&["demo", "--slots", "2", "--policies", "psq,bounded:1"], "--policies bounded:1: "),
         (&["soak", "--rate", "1e-300"], "give requests per second from 0.01"),
         (&["demo", "--hiccup", "2:3ms"], "0 to 1"),

@@ -10,18 +10,17 @@
 //!
 //! The mean rate is the experiment's, whatever the process: a trace is stretched to it.
 
-mod clock;
-mod error;
-mod trace;
-
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::spec::Spec;
+use crate::text::TextError;
+
+mod clock;
+mod trace;
 
 pub use clock::Clock;
-pub use error::ArrivalsError;
 
 /// An arrival process, but for its rate.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,6 +126,22 @@ impl fmt::Display for Arrivals {
 fn number(text: &str, name: &str, fits: impl Fn(f64) -> bool, range: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|&value: &f64| value.is_finite() && fits(value));
     value.ok_or_else(|| format!("{name} is {text:?}; give it a number {range}"))
+}
+
+/// Why a text is no arrival process. The message names the value and the mend.
+#[allow(missing_docs, reason = "the messages say it")]
+#[derive(Debug, thiserror::Error)]
+pub enum ArrivalsError {
+    #[error("arrivals {text:?}: {why}")]
+    Malformed { text: String, why: String },
+    #[error("arrivals: {0}")]
+    Text(TextError),
+    #[error("arrivals: {}{}: {why}", .path.display(), line_suffix(*.line))]
+    Trace { path: PathBuf, line: usize, why: String },
+}
+
+fn line_suffix(line: usize) -> String {
+    if line == 0 { String::new() } else { format!(":{line}") }
 }
 
 #[cfg(test)]

@@ -231,6 +231,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             Outcome::Reset if stopping => None,
             _ => outcome.failure(),
         };
+        // First of all: it is evidence against a server that failed the query before.
+        if outcome == Outcome::Good && !judged {
+            self.core.servers[server.index()].failures = Streak::GOOD;
+        }
         if query != NONE && outcome == Outcome::Good {
             self.answer(QueryId(query), copy);
         } else if query != NONE {
@@ -243,9 +247,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 self.count_failure(server, why);
             }
             _ => {}
-        }
-        if outcome == Outcome::Good && !judged {
-            self.core.servers[server.index()].failures = Streak::GOOD;
         }
         self.settle_after(server)
     }

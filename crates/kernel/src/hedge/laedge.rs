@@ -23,7 +23,7 @@ use core::cmp::Reverse;
 use core::fmt;
 
 use super::Hedge;
-use super::predictor::{MostRecent, Oracle, Predictor, Victim};
+use super::predictor::{MostRecent, Predictor, Victim};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{CopyView, Core};
@@ -257,31 +257,5 @@ impl Named for Cancellation {
 
     fn needs_cancellation(&self) -> bool {
         *self != Self::Plain
-    }
-}
-
-/// `idealized`: LÆDGE that knows which copy would end later.
-impl Named for Oracle {
-    type Hedge = Laedge<Self>;
-    const FORMS: &'static [&'static str] = &["idealized"];
-    const PICK: PickSpec = PickSpec::LeastOutstanding;
-    const GATE: Gate = Gate::Slots;
-    const SIMULATOR_ONLY: Option<&'static str> =
-        Some("needs to know the future, which only the simulator does");
-
-    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
-    }
-
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("idealized")
-    }
-
-    fn hedge(&self, topology: &Topology, _: &Limits) -> Result<Self::Hedge, ConfigError> {
-        Ok(Laedge::new(topology.groups.len(), Cancellation::Preemptive, *self))
-    }
-
-    fn needs_cancellation(&self) -> bool {
-        true
     }
 }

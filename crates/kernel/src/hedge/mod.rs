@@ -18,7 +18,7 @@ pub use laedge::{Cancellation, Laedge};
 pub use naive::Naive;
 pub use none::NoHedge;
 pub use predictor::{Judgment, MostRecent, Oracle, Predictor, Victim};
-pub use probabilistic::{Probabilistic, Untrained};
+pub use probabilistic::Probabilistic;
 pub use rescue::{
     Exploration, Learner, Record, Rescue, Snapshot, Status, Tried, USUAL_COST, Version,
 };

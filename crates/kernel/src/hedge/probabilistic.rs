@@ -10,10 +10,9 @@
 //! and the probability are trained outside, over samples of response times. Deviation: where no
 //! server has room at that time, there is no second copy.
 
-use alloc::format;
 use core::fmt;
 
-use super::{Hedge, NoHedge, duplicate, set_timer_after};
+use super::{Hedge, duplicate, set_timer_after};
 use crate::Rng;
 use crate::action::StartReason;
 use crate::balance::Pick;
@@ -21,7 +20,7 @@ use crate::cell::Core;
 use crate::config::{ConfigError, Limits, Topology};
 use crate::duration;
 use crate::id::QueryId;
-use crate::policy::{Args, Named, Policy, PolicyError};
+use crate::policy::{Args, Named, PolicyError};
 use rand_core::Rng as _;
 
 /// A second copy after a fixed delay, with a fixed probability.
@@ -57,6 +56,7 @@ impl Named for Probabilistic {
     const FORMS: &'static [&'static str] = &["probabilistic:D:Q"];
 
     fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
+        // The delay `auto` is one that the simulator trains.
         let [delay, probability] = *args.list() else { return Err(args.unknown()) };
         if delay == "auto" {
             return Err(args.unknown());
@@ -74,41 +74,5 @@ impl Named for Probabilistic {
 
     fn delay_ns(&self) -> Option<u64> {
         Some(self.delay_ns)
-    }
-}
-
-/// `probabilistic:auto[:BUDGET]`: a [`Probabilistic`] whose delay and probability are yet to be trained.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Untrained {
-    /// The share of queries that may get a second copy, 0 to 1; none where that is trained, too.
-    pub budget: Option<f64>,
-}
-
-impl Named for Untrained {
-    type Hedge = NoHedge;
-    const FORMS: &'static [&'static str] = &["probabilistic:auto[:BUDGET]"];
-    const SIMULATOR_ONLY: Option<&'static str> =
-        Some("must be trained first, which only the simulator does");
-
-    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        match *args.list() {
-            ["auto"] => Ok(Self { budget: None }),
-            ["auto", budget] => Ok(Self { budget: Some(args.fraction(budget)?) }),
-            _ => Err(args.unknown()),
-        }
-    }
-
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.budget {
-            None => f.write_str("probabilistic:auto"),
-            Some(budget) => write!(f, "probabilistic:auto:{budget}"),
-        }
-    }
-
-    fn hedge(&self, _: &Topology, _: &Limits) -> Result<NoHedge, ConfigError> {
-        Err(ConfigError(format!(
-            "policy {} must be trained first; the simulator does that, from samples, and says which probabilistic:D:Q to use",
-            Policy::from(*self)
-        )))
     }
 }

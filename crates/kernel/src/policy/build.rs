@@ -55,7 +55,7 @@ impl Policy {
     ///
     /// # Errors
     /// An impossible topology or limit, a bound below the servers' slots, a policy that needs
-    /// cancellation where the limits say that servers cannot stop, or one that must be trained first.
+    /// cancellation where the limits say that servers cannot stop.
     pub fn build(
         &self,
         topology: &Topology,
@@ -93,6 +93,24 @@ impl Policy {
             (_, None) => maker.drive_boxed(NoHedge),
             (_, Some(hedge)) => hedge.drive(maker),
         }
+    }
+}
+
+impl Policy {
+    /// Lets somebody drive cells with another hedge than the policy's, behind its gate: for yardsticks
+    /// that know more than a policy may.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn drive_with<D: Driver>(
+        &self,
+        hedge: impl Hedge + Clone + Send + 'static,
+        topology: &Topology,
+        limits: Limits,
+        driver: D,
+    ) -> Result<D::Output, ConfigError> {
+        let gates = self.gates(topology, &limits)?;
+        Maker { topology, gates: &gates, pick: self.pick, limits, driver }.drive_boxed(hedge)
     }
 }
 

@@ -11,8 +11,7 @@ use crate::balance::{LeastOutstanding, PeakEwma, Pick, Random, RoundRobin, TwoCh
 use crate::config::{ConfigError, Topology};
 use crate::event::Outcome;
 use crate::hedge::{
-    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Naive, Oracle, Probabilistic, Tied,
-    Untrained, Version,
+    AppTimeout, Cancellation, Cloning, Delayed, Hedge, Naive, Probabilistic, Tied, Version,
 };
 use crate::id::{GroupId, ServerId};
 use crate::levels::{Avoid, Levels};
@@ -169,12 +168,10 @@ hedges! {
     Clone Cloning;
     Delayed Delayed;
     Probabilistic Probabilistic;
-    Untrained Untrained;
     Tied Tied;
     AppTimeout AppTimeout;
     Laedge Cancellation;
     Rescue Version;
-    Idealized Oracle;
 }
 
 impl<T: Into<HedgeSpec>> From<T> for Policy {

@@ -12,6 +12,11 @@ fn world(policy: Policy, replicas: u32) -> World {
     World::new(policy, &Topology::replicated(replicas, 1), limits, 1)
 }
 
+fn idealized(replicas: u32) -> World {
+    let limits = Limits { cancel: true, ..Limits::default() };
+    World::idealized(&Topology::replicated(replicas, 1), limits, 1)
+}
+
 /// The queries that each server works on, by arrival; `None` for an idle one.
 fn works_on(world: &World) -> Vec<Option<u32>> {
     let of = |server| world.on(server).first().and_then(|c| world.model.copies[c].query);
@@ -108,7 +113,7 @@ fn one_slot_is_cleared_per_waiting_query() {
 
 #[test]
 fn idealized_gives_up_the_copy_that_would_end_later() {
-    let mut w = world(named("idealized"), 2);
+    let mut w = idealized(2);
     let a = w.arrive(0, 0);
     let (older, newer) = (copy_of(&w, a, Role::Primary), copy_of(&w, a, Role::Duplicate));
     w.feed(0, Event::Forecast { copy: older, ends: Timestamp(900) });
@@ -120,7 +125,7 @@ fn idealized_gives_up_the_copy_that_would_end_later() {
 
 #[test]
 fn idealized_breaks_the_pair_that_saves_most() {
-    let mut w = world(named("idealized"), 4);
+    let mut w = idealized(4);
     let (a, b) = (w.arrive(0, 0), w.arrive(0, 0));
     for (query, ends) in [(a, [50, 60]), (b, [50, 500])] {
         for (role, ends) in [Role::Primary, Role::Duplicate].into_iter().zip(ends) {

@@ -1,9 +1,9 @@
 //! Probabilistic hedge: a coin decides, once the delay is over, whether a query gets a second copy.
 
 use crate::referee::World;
-use curtail_kernel::hedge::{Probabilistic, Untrained};
+use curtail_kernel::hedge::Probabilistic;
 use curtail_kernel::{
-    Action, Event, Limits, Outcome, Policy, QueryId, Role, StartReason, Timestamp, Topology, rng,
+    Action, Event, Limits, Outcome, Policy, QueryId, Role, StartReason, Timestamp, Topology,
 };
 
 const DELAY: u64 = 100;
@@ -98,14 +98,4 @@ fn a_query_that_lost_its_copy_and_waits_gets_no_second_one() {
     w.feed(DELAY, Event::Tick);
     assert_eq!(w.actions, []);
     w.finish_all(DELAY);
-}
-
-#[test]
-fn what_is_yet_to_be_trained_cannot_run() {
-    for budget in [None, Some(0.05)] {
-        let policy = Policy::from(Untrained { budget });
-        let built = policy.build(&Topology::replicated(2, 1), Limits::default(), rng(1));
-        let said = built.err().expect("nobody has trained it").to_string();
-        assert!(said.contains(&policy.to_string()) && said.contains("probabilistic:D:Q"), "{said}");
-    }
 }

@@ -55,9 +55,7 @@ fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
 
 /// Any policy that there is, half of the time with another pick than that of its bare name.
 fn policy(rng: &mut Rng) -> Policy {
-    let trained = |form: &str| form.starts_with("probabilistic:auto");
-    let forms: Vec<_> = Policy::forms().into_iter().filter(|form| !trained(form)).collect();
-    let form = pick(rng, &forms);
+    let form = pick(rng, &Policy::forms());
     let cleanup = pick(rng, &["", ":cc"]);
     let text = form.replace("[:cc]", cleanup).replace('N', pick(rng, &["3", "5"]));
     let text = text.replace('D', "20ns").replace('Q', "0.5");
@@ -120,7 +118,12 @@ fn one_world(seed: u64) {
     let rng = &mut rng(seed);
     let policy = policy(rng);
     let cancel = policy.needs_cancellation() || below(rng, 2) == 0;
-    let world = &mut World::new(policy, &topology(rng), limits(rng, cancel), seed);
+    let (topology, limits) = (topology(rng), limits(rng, cancel));
+    let world = &mut if policy == named("laedge:cc+pc") && below(rng, 2) == 0 {
+        World::idealized(&topology, limits, seed)
+    } else {
+        World::new(policy, &topology, limits, seed)
+    };
     let load = 1 + below(rng, 8);
     let trouble = pick(rng, &[0, 1, 4]);
     let mut now = 0;

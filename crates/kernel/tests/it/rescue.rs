@@ -50,7 +50,7 @@ fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
     w.finish(130, second, Outcome::Good);
     assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
     let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
-    let record = Record::Second { ran_ns: 30, tried, starved_groups: false };
+    let record = Record::Second { ran_ns: 30, tried, crowded: false };
     assert_eq!(w.published(), [record]);
     w.feed(131, Event::Stopped { copy: first });
     w.finish_all(200);
@@ -99,7 +99,7 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
     assert_eq!((w.actions.len(), w.cell.next_deadline()), (0, Timestamp::NEVER));
     w.finish(500, first, Outcome::Good);
     let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
-    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried, starved_groups: false }]);
+    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried, crowded: false }]);
     w.finish_all(600);
 }
 
@@ -117,7 +117,7 @@ fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
     w.feed(251, Event::Stopped { copy: second });
     w.published();
     w.finish(500, first, Outcome::Good);
-    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried: None, starved_groups: false }]);
+    assert_eq!(w.published(), [Record::First { ran_ns: 500, tried: None, crowded: false }]);
     w.finish_all(600);
 }
 

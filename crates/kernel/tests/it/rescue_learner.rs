@@ -22,7 +22,7 @@ struct Service {
     /// The share of time in which a server is idle for an exploration.
     idle: f64,
     /// Others wait.
-    starved_groups: bool,
+    crowded: bool,
     /// A first copy has failed that runs for so long without a second one, in ms: nothing is recorded of it.
     copy_timers: f64,
     seen: u64,
@@ -38,7 +38,7 @@ impl Service {
             hiccups,
             correlated: false,
             idle: 0.6,
-            starved_groups: false,
+            crowded: false,
             copy_timers: f64::INFINITY,
             seen: 0,
         }
@@ -62,20 +62,20 @@ impl Service {
         let age_ns = learned.suspect_ns.min(explore_ns);
         let rescue = age_ns == learned.suspect_ns;
         let idle = rescue || self.uniform() < self.idle;
-        let starved_groups = self.starved_groups;
+        let crowded = self.crowded;
         let fails = first_ns as f64 > self.copy_timers * MS;
         if fails && (!idle || age_ns as f64 >= self.copy_timers * MS) {
             return;
         }
         if first_ns <= age_ns || !idle {
-            return records.push(Record::First { ran_ns: first_ns, tried: None, starved_groups });
+            return records.push(Record::First { ran_ns: first_ns, tried: None, crowded });
         }
         let tried = Some(Tried { age_ns, rescue, risked_ns: 0 });
         let second_ns = if self.correlated { first_ns } else { own_ns };
         if age_ns + second_ns >= first_ns {
-            return records.push(Record::First { ran_ns: first_ns, tried, starved_groups });
+            return records.push(Record::First { ran_ns: first_ns, tried, crowded });
         }
-        records.push(Record::Second { ran_ns: second_ns, tried, starved_groups });
+        records.push(Record::Second { ran_ns: second_ns, tried, crowded });
         if learned.audit {
             records.push(Record::Audit { ran_ns: first_ns, second_ns });
         }
@@ -163,14 +163,14 @@ fn t_follows_a_service_that_becomes_faster() {
 #[test]
 fn where_rescues_do_not_pay_yet_learning_goes_on() {
     // Three wins are soon there, and everywhere others wait: a rescue that frees no server does not pay.
-    let mut service = Service { starved_groups: true, ..Service::new(NoCancel, (0.003, 15.0)) };
+    let mut service = Service { crowded: true, ..Service::new(NoCancel, (0.003, 15.0)) };
     service.run(20_000);
     let explored = service.learner.status();
     assert!(explored.explored_won >= 3, "{explored:?}");
     service.run(50_000);
     assert_eq!(service.suspect(), f64::INFINITY);
     assert!(service.learner.status().explored_lost > explored.explored_lost);
-    service.starved_groups = false;
+    service.crowded = false;
     service.run(20_000);
     assert!(service.suspect() < 12.0, "{}", service.suspect());
     // With T at hand, the service becomes slow.
@@ -223,11 +223,11 @@ fn what_cannot_be_stopped_is_tried_less_the_longer_it_may_run() {
 #[test]
 fn times_of_nothing_and_of_forever_do_no_harm() {
     let tried = Some(Tried { age_ns: 0, rescue: false, risked_ns: 0 });
-    let ordinary = Record::First { ran_ns: 1_000, tried: None, starved_groups: false };
+    let ordinary = Record::First { ran_ns: 1_000, tried: None, crowded: false };
     for ran_ns in [0, u64::MAX] {
         let mut learner = Learner::new(NoCancel, 0.02);
         learner.absorb(&[ordinary; EPOCH as usize]);
-        learner.absorb(&[Record::First { ran_ns, tried, starved_groups: false }]);
+        learner.absorb(&[Record::First { ran_ns, tried, crowded: false }]);
         let explores = |learner: &Learner| learner.snapshot().explore[0].age_ns != NEVER_NS;
         assert_eq!(explores(&learner), ran_ns == 0, "what was spent is spent");
         for _ in 0..4_000 {
@@ -236,20 +236,20 @@ fn times_of_nothing_and_of_forever_do_no_harm() {
         assert!(explores(&learner), "and is paid for some day");
     }
     let mut nothing = Learner::new(NoCancel, 0.02);
-    nothing.absorb(&[Record::First { ran_ns: 0, tried, starved_groups: false }; EPOCH as usize]);
-    nothing.absorb(&[Record::First { ran_ns: u64::MAX, tried, starved_groups: false }; 2]);
+    nothing.absorb(&[Record::First { ran_ns: 0, tried, crowded: false }; EPOCH as usize]);
+    nothing.absorb(&[Record::First { ran_ns: u64::MAX, tried, crowded: false }; 2]);
     assert_eq!(nothing.snapshot().explore[0].age_ns, NEVER_NS, "nor without a mean");
 }
 
 #[test]
 fn what_may_be_spent_does_not_pile_up() {
-    let usual = Record::First { ran_ns: 1_000, tried: None, starved_groups: false };
+    let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };
     let mut learner = Learner::new(NoCancel, 0.02);
     (0..2_000).for_each(|_| learner.absorb(&[usual; EPOCH as usize]));
     assert_ne!(learner.snapshot().explore[0].age_ns, NEVER_NS);
     // Two that take thirty times as long as usual cost 1,800.
     let tried = Some(Tried { age_ns: 1_000, rescue: false, risked_ns: 0 });
-    learner.absorb(&[Record::First { ran_ns: 30_000, tried, starved_groups: false }; 2]);
+    learner.absorb(&[Record::First { ran_ns: 30_000, tried, crowded: false }; 2]);
     assert_eq!(learner.snapshot().explore[0].age_ns, NEVER_NS, "no more than is there at first");
 }
 
@@ -300,7 +300,7 @@ fn any_budget_is_borne() {
         assert_eq!(service.learner.snapshot().at_once, duplicates, "{budget}");
     }
     // Few queries take longer than usual, or none.
-    let usual = Record::First { ran_ns: 1_000, tried: None, starved_groups: false };
+    let usual = Record::First { ran_ns: 1_000, tried: None, crowded: false };
     for (version, budget) in
         [Cleanup, NoCancel].map(|version| [(version, 0.0), (version, 0.02)]).concat()
     {

@@ -98,7 +98,7 @@ fn a_rescue_that_has_not_begun_is_not_given_up_and_tells_nothing() {
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "both wait behind each other");
     w.finish(1_000, first, Outcome::Good);
     assert_eq!(w.stops(), [(second, StopReason::Cleanup)]);
-    let record = Record::First { ran_ns: 1_000, tried: None, starved_groups: true };
+    let record = Record::First { ran_ns: 1_000, tried: None, crowded: true };
     assert_eq!(w.published(), [record]);
     assert_eq!(w.cell.next_deadline(), Timestamp(1_100), "the other rescue has begun");
     w.finish_all(1_100);

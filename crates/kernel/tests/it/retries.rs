@@ -78,7 +78,7 @@ fn only_copy(w: &World, query: QueryId) -> (CopyId, ServerId) {
 }
 
 /// Two servers of one slot, both busy, and a queue of one that is full.
-fn starved_groups(limits: Limits) -> (World, QueryId, QueryId) {
+fn two_waiting(limits: Limits) -> (World, QueryId, QueryId) {
     let mut w = World::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1);
     let fails = w.arrive(0, 0);
     w.arrive(0, 0);
@@ -88,7 +88,7 @@ fn starved_groups(limits: Limits) -> (World, QueryId, QueryId) {
 
 #[test]
 fn the_slot_of_a_failed_copy_makes_room_in_the_queue_for_its_retry() {
-    let (mut w, fails, waits) = starved_groups(Limits { queue: 1, ..plenty() });
+    let (mut w, fails, waits) = two_waiting(Limits { queue: 1, ..plenty() });
     let (copy, server) = only_copy(&w, fails);
     w.finish(1, copy, Outcome::Bad);
     assert_eq!(only_copy(&w, waits).1, server, "it may go where the other failed");
@@ -98,7 +98,7 @@ fn the_slot_of_a_failed_copy_makes_room_in_the_queue_for_its_retry() {
 
 #[test]
 fn a_retry_that_finds_no_room_costs_nothing_and_is_a_failure() {
-    let (mut w, fails, _) = starved_groups(Limits { queue: 1, ..plenty() });
+    let (mut w, fails, _) = two_waiting(Limits { queue: 1, ..plenty() });
     let (copy, server) = only_copy(&w, fails);
     w.feed(1, Event::ServerDraining { server });
     let budget = w.cell.core().retry_budget();
@@ -109,7 +109,7 @@ fn a_retry_that_finds_no_room_costs_nothing_and_is_a_failure() {
 
 #[test]
 fn a_retry_that_waited_too_long_is_a_failure() {
-    let (mut w, fails, _) = starved_groups(Limits { queue: 2, timeout_ns: 100, ..plenty() });
+    let (mut w, fails, _) = two_waiting(Limits { queue: 2, timeout_ns: 100, ..plenty() });
     let (copy, _) = only_copy(&w, fails);
     w.finish(1, copy, Outcome::Bad);
     assert!(w.model.waits(fails), "for the other server");

@@ -88,9 +88,7 @@ fn policy(
         }
     };
     if let Some(why) = policy.simulator_only() {
-        let trained = matches!(policy.hedge(), Some(HedgeSpec::Untrained(_)));
-        let instead = if trained { "probabilistic:D:Q" } else { "laedge" };
-        let mend = format!("use {instead} here, and {policy} in curtail sim");
+        let mend = format!("use laedge here, and {policy} in curtail sim");
         report.error(&at, &format!("policy {why}"), &mend);
         return fallback;
     }
@@ -137,7 +135,10 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
     };
     // The simulator has it, and nobody else can.
     let wrong = match given.get().as_str() {
-        "o1" => "policy is a bound of the simulator's, and not one that could be deployed",
+        "o1" | "idealized" => "policy knows more than a proxy can: only the simulator runs it",
+        auto if auto.starts_with("probabilistic:auto") => {
+            "policy must be trained first; curtail sim does that, and says which probabilistic:D:Q to use"
+        }
         _ => "policy is unknown",
     };
     report.error(&at, wrong, &mend);

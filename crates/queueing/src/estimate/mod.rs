@@ -12,10 +12,9 @@
 //! Source: document 004; Jain, "The Art of Computer Systems Performance Analysis", ch. 13, for the
 //! intervals. Cost: O(n log n).
 
-mod error;
 mod starts;
 
-pub use error::EstimateError;
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::models::{Arrivals, Service};
 
@@ -165,7 +164,8 @@ impl Moments {
 
     /// Half of the width of the 95 % interval of the mean, relative to the mean.
     fn relative_error(&self) -> f64 {
-        student(self.count - 1.0) * (self.scv() / self.count).sqrt()
+        let student = StudentsT::new(0.0, 1.0, self.count - 1.0).expect("two or more are given");
+        student.inverse_cdf(0.975) * (self.scv() / self.count).sqrt()
     }
 }
 
@@ -174,24 +174,38 @@ fn interval(value: f64, relative_error: f64) -> Interval {
     Interval { value, low: value / factor, high: value * factor }
 }
 
-/// The 97.5th percentile of Student's t, within 0.01 for 8 degrees of freedom and more.
-///
-/// Source: Abramowitz and Stegun 26.7.5, the first terms.
-fn student(degrees: f64) -> f64 {
-    let z = 1.959_963_984_540_054_f64;
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    z + (first + second / degrees) / degrees
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn student_is_that_of_the_tables() {
-        for (degrees, expected) in [(8.0, 2.306), (9.0, 2.262), (29.0, 2.045), (1e9, 1.960)] {
-            assert!((student(degrees) - expected).abs() < 0.01, "{degrees}: {}", student(degrees));
-        }
-    }
+/// Why a log tells nothing. The message names the value and the mend.
+#[allow(missing_docs, reason = "the messages say it")]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EstimateError {
+    #[error("there {}; at least {MIN_RECORDS} are needed", crate::check::are(*.0, "request"))]
+    TooFew(usize),
+    #[error("there are {0} servers; say how many serve, from 1 to 1,000,000")]
+    BadServers(u32),
+    #[error("request {0} has a time that is not finite, or beyond 1e150; leave it out")]
+    BadTime(usize),
+    #[error(
+        "request {index} ends at {end}, before it starts at {start}, or starts before it arrives; \
+        correct the clocks, or leave it out"
+    )]
+    OutOfOrder { index: usize, start: f64, end: f64 },
+    #[error(
+        "request {0} has a start where others have none, or the reverse; \
+         give starts to all or to none"
+    )]
+    MixedStarts(usize),
+    #[error(
+        "request {index} ends at {end}, before it could start at {start} \
+        if servers that are first come first served were {servers}; log the starts, or give the number of servers that there are"
+    )]
+    Overtaken { index: usize, start: f64, end: f64, servers: u32 },
+    #[error(
+        "request {index} starts at {start}, when as many as there are servers, {servers}, are in service: \
+        there must be more"
+    )]
+    Overlap { index: usize, start: f64, servers: u32 },
+    #[error(
+        "the mean {0} is zero, or nearly so; log requests over a longer time, by a finer clock"
+    )]
+    NoTime(&'static str),
 }

@@ -12,8 +12,10 @@
 //! 6.4 million exponentials, and O(n).
 
 use super::hyper::ln_of_mixture;
+use statrs::function::gamma::ln_gamma;
+
 use super::{Fit, FitError, Fitted, Parameters, Sample};
-use crate::special::{gamma_cdf, ln_gamma};
+use crate::special::gamma_cdf;
 
 /// A mixture of two Erlang distributions: sums of `order` exponential stages of one rate or the
 /// other.

@@ -18,32 +18,26 @@
 //! own.
 
 mod erlangs;
-mod error;
-mod exponential;
-mod gamma;
+mod families;
 mod hyper;
-mod lognormal;
-mod pareto;
 mod rank;
 mod report;
 mod sample;
-mod weibull;
-
-use curtail_dist::Spec;
 
 pub use erlangs::{Erlangs, erlangs};
-pub use error::FitError;
-pub use exponential::{Exponential, exponential};
-pub use gamma::{Gamma, gamma};
+pub use families::{
+    Exponential, Gamma, LogNormal, Pareto, Weibull, exponential, gamma, hill, lognormal, pareto,
+    weibull,
+};
 pub use hyper::{hyper, hyper_balanced};
-pub use lognormal::{LogNormal, lognormal};
-pub use pareto::{Pareto, hill, pareto};
 pub use rank::{By, Family, Ranking, best_fit};
 pub use report::{Fitted as FittedFamily, Refused, Report};
 pub use sample::{MIN_SAMPLES, Sample};
-pub use weibull::{Weibull, weibull};
+
+use curtail_dist::Spec;
 
 use crate::models::Hyper;
+use sample::{LARGEST, SMALLEST};
 
 /// What a fitted distribution can tell.
 trait Fitted {
@@ -166,4 +160,39 @@ fn kolmogorov_smirnov(parameters: &Parameters, sorted: &[f64]) -> f64 {
         (cdf - i as f64 / count).max((i + 1) as f64 / count - cdf)
     };
     sorted.iter().enumerate().map(distance).fold(0.0, f64::max)
+}
+
+/// Why a distribution does not fit. The message names the value and the mend.
+#[allow(missing_docs, reason = "the messages say it")]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FitError {
+    #[error("there {}; at least {MIN_SAMPLES} are needed", crate::check::are(*.0, "sample"))]
+    TooFew(usize),
+    #[error("sample {index} is {value}; samples are greater than 0 and finite: leave it out")]
+    BadSample { index: usize, value: f64 },
+    #[error(
+        "sample {index} is 0, the first of more than one in a hundred; \
+         measure by a finer clock, or leave them out"
+    )]
+    ManyZeros { index: usize },
+    #[error(
+        "sample {index} is {value:e}; \
+         give samples from {SMALLEST:e} to {LARGEST:e}, by another unit"
+    )]
+    BadUnit { index: usize, value: f64 },
+    #[error("every sample is {0}, or nearly so; a constant is written det:{0}")]
+    NoSpread(f64),
+    #[error(
+        "the squared coefficient of variation is {}, and a hyper-exponential has more than 1; \
+         use gamma or erlangs", four(*.0)
+    )]
+    TooRegular(f64),
+    #[error("the {asked} largest of {count} samples are no tail; ask for 2 to {most}",
+        most = count.saturating_sub(1))]
+    BadTail { asked: usize, count: usize },
+}
+
+/// Four digits that say something: there is no more in any sample.
+fn four(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
 }

@@ -1,6 +1,6 @@
 //! Samples that can be fitted to: checked, sorted, with their moments.
 
-use super::error::FitError;
+use super::FitError;
 
 /// The fewest samples that anything is fitted to.
 pub const MIN_SAMPLES: usize = 10;

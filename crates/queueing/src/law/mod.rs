@@ -7,7 +7,7 @@
 mod deterministic;
 
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 use crate::solve;
 
 pub(crate) use deterministic::DeterministicWait;

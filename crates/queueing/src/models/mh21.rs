@@ -9,7 +9,7 @@
 //! transform; the roots are our algebra. Exact. Cost: O(1).
 
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 use crate::law::{Law, Part};
 use crate::tail::{Basis, Prediction, Tail};
 

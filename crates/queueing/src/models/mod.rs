@@ -15,25 +15,16 @@
 //! "Any" means: independent, and known by mean and variance. Where the skewness of the service is
 //! known, too, [`Prediction::given_skewness`] takes back percentiles that it contradicts.
 
-mod gg1;
-mod ggk;
-mod md1;
-mod mg1;
+mod general;
+mod markov;
 mod mh21;
-mod mm1;
-mod mmk;
-mod skewness;
 
-pub use gg1::{gg1, gg1_heavy_traffic, gg1_upper_bound};
-pub use ggk::ggk;
-pub use md1::md1;
-pub use mg1::mg1;
+pub use general::{gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, mg1};
+pub use markov::{erlang_c, md1, mm1, mm1_in_system, mmk};
 pub use mh21::{Hyper, mh21};
-pub use mm1::{mm1, mm1_in_system};
-pub use mmk::{erlang_c, mmk};
 
 use crate::check;
-use crate::error::ModelError;
+use crate::check::ModelError;
 use crate::law::Law;
 use crate::tail::{Basis, Prediction, Tail};
 

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::sections::sections;
+use super::gather::sections;
 use super::{CorpusError, Gather};
 
 /// Larger files are skipped: they are data more often than text.

@@ -6,21 +6,18 @@
 //!
 //! Every source is bounded by [`Limits`], and [`Corpus::remarks`] says what a bound cut.
 
+use std::path::PathBuf;
+use std::{env, io};
+
+use gather::{Gather, thousands};
+use xxhash_rust::xxh64::Xxh64;
+
 mod apt;
-mod error;
 mod folder;
 mod gather;
 mod json_lines;
-mod sections;
 
-use std::env;
-use std::path::PathBuf;
-
-pub use error::CorpusError;
-
-use crate::fnv::Fnv;
 pub(crate) use gather::head;
-use gather::{Gather, thousands};
 
 /// A text to be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,12 +125,15 @@ impl Corpus {
     }
 
     fn new(documents: Vec<Document>, description: String, remarks: Vec<String>) -> Self {
-        let mut hash = Fnv::new();
+        let mut hash = Xxh64::new(0);
         for document in &documents {
-            hash.write_text(&document.title);
-            hash.write_text(&document.body);
+            for text in [&document.title, &document.body] {
+                // With their lengths, so that ("ab", "c") and ("a", "bc") differ.
+                hash.update(&(text.len() as u64).to_le_bytes());
+                hash.update(text.as_bytes());
+            }
         }
-        Self { documents, description, remarks, fingerprint: hash.hex() }
+        Self { documents, description, remarks, fingerprint: format!("{:016x}", hash.digest()) }
     }
 
     fn load_default(limits: Limits) -> Result<Self, CorpusError> {
@@ -159,3 +159,30 @@ impl Corpus {
 
 #[cfg(test)]
 mod tests;
+
+/// Why a corpus cannot be read.
+#[allow(missing_docs, reason = "the messages say it")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CorpusError {
+    #[error(
+        "{}: cannot be read as a corpus: {source}; name a folder of text files or a file with one \
+         JSON object per line",
+        path.display()
+    )]
+    Read { path: PathBuf, source: io::Error },
+    #[error(
+        "{}:{line}: {reason}; a line looks like {{\"title\": \"…\", \"body\": \"…\"}}",
+        path.display()
+    )]
+    JsonLine { path: PathBuf, line: u64, reason: String },
+    #[error("{source_description}: there is no text to search; name another corpus")]
+    Empty { source_description: String },
+    #[error("no Debian package descriptions: {why}; run `apt-get update`, or use another corpus")]
+    NoDebian { why: String },
+    #[error(
+        "this machine has no default corpus (Debian packages: {debian}; cargo's crates: {cargo}); \
+         name a folder or a JSON-lines file with --corpus PATH"
+    )]
+    NoDefault { debian: String, cargo: String },
+}

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::gather::{Gather, head, thousands};
-use super::sections::sections;
+use super::gather::{Gather, head, sections, thousands};
 use super::{Corpus, CorpusError, Limits, Source, apt};
 
 fn load(path: &Path, limits: Limits) -> Result<Corpus, CorpusError> {

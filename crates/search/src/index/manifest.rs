@@ -1,17 +1,17 @@
 //! The manifest: what an index is and what its files must look like.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufRead as _, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh64::Xxh64;
 
 use super::IndexError;
-use crate::fnv::hash_file;
 
 /// The version of the layout, of the schema and of how text becomes words. Raise it when one of
 /// them changes: an old index is then rebuilt.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -172,6 +172,23 @@ impl FileRecord {
         let found = format!("{bytes} bytes, hash {hash}");
         let expected = format!("{} bytes, hash {}", self.bytes, self.hash);
         Err(IndexError::Damaged { path, found, expected })
+    }
+}
+
+/// Length and hash of a file: against accidents, not attacks.
+fn hash_file(path: &Path) -> io::Result<(u64, String)> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut hash = Xxh64::new(0);
+    let mut length = 0;
+    loop {
+        let bytes = file.fill_buf()?;
+        let read = bytes.len();
+        if read == 0 {
+            return Ok((length, format!("{:016x}", hash.digest())));
+        }
+        hash.update(bytes);
+        file.consume(read);
+        length += read as u64;
     }
 }
 

@@ -28,7 +28,6 @@ pub use manifest::{FileRecord, Manifest, ShardRecord};
 pub(crate) use statistics::GlobalStatistics;
 
 use crate::corpus::Corpus;
-use crate::leaf::Leaf;
 
 /// The most shards in one index.
 pub const MAX_SHARDS: u32 = 1024;
@@ -137,11 +136,6 @@ impl ShardedIndex {
     pub fn bytes(&self) -> u64 {
         let shards = self.manifest.shards.iter().flat_map(|shard| &shard.files);
         shards.chain([&self.manifest.terms_file]).map(|file| file.bytes).sum()
-    }
-
-    /// Opens the engine of one shard.
-    pub fn leaf(&self, shard: u32) -> Result<Leaf, IndexError> {
-        Leaf::open(&self.directory, shard)
     }
 
     fn differs(&self, corpus: &Corpus, shards: u32) -> Option<String> {

@@ -7,7 +7,7 @@ use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use serde::{Deserialize, Serialize};
 
 use super::timing::ShardTiming;
-use crate::hit::{Hit, SearchAnswer, merge_top_k};
+use crate::leaf::{Hit, SearchAnswer, merge_top_k};
 use crate::serve::timing;
 
 /// Longest answer of a leaf, in bytes: 1000 hits with titles of 8 kB.

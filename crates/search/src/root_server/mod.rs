@@ -19,30 +19,30 @@
 //! with 500 ms to answer; one refused connection or two failures in a row take it down, and one
 //! success brings it back.
 
-mod config;
-mod fan_out;
-mod service;
-mod status;
-mod timing;
-
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{Core, ServerId, Topology, rng};
+use curtail_kernel::{ConfigError, Core, Limits, Policy, ServerId, Topology, rng};
 use curtail_runtime::http::{Health, Http, Settings, watch};
 use curtail_runtime::{Cell, Learning, Timers};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-pub use config::{RootConfig, RootServerError};
-pub use fan_out::{RootAnswer, ShardError};
-pub use timing::ShardTiming;
+use service::RootService;
 
 use crate::serve;
-use service::RootService;
+
+mod fan_out;
+mod service;
+mod status;
+mod timing;
+
+pub use fan_out::{RootAnswer, ShardError};
+pub use timing::ShardTiming;
 
 /// Answers up to so many bytes are read whole before they count, so that a leaf that stalls inside
 /// of one has not answered. Few are a tenth as long.
@@ -140,4 +140,46 @@ fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
         });
     }
     probers
+}
+
+/// How a root is set up.
+#[derive(Debug, Clone)]
+pub struct RootConfig {
+    /// Where it listens. Port 0 takes a free one; [`address`](RootServer::address) tells.
+    pub listen: SocketAddr,
+    /// By shard: its replicas.
+    pub shards: Vec<Vec<SocketAddr>>,
+    /// Decides over copies, for every shard apart.
+    pub policy: Policy,
+    /// Bounds on every shard's queue, times and retries.
+    pub limits: Limits,
+    /// How many queries a leaf serves at once: the leaves' own `slots`.
+    pub slots: u32,
+    /// Decides every tie.
+    pub seed: u64,
+}
+
+/// Why a root does not start.
+#[allow(missing_docs, reason = "the messages say it")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RootServerError {
+    #[error("there are no shards; give at least one, with at least one replica")]
+    NoShards,
+    #[error("shard {shard}: {source}")]
+    Shard { shard: u32, source: ConfigError },
+    #[error("cannot listen on {address}: {source}; use another address, or port 0 for a free one")]
+    Bind { address: SocketAddr, source: io::Error },
+}
+
+impl RootConfig {
+    /// One line that says what the root does.
+    fn announce(&self, address: SocketAddr) -> String {
+        let Self { policy, slots, shards, .. } = self;
+        let (leaves, shards) = (shards.iter().map(Vec::len).sum::<usize>(), shards.len());
+        format!(
+            "root on http://{address}: {leaves} leaves of {slots} slots in {shards} shards, policy \
+             {policy}"
+        )
+    }
 }

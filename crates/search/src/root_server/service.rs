@@ -6,7 +6,7 @@ use curtail_http1::server::Request;
 use curtail_runtime::http::{self, Http};
 use curtail_runtime::{Cell, Learning};
 
-use super::config::RootConfig;
+use super::RootConfig;
 use super::fan_out;
 use super::status::Status;
 use super::timing::ShardTiming;

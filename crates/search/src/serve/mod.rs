@@ -3,10 +3,6 @@
 //! Bounds: [`CONNECTIONS_MAX`] connections, of one request each at a time. Further clients wait in
 //! the listener's backlog. Bounds on the bytes of a connection are those of `curtail-http1`.
 
-mod reply;
-mod target;
-pub(crate) mod timing;
-
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,12 +10,15 @@ use std::time::Duration;
 
 use curtail_http1::server::{Connection, Request, ServerError};
 use curtail_http1::{Limits, Timeouts};
+use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-pub(crate) use reply::Reply;
+mod target;
+pub(crate) mod timing;
+
 pub(crate) use target::{Ask, check_method, split};
 
 /// The header that names a query. Copies and repetitions of a query that carry the same value draw
@@ -129,4 +128,51 @@ async fn converse<S: Service>(
         }
     }
     client.close().await;
+}
+
+/// An answer, before it is written.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The body of an answer that says what went wrong.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: &'a str,
+}
+
+impl Reply {
+    /// An answer whose body is JSON already.
+    pub(crate) fn json_bytes(status: u16, body: Vec<u8>) -> Self {
+        Self { status, headers: vec![("content-type", "application/json".to_owned())], body }
+    }
+
+    /// An answer in JSON.
+    pub(crate) fn json(status: u16, value: &impl Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(body) => Self::json_bytes(status, body),
+            // Our types have string keys and no failing parts.
+            Err(error) => Self { status: 500, headers: Vec::new(), body: error.to_string().into() },
+        }
+    }
+
+    /// An error in JSON: `{"error": …}`.
+    pub(crate) fn error(status: u16, error: &str) -> Self {
+        Self::json(status, &ErrorBody { error })
+    }
+
+    /// The answer to a health check.
+    pub(crate) fn healthy() -> Self {
+        let headers = vec![("content-type", "text/plain; charset=utf-8".to_owned())];
+        Self { status: 200, headers, body: b"ok\n".to_vec() }
+    }
+
+    /// The same answer with one more field.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
 }

@@ -98,7 +98,7 @@ fn a_damaged_manifest_is_named_and_rebuilt() {
         assert!(error.to_string().contains("manifest.json: damaged manifest: "), "{error}");
     }
     assert!(why(open_or_build(&directory, &corpus, 2)).contains("the file name"));
-    fs::write(&path, good.replacen("\"format\": 1", "\"format\": 99", 1)).expect("written");
+    fs::write(&path, good.replacen("\"format\": 2", "\"format\": 99", 1)).expect("written");
     let error = Leaf::open(&directory, 0).expect_err("another format");
     assert!(matches!(error, IndexError::Format { found: 99, .. }), "{error}");
     assert!(why(open_or_build(&directory, &corpus, 2)).contains("format 99"));

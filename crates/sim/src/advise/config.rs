@@ -3,16 +3,24 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use super::{Latency, Question};
+use curtail_kernel::Limits;
 
-/// A copy has failed that is silent for so many times the 99.9th percentile of per-shard queuing.
-const PATIENCE: f64 = 4.0;
+use super::Question;
 
-/// What the proxy waits for a copy by default, in ms.
+/// The attempt timer, in 99.9th percentiles of per-shard queuing.
+const ATTEMPT_P999: f64 = 4.0;
+
+/// The proxy's default attempt timer, in ms: for services that respond in some milliseconds.
 const ATTEMPT_MS: f64 = 500.0;
 
-/// Whole where the addresses of the replicas are known, else what of it is.
-pub(super) fn config(question: &Question<'_>, policy: &str, psq: &Latency, unit: &str) -> String {
+/// A whole configuration where the addresses of the replicas are known, else a part of one.
+/// `second_copies`: how many a query had in the simulation. `p999_ms`: of per-shard queuing.
+pub(super) fn config(
+    question: &Question<'_>,
+    policy: &str,
+    second_copies: f64,
+    p999_ms: Option<f64>,
+) -> String {
     let mut text = String::new();
     if !question.replicas_at.is_empty() {
         text += "[listen]\nhttp = \"127.0.0.1:8080\"\nadmin = \"127.0.0.1:9901\"\n\n";
@@ -23,16 +31,17 @@ pub(super) fn config(question: &Question<'_>, policy: &str, psq: &Latency, unit:
         text,
         "[[service]]\nname = \"service\"\npolicy = \"{policy}\"\nslots = {slots}\ncancel = \"{cancel}\"\n"
     );
-    // The default is for policies that duplicate few queries.
-    if !matches!(policy, "psq" | "rescue" | "rescue:no-cancel") {
+    // The simulation had no hedge budget. The default one changes nothing where it is not needed.
+    if second_copies > 0.5 * Limits::default().hedge_budget {
         text += "hedge_budget = 1.0\n";
     }
-    // Patience by default is for services that answer in some milliseconds.
-    let patience = psq.p999.map(|p999| (PATIENCE * p999).ceil());
-    if let Some(ms) = patience.filter(|ms| unit == "ms" && *ms > ATTEMPT_MS) {
-        let _ = writeln!(text, "timeout = \"{}ms\"", 4.0 * ms);
-        let _ =
-            writeln!(text, "attempt_timeout = \"{ms}ms\"\ncancel_timeout = \"{}ms\"", 20.0 * ms);
+    let attempt = p999_ms.map(|p999| (ATTEMPT_P999 * p999).ceil());
+    if let Some(ms) = attempt.filter(|ms| *ms > ATTEMPT_MS) {
+        let (timeout, cancel) = (4.0 * ms, 20.0 * ms);
+        let _ = write!(
+            text,
+            "timeout = \"{timeout}ms\"\nattempt_timeout = \"{ms}ms\"\ncancel_timeout = \"{cancel}ms\"\n"
+        );
     }
     if question.replicas_at.is_empty() {
         text += "# and a [[service.shard]] with its replicas for each shard: --replicas-at writes them\n";
@@ -62,7 +71,7 @@ mod tests {
     use crate::Parameters;
 
     #[test]
-    fn a_slow_service_gets_patience() {
+    fn timers_and_budget_are_those_of_the_simulation() {
         let experiment = Parameters::default().experiment().expect("an experiment");
         let replicas = [[9001, 9002].map(|port| SocketAddr::from(([127, 0, 0, 1], port))).to_vec()];
         let question = Question {
@@ -72,28 +81,14 @@ mod tests {
             resampled: &[],
             replicas_at: &replicas,
         };
-        let told = |p999, unit| {
-            let psq = Latency {
-                policy: "psq".to_owned(),
-                stable: true,
-                p50: None,
-                p99: None,
-                p999,
-                p99_ci95: None,
-                copies_per_query: None,
-            };
-            config(&question, "rescue", &psq, unit)
-        };
-        let quick = told(Some(100.0), "ms");
-        assert!(quick.starts_with("[listen]") && !quick.contains("timeout"), "{quick}");
-        assert!(
-            quick.ends_with("replicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]\n"),
-            "{quick}"
-        );
-        let slow = told(Some(200.5), "ms");
+        let text = |copies, p999_ms| config(&question, "rescue", copies, p999_ms);
+        let quick = text(0.02, Some(100.0));
+        assert!(quick.starts_with("[listen]") && !quick.contains("time"), "{quick}");
+        assert!(!quick.contains("hedge_budget"), "{quick}");
+        assert!(quick.ends_with("replicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]\n"));
+        assert!(text(0.3, None).contains("hedge_budget = 1.0\n"));
+        let slow = text(0.02, Some(200.5));
         assert!(slow.contains("timeout = \"3208ms\"\nattempt_timeout = \"802ms\"\n"), "{slow}");
-        assert!(
-            ![told(Some(200.5), "1"), told(None, "ms")].iter().any(|text| text.contains("time"))
-        );
+        assert!(!text(0.02, None).contains("time"));
     }
 }

@@ -6,10 +6,11 @@ use serde::Serialize;
 
 use super::{Question, figure, sized};
 use crate::candidate::Candidate;
-use crate::compare::{Plan, compare};
+use crate::compare::compare;
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::outcome::{Outcome, Versus};
+use crate::parallel::Plan;
 
 /// Loads that are looked at in any case; the load at hand as well, where it is higher.
 const LOADS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];

@@ -3,8 +3,8 @@
 use curtail_dist::seed;
 use serde::Serialize;
 
+use crate::experiment::UNIT_NS;
 use crate::experiment::{Experiment, JitterOf};
-use crate::parameters::UNIT_NS;
 
 /// Draws from the jitter: so many that a probability of 0.3 % is told as 0.30 %. A hiccup that these
 /// miss hits fewer than one query in 1,000,000.

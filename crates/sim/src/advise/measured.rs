@@ -10,7 +10,8 @@ use super::sure::resampled_by;
 use crate::bounds;
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::parameters::{Parameters, UNIT_NS};
+use crate::experiment::UNIT_NS;
+use crate::parameters::Parameters;
 
 /// The fewest samples that say something about rare hiccups.
 const FEWEST: usize = 100;

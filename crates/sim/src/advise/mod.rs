@@ -20,16 +20,16 @@ mod sure;
 
 use std::net::SocketAddr;
 
-use curtail_kernel::hedge::Oracle;
 use curtail_kernel::hedge::{Cancellation, Version};
 use curtail_kernel::{HedgeSpec, Policy};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
-use crate::compare::{PERCENTILES, Plan, compare};
+use crate::compare::{PERCENTILES, compare};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::outcome::{Figures, Outcome};
+use crate::parallel::Plan;
 use crate::student;
 
 pub use curve::Point;
@@ -53,6 +53,9 @@ const QUERIES: f64 = 40e6;
 
 /// Independent replications there.
 const REPLICATIONS: u32 = 6;
+
+/// Degrees of freedom of their mean.
+const FREEDOM: usize = REPLICATIONS as usize - 1;
 
 /// No simulation is surer than that.
 const MOST_CONFIDENT: f64 = 0.999;
@@ -177,7 +180,7 @@ pub fn total(question: &Question<'_>) -> u64 {
 /// yardsticks.
 fn candidates(cancel: bool) -> Vec<Candidate> {
     let psq = Candidate::Policy(Policy::PSQ);
-    let yardsticks = [Candidate::Policy(Policy::from(Oracle)), Candidate::O1];
+    let yardsticks = [Candidate::Idealized, Candidate::O1];
     [&[psq], &hedgers(cancel)[..], &yardsticks].concat()
 }
 
@@ -223,13 +226,15 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
             .filter_map(|of| of.copies_per_query)
             .fold(1.0, f64::max),
     };
-    let policy = if hedge { best } else { facts.psq }.policy.clone();
+    let advised = if hedge { best } else { facts.psq };
+    let second_copies = advised.copies_per_query.unwrap_or(1.0) - 1.0;
+    let p999_ms = figure(facts.psq, 99.9).filter(|_| best.unit == "ms");
     Ok(Some(Advice {
         hedge,
-        config: config::config(question, &policy, &latency(facts.psq), best.unit),
+        config: config::config(question, &advised.policy, second_copies, p999_ms),
         utilization: experiment.utilization,
         rate: facts.rate,
-        policy,
+        policy: advised.policy.clone(),
         hedging_policy: best.policy.clone(),
         gain: facts.gain(best),
         gain_ci95,
@@ -283,11 +288,13 @@ fn best<'a>(
 
 /// What a query costs to simulate, in those of per-shard queuing; roughly.
 fn cost(candidate: &Candidate) -> f64 {
-    match candidate.policy().hedge() {
-        Some(HedgeSpec::Idealized(_)) => 4.5,
-        Some(HedgeSpec::Laedge(Cancellation::Preemptive) | HedgeSpec::Rescue(_)) => 3.5,
-        Some(HedgeSpec::Laedge(_)) => 2.5,
-        _ => 1.0,
+    match candidate {
+        Candidate::Idealized => 4.5,
+        candidate => match candidate.policy().hedge() {
+            Some(HedgeSpec::Laedge(Cancellation::Preemptive) | HedgeSpec::Rescue(_)) => 3.5,
+            Some(HedgeSpec::Laedge(_)) => 2.5,
+            _ => 1.0,
+        },
     }
 }
 
@@ -382,7 +389,7 @@ fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
     };
     let margin = psq - best - WORTH * psq;
     // The half width is that quantile times the standard error.
-    let error = (half_width / student::quantile(REPLICATIONS as usize - 1)).max(f64::MIN_POSITIVE);
-    let confidence = student::below_of_five(margin.abs() / error);
+    let error = (half_width / student::quantile(FREEDOM)).max(f64::MIN_POSITIVE);
+    let confidence = student::below(FREEDOM, margin.abs() / error);
     (margin > 0.0, confidence.min(MOST_CONFIDENT))
 }

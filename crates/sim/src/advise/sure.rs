@@ -20,11 +20,12 @@ use serde::Serialize;
 
 use super::{Question, figure, sized};
 use crate::candidate::Candidate;
-use crate::compare::{Plan, compare, total as compared};
+use crate::compare::{compare, total as compared};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::outcome::{Figures, Outcome};
-use crate::{parallel, student};
+use crate::parallel::{self, Plan};
+use crate::student;
 
 /// How often samples are drawn from the samples.
 const WORLDS: usize = 16;

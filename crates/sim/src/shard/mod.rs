@@ -7,7 +7,6 @@
 
 mod accuracy;
 mod leaves;
-mod mail;
 mod network;
 mod scripted;
 
@@ -22,8 +21,7 @@ use curtail_kernel::{
 
 pub use accuracy::{Accuracy, Share};
 use leaves::{CopyState, Halt, Leaves};
-use mail::Message;
-use network::Network;
+use network::{Message, Network};
 
 use crate::agenda::NEVER;
 use crate::draws::{Drawn, Draws};

@@ -1,9 +1,12 @@
 //! The network between the balancer of a shard and its servers, and failures of servers.
 
+use std::collections::BTreeMap;
+
 use curtail_dist::{Distribution, seed};
+use curtail_kernel::CopyId;
 use rand_pcg::Pcg64Mcg;
 
-use super::mail::{Mail, Message};
+use crate::agenda::NEVER;
 use crate::calendar::Disturbance;
 
 /// What comes later than it is sent.
@@ -62,5 +65,56 @@ impl Network {
         let Some(outages) = &self.outages else { return };
         let length = outages.lasts.sample(&mut self.outage_rngs[server as usize]) as u64;
         self.mail.send(now.saturating_add(length.max(1)), Message::Up(server));
+    }
+}
+
+/// Something that comes later.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    /// A copy reaches its server.
+    Deliver(CopyId),
+    /// The order to stop a copy reaches its server.
+    Stop(CopyId),
+    /// A copy's answer reaches the cell.
+    Finished(CopyId),
+    /// The cell learns that a copy has stopped.
+    Stopped(CopyId),
+    /// The cell learns that a copy has begun.
+    Started(CopyId),
+    /// A server fails.
+    Down(u32),
+    /// A server is back.
+    Up(u32),
+}
+
+/// Messages by time; those of one time in the order in which they were sent.
+#[derive(Debug)]
+pub(super) struct Mail {
+    messages: BTreeMap<(u64, u64), Message>,
+    sent: u64,
+    next: u64,
+}
+
+impl Mail {
+    pub(super) fn new() -> Self {
+        Self { messages: BTreeMap::new(), sent: 0, next: NEVER }
+    }
+
+    /// When the first one comes.
+    #[inline(always)]
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) fn send(&mut self, at: u64, message: Message) {
+        self.messages.insert((at, self.sent), message);
+        self.sent += 1;
+        self.next = self.next.min(at);
+    }
+
+    pub(super) fn take(&mut self) -> Option<Message> {
+        let message = self.messages.pop_first().map(|(_, message)| message);
+        self.next = self.messages.first_key_value().map_or(NEVER, |(&(at, _), _)| at);
+        message
     }
 }

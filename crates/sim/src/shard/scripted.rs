@@ -9,8 +9,7 @@ use curtail_dist::Distribution;
 use curtail_kernel::{Event, QueryId, Scheduler, ServerId};
 
 use super::leaves::Leaves;
-use super::mail::Message;
-use super::network::Network;
+use super::network::{Message, Network};
 use super::{Shard, Wants, World};
 use crate::agenda::NEVER;
 use crate::draws::{Drawn, Draws};

@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::Error;
-use super::grid::MOST_POINTS;
+use super::error::{Error, MOST_POINTS};
 
 /// A value of an axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,13 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json};
 
 use super::axis::{Axis, Value};
-use super::error::Error;
-use crate::change;
+use super::error::{Error, MOST_POINTS};
 use crate::experiment::Experiment;
-use crate::parameters::Parameters;
-
-/// The most points of a grid.
-pub(super) const MOST_POINTS: usize = 1_000_000;
+use crate::parameters::{Parameters, split_changes};
 
 /// A grid of experiments. Points are numbered from 0; the last axis varies fastest.
 #[derive(Clone, Debug)]
@@ -152,7 +148,7 @@ fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
         (Json::Number(_), Value::Whole(whole)) => Ok(Json::from(*whole)),
         (Json::Number(_), Value::Large(large)) => Ok(Json::from(*large)),
         (Json::Number(_), Value::Number(number)) => Ok(Json::from(*number)),
-        (Json::Array(_), _) if key == "change" => Ok(Json::from(change::split(&value.to_string()))),
+        (Json::Array(_), _) if key == "change" => Ok(Json::from(split_changes(&value.to_string()))),
         (Json::Array(_), _) => {
             let text = value.to_string();
             let numbers = text.split(',').map(|part| part.trim().parse::<f64>());

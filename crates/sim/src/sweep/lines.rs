@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Value as Json, value::RawValue};
 
+use super::columns;
 use super::error::StoreError;
 use super::plan::Plan;
-use super::table;
 
 /// A line, as far as it must be known.
 #[derive(Deserialize)]
@@ -164,6 +164,6 @@ fn known(line: &[u8], plan: &Plan) -> Result<usize, String> {
     if !outcomes.iter().map(|outcome| &outcome["policy"]).eq(plan.policies()) {
         return Err(format!("its policies are not {}", plan.policies().join(", ")));
     }
-    table::check_kinds(plan, &outcomes)?;
+    columns::check_kinds(plan.percentiles(), &outcomes)?;
     Ok(point)
 }

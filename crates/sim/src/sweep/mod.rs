@@ -6,6 +6,7 @@
 //! grid: so their bytes depend neither on who ran which point nor on when.
 
 mod axis;
+mod columns;
 mod error;
 mod grid;
 mod lines;
@@ -20,4 +21,4 @@ pub use grid::Grid;
 pub use lines::Lines;
 pub use plan::Plan;
 pub use store::Store;
-pub use table::{of_outcomes, pieces, schema};
+pub use table::{of_outcomes, pieces};

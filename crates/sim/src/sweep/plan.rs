@@ -1,15 +1,16 @@
 //! What a sweep runs. It lies beside the results, so that they are never mixed with others.
 
+use curtail_columns::Schema;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value as Json;
 
 use super::axis::{Axis, Value};
 use super::error::Error;
 use super::grid::Grid;
-use super::{run, table};
+use super::{columns, run};
 use crate::candidate::Candidate;
-use crate::compare::Plan as How;
 use crate::outcome::Outcome;
+use crate::parallel::Plan as How;
 use crate::parameters::Parameters;
 
 /// A sweep: a grid, and what is run at each of its points.
@@ -60,9 +61,8 @@ impl Plan {
             parameters,
         };
         let json = serde_json::to_string_pretty(&document).expect("names, numbers and texts");
-        let plan = Self { grid, candidates, policies, percentiles, json };
-        table::check_names(&plan)?;
-        Ok(plan)
+        columns::check_names(grid.axes(), &percentiles)?;
+        Ok(Self { grid, candidates, policies, percentiles, json })
     }
 
     /// The experiments.
@@ -78,6 +78,11 @@ impl Plan {
     /// The percentiles that are told.
     pub fn percentiles(&self) -> &[f64] {
         &self.percentiles
+    }
+
+    /// The columns of the results: of the grid, and of outcomes.
+    pub fn schema(&self) -> Schema {
+        columns::schema(self.grid.axes(), &self.percentiles)
     }
 
     /// As it is kept.
@@ -126,57 +131,36 @@ impl Plan {
         }
         let there: Json = serde_json::from_str(other).unwrap_or_default();
         let here: Json = serde_json::from_str(&self.json).unwrap_or_default();
-        let mut told = Vec::new();
-        for part in ["version", "policies", "percentiles"] {
-            tell(&mut told, part, &there[part], &here[part]);
-        }
-        let (theirs, ours) = (axes(&there), axes(&here));
-        for key in union(&theirs, &ours) {
-            let of = |axes: &[(String, Json)]| {
-                axes.iter().find(|(name, _)| *name == key).map(|(_, values)| values.clone())
-            };
-            let part = format!("grid {key}");
-            let (there, here) = (of(&theirs), of(&ours));
-            tell(&mut told, &part, &there.unwrap_or_default(), &here.unwrap_or_default());
-        }
-        if told.is_empty() && theirs != ours {
-            told.push("the keys of the grid have another order".to_owned());
-        }
-        let none = serde_json::Map::new();
-        let map = |plan: &'_ Json| plan["parameters"].as_object().unwrap_or(&none).clone();
-        let (theirs, ours) = (map(&there), map(&here));
-        let pairs = |map: &serde_json::Map<String, Json>| {
-            map.iter().map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+        let (theirs, ours) = (parts(&there), parts(&here));
+        let find = |parts: &[(String, Json)], key: &str| {
+            parts.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
         };
-        for key in union(&pairs(&theirs), &pairs(&ours)) {
-            tell(&mut told, &key, &there["parameters"][&key], &here["parameters"][&key]);
+        let more = ours.iter().filter(|(key, _)| find(&theirs, key).is_none());
+        let keys = theirs.iter().chain(more).map(|(key, _)| key);
+        let differences = keys.filter_map(|key| {
+            let [there, here] = [&theirs, &ours].map(|parts| find(parts, key).unwrap_or_default());
+            (there != here)
+                .then(|| format!("{key} is {} there and {} here", brief(&there), brief(&here)))
+        });
+        let differences: Vec<String> = differences.collect();
+        if differences.is_empty() && theirs != ours {
+            return Some("the keys of the grid have another order".to_owned());
         }
-        (!told.is_empty()).then(|| told.join("; "))
+        (!differences.is_empty()).then(|| differences.join("; "))
     }
 }
 
-/// Keys and values of a plan's grid.
-fn axes(plan: &Json) -> Vec<(String, Json)> {
-    let axes = plan["grid"].as_array().into_iter().flatten();
-    axes.map(|axis| (axis["key"].as_str().unwrap_or_default().to_owned(), axis["values"].clone()))
-        .collect()
-}
-
-fn union(some: &[(String, Json)], others: &[(String, Json)]) -> Vec<String> {
-    let mut keys: Vec<String> = some.iter().map(|(key, _)| key.clone()).collect();
-    keys.extend(
-        others
-            .iter()
-            .map(|(key, _)| key.clone())
-            .filter(|key| !some.iter().any(|(other, _)| other == key)),
-    );
-    keys
-}
-
-fn tell(told: &mut Vec<String>, part: &str, there: &Json, here: &Json) {
-    if there != here {
-        told.push(format!("{part} is {} there and {} here", brief(there), brief(here)));
-    }
+/// What a plan is made of, by name.
+fn parts(plan: &Json) -> Vec<(String, Json)> {
+    let all =
+        ["version", "policies", "percentiles"].map(|part| (part.to_owned(), plan[part].clone()));
+    let axes = plan["grid"].as_array().into_iter().flatten().map(|axis| {
+        let key = axis["key"].as_str().unwrap_or_default();
+        (format!("grid {key}"), axis["values"].clone())
+    });
+    let parameters = plan["parameters"].as_object().into_iter().flatten();
+    let parameters = parameters.map(|(key, value)| (key.clone(), value.clone()));
+    all.into_iter().chain(axes).chain(parameters).collect()
 }
 
 /// A value, cut where it would fill the screen.

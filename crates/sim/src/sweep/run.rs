@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use super::error::Error;
 use super::grid::Grid;
 use crate::candidate::Candidate;
-use crate::compare::{self, Plan, compare, total};
+use crate::compare::{self, compare, total};
 use crate::outcome::Outcome;
-use crate::parallel;
+use crate::parallel::{self, Plan};
 
 /// Checks every point before anything runs. Tells, for each, how many requests it will count and
 /// how many queries and failures it simulates.

@@ -1,115 +1,20 @@
 //! The results as a table: a row per point and policy, in the order of the grid.
 
-use std::collections::BTreeSet;
 use std::io;
 
-use curtail_columns::{Column, Csv, Kind, Piece, Schema};
+use curtail_columns::{Column, Csv, Piece, Schema};
 use serde_json::Value as Json;
 
-use super::axis::{Axis, Value};
-use super::error::{Error, StoreError};
+use super::axis::Value;
+use super::columns::{MORE, outcome_schema, pointers};
+use super::error::StoreError;
 use super::lines::Lines;
 use super::plan::Plan;
 use super::store::Store;
-use crate::outcome::{Outcome, name};
+use crate::outcome::Outcome;
 
 /// Points per piece of the table.
 const PIECE: usize = 4096;
-
-/// Figures with a mean and percentiles.
-const FIGURES: [&str; 5] =
-    ["request", "ci95", "query", "versus_first.difference", "versus_first.ci95"];
-
-/// What else an outcome says. Not in tables of sweeps, whose bytes tell no times.
-const MORE: [(&str, Kind); 10] = [
-    ("budget", Kind::Number),
-    ("versus_first.policy", Kind::Text),
-    ("predictor.overall.all", Kind::Whole),
-    ("predictor.overall.right", Kind::Whole),
-    ("predictor.together.all", Kind::Whole),
-    ("predictor.together.right", Kind::Whole),
-    ("predictor.apart.all", Kind::Whole),
-    ("predictor.apart.right", Kind::Whole),
-    // As JSON.
-    ("windows", Kind::Text),
-    ("elapsed_s", Kind::Number),
-];
-
-/// The columns of outcomes. Their names say where in an outcome they are.
-fn outcome_schema(percentiles: &[f64]) -> Schema {
-    let mut schema = Schema::new();
-    let mut push = |name: &str, kind: Kind| schema.push((name.to_owned(), kind));
-    push("policy", Kind::Text);
-    push("trained", Kind::Text);
-    push("stable", Kind::Bool);
-    push("unit", Kind::Text);
-    for name in ["offered", "with_jitter", "busy"] {
-        push(&format!("utilization.{name}"), Kind::Number);
-    }
-    for figures in FIGURES {
-        push(&format!("{figures}.mean"), Kind::Number);
-        for &p in percentiles {
-            push(&format!("{figures}.{}", name(p)), Kind::Number);
-        }
-    }
-    for name in ["copies_per_query", "hedged_fraction", "wasted_fraction"] {
-        push(name, Kind::Number);
-    }
-    push("queue.mean_wait", Kind::Number);
-    push("queue.mean_length", Kind::Number);
-    push("requests_failed", Kind::Whole);
-    push("queries_simulated", Kind::Whole);
-    schema
-}
-
-/// The columns of a sweep: of the grid, and of outcomes.
-pub fn schema(plan: &Plan) -> Schema {
-    let mut schema: Schema = vec![("point".to_owned(), Kind::Whole)];
-    schema.extend(plan.grid().axes().iter().map(|axis| (axis.key().to_owned(), kind(axis))));
-    schema.extend(outcome_schema(plan.percentiles()));
-    schema
-}
-
-fn kind(axis: &Axis) -> Kind {
-    let values = axis.values();
-    if values.iter().all(|value| matches!(value, Value::Whole(_))) {
-        Kind::Whole
-    } else if values.iter().any(|value| matches!(value, Value::Large(_))) {
-        // No column of numbers has room for all of their digits.
-        Kind::Text
-    } else if axis.numbers().is_some() {
-        Kind::Number
-    } else {
-        Kind::Text
-    }
-}
-
-/// No key may have the name of another column.
-pub(super) fn check_names(plan: &Plan) -> Result<(), Error> {
-    let mut names = BTreeSet::new();
-    match schema(plan).into_iter().find(|(name, _)| !names.insert(name.clone())) {
-        Some((key, _)) => Err(Error::Column { key }),
-        None => Ok(()),
-    }
-}
-
-/// Outcomes are to be what their columns hold, or missing: a table would leave the cell empty.
-pub(super) fn check_kinds(plan: &Plan, outcomes: &[Json]) -> Result<(), String> {
-    let schema = outcome_schema(plan.percentiles());
-    for (pointer, (name, kind)) in pointers(&schema).iter().zip(&schema) {
-        let (fits, wanted): (fn(&Json) -> bool, _) = match kind {
-            Kind::Bool => (Json::is_boolean, "true or false"),
-            Kind::Whole => (Json::is_i64, "a whole number"),
-            Kind::Number => (Json::is_number, "a number"),
-            Kind::Text => (Json::is_string, "a text"),
-        };
-        let values = outcomes.iter().filter_map(|outcome| outcome.pointer(pointer));
-        if let Some(value) = values.filter(|value| !value.is_null()).find(|value| !fits(value)) {
-            return Err(format!("{name} is {value}; it should be {wanted}"));
-        }
-    }
-    Ok(())
-}
 
 /// A single experiment as a table: a row per policy, and all that its JSON says.
 pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Piece) {
@@ -132,7 +37,7 @@ impl Store {
         plan: &Plan,
         mut seen: impl FnMut(&[Json]),
     ) -> Result<(), StoreError> {
-        let schema = schema(plan);
+        let schema = plan.schema();
         self.replace("results.csv", |file| {
             let mut csv = Csv::new(file, &schema)?;
             pieces(plan, &self.lines, |piece, outcomes| {
@@ -158,7 +63,7 @@ pub fn pieces(
     lines: &Lines,
     mut take: impl FnMut(&Piece, &[Json]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let schema = schema(plan);
+    let schema = plan.schema();
     let pointers = pointers(&schema[1 + plan.grid().axes().len()..]);
     let points: Vec<usize> = (0..plan.grid().points()).collect();
     for some in points.chunks(PIECE) {
@@ -178,11 +83,6 @@ pub fn pieces(
         take(&piece, &all)?;
     }
     Ok(())
-}
-
-/// Where in an outcome the values of columns are.
-fn pointers(schema: &[(String, Kind)]) -> Vec<String> {
-    schema.iter().map(|(name, _)| format!("/{}", name.replace('.', "/"))).collect()
 }
 
 fn found(outcome: &Json, pointers: &[String]) -> impl Iterator<Item = Json> {

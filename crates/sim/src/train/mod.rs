@@ -31,12 +31,11 @@ mod setting;
 
 use std::sync::atomic::Ordering;
 
-use curtail_kernel::hedge::{Probabilistic, Untrained};
-use curtail_kernel::{HedgeSpec, Policy};
+use curtail_kernel::Policy;
 
 use crate::candidate::Candidate;
-use crate::compare::Plan;
 use crate::experiment::Experiment;
+use crate::parallel::Plan;
 use crate::student;
 pub(crate) use log::Log;
 use optimize::Joint;
@@ -104,25 +103,14 @@ pub fn train(
     Some(trained)
 }
 
-/// What stands for a candidate while it is checked that it can run: where it has to be trained, a
-/// policy of the form that comes of it.
-pub(crate) fn form(candidate: Candidate) -> Candidate {
-    match candidate.policy().hedge() {
-        Some(HedgeSpec::Untrained(_)) => {
-            Candidate::Policy(Policy::from(Probabilistic { delay_ns: 0, probability: 0.0 }))
-        }
-        _ => candidate,
-    }
-}
-
 /// Trains what has to be trained among the candidates; none where it was stopped.
 pub(crate) fn all(
     experiment: &Experiment,
     candidates: &[Candidate],
     plan: &Plan<'_>,
 ) -> Option<Vec<Option<Trained>>> {
-    let each = candidates.iter().map(|candidate| match candidate.policy().hedge() {
-        Some(HedgeSpec::Untrained(Untrained { budget })) => {
+    let each = candidates.iter().map(|candidate| match *candidate {
+        Candidate::Trained { budget } => {
             train(experiment, budget, &Training::default(), plan).map(Some)
         }
         _ => Some(None),
@@ -132,10 +120,8 @@ pub(crate) fn all(
 
 /// How many requests [`crate::compare`] will count in [`Plan::progress`] for training.
 pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
-    let costs = candidates.iter().map(|candidate| match candidate.policy().hedge() {
-        Some(HedgeSpec::Untrained(Untrained { budget })) => {
-            Training::default().cost(experiment, budget)
-        }
+    let costs = candidates.iter().map(|candidate| match *candidate {
+        Candidate::Trained { budget } => Training::default().cost(experiment, budget),
         _ => 0,
     });
     costs.sum()

@@ -12,9 +12,8 @@ use curtail_kernel::Policy;
 
 use super::log::{Log, RATE, Sample};
 use crate::candidate::Candidate;
-use crate::compare::Plan;
 use crate::experiment::{Experiment, Setup};
-use crate::parallel;
+use crate::parallel::{self, Plan};
 use crate::run::replicate;
 use crate::stability;
 use crate::tally::Tally;

@@ -105,7 +105,7 @@ pub struct Learner {
     /// Wins of late, of whatever second copies.
     recent: f32,
     /// The share of queries that end while others wait.
-    starved_groups: f32,
+    crowded: f32,
     /// How long copies run that answer, in ns.
     mean_ns: f32,
     /// What explorations that cannot be stopped may yet cost.
@@ -162,7 +162,7 @@ impl Learner {
             audits: 0.0,
             unaudited: 0,
             recent: 0.0,
-            starved_groups: 0.3,
+            crowded: 0.3,
             mean_ns: 0.0,
             credit: ADVANCE,
             fruitless: 0,
@@ -201,16 +201,16 @@ impl Learner {
         self.fallen = self.fallen.saturating_add(records.len() as u32);
         for record in records {
             match *record {
-                Record::First { ran_ns, tried, starved_groups } => {
-                    self.ended(starved_groups);
+                Record::First { ran_ns, tried, crowded } => {
+                    self.ended(crowded);
                     self.ran(ran_ns, ran_ns);
                     if let Some(tried) = tried {
                         self.count(tried, false);
                         self.add(tried, ran_ns);
                     }
                 }
-                Record::Second { ran_ns, tried, starved_groups } => {
-                    self.ended(starved_groups);
+                Record::Second { ran_ns, tried, crowded } => {
+                    self.ended(crowded);
                     self.won(ran_ns, tried);
                 }
                 Record::Displaced { risked_ns } => self.displacement.add(risked_ns, true),
@@ -227,9 +227,9 @@ impl Learner {
         }
     }
 
-    fn ended(&mut self, starved_groups: bool) {
+    fn ended(&mut self, crowded: bool) {
         self.recent *= 1.0 - 0.25 / LONG;
-        self.starved_groups += (f32::from(u8::from(starved_groups)) - self.starved_groups) / SHORT;
+        self.crowded += (f32::from(u8::from(crowded)) - self.crowded) / SHORT;
     }
 
     /// A query ended: how long its first copy ran, and the one that answered.
@@ -389,7 +389,7 @@ impl Learner {
         let question = Question {
             version: self.version,
             budget: self.budget,
-            starved_groups: self.starved_groups,
+            crowded: self.crowded,
             survival: &self.survival,
             own: &self.own,
             tries,

@@ -10,7 +10,7 @@ pub enum Record {
         /// What came of trying a second one, if that was seen to its end.
         tried: Option<Tried>,
         /// Others waited.
-        starved_groups: bool,
+        crowded: bool,
     },
     /// Its second copy answered.
     Second {
@@ -20,7 +20,7 @@ pub enum Record {
         /// first has won a race, and not shown that the first is stuck.
         tried: Option<Tried>,
         /// Others waited.
-        starved_groups: bool,
+        crowded: bool,
     },
     /// An exploration was stopped, and nobody knows what would have come of it.
     Displaced {

@@ -31,7 +31,7 @@ pub(super) struct Question<'a> {
     pub(super) version: Version,
     pub(super) budget: f32,
     /// w.
-    pub(super) starved_groups: f32,
+    pub(super) crowded: f32,
     /// F_S.
     pub(super) survival: &'a PerBin,
     /// F_P, but for stuck queries that were not rescued.
@@ -105,12 +105,10 @@ impl Question<'_> {
         let Age { ns, stuck, stuck_ns, long, long_ns, bounded_ns } = *age;
         match self.version {
             Version::Cleanup => (stuck_ns - 2.0 * mean * stuck, CAUTION * bounded_ns),
-            Version::Preempt => {
-                (stuck_ns - 2.0 * mean * stuck, 2.0 * bounded_ns * self.starved_groups)
-            }
+            Version::Preempt => (stuck_ns - 2.0 * mean * stuck, 2.0 * bounded_ns * self.crowded),
             Version::NoCancel => {
                 let spent = ns * long + long_ns + mean * stuck;
-                let free = 1.0 - self.starved_groups.min(CROWD);
+                let free = 1.0 - self.crowded.min(CROWD);
                 (stuck_ns - mean * stuck, CAUTION / 2.0 * spent / (free * free))
             }
         }

@@ -147,8 +147,7 @@ impl Rescue {
             return false;
         };
         let now = core.now();
-        let starved_groups =
-            core.waiting(core.group_of(query)) > 0 || self.backlog.len(book.server) > 0;
+        let crowded = core.waiting(core.group_of(query)) > 0 || self.backlog.len(book.server) > 0;
         let age_ns = now.since(book.first_at);
         let won = book.second.filter(|second| second.id == copy);
         if won.is_some_and(|second| second.paid) {
@@ -160,7 +159,7 @@ impl Rescue {
             let tried = self.tried(&book, age_ns).filter(|_| book.second.is_some());
             if book.is_settled && !self.watch.is_unsettled(book.server) {
                 let ran_ns = book.measure.relative(age_ns);
-                self.push(Record::First { ran_ns, tried, starved_groups });
+                self.push(Record::First { ran_ns, tried, crowded });
             }
             return false;
         };
@@ -172,10 +171,10 @@ impl Rescue {
         if lead_ns < ran_ns / 4 {
             // They started together: that this one was faster says nothing.
             let ran_ns = book.measure.relative(age_ns);
-            self.push(Record::First { ran_ns, tried: None, starved_groups });
+            self.push(Record::First { ran_ns, tried: None, crowded });
             return false;
         }
-        self.push(Record::Second { ran_ns, tried: self.tried(&book, age_ns), starved_groups });
+        self.push(Record::Second { ran_ns, tried: self.tried(&book, age_ns), crowded });
         self.audits(core, query, &book, ran_ns)
     }
 

@@ -361,8 +361,13 @@ impl Model {
     }
 
     fn time_out(&mut self) {
-        let copy_timers = self.limits.attempt_timeout_ns;
-        let out = |c: &Copy| !c.stopping && c.started.after(copy_timers) <= self.now;
+        let attempt_ns = self.limits.attempt_timeout_ns;
+        // A query whose deadline has passed as well is over before its copies are.
+        let expired = |query: &QueryId| self.queries[query].deadline <= self.now;
+        let out = |c: &Copy| {
+            let late = !c.stopping && c.started.after(attempt_ns) <= self.now;
+            late && !c.query.as_ref().is_some_and(expired)
+        };
         let late = self.copies.iter().filter(|(_, c)| out(c));
         let mut late: Vec<_> = late.map(|(id, c)| (c.started, id.slot, *id)).collect();
         late.sort_unstable();

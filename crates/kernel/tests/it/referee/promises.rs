@@ -5,13 +5,13 @@ use curtail_kernel::{CopyId, Core, GroupId, HedgeSpec, PickSpec, QueryId, Server
 
 impl Model {
     fn is_laedge(&self) -> bool {
-        matches!(self.policy.hedge(), Some(HedgeSpec::Laedge(_) | HedgeSpec::Idealized(_)))
+        matches!(self.policy.hedge(), Some(HedgeSpec::Laedge(_)))
     }
 
     fn preempts(&self) -> bool {
         use curtail_kernel::hedge::Cancellation::Preemptive;
         let hedge = self.policy.hedge();
-        matches!(hedge, Some(HedgeSpec::Laedge(Preemptive) | HedgeSpec::Idealized(_)))
+        matches!(hedge, Some(HedgeSpec::Laedge(Preemptive)))
     }
 
     fn clones(&self) -> bool {
@@ -83,7 +83,7 @@ impl Model {
         let group = self.queries[&query].group;
         let wanted = self.is_wanted(server, |other| other.group == group);
         match self.policy.hedge() {
-            Some(HedgeSpec::Laedge(_) | HedgeSpec::Idealized(_)) => {
+            Some(HedgeSpec::Laedge(_)) => {
                 assert!(wanted, "{query:?} gives up a slot that is of no use to those who wait");
             }
             Some(HedgeSpec::Rescue(_)) => {

@@ -1,10 +1,11 @@
 //! A cell and its referee, driven together.
 
 use super::{Health, Model};
-use curtail_kernel::hedge::{Record, Snapshot};
+use curtail_kernel::balance::LeastOutstanding;
+use curtail_kernel::hedge::{Cancellation, Laedge, Oracle, Record, Snapshot};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, QueryId, Scheduler,
-    ServerId, StopReason, Timestamp, Topology, rng,
+    Action, Arrive, Cell, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, QueryId,
+    Scheduler, ServerId, StopReason, Timestamp, Topology, rng,
 };
 
 pub(crate) struct World {
@@ -23,6 +24,19 @@ pub(crate) fn named(text: &str) -> Policy {
 impl World {
     pub(crate) fn new(policy: Policy, topology: &Topology, limits: Limits, seed: u64) -> Self {
         let cell = policy.build(topology, limits, rng(seed)).expect("a possible world");
+        Self::of(cell, policy, topology, limits)
+    }
+
+    /// Idealized Hedge: what LÆDGE with pre-emptive cancellation promises, with a perfect predictor.
+    pub(crate) fn idealized(topology: &Topology, limits: Limits, seed: u64) -> Self {
+        let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
+        let gates: Vec<u32> = topology.servers.iter().map(|server| server.slots).collect();
+        let parts = (LeastOutstanding, hedge);
+        let cell = Cell::new(topology, &gates, limits, parts, rng(seed)).expect("a possible world");
+        Self::of(Box::new(cell), named("laedge:cc+pc"), topology, limits)
+    }
+
+    fn of(cell: Box<dyn Scheduler>, policy: Policy, topology: &Topology, limits: Limits) -> Self {
         let model = Model::new(policy, topology.clone(), limits);
         Self { cell, model, actions: Vec::new(), free: Vec::new(), next: 0 }
     }

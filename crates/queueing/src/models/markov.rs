@@ -1,0 +1,130 @@
+//! Models whose services are exponential or constant, with exact laws.
+
+use crate::check;
+use crate::check::ModelError;
+use crate::law::{DeterministicWait, Law};
+use crate::tail::{Basis, Prediction, Tail};
+
+// M/M/1: Poisson arrivals, exponential service, one server.
+//
+// The sojourn time is exponential with rate μ - λ, so its p-quantile is -E\[S\]·ln(1 - p)/(1 - ρ).
+// The tutorial (document 004, "Takeaway 2") prints that without the minus sign.
+//
+// Source: document 004; Kleinrock, "Queueing Systems" I, §3.2 and §5.7. Exact. Cost: O(1).
+
+/// Predicts M/M/1. Rates are per unit of time, above 0.
+///
+/// ```
+/// use curtail_queueing::models::mm1;
+///
+/// let at_half = mm1(0.5, 1.0)?;
+/// assert_eq!(at_half.sojourn.mean(), 2.0);
+/// assert!((at_half.sojourn.quantile(0.99)? - 2.0 * 100_f64.ln()).abs() < 1e-9);
+/// # Ok::<(), curtail_queueing::ModelError>(())
+/// ```
+pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelError> {
+    let utilization = utilization(arrival_rate, service_rate)?;
+    let slack = service_rate - arrival_rate;
+    let wait = Law::exponential(utilization, slack);
+    let sojourn = Law::exponential(1.0, slack);
+    let tail = |mean, law| Tail::full("M/M/1", mean, law, Basis::Exact);
+    Ok(Prediction {
+        model: "M/M/1",
+        arrival_rate,
+        utilization,
+        wait: tail(utilization / slack, wait)?,
+        sojourn: tail(1.0 / slack, sojourn)?,
+    })
+}
+
+/// The probability that M/M/1 holds exactly `number` queries, the one in service included:
+/// (1 - ρ)·ρⁿ.
+pub fn mm1_in_system(arrival_rate: f64, service_rate: f64, number: u32) -> Result<f64, ModelError> {
+    let utilization = utilization(arrival_rate, service_rate)?;
+    Ok((1.0 - utilization) * utilization.powf(f64::from(number)))
+}
+
+fn utilization(arrival_rate: f64, service_rate: f64) -> Result<f64, ModelError> {
+    check::positive("arrival rate", arrival_rate)?;
+    check::positive("service rate", service_rate)?;
+    check::stable(arrival_rate / service_rate)
+}
+
+// M/M/k: Poisson arrivals, exponential service, k servers behind one queue.
+//
+// A query waits with the probability of Erlang's C formula, and then for an exponential time of
+// rate kμ - λ; its service is independent of its wait. C is computed from Erlang's B recursion,
+// which only adds positive terms. The tutorial (document 004, "Takeaway 5") gives ρᵏ for it: that
+// is rough, and always too low for k ≥ 2 (at ρ = 0.8 and k = 10, 0.11 for 0.41), so it is not
+// offered.
+//
+// Source: document 004; Gross and Harris, "Fundamentals of Queueing Theory", §2.3; Harchol-Balter,
+// "Performance Modeling and Design of Computer Systems", §14. Exact. Cost: O(k).
+
+/// Predicts M/M/k. Rates are per unit of time, above 0; `service_rate` is that of one server;
+/// `servers` is 1 to 1,000,000.
+pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Prediction, ModelError> {
+    check::positive("arrival rate", arrival_rate)?;
+    check::positive("service rate", service_rate)?;
+    let offered = arrival_rate / service_rate;
+    let waits = erlang_c(offered, servers)?;
+    let slack = f64::from(servers) * service_rate - arrival_rate;
+    let mean_wait = waits / slack;
+    let wait = Law::exponential(waits, slack);
+    let sojourn = Law::wait_and_serve(waits, slack, service_rate);
+    let tail = |mean, law| Tail::full("M/M/k", mean, law, Basis::Exact);
+    Ok(Prediction {
+        model: "M/M/k",
+        arrival_rate,
+        utilization: offered / f64::from(servers),
+        wait: tail(mean_wait, wait)?,
+        sojourn: tail(mean_wait + 1.0 / service_rate, sojourn)?,
+    })
+}
+
+/// Erlang's C formula: the probability that a query has to wait. `offered` is λ/μ (in erlangs, 0 or
+/// more), `servers` is 1 to 1,000,000.
+pub fn erlang_c(offered: f64, servers: u32) -> Result<f64, ModelError> {
+    if offered.is_nan() || offered < 0.0 {
+        let name = "offered load";
+        return Err(ModelError::OutOfRange { name, value: offered, allowed: "0 or more" });
+    }
+    let servers = check::count("number of servers", servers)?;
+    let utilization = check::stable(offered / f64::from(servers))?;
+    let mut blocked = 1.0;
+    for k in 1..=servers {
+        blocked = offered * blocked / (f64::from(k) + offered * blocked);
+    }
+    Ok(blocked / (1.0 - utilization * (1.0 - blocked)))
+}
+
+// M/D/1: Poisson arrivals, a constant service time, one server.
+//
+// The mean wait is half of M/M/1's; percentiles come from the exact law of the wait (Franx).
+//
+// Source: document 004; Kleinrock, "Queueing Systems" I, ch. 5; for the law, see
+// `law/deterministic.rs`. Exact. Cost: about 600 additions, then some 20 for each probability.
+
+/// Predicts M/D/1. `arrival_rate` is per unit of time, `service` is the constant service time; both
+/// above 0.
+pub fn md1(arrival_rate: f64, service: f64) -> Result<Prediction, ModelError> {
+    check::positive("arrival rate", arrival_rate)?;
+    check::positive("service time", service)?;
+    let utilization = check::stable(arrival_rate * service)?;
+    // Less would be lost beside 1: the wait is then zero to the last digit.
+    let wait = if utilization > f64::EPSILON {
+        Law::deterministic_wait(DeterministicWait::new(utilization, service))
+    } else {
+        Law::exponentials(Vec::new())
+    };
+    let mean_wait = utilization * service / (2.0 * (1.0 - utilization));
+    let sojourn = wait.clone().later(service);
+    let tail = |mean, law| Tail::full("M/D/1", mean, law, Basis::Exact);
+    Ok(Prediction {
+        model: "M/D/1",
+        arrival_rate,
+        utilization,
+        wait: tail(mean_wait, wait)?,
+        sojourn: tail(mean_wait + service, sojourn)?,
+    })
+}
