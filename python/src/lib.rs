@@ -70,9 +70,9 @@ fn advise(
         }
         Some(given) => {
             let measured = given.measured()?;
-            let (experiment, told) = measured.clone().experiment(&parameters).map_err(bad)?;
+            let (experiment, summary) = measured.clone().experiment(&parameters).map_err(bad)?;
             let resampled = measured.resampled(&parameters, &experiment);
-            (experiment, resampled, Some(told))
+            (experiment, resampled, Some(summary))
         }
     };
     let (resampled, replicas_at) = (&resampled[..], &[][..]);

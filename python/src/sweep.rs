@@ -57,8 +57,8 @@ impl Sweep {
         let parameters = ask::parameters(parameters)?;
         let candidates = ask::candidates(&policies)?;
         let percentiles = ask::percentiles(percentiles)?;
-        let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(told)?;
-        let lengths = if check { plan.check().map_err(told)? } else { Vec::new() };
+        let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(refused)?;
+        let lengths = if check { plan.check().map_err(refused)? } else { Vec::new() };
         let requests = lengths.into_iter().map(|(requests, _)| requests).collect();
         Ok(Self { plan, requests, kept: None })
     }
@@ -114,7 +114,7 @@ impl Sweep {
         })?;
         match failure {
             Some(error) => Err(unkept(error)),
-            None => completed(ran.map_err(told)?.then_some(())),
+            None => completed(ran.map_err(refused)?.then_some(())),
         }
     }
 
@@ -134,7 +134,7 @@ impl Sweep {
                 true
             })
         })?;
-        ran.map_err(told)?;
+        ran.map_err(refused)?;
         completed(made)
     }
 
@@ -175,8 +175,8 @@ impl Sweep {
     }
 }
 
-/// What is wrong with a grid, with a mend that Python knows.
-fn told(error: sweep::Error) -> PyErr {
+/// What is wrong with a grid, with a fix that Python knows.
+fn refused(error: sweep::Error) -> PyErr {
     match error {
         Error::Empty => bad("the grid is empty; vary something, as {\"utilization\": [0.1, 0.2]}"),
         Error::Unfilled { name, key } => bad(format_args!(

@@ -1,4 +1,4 @@
-//! Parameters that make no sense: every error names the parameter, the value and the mend.
+//! Parameters that make no sense: every error names the parameter, the value and the fix.
 
 use std::path::PathBuf;
 
