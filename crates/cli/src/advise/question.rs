@@ -76,7 +76,7 @@ impl Times {
             Self::Given => parameters.experiment().map(|made| (made, None)),
             Self::Repeated(of) => of.clone().experiment(parameters).map(|made| (made, None)),
             Self::Measured(of) => {
-                of.clone().experiment(parameters).map(|(made, told)| (made, Some(summary)))
+                of.clone().experiment(parameters).map(|(made, told)| (made, Some(told)))
             }
         }
     }
