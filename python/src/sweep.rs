@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use curtail_sim::Plan as How;
 use curtail_sim::sweep::{self, Error, Lines, Plan, Store, StoreError, pieces};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -98,12 +97,7 @@ impl Sweep {
         let lines = kept.as_mut().ok_or_else(closed)?.lines_mut();
         let mut failure = None;
         let ran = watched(py, progress, total, |watch| {
-            let how = How {
-                threads,
-                percentiles: plan.percentiles(),
-                progress: &watch.progress,
-                stop: &watch.stop,
-            };
+            let how = watch.plan(threads, plan.percentiles());
             plan.run(&points, &how, |line| match lines.append(plan, line) {
                 Ok(()) => true,
                 Err(error) => {
@@ -123,12 +117,7 @@ impl Sweep {
         let threads = ask::threads(Some(threads))?;
         let mut made = None;
         let ran = watched(py, None, 0, |watch| {
-            let how = How {
-                threads,
-                percentiles: self.plan.percentiles(),
-                progress: &watch.progress,
-                stop: &watch.stop,
-            };
+            let how = watch.plan(threads, self.plan.percentiles());
             self.plan.run(&[point], &how, |line| {
                 made = Some(line);
                 true

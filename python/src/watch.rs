@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use curtail_sim::Plan;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
@@ -14,14 +15,19 @@ const TICK: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// What is done of it.
-    pub(crate) progress: AtomicU64,
+    progress: AtomicU64,
     /// It is to end.
-    pub(crate) stop: AtomicBool,
+    stop: AtomicBool,
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Watch {
+    /// How to run what is watched.
+    pub(crate) fn plan<'a>(&'a self, threads: usize, percentiles: &'a [f64]) -> Plan<'a> {
+        Plan { threads, percentiles, progress: &self.progress, stop: &self.stop }
+    }
+
     fn ended(&self) -> MutexGuard<'_, bool> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
