@@ -1,4 +1,4 @@
-//! What Python asks, checked. Messages name the value and the mend.
+//! What Python asks, checked. Messages name the value and the fix.
 
 use curtail_queueing::fit::By;
 use curtail_sim::sweep::{Axis, Range, Value};
@@ -44,9 +44,9 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
             "jitter-of" => "\"copy\" or \"query\"",
             _ => form,
         };
-        let told = format!("{name} is {value}; give it {form}");
+        let why = format!("{name} is {value}; give it {form}");
         all.insert(name, value);
-        parameters = serde_json::from_value(Json::Object(all)).map_err(|_| bad(told))?;
+        parameters = serde_json::from_value(Json::Object(all)).map_err(|_| bad(why))?;
     }
     Ok(parameters)
 }

@@ -13,7 +13,7 @@ mod watch;
 
 use curtail_sim::advise::{self as advice, Document, Question};
 use curtail_sim::sweep::of_outcomes;
-use curtail_sim::{PERCENTILES, Plan, compare, total};
+use curtail_sim::{PERCENTILES, compare, total};
 use pyo3::prelude::*;
 
 use ask::bad;
@@ -37,13 +37,7 @@ fn simulate(
     let threads = ask::threads(threads)?;
     let requests = total(&experiment, &candidates);
     let outcomes = watched(py, progress, requests, |watch| {
-        let plan = Plan {
-            threads,
-            percentiles: &percentiles,
-            progress: &watch.progress,
-            stop: &watch.stop,
-        };
-        compare(&experiment, &candidates, &plan)
+        compare(&experiment, &candidates, &watch.plan(threads, &percentiles))
     })?;
     let outcomes = watch::completed(outcomes.map_err(bad)?)?;
     let (schema, piece) = of_outcomes(&outcomes, &percentiles);
@@ -70,22 +64,16 @@ fn advise(
         }
         Some(given) => {
             let measured = given.measured()?;
-            let (experiment, told) = measured.clone().experiment(&parameters).map_err(bad)?;
+            let (experiment, summary) = measured.clone().experiment(&parameters).map_err(bad)?;
             let resampled = measured.resampled(&parameters, &experiment);
-            (experiment, resampled, Some(told))
+            (experiment, resampled, Some(summary))
         }
     };
     let (resampled, replicas_at) = (&resampled[..], &[][..]);
     let question =
         Question { experiment: &experiment, cancel, effort: 1.0, resampled, replicas_at };
     let answered = watched(py, progress, advice::total(&question), |watch| {
-        let plan = Plan {
-            threads,
-            percentiles: &PERCENTILES,
-            progress: &watch.progress,
-            stop: &watch.stop,
-        };
-        advice::advise(&question, &plan)
+        advice::advise(&question, &watch.plan(threads, &PERCENTILES))
     })?;
     let advice = watch::completed(answered.map_err(bad)?)?;
     ask::json(&Document { advice, samples })

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use curtail_sim::Plan as How;
 use curtail_sim::sweep::{self, Error, Lines, Plan, Store, StoreError, pieces};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -57,8 +56,8 @@ impl Sweep {
         let parameters = ask::parameters(parameters)?;
         let candidates = ask::candidates(&policies)?;
         let percentiles = ask::percentiles(percentiles)?;
-        let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(told)?;
-        let lengths = if check { plan.check().map_err(told)? } else { Vec::new() };
+        let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(refused)?;
+        let lengths = if check { plan.check().map_err(refused)? } else { Vec::new() };
         let requests = lengths.into_iter().map(|(requests, _)| requests).collect();
         Ok(Self { plan, requests, kept: None })
     }
@@ -98,12 +97,7 @@ impl Sweep {
         let lines = kept.as_mut().ok_or_else(closed)?.lines_mut();
         let mut failure = None;
         let ran = watched(py, progress, total, |watch| {
-            let how = How {
-                threads,
-                percentiles: plan.percentiles(),
-                progress: &watch.progress,
-                stop: &watch.stop,
-            };
+            let how = watch.plan(threads, plan.percentiles());
             plan.run(&points, &how, |line| match lines.append(plan, line) {
                 Ok(()) => true,
                 Err(error) => {
@@ -114,7 +108,7 @@ impl Sweep {
         })?;
         match failure {
             Some(error) => Err(unkept(error)),
-            None => completed(ran.map_err(told)?.then_some(())),
+            None => completed(ran.map_err(refused)?.then_some(())),
         }
     }
 
@@ -123,18 +117,13 @@ impl Sweep {
         let threads = ask::threads(Some(threads))?;
         let mut made = None;
         let ran = watched(py, None, 0, |watch| {
-            let how = How {
-                threads,
-                percentiles: self.plan.percentiles(),
-                progress: &watch.progress,
-                stop: &watch.stop,
-            };
+            let how = watch.plan(threads, self.plan.percentiles());
             self.plan.run(&[point], &how, |line| {
                 made = Some(line);
                 true
             })
         })?;
-        ran.map_err(told)?;
+        ran.map_err(refused)?;
         completed(made)
     }
 
@@ -175,8 +164,8 @@ impl Sweep {
     }
 }
 
-/// What is wrong with a grid, with a mend that Python knows.
-fn told(error: sweep::Error) -> PyErr {
+/// What is wrong with a grid, with a fix that Python knows.
+fn refused(error: sweep::Error) -> PyErr {
     match error {
         Error::Empty => bad("the grid is empty; vary something, as {\"utilization\": [0.1, 0.2]}"),
         Error::Unfilled { name, key } => bad(format_args!(

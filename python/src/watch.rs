@@ -1,27 +1,33 @@
-//! Long work beside an interpreter: its threads go on, progress is told, a signal ends the work.
+//! Long work beside an interpreter: its threads go on, progress is reported, a signal ends the work.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use curtail_sim::Plan;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
-/// How often signals are looked for, and progress is told.
+/// How often signals are looked for, and progress is reported.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What work tells of itself, and is told.
+/// The state that work and interpreter share.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// What is done of it.
-    pub(crate) progress: AtomicU64,
+    progress: AtomicU64,
     /// It is to end.
-    pub(crate) stop: AtomicBool,
+    stop: AtomicBool,
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Watch {
+    /// How to run what is watched.
+    pub(crate) fn plan<'a>(&'a self, threads: usize, percentiles: &'a [f64]) -> Plan<'a> {
+        Plan { threads, percentiles, progress: &self.progress, stop: &self.stop }
+    }
+
     fn ended(&self) -> MutexGuard<'_, bool> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -44,7 +50,7 @@ impl Drop for Ends<'_> {
 }
 
 /// Does the work on a thread of its own, without the interpreter, and calls `progress` with what is
-/// done of `total` meanwhile. After a signal, or where `progress` raises, the work is told to stop
+/// done of `total` meanwhile. After a signal, or where `progress` raises, the work is asked to stop
 /// and is waited for, and what was raised goes on.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
@@ -63,14 +69,14 @@ pub(crate) fn watched<T: Send>(
             if raised.is_some() {
                 continue;
             }
-            let told = py.check_signals().and_then(|()| match &progress {
-                Some(told) => {
+            let reported = py.check_signals().and_then(|()| match &progress {
+                Some(report) => {
                     let done = watch.progress.load(Ordering::Relaxed).min(total);
-                    told.call1(py, (done, total)).map(drop)
+                    report.call1(py, (done, total)).map(drop)
                 }
                 None => Ok(()),
             });
-            if let Err(error) = told {
+            if let Err(error) = reported {
                 raised = Some(error);
                 watch.stop.store(true, Ordering::Relaxed);
             }

@@ -32,7 +32,7 @@ pub enum ParseError {
     TooManyTerms(usize),
 }
 
-/// Why a distribution cannot be drawn from. The message names the value and the mend.
+/// Why a distribution cannot be drawn from. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {

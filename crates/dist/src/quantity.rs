@@ -47,7 +47,7 @@ impl FromStr for Time {
     }
 }
 
-/// Why a text is not a number with an optional unit. The message is the mend.
+/// Why a text is not a number with an optional unit. The message is the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {

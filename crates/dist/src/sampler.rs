@@ -32,8 +32,8 @@ fn each<const ADD: bool>(out: &mut [f64], mut draw: impl FnMut() -> f64) {
 }
 
 impl Sampler {
-    /// Makes each of many times an independent draw, or adds one to it. The common samplers are told
-    /// apart once for all of them, and not for each.
+    /// Makes each of many times an independent draw, or adds one to it. The common samplers are matched
+    /// once for all of them, and not for each.
     pub(crate) fn fill<const ADD: bool>(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
         match self {
             Self::Constant(value) => each::<ADD>(out, || *value),

@@ -14,7 +14,7 @@ const SHOWN_CHARS: usize = 60;
 /// What some editors put before the first line.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Why a file is not text that can be read. The message names the file and the mend.
+/// Why a file is not text that can be read. The message names the file and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {

@@ -44,7 +44,7 @@ pub struct Saturation {
     pub components: Vec<Demand>,
 }
 
-/// Why there is no bottleneck to be named. The message names the value and the mend.
+/// Why there is no bottleneck to be named. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BottleneckError {

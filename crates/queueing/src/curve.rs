@@ -4,7 +4,7 @@
 //! exponential, the network adds its part, resources are shared. The tutorial (document 004, "In
 //! Practice: Queueing Models") gives a better approximation with fitted parameters, whose formula
 //! is lost with its picture. Ours is this reading: an offset, a factor, and a capacity instead of a
-//! measured service rate. Three parameters can be told apart from four loads, and the form holds
+//! measured service rate. Three parameters can be distinguished from four loads, and the form holds
 //! the mean of M/G/1 exactly: base = E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\].
 //! So base may be negative; the latency without load, base + gain, may not.
 //!
@@ -20,7 +20,7 @@ pub const MIN_POINTS: usize = 4;
 
 /// The capacities that are tried: from this part above the highest load …
 const NEAREST: f64 = 1e-4;
-/// … to this multiple above it, where a curve can no longer be told from a straight line.
+/// … to this multiple above it, where a curve can no longer be distinguished from a straight line.
 const FARTHEST: f64 = 1e2;
 const GRID: u32 = 120;
 
@@ -55,7 +55,7 @@ pub struct CurveFit {
     pub residuals: Vec<f64>,
 }
 
-/// Why there is no curve, or none at this load. The message names the value and the mend.
+/// Why there is no curve, or none at this load. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CurveError {

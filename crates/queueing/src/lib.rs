@@ -21,7 +21,7 @@
 //!
 //! Every result says by its [`Basis`] whether it is exact, an approximation (of which name) or a
 //! bound. Exact means: for this model. Nothing here panics on any parameter; errors name the value
-//! and the mend.
+//! and the fix.
 //!
 //! # Use
 //!

@@ -98,7 +98,7 @@ fn least(due: &[u64]) -> (u64, usize) {
 }
 
 /// The first of two; the one on the left where they are due at the same time. Which one it is
-/// nobody can foretell, so this is to compile to moves, and not to jumps.
+/// cannot be predicted, so this is to compile to moves, and not to jumps.
 #[inline(always)]
 fn earlier(left: (u64, usize), right: (u64, usize)) -> (u64, usize) {
     let is_right = right.0 < left.0;

@@ -15,7 +15,7 @@ pub enum Candidate {
     /// `o1`: per-shard queuing in a world whose hiccups cost nothing (S = P). No policy whose
     /// servers work first come, first served can be better at any percentile.
     O1,
-    /// `idealized`: a hedge that is told when each copy will end. Not a bound, as the sources
+    /// `idealized`: a hedge that knows when each copy will end. Not a bound, as the sources
     /// believe: it serves every waiting query before any second copy, though a second copy may be
     /// what a slow request waits for.
     Idealized,

@@ -12,7 +12,7 @@ use crate::run::run;
 use crate::tally::Tally;
 use crate::train;
 
-/// The percentiles that are told where no others are asked for.
+/// The percentiles that are reported where no others are asked for.
 pub const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 
 /// How many requests [`compare`] will count in [`Plan::progress`], those for training included.

@@ -1,4 +1,4 @@
-//! What can be wrong with an experiment. Every message names the value and the mend.
+//! What can be wrong with an experiment. Every message names the value and the fix.
 
 use curtail_dist::arrivals::ArrivalsError;
 use curtail_dist::{ParseError, ResolveError};

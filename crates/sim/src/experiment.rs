@@ -120,7 +120,7 @@ pub struct Experiment {
     pub cancel_ns: u64,
     /// What is different from a request on.
     pub change: Option<Change>,
-    /// The requests that are told window by window.
+    /// The requests that are counted window by window.
     pub windows: Option<Windows>,
     /// Are its times written with units? Then results are in milliseconds, else in multiples of
     /// its unit.
@@ -280,10 +280,10 @@ impl Setup<'_> {
 
     /// Says why the policy cannot run here, if it cannot.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.drive(Nobody)
+        self.drive(Probe)
     }
 
-    /// Lets somebody drive cells of the policy.
+    /// Drives cells of the policy.
     pub(crate) fn drive<D: Driver>(&self, driver: D) -> Result<D::Output, Error> {
         let Experiment { servers, slots, .. } = self.experiment;
         let topology = Topology {
@@ -322,9 +322,9 @@ impl Setup<'_> {
 }
 
 /// Asks whether cells can be made.
-struct Nobody;
+struct Probe;
 
-impl Driver for Nobody {
+impl Driver for Probe {
     type Output = ();
 
     fn drive<S: Scheduler + 'static>(self, _: impl FnMut(Rng) -> S) {}

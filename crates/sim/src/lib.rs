@@ -23,7 +23,7 @@
 //! let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
 //! let plan = Plan { threads: 2, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
 //!
-//! let outcomes = compare(&experiment, &policies, &plan)?.expect("nobody stopped it");
+//! let outcomes = compare(&experiment, &policies, &plan)?.expect("nothing stopped it");
 //! let p99 = |at: usize| outcomes[at].request.as_ref()?.percentile(99.0);
 //! assert!(p99(1) < p99(0), "hedging cuts the tail");
 //! # Ok::<(), curtail_sim::Error>(())
@@ -50,7 +50,7 @@
 //! A percentile is that of all measured requests of all replications. Half the width of its 95 %
 //! interval is Student's, from the percentiles of the replications, which are independent but for
 //! arrivals that are the same in each (a trace, or deterministic ones). A percentile with fewer than
-//! ten samples above it is not told. Histograms keep three digits and tell the upper end of what
+//! ten samples above it is not reported. Histograms keep three digits and report the upper end of what
 //! they cannot tell apart, at most 0.1 % too much; means are exact.
 //!
 //! # Unstable runs
@@ -65,7 +65,7 @@
 //!
 //! From one request on the world may be another ([`Change`]): later arrivals draw from other
 //! distributions, and copies that begin later run at other speeds. The offered utilization stays what
-//! was asked for, at the speeds before. How latencies go on from there is told by windows of requests
+//! was asked for, at the speeds before. How latencies go on from there is reported by windows of requests
 //! ([`Windows`]). What a policy is trained on is the world before.
 //!
 //! # Cost

@@ -18,7 +18,7 @@ use crate::student;
 use crate::tally::{Tally, Windowed, histogram};
 use crate::train::Trained;
 
-/// The fewest samples that must lie above a percentile for it to be told.
+/// The fewest samples that must lie above a percentile for it to be reported.
 const SAMPLES_ABOVE: f64 = 10.0;
 
 /// A number per statistic: the mean, and some percentiles.
@@ -88,7 +88,7 @@ pub fn name(percentile: f64) -> String {
     format!("p{}", percentile.to_string().replace('.', ""))
 }
 
-/// Percentiles that can be told: each above 0 and below 100, and with a name of its own.
+/// Percentiles that can be reported: each above 0 and below 100, and with a name of its own.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     let mut names = BTreeSet::new();
     for &percentile in percentiles {
@@ -130,7 +130,7 @@ pub struct Queue {
 pub struct Versus {
     /// The first policy.
     pub policy: String,
-    /// Of what is told of both.
+    /// Of what is known of both.
     pub difference: Figures,
     /// Half the width of the 95 % confidence interval of the replications' differences: they are
     /// paired.

@@ -83,7 +83,7 @@ pub struct Parameters {
     pub change: Vec<String>,
     /// That request, counted from 0. None: the first one that is measured.
     pub change_at: Option<u64>,
-    /// Requests per window in which latencies are told from then on. None: no windows.
+    /// Requests per window in which latencies are reported from then on. None: no windows.
     pub window: Option<u64>,
 }
 
@@ -137,7 +137,7 @@ impl Parameters {
         Ok(experiment)
     }
 
-    /// The experiment, of which nobody knows yet whether it ends; the caller checks its bounds when
+    /// The experiment, which may have no end; the caller checks its bounds when
     /// it is complete.
     pub(crate) fn unbounded(&self) -> Result<Experiment, Error> {
         self.check_ranges()?;

@@ -27,7 +27,7 @@ const MOST_OPEN: u64 = 1 << 21;
 /// The most queries that may be open in all shards together, besides one for every slot.
 const MOST_QUERIES: u64 = 1 << 22;
 
-/// Simulates one replication. `progress` is told how many requests have arrived, and says whether
+/// Simulates one replication. `progress` hears how many requests have arrived, and says whether
 /// to go on; none if it does not.
 pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> Option<Tally> {
     replicate(setup, Vec::new(), progress).map(|(tally, _)| tally)
@@ -197,7 +197,7 @@ impl Moment {
         let (mut busy_ns, mut useful_ns) = (0, sink.useful_ns);
         for (ended, at_it) in shards.iter().map(|shard| shard.executed(now)) {
             busy_ns += ended + at_it;
-            // Nobody knows yet which of these will answer.
+            // Which of these will answer is not known yet.
             useful_ns += at_it;
         }
         Self { now, busy_ns, useful_ns }

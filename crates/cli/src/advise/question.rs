@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use curtail_dist::{Samples, read_samples};
-use curtail_sim::advise::{Measured, Repeated, SamplesTold, resampled};
+use curtail_sim::advise::{Measured, Repeated, SampleSummary, resampled};
 use curtail_sim::{Error, Experiment, LONGEST, Parameters, UNIT_NS};
 
 use super::Args;
@@ -30,7 +30,7 @@ pub(super) struct Asked {
     pub(super) experiment: Experiment,
     /// The same, of samples drawn from its samples.
     pub(super) resampled: Vec<Experiment>,
-    pub(super) samples: Option<SamplesTold>,
+    pub(super) samples: Option<SampleSummary>,
     pub(super) replicas_at: Vec<Vec<SocketAddr>>,
 }
 
@@ -71,7 +71,7 @@ impl Times {
     fn experiment(
         &self,
         parameters: &Parameters,
-    ) -> Result<(Experiment, Option<SamplesTold>), Error> {
+    ) -> Result<(Experiment, Option<SampleSummary>), Error> {
         match self {
             Self::Given => parameters.experiment().map(|made| (made, None)),
             Self::Repeated(of) => of.clone().experiment(parameters).map(|made| (made, None)),

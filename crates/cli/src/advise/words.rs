@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use curtail_sim::advise::{Advice, Latency, SamplesTold, UNSETTLED};
+use curtail_sim::advise::{Advice, Latency, SampleSummary, UNSETTLED};
 
 use super::picture;
 use crate::digits;
@@ -11,7 +11,7 @@ use crate::digits;
 const NONE: &str = "–";
 
 /// The whole answer, for a terminal of that many columns.
-pub(super) fn answer(advice: &Advice, samples: Option<&SamplesTold>, width: usize) -> String {
+pub(super) fn answer(advice: &Advice, samples: Option<&SampleSummary>, width: usize) -> String {
     let mut text = headline(advice, samples);
     if let Some(samples) = samples {
         text += &found(samples, advice.unit, width);
@@ -27,7 +27,7 @@ pub(super) fn answer(advice: &Advice, samples: Option<&SamplesTold>, width: usiz
     text
 }
 
-fn headline(advice: &Advice, samples: Option<&SamplesTold>) -> String {
+fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
     let provided = samples.map_or(String::new(), |samples| format!(", if {}", samples.assumes));
     let sure = format!("{:.0} % sure{provided}", (advice.confidence * 100.0).floor().min(99.0));
     if advice.hedge {
@@ -50,8 +50,8 @@ fn interval(of: Option<[f64; 2]>) -> String {
     })
 }
 
-fn found(samples: &SamplesTold, unit: &str, width: usize) -> String {
-    let SamplesTold { count, with_hiccup, probability, probability_ci95, duration, .. } = samples;
+fn found(samples: &SampleSummary, unit: &str, width: usize) -> String {
+    let SampleSummary { count, with_hiccup, probability, probability_ci95, duration, .. } = samples;
     if *with_hiccup == 0 {
         let text = format!(
             "{count} samples hold no hiccups that stand out. If some are hiccups all the same (few, \

@@ -82,6 +82,9 @@ fn requests_that_failed_are_told() {
     };
     let some = told("exp:20/exp:1");
     assert!(some.contains("requests FAILED (") && some.contains("of the others"), "{some}");
+    // Queries wait while no server is up.
+    let all = told("exp:1/exp:1000000");
+    assert!(all.contains("unstable: a shard's queue was full"), "{all}");
     assert!(!told("exp:1e6/exp:1e-6").contains("FAILED"));
 }
 

@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use super::Arrivals;
 use crate::seed;
 
-/// No arrival comes later, so that ends of copies after it can be told from never.
+/// No arrival comes later, so that ends of copies after it differ from never.
 const LAST_NS: u64 = 1 << 63;
 
 /// Arrival times of a process at a rate.

@@ -128,7 +128,7 @@ fn number(text: &str, name: &str, fits: impl Fn(f64) -> bool, range: &str) -> Re
     value.ok_or_else(|| format!("{name} is {text:?}; give it a number {range}"))
 }
 
-/// Why a text is no arrival process. The message names the value and the mend.
+/// Why a text is no arrival process. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ArrivalsError {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn wrong_processes_say_what_to_write() {
-        for (bad, mend) in [
+        for (bad, fix) in [
             ("", "use one of poisson"),
             ("Poisson", "use one of poisson"),
             ("trace", "use one of poisson"),
@@ -184,7 +184,7 @@ mod tests {
         ] {
             let said = parse(bad).expect_err(bad);
             assert!(said.contains("arrivals"), "{bad}: {said}");
-            assert!(said.contains(mend), "{bad}: {said}");
+            assert!(said.contains(fix), "{bad}: {said}");
         }
     }
 

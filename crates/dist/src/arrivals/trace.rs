@@ -57,7 +57,7 @@ fn gaps(times: &[f64]) -> Result<(Vec<f64>, f64), &'static str> {
         return Err("it needs two arrivals or more, at different times");
     }
     let mean = span / (times.len() - 1) as f64;
-    // A span that is no number, or one so short that gaps cannot be told in it.
+    // A span that is no number, or one so short that gaps have no digits.
     if !mean.is_normal() {
         return Err("its times are too far apart or too close; write them in another unit");
     }

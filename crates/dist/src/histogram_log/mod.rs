@@ -171,7 +171,7 @@ pub struct LogInterval {
     pub from_s: f64,
     /// For how long, in seconds.
     pub length_s: f64,
-    /// What its writer calls it, if anything. Whoever reads only one series of a log reads those
+    /// What its writer calls it, if anything. A reader of one series of a log reads those
     /// without.
     pub tag: Option<String>,
     /// The counts. By convention of nanoseconds; the log does not say.
@@ -290,7 +290,7 @@ impl<W: Write> LogWriter<W> {
         self.serializer.serialize(counted, &mut bytes).map_err(io::Error::other)?;
         let (from, length) = (from.as_secs_f64(), length.as_secs_f64());
         let max = counted.max() as f64 / MAX_UNIT_NS;
-        // As one, so that whoever reads meanwhile sees whole lines.
+        // As one, so that a reader meanwhile sees whole lines.
         let line = format!("{from:.3},{length:.3},{max:.3},{}\n", STANDARD.encode(bytes));
         self.to.write_all(line.as_bytes())?;
         self.to.flush()

@@ -4,7 +4,7 @@ use curtail_dist::{Form, Scale, Spec};
 use curtail_kernel::duration::Unit;
 use proptest::prelude::*;
 
-/// A bad input, and words that its message must hold: the value and the mend.
+/// A bad input, and words that its message must hold: the value and the fix.
 const BAD: &[(&str, &[&str])] = &[
     ("", &["missing", "exp:5ms"]),
     ("   ", &["missing"]),

@@ -174,7 +174,7 @@ fn interval(value: f64, relative_error: f64) -> Interval {
     Interval { value, low: value / factor, high: value * factor }
 }
 
-/// Why a log tells nothing. The message names the value and the mend.
+/// Why nothing can be estimated. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EstimateError {

@@ -159,7 +159,7 @@ pub struct Weibull {
     pub scale: f64,
 }
 
-/// The shapes that are looked for: those that `curtail-dist` reads, as far as they can be told
+/// The shapes that are looked for: those that `curtail-dist` reads, as far as they can be distinguished
 /// apart.
 const SHAPES: (f64, f64) = (1e-3, 1e4);
 

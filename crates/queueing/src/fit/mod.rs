@@ -162,7 +162,7 @@ fn kolmogorov_smirnov(parameters: &Parameters, sorted: &[f64]) -> f64 {
     sorted.iter().enumerate().map(distance).fold(0.0, f64::max)
 }
 
-/// Why a distribution does not fit. The message names the value and the mend.
+/// Why a distribution does not fit. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FitError {

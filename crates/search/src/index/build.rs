@@ -153,7 +153,7 @@ fn write_segment(
             fresh.add_text(fields.body, &document.body);
             writer.add_document(fresh)?;
         }
-        // Nobody listens any more if the caller's thread panics; then there is nothing to report.
+        // The receiver is gone if the caller's thread panics; then there is nothing to report.
         let _ = watch.report.send(batch.len() as u64);
         if watch.stop.load(Ordering::Relaxed) {
             return Ok(None);
@@ -167,7 +167,7 @@ fn open_segment(index: &Index) -> tantivy::Result<SegmentReader> {
     Ok(reader.searcher().segment_reader(0).clone())
 }
 
-/// The shard's files. Lock files are left out: they are made anew by whoever opens the shard.
+/// The shard's files. Lock files are left out: they are made anew when a process opens the shard.
 fn files(folder: &Path) -> Result<Vec<FileRecord>, IndexError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(IndexError::io(folder))? {

@@ -39,7 +39,7 @@ pub struct ShardedIndex {
     manifest: Manifest,
 }
 
-/// Is told how many documents are done, and how many there are; called on the thread that builds.
+/// Hears how many documents are done, and how many there are; called on the thread that builds.
 /// `Break` ends the build with [`IndexError::Interrupted`].
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 

@@ -39,7 +39,7 @@ pub(super) struct Workshop {
 }
 
 impl Workshop {
-    /// Makes one in `parent`, whose lock the caller holds: nobody may sweep between the two steps.
+    /// Makes one in `parent`, whose lock the caller holds: no sweep comes between the two steps.
     fn new(parent: &Path, prefix: &str) -> Result<Self, IndexError> {
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent);
         let folder = folder.map_err(IndexError::io(parent))?;

@@ -72,7 +72,7 @@ impl LeafService {
         let work = Arc::clone(&self.shared).serve(ask, drawn);
         match self.cancel {
             Cancel::Honor => work.await,
-            // In a task of its own, it goes on when nobody awaits it. The slots and the queue bound
+            // In a task of its own, it goes on when it is not awaited. The slots and the queue bound
             // how many such tasks there are.
             Cancel::Ignore => {
                 let broken = |_| Reply::error(500, "the query was cut off; send it again");

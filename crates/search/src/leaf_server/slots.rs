@@ -54,7 +54,7 @@ impl Slots {
         let place = Place::take(&self.waiting, self.queue).ok_or(Full)?;
         let slot = Arc::clone(&self.free).acquire_owned().await;
         drop(place);
-        Ok(Slot(slot.expect("nobody closes the semaphore")))
+        Ok(Slot(slot.expect("the semaphore stays open")))
     }
 
     pub(super) fn total(&self) -> u32 {

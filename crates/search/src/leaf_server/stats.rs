@@ -67,7 +67,7 @@ pub(super) struct Took {
     pub(super) hiccup: bool,
 }
 
-/// A query that is counted as cancelled if it is dropped before its end is told.
+/// A query that is counted as cancelled if it is dropped before its end is reported.
 pub(super) struct Pending<'a> {
     counters: &'a Counters,
     ended: bool,

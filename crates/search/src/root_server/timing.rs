@@ -8,7 +8,7 @@ use crate::serve::timing;
 const SHARDS_MAX: usize = 64;
 
 /// Where the time of a query on one shard went. Each time is a part of the one before it, so what
-/// queues, network, wake-ups and timers add is told apart by subtraction.
+/// queues, network, wake-ups and timers add follows by subtraction.
 ///
 /// In the root's answers, in the header `server-timing`, shard 2 has `took-2;dur=…, ran-2;dur=…,
 /// served-2;dur=…, drawn-2;dur=…`, in milliseconds.
@@ -48,8 +48,8 @@ impl ShardTiming {
 
     /// The header's value for shards by number.
     pub(super) fn write_all(all: Vec<(usize, Self)>) -> String {
-        let told = all.into_iter().filter(|(shard, _)| *shard < SHARDS_MAX);
-        timing::write(told.flat_map(|(shard, timing)| {
+        let known = all.into_iter().filter(|(shard, _)| *shard < SHARDS_MAX);
+        timing::write(known.flat_map(|(shard, timing)| {
             let Self { took, ran, served, drawn } = timing;
             let times =
                 [("took", Some(took)), ("ran", Some(ran)), ("served", served), ("drawn", drawn)];

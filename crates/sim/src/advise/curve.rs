@@ -80,7 +80,7 @@ impl Point {
 }
 
 /// Where hedging ceases to be faster: it is up to the first load, and it is no more at the second,
-/// or nobody has looked beyond. None where it never is. `pays_here` is what is known of the load at
+/// or no load beyond was looked at. None where it never is. `pays_here` is what is known of the load at
 /// hand, with more requests than there are at any of the points.
 fn end(points: &[Point], here: f64, pays_here: bool) -> Option<(f64, Option<f64>)> {
     let first = if pays_here {
@@ -142,7 +142,7 @@ fn point(
     Ok(outcomes.map(|outcomes| Point::new(utilization, &outcomes)))
 }
 
-/// The experiment at a load. As large whatever the policy: nobody knows yet which is the best one
+/// The experiment at a load. As large whatever the policy: the best one is not known
 /// when the work is laid out.
 fn at(question: &Question<'_>, utilization: f64) -> Experiment {
     let experiment = Experiment { utilization, ..question.experiment.clone() };

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::experiment::UNIT_NS;
 use crate::experiment::{Experiment, JitterOf};
 
-/// Draws from the jitter: so many that a probability of 0.3 % is told as 0.30 %. A hiccup that these
+/// Draws from the jitter: so many that a probability of 0.3 % is reported as 0.30 %. A hiccup that these
 /// miss hits fewer than one query in 1,000,000.
 const DRAWS: u32 = 10_000_000;
 

@@ -29,7 +29,7 @@ pub struct Measured {
 
 /// What samples hold.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SamplesTold {
+pub struct SampleSummary {
     /// How many.
     pub count: usize,
     /// Those with a hiccup.
@@ -100,13 +100,13 @@ fn all_zero(name: &str) -> Error {
 
 impl Measured {
     /// The experiment with these in place of service and jitter, and what they hold.
-    pub fn experiment(self, parameters: &Parameters) -> Result<(Experiment, SamplesTold), Error> {
+    pub fn experiment(self, parameters: &Parameters) -> Result<(Experiment, SampleSummary), Error> {
         let Self { name, ns, have_units } = self;
         let mut experiment = without_times(parameters, have_units)?;
         let count = ns.len();
         enough(&name, count)?;
         let found = find_hiccups(&ns);
-        let told = told(count, found.as_ref());
+        let summary = summary(count, found.as_ref());
         let (body, jitter) = match found {
             Some(Found { body, probability, duration, .. }) => {
                 (body, Some((probability, duration)))
@@ -120,7 +120,7 @@ impl Measured {
             jitter.map(|(probability, duration)| hiccups(probability, duration)).transpose()?;
         experiment.has_units = have_units;
         bounds::check(&experiment)?;
-        Ok((experiment, told))
+        Ok((experiment, summary))
     }
 
     /// The experiments of as many samples that are drawn from these, with replacement, at the arrival
@@ -143,14 +143,14 @@ fn hiccups(probability: f64, duration_ns: f64) -> Result<Distribution, Error> {
     spec.resolve(UNIT_NS as f64).map_err(|error| bad(error.to_string()))
 }
 
-fn told(count: usize, found: Option<&Found>) -> SamplesTold {
+fn summary(count: usize, found: Option<&Found>) -> SampleSummary {
     let with_hiccup = found.map_or(0, |found| found.count);
     let (n, z) = (count as f64, 1.96);
     let share = with_hiccup as f64 / n;
     let center = share + z * z / (2.0 * n);
     let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
     let ci95 = [center - half, center + half].map(|end| end / (1.0 + z * z / n));
-    SamplesTold {
+    SampleSummary {
         count,
         with_hiccup,
         probability: share,
@@ -167,7 +167,7 @@ fn told(count: usize, found: Option<&Found>) -> SamplesTold {
 mod tests {
     use super::*;
 
-    fn asked(ns: f64, arrivals: &str) -> Result<(Experiment, SamplesTold), Error> {
+    fn asked(ns: f64, arrivals: &str) -> Result<(Experiment, SampleSummary), Error> {
         let measured = Measured { name: "samples".to_owned(), ns: vec![ns; 200], have_units: true };
         measured.experiment(&Parameters { arrivals: arrivals.to_owned(), ..Parameters::default() })
     }

@@ -34,7 +34,7 @@ use crate::student;
 
 pub use curve::Point;
 pub use hiccups::Hiccups;
-pub use measured::{Measured, Repeated, SamplesTold};
+pub use measured::{Measured, Repeated, SampleSummary};
 pub use samples::{Found, find_hiccups};
 pub use sure::{GainIntervals, resampled};
 
@@ -45,7 +45,7 @@ pub const UNSETTLED: f64 = 0.25;
 /// A gain of p99 below this is not worth second copies, or more of them.
 pub const WORTH: f64 = 0.05;
 
-/// Policies whose p99 differs by less are told apart by p99.9.
+/// Policies whose p99 differs by less are compared by p99.9.
 const ALIKE: f64 = 0.01;
 
 /// Simulated queries for the load at hand, in those of per-shard queuing.
@@ -79,7 +79,7 @@ pub struct Question<'a> {
     /// The same of samples that were drawn from its samples ([`resampled`], [`Measured::resampled`]): how
     /// much the gain depends on them. Empty where nothing was sampled.
     pub resampled: &'a [Experiment],
-    /// Where the replicas of each shard are, for the configuration; empty where nobody says.
+    /// Where the replicas of each shard are, for the configuration; empty where they are not known.
     pub replicas_at: &'a [Vec<SocketAddr>],
 }
 
@@ -140,7 +140,7 @@ pub struct Advice {
     pub confidence: f64,
     /// Why, in words.
     pub because: String,
-    /// A configuration of `curtail proxy`; a part of one where nobody said where the replicas are.
+    /// A configuration of `curtail proxy`; a part of one where the replicas are not known.
     pub config: String,
     /// The utilization that was asked about, and the requests per second that come to it, where times
     /// have units.
@@ -166,7 +166,7 @@ pub struct Document {
     pub advice: Advice,
     /// What the samples hold, where the question came with some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub samples: Option<SamplesTold>,
+    pub samples: Option<SampleSummary>,
 }
 
 /// How many requests [`advise`] will count in [`Plan::progress`]: each is a query to every shard.
@@ -372,7 +372,7 @@ impl Facts<'_> {
 }
 
 /// Does the best policy that hedges pay, and how sure is that? By how many standard errors the gain at
-/// p99, as it is told, is from what would just be worth it. The error is that of the paired
+/// p99, as reported, is from what would just be worth it. The error is that of the paired
 /// differences, and where p99 itself is unsettled at least that of it: what it depends on is too rare
 /// for these runs, it happened to both policies or to neither, and the next runs would say otherwise.
 fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {

@@ -18,7 +18,7 @@ const MOSTLY: f64 = 1.8;
 /// From so many on, it is not for want of time alone.
 const SOME: f64 = 1.4;
 
-/// Up to so many copies per query, second ones are told as a share of the queries.
+/// Up to so many copies per query, second ones are reported as a share of the queries.
 const FEW: f64 = 1.1;
 
 /// Why hedging pays, or why it does not.

@@ -111,14 +111,14 @@ fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
     if inside < LEAST_BEYOND as f64 {
         return None;
     }
-    // Where nobody is left, half a sample stands for those that more samples would have shown.
+    // Where no sample is left, half a sample stands for those that more samples would have shown.
     let ended = |from: f64, to: f64| (from / to.max(0.5)).ln();
     let beside = (ended(all, before) / lead).min(ended(inside, behind) / length) * length;
     let (seen, expected) = (before - inside, inside * (beside.exp() - 1.0));
     // Chernoff's bound for as few as these where `expected` are, were they Poisson.
     let few = if seen > 0.0 { seen * (expected / seen).ln() } else { 0.0 };
     let chance = seen + few - expected;
-    // A dip in which nobody ends is as deep as one that half a sample ends in.
+    // A dip in which no sample ends is as deep as one that half a sample ends in.
     let depth = beside / ended(before.max(inside + 0.5), inside);
     (seen < expected && chance < CHANCE && depth >= DEPTH).then_some(depth)
 }

@@ -1,4 +1,4 @@
-//! What a cell was told and what it decided, in order.
+//! What a cell heard and what it decided, in order.
 //!
 //! A [`Recorder`] is a cell around a cell, so whatever drives cells can be recorded without knowing
 //! it: the simulator, and the runtime with its sockets. Cost: one short lock and a few bytes per event
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{Action, Core, Event, QueryId, Scheduler, Timestamp};
 
-/// An event that a cell was told of, or an action that it decided.
+/// An event that a cell heard, or an action that it decided.
 ///
 /// Queries are named by the order of their arrival, from 0, whatever names the driver gave them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Entry {
 /// See [`Entry`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Note {
-    /// The cell was told of this.
+    /// The cell heard this.
     Heard(Event),
     /// The cell decided this.
     Decided(Action),
@@ -92,7 +92,7 @@ impl Log {
     }
 }
 
-/// A cell that records what it is told and what it decides.
+/// A cell that records what it hears and what it decides.
 pub struct Recorder {
     cell: Box<dyn Scheduler>,
     log: Log,
@@ -108,7 +108,7 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Around a cell that has not been told of anything yet.
+    /// Around a cell that has not heard of anything yet.
     pub fn new(cell: Box<dyn Scheduler>) -> (Self, Log) {
         let log = Log::default();
         (Self { cell, log: log.clone(), arrived: 0, numbers: Vec::new() }, log)

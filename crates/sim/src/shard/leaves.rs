@@ -22,15 +22,15 @@ pub(super) struct CopyState {
     pub(super) work_ns: u64,
     /// When its execution began.
     pub(super) began_ns: u64,
-    /// When it ends if nobody stops it.
+    /// When it ends unless it is stopped.
     pub(super) ends_ns: u64,
     /// For how long it executed, once it has ended.
     pub(super) served_ns: u64,
     /// Its jitter is not zero.
     pub(super) hiccup: bool,
-    /// It was told to stop while it executed, and is at that.
+    /// It is stopping.
     pub(super) stopping: bool,
-    /// It was told to stop in order to make room.
+    /// It was stopped to make room.
     pub(super) preempted: bool,
     /// Its server has failed: it is not there, and will not come.
     pub(super) lost: bool,

@@ -54,7 +54,7 @@ impl Query {
     };
 }
 
-/// What a cell is to be told of besides the ends of copies.
+/// What a cell hears of besides the ends of copies.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
     /// When each copy will end.
@@ -78,7 +78,7 @@ pub(crate) struct Shard<S> {
     wake_ns: u64,
     /// What is drawn for the block.
     drawn: Vec<Drawn>,
-    /// What its queries are guessed to cost; empty where nobody guesses.
+    /// What its queries are guessed to cost; empty without hints.
     hints: Vec<NonZeroU64>,
     /// Response times, where a policy is trained; it has to be timed.
     pub(crate) log: Option<Log>,
@@ -94,7 +94,7 @@ struct World {
     network: Network,
     wants: Wants,
     cancel_ns: u64,
-    /// What the cell is to be told next, at this time.
+    /// What the cell hears next, at this time.
     follow: VecDeque<Event>,
 }
 
@@ -401,7 +401,7 @@ impl World {
     fn begun(&mut self, now: u64, slot: u32) {
         let CopyState { id: copy, query, request, .. } = self.leaves.copies[slot as usize];
         let query = &mut self.queries[query as usize];
-        // When a copy begins that nobody waits for, its query's id may be another's already.
+        // When a copy begins that no query waits for, its query's id may be another's already.
         if query.request == request {
             query.served_ns = query.served_ns.min(now);
         }

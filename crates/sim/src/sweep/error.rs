@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The most points of a grid.
 pub(super) const MOST_POINTS: usize = 1_000_000;
 
-/// Why a grid cannot be run. Every message names the value and the mend.
+/// Why a grid cannot be run. Every message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -127,7 +127,7 @@ impl Lines {
         String::from_utf8(line).map_err(io::Error::other)
     }
 
-    /// Writes all points, in order, as one JSON document. What cannot be read is told inside, what
+    /// Writes all points, in order, as one JSON document. A line that cannot be read is an inner error, what
     /// cannot be written outside.
     pub fn write_json(&self, to: &mut impl Write) -> io::Result<Result<(), StoreError>> {
         for point in 0..self.places.len() {

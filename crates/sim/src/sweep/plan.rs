@@ -75,7 +75,7 @@ impl Plan {
         &self.policies
     }
 
-    /// The percentiles that are told.
+    /// The percentiles that are reported.
     pub fn percentiles(&self) -> &[f64] {
         &self.percentiles
     }

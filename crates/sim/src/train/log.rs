@@ -3,7 +3,7 @@
 //!
 //! Source: Kaler, He, Elnikety, "Optimal Reissue Policies for Reducing Tail Latency" (SPAA 2017),
 //! by way of documents 000 §4.6 and 001 §3.3, which sample 60 % of the queries. Cost: O(log
-//! samples) per copy, and a record per sample; nothing where nobody trains.
+//! samples) per copy, and a record per sample; nothing without training.
 //!
 //! X runs from a query's arrival to the end of its first copy, though the second may have won:
 //! losers run to their end, so it is known all the same. Y runs from the moment when the second

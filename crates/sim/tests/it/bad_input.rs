@@ -1,4 +1,4 @@
-//! Parameters that make no sense: every error names the parameter, the value and the mend.
+//! Parameters that make no sense: every error names the parameter, the value and the fix.
 
 use std::path::PathBuf;
 
@@ -79,14 +79,8 @@ fn hints_that_are_none() {
 #[test]
 fn services_that_are_none() {
     let with = |service: &str| Parameters { service: service.to_owned(), ..good() };
-    assert_refused(&with(""), &["service:", "exp:"]);
     assert_refused(&with("normal:1:2"), &["service:", "`normal`"]);
-    assert_refused(&with("exp:-1"), &["service:", "`-1`"]);
-    assert_refused(&with("exp:NaN"), &["service:", "`NaN`"]);
-    assert_refused(&with("exp:1e400"), &["service:", "1e400"]);
     assert_refused(&with("exp:1e30"), &["service:", "292 years"]);
-    assert_refused(&with("exp:1ly"), &["service:", "1ly", "use one of ns"]);
-    assert_refused(&with("exp:1+bimodal:0.1:5ms"), &["service:", "unit"]);
     assert_refused(&with("pareto:1:5"), &["service is pareto:1:5", "mean is inf", "bound it"]);
     assert_refused(&with("det:0"), &["service is det:0", "mean is 0", "above zero"]);
     assert_refused(&with("exp:1e-9"), &["service is 1e-3 ns on average", "give it a mean of 1ns"]);
@@ -192,24 +186,8 @@ fn files_that_are_none() {
     assert_refused(&with("/nowhere/samples"), &["service:", "/nowhere/samples", "check the path"]);
     let trace = Parameters { arrivals: "trace:/nowhere/trace".to_owned(), ..good() };
     assert_refused(&trace, &["arrivals: cannot read /nowhere/trace", "check the path"]);
-    for (text, words) in [
-        ("", &["b.txt holds no sample", "write one time per line"][..]),
-        ("# none\n", &["b.txt holds no sample"]),
-        ("1\ntwo\n", &["b.txt:2: `two` is not a sample", "write a decimal number"]),
-        ("1\n-2\n", &["b.txt:2: `-2` is not a sample", "0 or more"]),
-        ("1\n2ms\n", &["b.txt:2:", "give all a unit or none"]),
-    ] {
-        let (_folder, path) = file(text);
-        assert_refused(&with(&path.to_string_lossy()), &[&["service:"], words].concat());
-    }
     let (_folder, path) = file("0\n0\n");
     assert_refused(&with(&path.to_string_lossy()), &["service is file:", "mean is 0"]);
-    let (_folder, path) = file("1\n0.5\n");
-    let trace = Parameters { arrivals: format!("trace:{}", path.display()), ..good() };
-    assert_refused(
-        &trace,
-        &["arrivals: ", "b.txt:2: `0.5` is earlier than the arrival before", "sort"],
-    );
     // Slashes of a path are not those of a slowdown.
     let (_folder, path) = file("5\n7\n");
     let slowdown = Some(format!("exp:100/file:{}/0.5", path.display()));
