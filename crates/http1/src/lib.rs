@@ -116,7 +116,7 @@ mod token;
 mod write;
 
 pub use body::{BodyDecoder, BodyError, Decoded, HalfBody};
-pub use fields::is_hop_by_hop;
+pub use fields::{Fields, is_hop_by_hop};
 pub use framing::{Framing, FramingFault, Version};
 pub use limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits, Timeouts};
 pub use reason::reason_phrase;

@@ -1,6 +1,7 @@
 //! The head of a request: cut out, parsed, and refused if two recipients could read it differently.
 
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 
 use bytes::{Buf, BytesMut};
 
@@ -22,6 +23,14 @@ pub struct RequestHead {
     framing: Framing,
     keep_alive: bool,
     expects_continue: bool,
+}
+
+impl Deref for RequestHead {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
 }
 
 impl RequestHead {
@@ -65,29 +74,6 @@ impl RequestHead {
     /// The version of the request.
     pub fn version(&self) -> Version {
         self.version
-    }
-
-    /// The first value of the field `name`, whatever its case, without white space around it.
-    pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.fields.get(name)
-    }
-
-    /// All values of the field `name`, whatever its case, in the order received.
-    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        let named = move |(field, _): &(&str, &[u8])| field.eq_ignore_ascii_case(name);
-        self.fields.iter().filter(named).map(|(_, value)| value)
-    }
-
-    /// All fields as received: names in their case, values without white space around them.
-    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.iter()
-    }
-
-    /// The fields that a proxy passes on: all but the hop-by-hop ones
-    /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names
-    /// (RFC 9110 §7.6.1). `Host` stays even if `Connection` names it.
-    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.end_to_end()
     }
 
     /// True if the client lets the connection live on after the answer (RFC 9112 §9.3).

@@ -1,6 +1,7 @@
 //! The head of an answer.
 
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 
 use bytes::BytesMut;
 
@@ -72,6 +73,14 @@ pub struct ResponseHead {
     keep_alive: bool,
 }
 
+impl Deref for ResponseHead {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
 impl ResponseHead {
     /// The status code, 100 to 599.
     pub fn status(&self) -> u16 {
@@ -91,22 +100,6 @@ impl ResponseHead {
     /// The version of the answer.
     pub fn version(&self) -> Version {
         self.version
-    }
-
-    /// The first value of the field `name`, whatever its case, without white space around it.
-    pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.fields.get(name)
-    }
-
-    /// All fields as received: names in their case, values without white space around them.
-    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.iter()
-    }
-
-    /// The fields that a proxy passes on: see
-    /// [`RequestHead::end_to_end`](crate::RequestHead::end_to_end).
-    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.end_to_end()
     }
 
     /// True if the connection can carry another request once the body has ended (RFC 9112 §9.3).

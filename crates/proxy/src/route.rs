@@ -24,7 +24,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
@@ -62,7 +61,8 @@ pub enum NoTarget {
 }
 
 /// A request that goes nowhere, and what to tell the client. Cheap to make: the text is shared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct RouteError {
     /// Why.
     pub why: NoTarget,
@@ -80,21 +80,7 @@ impl RouteError {
             NoTarget::MissingKey | NoTarget::AmbiguousKey => 400,
         }
     }
-
-    /// One line for the client, which names the key.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
 }
-
-impl fmt::Display for RouteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for RouteError {}
 
 /// The routes and shards of a configuration, prepared for lookups.
 #[derive(Debug)]
@@ -371,7 +357,7 @@ mod tests {
             assert_eq!(found.as_ref().ok().map(|at| at.service), service, "{method} {target}");
             if let Err(error) = found {
                 assert_eq!((error.status(), error.why), (404, NoTarget::Service));
-                assert_eq!(error.text(), "no service takes this path and method");
+                assert_eq!(&*error.text, "no service takes this path and method");
             }
         }
     }
@@ -457,7 +443,7 @@ mod tests {
         ] {
             let router = router(&[&format!("shard_by = {by}")]);
             let error = router.route("GET", target, none).expect_err(by);
-            assert!(error.text().starts_with(text) && !error.text().contains('\n'), "{error}");
+            assert!(error.text.starts_with(text) && !error.text.contains('\n'), "{error}");
             assert_eq!(error.service, Some(0));
         }
     }

@@ -1,7 +1,5 @@
 //! What a query ends with.
 
-use std::fmt;
-
 use curtail_kernel::{FailReason, Role, ServerId, ShedReason};
 
 /// An answer, and how it came about.
@@ -24,21 +22,26 @@ pub struct Answer<R> {
 }
 
 /// A query that ended without a good answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError<R> {
     /// The waiting queue is full.
+    #[error("too many queries wait for this shard")]
     QueueFull,
     /// Its time was up before a server could take it.
+    #[error("the query expired before a replica was free")]
     Expired,
     /// Its time was up while a server worked on it, or the last server that it may be sent to kept
     /// silent for too long.
+    #[error("no replica answered in time")]
     Timeout,
     /// Every copy failed, and it may not be sent again.
+    #[error("the replicas failed")]
     Failed {
         /// What the last server said that answered, though it was that it failed.
         response: Option<R>,
     },
     /// The cell is gone.
+    #[error("the service is shutting down")]
     Closed,
 }
 
@@ -57,17 +60,3 @@ impl<R> QueryError<R> {
         }
     }
 }
-
-impl<R> fmt::Display for QueryError<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::QueueFull => "too many queries wait for this shard",
-            Self::Expired => "the query expired before a replica was free",
-            Self::Timeout => "no replica answered in time",
-            Self::Failed { .. } => "the replicas failed",
-            Self::Closed => "the service is shutting down",
-        })
-    }
-}
-
-impl<R: fmt::Debug> std::error::Error for QueryError<R> {}

@@ -1,7 +1,5 @@
 //! What metrics want to know. Mostly called under the cell's lock: count, and return.
 
-use std::fmt;
-
 use curtail_kernel::{
     EjectReason, FailReason, GroupId, Outcome, Role, ServerId, ShedReason, StartReason, StopReason,
 };
@@ -49,30 +47,23 @@ pub enum QueryEnd {
 }
 
 /// What a probe met instead of a healthy server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFailure {
     /// It accepts no connections.
+    #[error("no connection")]
     ConnectFailed,
     /// The way to it is broken, or the connection broke.
+    #[error("connection broken")]
     Reset,
     /// No answer in time.
+    #[error("no answer in time")]
     Silent,
     /// Something that is no answer.
+    #[error("not an HTTP answer")]
     Malformed,
     /// An answer that says that the server failed.
+    #[error("status {0}")]
     Status(u16),
-}
-
-impl fmt::Display for ProbeFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ConnectFailed => f.write_str("no connection"),
-            Self::Reset => f.write_str("connection broken"),
-            Self::Silent => f.write_str("no answer in time"),
-            Self::Malformed => f.write_str("not an HTTP answer"),
-            Self::Status(status) => write!(f, "status {status}"),
-        }
-    }
 }
 
 /// Why a server was taken out.

@@ -1,6 +1,5 @@
 //! Everything that is wrong with a file, said with the line, the value and the mend.
 
-use std::fmt;
 use std::ops::Range;
 
 /// Longest excerpt of a value in a message, in characters.
@@ -8,7 +7,8 @@ const EXCERPT_CHARS: usize = 60;
 
 /// One thing that is wrong, as `FILE:LINE: VALUE: what is wrong; the mend`. A file that cannot be
 /// read has neither line nor value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct ConfigError {
     text: String,
     line: Option<usize>,
@@ -22,16 +22,9 @@ impl ConfigError {
     }
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
 /// Everything that is wrong with a file, in the order of its lines; prints as one line each.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.0.iter().map(|error| &*error.text).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
@@ -47,20 +40,6 @@ impl ConfigErrors {
         Self(vec![ConfigError { text, line: None }])
     }
 }
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str("\n")?;
-            }
-            fmt::Display::fmt(error, f)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConfigErrors {}
 
 /// Collects what is wrong with a file.
 pub(super) struct Report<'t> {

@@ -155,7 +155,8 @@ impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
 }
 
 /// One table, or a list of them.
-#[derive(Debug)]
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged, inline)]
 pub(super) enum OneOrMany<T> {
     One(T),
     Many(Vec<Given<T>>),
@@ -257,21 +258,6 @@ impl<U: Unit> JsonSchema for Quantity<U> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "pattern": U::PATTERN })
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
-    fn schema_name() -> Cow<'static, str> {
-        format!("OneOrMany{}", T::schema_name()).into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<T>();
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::config::{Config, Service};
 
 /// All series, by metric.
+#[derive(Default)]
 struct Builder {
     requests: Series<Counter>,
     responses: Series<Counter>,
@@ -36,6 +37,7 @@ struct Builder {
 }
 
 /// Of the services that rescue.
+#[derive(Default)]
 struct RescueSeries {
     threshold: Series<Age>,
     suspects: Series<Gauge>,
@@ -49,7 +51,7 @@ impl Metrics {
     /// Makes every series of a configuration, at zero; `curtail_server_slots` has its value.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        let mut builder = Builder::new();
+        let mut builder = Builder::default();
         let clients = ClientMetrics {
             connections: builder.connections.add(&Labels::new()),
             accepted: builder.accepted.add(&Labels::new()),
@@ -61,31 +63,6 @@ impl Metrics {
 }
 
 impl Builder {
-    fn new() -> Self {
-        Self {
-            requests: Series::new(),
-            responses: Series::new(),
-            request_duration: Series::new(),
-            queue_length: Series::new(),
-            queue_duration: Series::new(),
-            copies_started: Series::new(),
-            copies_won: Series::new(),
-            copies_ended: Series::new(),
-            copy_duration: Series::new(),
-            wasted: Series::new(),
-            hedges_refused: Series::new(),
-            rescue: RescueSeries::new(),
-            cancellations: Series::new(),
-            up: Series::new(),
-            busy: Series::new(),
-            slots: Series::new(),
-            ejections: Series::new(),
-            connections: Series::new(),
-            accepted: Series::new(),
-            rejected: Series::new(),
-        }
-    }
-
     fn service(&mut self, spec: &Service) -> ServiceParts {
         let labels = vec![("service", spec.name.clone())];
         let service = ServiceMetrics {
@@ -174,17 +151,6 @@ impl Builder {
 }
 
 impl RescueSeries {
-    fn new() -> Self {
-        Self {
-            threshold: Series::new(),
-            suspects: Series::new(),
-            rescues: Series::new(),
-            explorations: Series::new(),
-            fallbacks: Series::new(),
-            state: Series::new(),
-        }
-    }
-
     fn of(&mut self, labels: &Labels) -> RescueMetrics {
         let state = self.state.states(labels);
         state.set(RescueState::Exploring);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{Backend, HELLO, Proxy, Step, eventually, say};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
@@ -96,17 +96,6 @@ async fn clients_that_leave_before_or_inside_of_their_answer_have_abandoned_it()
         proxy.idle().await;
     }
     counted(&proxy, &[("abandoned", 4)]).await;
-}
-
-#[tokio::test]
-async fn a_client_that_does_not_read_its_answer_has_abandoned_it() {
-    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n";
-    let backend = Backend::new(move |_| vec![say(head), Step::Flood(1_000_000_000)]).await;
-    let listen = "write_timeout = \"100ms\"";
-    let proxy = Proxy::listening(listen, "cancel = \"reset\"", &[&backend]).await;
-    let mut client = Client::narrow(proxy.http).await;
-    client.ask("/").await;
-    counted(&proxy, &[("abandoned", 1)]).await;
 }
 
 #[tokio::test]

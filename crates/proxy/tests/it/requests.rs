@@ -19,41 +19,12 @@ async fn what_is_no_request_is_refused_and_the_connection_closed() {
     let many = "a: b\r\n".repeat(101);
     for (bytes, status) in [
         ("\x16\x03\x01\x02\x00\x01\r\n\r\n".into(), 400),
-        ("GET\r\n\r\n".into(), 400),
-        ("GET /\r\n\r\n".into(), 400),
-        ("GET  / HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
-        ("GET x HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
-        ("GET /#a HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
-        ("GET /\x00 HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
-        ("G(T / HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
-        ("GET / HTTP/1.1 \r\nhost: x\r\n\r\n".into(), 400),
         ("GET / HTTP/2.0\r\nhost: x\r\n\r\n".into(), 505),
-        ("GET /\u{ff} HTTP/1.1\r\nhost: x\r\n\r\n".into(), 400),
-        ("GET / HTTP/1.1\r\n\r\n".into(), 400),
-        ("GET / HTTP/1.1\r\nhost: x:99999\r\n\r\n".into(), 400),
-        ("GET / HTTP/1.1\r\nhost: x:y\r\n\r\n".into(), 400),
-        ("GET http://x/ HTTP/1.1\r\nhost:\r\n\r\n".into(), 400),
         ("CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n".into(), 501),
-        (format!("{get}host: y\r\n\r\n"), 400),
-        (format!("{get}a : b\r\n\r\n"), 400),
-        (format!("{get}a: b\r\n c\r\n\r\n"), 400),
-        (format!("{get}a: b\n\r\n"), 400),
-        (format!("{get}a: \x00\r\n\r\n"), 400),
         (format!("{get}{many}\r\n"), 431),
         (format!("{get}a: {}\r\n\r\n", "b".repeat(17 << 10)), 431),
         (format!("GET /{} HTTP/1.1\r\n", "b".repeat(17 << 10)), 414),
-        (format!("{post}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"), 400),
-        (format!("{post}content-length: 1\r\ncontent-length: 1\r\n\r\nx"), 400),
-        (format!("{post}content-length: 1, 1\r\n\r\nx"), 400),
-        (format!("{post}content-length: +1\r\n\r\nx"), 400),
-        (format!("{post}content-length: -1\r\n\r\nx"), 400),
-        (format!("{post}content-length: 0x1\r\n\r\nx"), 400),
-        (format!("{post}content-length:\r\n\r\nx"), 400),
-        (format!("{post}content-length: 18446744073709551616\r\n\r\nx"), 400),
-        (format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"), 400),
         (format!("{post}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), 501),
-        (format!("{post}transfer-encoding: chunked\r\n\r\n1\r\nxx\r\n0\r\n\r\n"), 400),
-        (format!("{post}transfer-encoding: chunked\r\n\r\n-1\r\n"), 400),
         (format!("{post}content-length: 65\r\n\r\n"), 413),
         (format!("{post}transfer-encoding: chunked\r\n\r\n41\r\n{}\r\n", "x".repeat(65)), 413),
         // Refused by its size alone.
@@ -229,23 +200,6 @@ async fn an_absolute_target_rules_the_host() {
     }
     let (_, answer) = sent(&proxy, "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert_eq!(answer.status, 404, "no service takes it");
-}
-
-#[tokio::test]
-async fn a_client_that_waits_for_permission_to_send_gets_it() {
-    let backend = Backend::says(HELLO).await;
-    let proxy = Proxy::serving("", &[&backend]).await;
-    let head = "POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n";
-    let (mut client, interim) = sent(&proxy, head).await;
-    assert_eq!(interim.status, 100);
-    assert!(backend.seen().is_empty(), "a body that is to come holds no replica");
-    client.send("abc").await;
-    assert_eq!(client.answer().await.text(), "hello");
-    let seen = &backend.seen()[0];
-    assert_eq!((seen.body.as_slice(), seen.header("expect").len()), (&b"abc"[..], 0));
-    // One that does not wait is not told.
-    let (_, answer) = sent(&proxy, &format!("{head}abc")).await;
-    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]
