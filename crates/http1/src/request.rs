@@ -39,7 +39,7 @@ impl RequestHead {
         self.fields.text(self.method)
     }
 
-    /// True for HEAD, whose answer has no body.
+    /// True for HEAD, whose response has no body.
     pub fn is_head(&self) -> bool {
         self.method() == "HEAD"
     }
@@ -76,7 +76,7 @@ impl RequestHead {
         self.version
     }
 
-    /// True if the client lets the connection live on after the answer (RFC 9112 §9.3).
+    /// True if the client lets the connection live on after the response (RFC 9112 §9.3).
     pub fn keep_alive(&self) -> bool {
         self.keep_alive
     }
@@ -98,7 +98,7 @@ impl RequestHead {
 ///
 /// # Errors
 ///
-/// [`Reject`] tells why the request is refused. `buf` is then left as it is, and nothing more can be
+/// [`Reject`] says why the request is refused. `buf` is then left as it is, and nothing more can be
 /// read from it. The verdict does not depend on how the bytes were cut into reads.
 pub fn parse_request(buf: &mut BytesMut, limits: &Limits) -> Result<Option<RequestHead>, Reject> {
     while buf.starts_with(b"\r\n") {

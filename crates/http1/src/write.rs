@@ -24,7 +24,7 @@ pub enum BodyLength {
     Known(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// Not at all: the body lasts until the connection is closed. Answers only.
+    /// Not at all: the body lasts until the connection is closed. Responses only.
     UntilClose,
 }
 
@@ -100,7 +100,7 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Appends the head of an answer of HTTP/1.1 to `buf`. Interim answers and 204 never announce a
+/// Appends the head of a response of HTTP/1.1 to `buf`. Interim responses and 204 never announce a
 /// length (RFC 9112 §6.3), whatever `body` says.
 ///
 /// # Errors

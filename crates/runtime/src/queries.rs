@@ -3,11 +3,12 @@
 use curtail_kernel::{GroupId, QueryId, Timestamp};
 use tokio::sync::oneshot;
 
-use crate::answer::{Answer, QueryError};
+use crate::response::{QueryError, QueryResponse};
 use crate::transport::Transport;
 
-/// Where a query's answer goes.
-pub(crate) type Sender<T> = oneshot::Sender<Result<Answer<<T as Transport>::Response>, Failed<T>>>;
+/// Where a query's response goes.
+pub(crate) type Sender<T> =
+    oneshot::Sender<Result<QueryResponse<<T as Transport>::Response>, Failed<T>>>;
 
 pub(crate) type Failed<T> = QueryError<<T as Transport>::Response>;
 
@@ -19,7 +20,7 @@ pub(crate) struct Pending<T: Transport> {
     /// When its first copy started.
     pub(crate) started: Option<Timestamp>,
     pub(crate) copies: u32,
-    /// A bad answer, kept in case no copy gives a good one.
+    /// A bad response, kept in case no copy gives a good one.
     pub(crate) held: Option<T::Response>,
     /// Tells a later user of the same index from this one.
     pub(crate) ticket: u64,

@@ -24,8 +24,8 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     };
     let tables = each(raw.service.as_ref());
     if tables.is_empty() {
-        let mend = "add a [[service]] with a name, slots and a [[service.shard]]";
-        report.lacking("there is no service", mend);
+        let fix = "add a [[service]] with a name, slots and a [[service.shard]]";
+        report.lacking("there is no service", fix);
     }
     let services: Vec<Service> =
         tables.iter().map(|(raw, at)| service::resolve(raw, at, report)).collect();
@@ -81,18 +81,18 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
 }
 
 fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option<SocketAddr> {
-    let mend = "give them different ports, or write admin = false";
+    let fix = "give them different ports, or write admin = false";
     let Some(given) = &raw.admin else {
         if let Some(given) = raw.http.as_ref().filter(|_| address::clash(ADMIN, http)) {
             let wrong = format!("admin listens there already ({ADMIN} where none is given)");
-            report.error(&given.span(), &wrong, mend);
+            report.error(&given.span(), &wrong, fix);
         }
         return Some(ADMIN);
     };
     let OrFalse::On(text) = given.get() else { return None };
     let address = listener(given, text, report);
     if address::clash(address, http) {
-        report.error(&given.span(), "http listens there already", mend);
+        report.error(&given.span(), "http listens there already", fix);
     }
     if !address.ip().is_loopback() {
         let wrong = "admin is not on loopback: whoever reaches it reads the status and the metrics";
@@ -102,9 +102,9 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
 }
 
 fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
-    address::read(text).unwrap_or_else(|(wrong, mend)| {
-        report.error(&given.span(), wrong, &mend);
-        // Port 0 is in nobody's way: no error follows from this one.
+    address::read(text).unwrap_or_else(|(wrong, fix)| {
+        report.error(&given.span(), wrong, &fix);
+        // Port 0 clashes with no other: no error follows from this one.
         SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
     })
 }
@@ -152,8 +152,8 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
             let ours = [Some(listen.http), listen.admin];
             if ours.into_iter().flatten().any(|ours| address::reaches(server, ours)) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
-                let mend = "name the address of a replica";
-                report.error(&at, "the proxy itself listens there", mend);
+                let fix = "name the address of a replica";
+                report.error(&at, "the proxy itself listens there", fix);
             }
             let other = *owner.entry(server).or_insert(index);
             if other != index {

@@ -74,9 +74,9 @@ fn policy(
         // A guess would be a bound on what the service can do.
         if raw.slots.is_none() {
             let wrong = format!("this service has no policy, and {POLICY} must know the slots");
-            let mend = "add slots = N, the queries that a replica serves at once, or where nobody \
+            let fix = "add slots = N, the queries that a replica serves at once, or where nobody \
                         knows that, policy = \"least-outstanding\"";
-            report.missing(at, &wrong, mend);
+            report.missing(at, &wrong, fix);
         }
         return POLICY;
     };
@@ -91,8 +91,8 @@ fn policy(
     if let Some(why) = policy.simulator_only() {
         let trained = matches!(policy, Policy::ProbabilisticAuto { .. });
         let instead = if trained { "probabilistic:D:Q" } else { "laedge" };
-        let mend = format!("use {instead} here, and {policy} in curtail sim");
-        report.error(&at, &format!("policy {why}"), &mend);
+        let fix = format!("use {instead} here, and {policy} in curtail sim");
+        report.error(&at, &format!("policy {why}"), &fix);
         return fallback;
     }
     if policy.needs_cancellation() && cancel == Cancel::None {
@@ -102,19 +102,19 @@ fn policy(
             Policy::Rescue(_) => "rescue",
             _ => "a policy without :cc and +pc",
         };
-        let mend = format!(
+        let fix = format!(
             "set cancel = \"reset\" if they stop when a connection is reset, or use {other}"
         );
-        report.error(&at, wrong, &mend);
+        report.error(&at, wrong, &fix);
     }
     if !policy.is_budgeted() && !raw.unsafe_baseline.as_ref().is_some_and(|given| *given.get()) {
         let wrong = "policy doubles the load of every query, without a budget";
-        let mend = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
-        report.error(&at, wrong, mend);
+        let fix = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
+        report.error(&at, wrong, fix);
     }
     if policy.pulls() && raw.slots.is_none() {
-        let mend = "add slots = N, the queries that a replica serves at once";
-        report.missing(&at, "policy pulls, so it must know the replicas' slots", mend);
+        let fix = "add slots = N, the queries that a replica serves at once";
+        report.missing(&at, "policy pulls, so it must know the replicas' slots", fix);
     }
     if let Some(n) = policy.bound()
         && n < slots
@@ -128,20 +128,20 @@ fn policy(
 fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>) {
     let at = given.span();
     if let PolicyError::Argument { why, .. } = error {
-        let mend = why.split_once("; ").map_or(why.as_str(), |(_, mend)| mend);
-        return report.error(&at, "policy has an argument that it cannot use", mend);
+        let fix = why.split_once("; ").map_or(why.as_str(), |(_, fix)| fix);
+        return report.error(&at, "policy has an argument that it cannot use", fix);
     }
     let forms = Policy::live_forms();
-    let mend = match closest(given.get(), &forms) {
+    let fix = match closest(given.get(), &forms) {
         Some(close) => format!("did you mean {close:?}?"),
         None => format!("use one of {}", forms.join(", ")),
     };
-    // The simulator has it, and nobody else can.
+    // The simulator has it, and no deployed proxy can.
     let wrong = match given.get().as_str() {
         "o1" => "policy is a bound of the simulator's, and not one that could be deployed",
         _ => "policy is unknown",
     };
-    report.error(&at, wrong, &mend);
+    report.error(&at, wrong, &fix);
 }
 
 fn timeouts(
@@ -166,7 +166,7 @@ fn timeouts(
         );
         report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
     }
-    // A replica that stops when it is told to is never silent for long.
+    // A replica that stops when it is cancelled is never silent for long.
     if cancel == Cancel::None && silent < attempt {
         let at = first_of([&raw.cancel_timeout, &raw.attempt_timeout]);
         let wrong = format!(
@@ -232,33 +232,33 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
     of_use("cost", given, policy, report);
     let cost = Cost::new(*given.get());
     if cost.is_none() {
-        let mend =
+        let fix =
             "give it a number above 0; where a usual request costs 1, 3 is three times as much";
-        report.error(&given.span(), "cost is out of range", mend);
+        report.error(&given.span(), "cost is out of range", fix);
     }
     cost
 }
 
 fn retry_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
-    let mend = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
-    check::fraction(report, "retry_budget", given, mend, 0.1)
+    let fix = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
+    check::fraction(report, "retry_budget", given, fix, 0.1)
 }
 
 fn hedge_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
-    let mend = "give it a fraction from 0 to 1; 0.2 is one duplicate per five queries";
-    check::fraction(report, "hedge_budget", given, mend, Limits::default().hedge_budget)
+    let fix = "give it a fraction from 0 to 1; 0.2 is one duplicate per five queries";
+    check::fraction(report, "hedge_budget", given, fix, Limits::default().hedge_budget)
 }
 
 fn ejection(raw: &raw::Service, report: &mut Report<'_>) -> Ejection {
     let span = |ns| Duration::from_nanos(ns);
     let Limits { eject_after, max_ejected, ejection_ns, ejection_max_ns, .. } = Limits::default();
     let after = raw.eject_after.as_ref();
-    let mend = "give it a fraction from 0 to 1; 0.5 lets half of the replicas be ejected";
+    let fix = "give it a fraction from 0 to 1; 0.5 lets half of the replicas be ejected";
     let time = raw.ejection_time.as_ref();
     let max_time = raw.max_ejection_time.as_ref();
     let ejection = Ejection {
         after: check::count(report, "eject_after", after, 0..=1_000_000, eject_after),
-        share: check::fraction(report, "max_ejected", raw.max_ejected.as_ref(), mend, max_ejected),
+        share: check::fraction(report, "max_ejected", raw.max_ejected.as_ref(), fix, max_ejected),
         time: check::duration(report, "ejection_time", time, span(ejection_ns)),
         max_time: check::duration(report, "max_ejection_time", max_time, span(ejection_max_ns)),
     };
@@ -275,9 +275,9 @@ fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report
     if let Some(given) = given {
         of_use("rescue_budget", given, policy, report);
     }
-    let mend = "give it a fraction from 0 to 1; 0.02 is one rescue in vain per fifty queries";
+    let fix = "give it a fraction from 0 to 1; 0.02 is one rescue in vain per fifty queries";
     let default = Limits::default().rescue_budget;
-    let budget = check::fraction(report, "rescue_budget", given, mend, default);
+    let budget = check::fraction(report, "rescue_budget", given, fix, default);
     if let Some(given) = given.filter(|_| budget == 0.0 && policy.rescues().is_some()) {
         let wrong = "without a rescue_budget nothing is tried, so nothing is learned or rescued";
         report.warn(&given.span(), wrong, "give it more than 0, or use psq");
@@ -293,8 +293,8 @@ fn cost_hint(
     let given = given?;
     of_use("cost_hint", given, policy, report);
     let Some(header) = &given.get().header else {
-        let mend = "write { header = \"x-curtail-cost\" }";
-        report.missing(&given.span(), "cost_hint names no header", mend);
+        let fix = "write { header = \"x-curtail-cost\" }";
+        report.missing(&given.span(), "cost_hint names no header", fix);
         return None;
     };
     check::header(report, header, "x-curtail-cost")
@@ -316,8 +316,8 @@ fn idempotent_methods(raw: &raw::Service, report: &mut Report<'_>) -> Vec<String
         check::method(report, "this entry of idempotent_methods", method);
         if matches!(method.get().as_str(), "POST" | "PATCH") {
             let wrong = "is not idempotent by HTTP, and may now run twice on every route";
-            let mend = "declare the routes where it is: { path_prefix, method, idempotent = true }";
-            report.warn(&method.span(), wrong, mend);
+            let fix = "declare the routes where it is: { path_prefix, method, idempotent = true }";
+            report.warn(&method.span(), wrong, fix);
         }
     }
     given.iter().map(|method| method.get().clone()).collect()

@@ -1,7 +1,7 @@
 //! The label values that are known in advance.
 
 use curtail_kernel::{EjectReason, Outcome, Role, StartReason, StopReason};
-use curtail_runtime::{CopyEnd, TakenOut};
+use curtail_runtime::{CopyEnd, EjectionCause};
 
 use crate::route::NoTarget;
 
@@ -47,19 +47,19 @@ macro_rules! kinds {
 kinds! {
     /// How a request ended.
     pub enum RequestOutcome {
-        /// The client has all of a replica's good answer.
+        /// The client has all of a replica's good response.
         Answered => "answered",
-        /// No good answer came, and the client was told so.
+        /// No good response came, and the client got an error.
         Failed => "failed",
-        /// It was not served at all, and the client was told so.
+        /// It was not served at all, and the client got an error.
         Shed => "shed",
-        /// The answer began and broke off: its replica did, or its time was up.
+        /// The response began and broke off: its replica did, or its time was up.
         Cut => "cut",
-        /// The client left before the end of its answer, or did not read it.
+        /// The client left before the end of its response, or did not read it.
         Abandoned => "abandoned",
     }
 
-    /// The class of an answer's status code.
+    /// The class of a response's status code.
     pub enum StatusClass {
         /// 1xx, and what is no status code.
         Informational => "1xx",
@@ -75,19 +75,19 @@ kinds! {
 
     /// How a copy ended.
     pub enum CopyOutcome {
-        /// A complete answer that the client may have.
+        /// A complete response that the client may have.
         Good => "good",
-        /// A complete answer that says that the server failed.
+        /// A complete response that says that the server failed.
         Bad => "bad",
-        /// The connection ended before the answer did.
+        /// The connection ended before the response did.
         Reset => "reset",
         /// The server could not be connected to.
         ConnectFailed => "connect_failed",
-        /// Something that is no answer.
+        /// Something that is no response.
         Malformed => "malformed",
         /// It ended on the proxy's side, for a reason that says nothing about the server.
         Local => "local",
-        /// It was told to stop, and did.
+        /// It was cancelled, and stopped.
         Stopped => "stopped",
         /// Its server went down, or was silent past `cancel_timeout`.
         Lost => "lost",
@@ -95,9 +95,9 @@ kinds! {
 
     /// What came of a second copy of a query that was probably stuck.
     pub enum RescueOutcome {
-        /// The client got its answer.
+        /// The client got its response.
         Won => "won",
-        /// Another copy answered first, or nobody did.
+        /// Another copy answered first, or none did.
         Lost => "lost",
         /// It took as long as the first copy, and was stopped: the query is long, and not stuck.
         GivenUp => "given_up",
@@ -105,11 +105,11 @@ kinds! {
 
     /// What came of a second copy that was tried in order to learn.
     pub enum ExplorationOutcome {
-        /// The client got its answer: the first copy was probably stuck.
+        /// The client got its response: the first copy was probably stuck.
         Won => "won",
-        /// Another copy answered first, or nobody did.
+        /// Another copy answered first, or none did.
         Lost => "lost",
-        /// It made room for a query that waited, and tells nothing.
+        /// It made room for a query that waited, and says nothing.
         Displaced => "displaced",
     }
 
@@ -121,8 +121,8 @@ kinds! {
         Rescuing => "rescuing",
     }
 
-    /// Why a server was taken out.
-    pub enum OutReason {
+    /// Why a server was ejected.
+    pub enum EjectionReason {
         /// It accepted no connections.
         ConnectFailed => "connect_failed",
         /// It broke connections off.
@@ -240,11 +240,11 @@ impl ExplorationOutcome {
     }
 }
 
-impl From<TakenOut> for OutReason {
-    fn from(why: TakenOut) -> Self {
+impl From<EjectionCause> for EjectionReason {
+    fn from(why: EjectionCause) -> Self {
         match why {
-            TakenOut::Probes(_) => Self::Probes,
-            TakenOut::Ejected(why) => match why {
+            EjectionCause::Probes(_) => Self::Probes,
+            EjectionCause::Ejected(why) => match why {
                 EjectReason::ConnectFailed => Self::ConnectFailed,
                 EjectReason::Reset => Self::Reset,
                 EjectReason::Malformed => Self::Malformed,

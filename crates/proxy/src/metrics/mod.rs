@@ -40,8 +40,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 pub use kinds::{
-    CopyOutcome, ExplorationOutcome, Kind, OutReason, Rejection, RequestOutcome, RescueOutcome,
-    RescueState, StatusClass,
+    CopyOutcome, EjectionReason, ExplorationOutcome, Kind, Rejection, RequestOutcome,
+    RescueOutcome, RescueState, StatusClass,
 };
 pub use request::RunningRequest;
 pub use series::{Age, Counters, Durations, Seconds, State};
@@ -87,10 +87,10 @@ pub struct ClientMetrics {
 pub struct ServiceMetrics {
     /// Requests that were handed to the service and ended, however they did.
     pub requests: Counters<RequestOutcome>,
-    /// Whole answers to such requests, those that the proxy made itself included: see
+    /// Whole responses to such requests, those that the proxy made itself included: see
     /// [`StatusClass::of`]. What was turned away before is in [`ClientMetrics::rejected`] alone.
     pub responses: Counters<StatusClass>,
-    /// From the end of a request to the end of its answer, however it ended.
+    /// From the end of a request to the end of its response, however it ended.
     pub request_duration: Durations,
     /// Queries that the policy would have duplicated, had the hedge budget allowed it.
     pub hedges_refused: Counter,
@@ -99,7 +99,7 @@ pub struct ServiceMetrics {
 }
 
 impl ServiceMetrics {
-    /// Counts a whole answer to a client by the class of its status.
+    /// Counts a whole response to a client by the class of its status.
     pub fn responded(&self, status: u16) {
         self.responses.inc(StatusClass::of(status));
     }
@@ -167,11 +167,11 @@ pub struct ShardMetrics {
 pub struct ReplicaMetrics {
     /// Copies that started.
     pub copies_started: Counters<StartReason>,
-    /// Copies whose answer the client got.
+    /// Copies whose response the client got.
     pub copies_won: Counters<Role>,
     /// Copies that ended.
     pub copies_ended: Counters<CopyOutcome>,
-    /// Copies that were told to stop.
+    /// Copies that were cancelled.
     pub cancellations: Counters<StopReason>,
     /// From start to end of a copy.
     pub copy_duration: Durations,
@@ -189,7 +189,7 @@ pub struct ServerMetrics {
     /// Copies that it may hold: the policy's gate.
     pub slots: Gauge,
     /// How often it was taken down.
-    pub ejections: Counters<OutReason>,
+    pub ejections: Counters<EjectionReason>,
 }
 
 impl Metrics {

@@ -1,4 +1,4 @@
-//! Replicas that fail to answer, or answer in unusual ways. Long answers are in `streams.rs`.
+//! Replicas that fail to respond, or respond in unusual ways. Long responses are in `streams.rs`.
 
 use crate::harness::{Backend, HELLO, Proxy, Step, say};
 
@@ -6,7 +6,7 @@ const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\nx-why: w\r\n\r\noo
 
 #[tokio::test]
 async fn the_response_of_another_replica_does() {
-    for text in ["garbage\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", OOPS] {
+    for text in ["noise\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", OOPS] {
         let (bad, good) = (Backend::ends(text).await, Backend::says(HELLO).await);
         let proxy = Proxy::serving("", &[&bad, &good]).await;
         for _ in 0..3 {
@@ -30,8 +30,8 @@ async fn a_replica_that_hangs_is_replaced_and_when_all_hang_the_client_hears_it(
     let (one, two) = (Backend::silent().await, Backend::silent().await);
     let proxy = Proxy::serving(lines, &[&one, &two]).await;
     let mut client = proxy.client().await;
-    let answer = client.get("/").await;
-    assert_eq!((answer.status, answer.closes()), (504, false), "{}", answer.text());
+    let response = client.get("/").await;
+    assert_eq!((response.status, response.closes()), (504, false), "{}", response.text());
     assert_eq!((one.seen().len(), two.seen().len()), (1, 1));
     assert_eq!(client.post("/", "x").await.status, 504);
     assert_eq!(one.seen().len() + two.seen().len(), 3, "a POST is asked once");
@@ -55,7 +55,7 @@ async fn a_connection_that_the_replica_closed_meanwhile_is_replaced_but_no_post_
     let mut client = proxy.client().await;
     let first = "GET /first HTTP/1.1\r\nhost: x\r\nx-first: 1\r\n\r\n";
     client.send(first).await;
-    assert_eq!(client.answer().await.text(), "hello");
+    assert_eq!(client.response().await.text(), "hello");
     assert_eq!(client.post("/", "x").await.status, 502);
     let posts = |backend: &Backend| {
         backend.seen().iter().filter(|seen| seen.line().starts_with("POST")).count()
@@ -76,7 +76,7 @@ async fn a_connection_that_the_replica_closed_meanwhile_is_replaced_but_no_post_
     let connections: Vec<_> = backend.seen().iter().map(|seen| seen.connection).collect();
     assert_eq!(connections, [0, 0, 1]);
 
-    // One that was closed right after its answer is not even tried.
+    // One that was closed right after its response is not even tried.
     let backend = Backend::ends(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     for at in 1..10 {

@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
 #[tokio::test]
-async fn beyond_the_queue_clients_are_told_to_come_back() {
+async fn beyond_the_queue_clients_are_asked_to_come_back() {
     let backend = Backend::gated(HELLO).await;
     let proxy = Proxy::serving("queue = 1", &[&backend]).await;
     let (mut runs, mut waits) = (proxy.client().await, proxy.client().await);
@@ -16,12 +16,12 @@ async fn beyond_the_queue_clients_are_told_to_come_back() {
     proxy.load(2, 1, 1).await;
     let mut third = proxy.client().await;
     for _ in 0..3 {
-        let answer = third.get("/").await;
-        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
-        assert!(!answer.closes() && answer.text().contains("too many queries wait"));
+        let response = third.get("/").await;
+        assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
+        assert!(!response.closes() && response.text().contains("too many queries wait"));
     }
     backend.open(2);
-    assert_eq!((runs.answer().await.status, waits.answer().await.status), (200, 200));
+    assert_eq!((runs.response().await.status, waits.response().await.status), (200, 200));
     assert_eq!(
         proxy.metric("curtail_requests_total", &[("outcome", "shed")]).await.to_bits(),
         3_f64.to_bits()
@@ -38,13 +38,13 @@ async fn those_that_wait_for_too_long_are_told_so_and_never_served() {
     runs.ask("/").await;
     backend.has_seen(1).await;
     waits.ask("/").await;
-    assert_eq!(runs.answer().await.status, 504);
-    let answer = waits.answer().await;
+    assert_eq!(runs.response().await.status, 504);
+    let response = waits.response().await;
     assert_eq!(
-        (answer.status, answer.header("retry-after")),
+        (response.status, response.header("retry-after")),
         (503, Some("1")),
         "{}",
-        answer.text()
+        response.text()
     );
     backend.open(1);
     proxy.idle().await;
@@ -52,16 +52,16 @@ async fn those_that_wait_for_too_long_are_told_so_and_never_served() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_last_place_are_turned_away() {
+async fn connections_beyond_the_last_permit_are_turned_away() {
     let backend = Backend::says(HELLO).await;
     let proxy = Proxy::listening("max_connections = 2", "", &[&backend]).await;
     let (mut one, mut two) = (proxy.client().await, proxy.client().await);
     assert_eq!((one.get("/").await.status, two.get("/").await.status), (200, 200));
     for at in 1..=3 {
         let mut third = proxy.client().await;
-        let answer = third.answer().await;
-        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
-        assert!(answer.closes() && answer.whole);
+        let response = third.response().await;
+        assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
+        assert!(response.closes() && response.whole);
         third.is_closed().await;
         let rejected = proxy.metric("curtail_rejected_total", &[("reason", "connections")]).await;
         assert_eq!(rejected.to_bits(), f64::from(at).to_bits());
@@ -82,7 +82,7 @@ async fn copies(proxy: &Proxy, replicas: &[Backend; 2], method: &str, target: &s
     client
         .send(format!("{method} {target} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"))
         .await;
-    client.answer().await;
+    client.response().await;
     proxy.idle().await;
     seen() - before
 }
@@ -140,9 +140,9 @@ async fn a_request_that_came_through_too_many_proxies_like_this_one_is_refused()
     ] {
         let mut client = proxy.client().await;
         client.send(format!("GET / HTTP/1.1\r\nhost: x\r\n{via}\r\n")).await;
-        let answer = client.answer().await;
-        assert_eq!((answer.status, answer.closes()), (status, false), "{via}");
-        assert!(status == 200 || answer.head.contains("508 Loop Detected"), "{}", answer.head);
+        let response = client.response().await;
+        assert_eq!((response.status, response.closes()), (status, false), "{via}");
+        assert!(status == 200 || response.head.contains("508 Loop Detected"), "{}", response.head);
     }
     assert_eq!(backend.seen().len(), 3);
     let rejected = proxy.metric("curtail_rejected_total", &[("reason", "loop")]).await;
@@ -165,8 +165,8 @@ async fn a_circle_of_proxies_ends() {
             });
         }
     });
-    let answer = proxy.get("/").await;
-    assert_eq!(answer.status, 508, "{}", answer.text());
+    let response = proxy.get("/").await;
+    assert_eq!(response.status, 508, "{}", response.text());
     // The last of them was refused, and did not reach the service.
     eventually("all to be counted", async || {
         proxy.metric("curtail_requests_total", &[]).await.to_bits() == 17_f64.to_bits()

@@ -6,7 +6,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")
 }
 
-/// Answers with the target that was asked for.
+/// Responds with the target that was asked for.
 async fn echo() -> Backend {
     Backend::new(|seen| {
         let target = seen.line().split(' ').nth(1).unwrap_or_default();
@@ -24,23 +24,23 @@ async fn only_one_request_of_a_connection_runs_at_once() {
     backend.has_seen(1).await;
     proxy.load(1, 0, 1).await;
     backend.open(1);
-    client.answer().await;
+    client.response().await;
     backend.has_seen(2).await;
     backend.open(1);
-    client.answer().await;
+    client.response().await;
 }
 
 #[tokio::test]
-async fn garbage_behind_a_request_waits_its_turn() {
+async fn noise_behind_a_request_waits_its_turn() {
     let backend = Backend::gated(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let mut client = proxy.client().await;
     client.send(get("/")).await;
     backend.has_seen(1).await;
     // More than is ever read ahead.
-    let garbage = "\x00".repeat(1 << 20);
+    let noise = "\x00".repeat(1 << 20);
     let sending = async {
-        client.send(garbage).await;
+        client.send(noise).await;
         client
     };
     let answering = async {
@@ -48,8 +48,8 @@ async fn garbage_behind_a_request_waits_its_turn() {
         backend.open(1);
     };
     let (mut client, ()) = tokio::join!(sending, answering);
-    assert_eq!(client.answer().await.text(), "hello");
-    assert_eq!(client.answer().await.status, 400);
+    assert_eq!(client.response().await.text(), "hello");
+    assert_eq!(client.response().await.status, 400);
     let _ = client.rest().await;
     proxy.idle().await;
 }
@@ -74,7 +74,7 @@ async fn a_client_that_closes_its_half_has_left() {
         client.is_closed().await;
     }
     assert_eq!(backend.seen().len(), 1);
-    // While an answer is worked on, it counts as gone: on the wire the two look alike.
+    // While a response is worked on, it counts as gone: on the wire the two look alike.
     let silent = Backend::silent().await;
     let proxy = Proxy::serving("cancel = \"reset\"", &[&silent]).await;
     let mut client = proxy.client().await;

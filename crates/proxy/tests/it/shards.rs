@@ -24,8 +24,8 @@ fn sharded(lines: &str, shards: &[(&str, &[&Backend])]) -> String {
 async fn asked(proxy: &Proxy, target: &str, header: &str) -> (u16, String) {
     let mut client = proxy.client().await;
     client.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n{header}\r\n")).await;
-    let answer = client.answer().await;
-    (answer.status, answer.text())
+    let response = client.response().await;
+    (response.status, response.text())
 }
 
 #[tokio::test]
@@ -66,8 +66,8 @@ async fn refusals_leave_the_connection_usable() {
     let mut client = proxy.client().await;
     let targets = [("/", 404), ("/in", 400), ("/in?s=c", 404), ("/in?s=a", 200), ("/inn?s=a", 404)];
     for (target, status) in targets {
-        let answer = client.get(target).await;
-        assert_eq!((answer.status, answer.closes()), (status, false), "{target}");
+        let response = client.get(target).await;
+        assert_eq!((response.status, response.closes()), (status, false), "{target}");
     }
 }
 
@@ -102,7 +102,7 @@ async fn a_server_of_two_shards_has_one_set_of_slots() {
     }
     assert_eq!(both.seen().len(), 1);
     both.open(2);
-    assert_eq!(first.answer().await.text(), "hello");
-    assert_eq!(second.answer().await.text(), "hello");
+    assert_eq!(first.response().await.text(), "hello");
+    assert_eq!(second.response().await.text(), "hello");
     proxy.idle().await;
 }

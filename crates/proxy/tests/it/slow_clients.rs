@@ -14,8 +14,8 @@ async fn a_head_must_come_in_time() {
     for start in ["G", "GET / HTTP/1.1\r\nhost: x\r\n", "\r\n\r\nGET"] {
         let mut client = proxy.client().await;
         client.send(start).await;
-        let answer = client.answer().await;
-        assert_eq!((answer.status, answer.closes()), (408, true), "{start:?}");
+        let response = client.response().await;
+        assert_eq!((response.status, response.closes()), (408, true), "{start:?}");
         client.is_closed().await;
     }
     // Byte by byte is no faster: the deadline is for the whole head.
@@ -31,7 +31,7 @@ async fn a_head_must_come_in_time() {
         }
     };
     harness::within("the deadline", dripping).await;
-    assert_eq!(client.answer().await.status, 408);
+    assert_eq!(client.response().await.status, 408);
     assert!(backend.seen().is_empty());
 }
 
@@ -43,8 +43,8 @@ async fn a_body_must_come_in_time() {
     for half in [POST, &format!("{POST}half"), &chunked, &format!("{chunked}5\r\nhal")] {
         let mut client = proxy.client().await;
         client.send(half).await;
-        let answer = client.answer().await;
-        assert_eq!((answer.status, answer.closes()), (408, true), "{half:?}");
+        let response = client.response().await;
+        assert_eq!((response.status, response.closes()), (408, true), "{half:?}");
         client.is_closed().await;
     }
     assert!(backend.seen().is_empty());
@@ -63,7 +63,7 @@ async fn a_slow_body_holds_no_slot() {
     }
     proxy.load(0, 0, 0).await;
     slow.send("-whole").await;
-    assert_eq!(slow.answer().await.text(), "hello");
+    assert_eq!(slow.response().await.text(), "hello");
     assert_eq!(backend.seen().last().expect("it came").body, b"half-whole");
 }
 
@@ -80,14 +80,14 @@ async fn idle_connections_are_closed_without_a_word() {
     let mut client = proxy.client().await;
     client.send("\r\n\r\n").await;
     client.is_closed().await;
-    eventually("the places are free", async || {
+    eventually("the permits are free", async || {
         proxy.metric("curtail_connections", &[]).await < 0.5
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_a_long_answer_is_cut_off_and_frees_the_slot() {
+async fn a_client_that_does_not_read_a_long_response_is_cut_off_and_frees_the_slot() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n";
     let backend = Backend::new(move |_| vec![say(head), Step::Flood(1_000_000_000)]).await;
     let listen = "write_timeout = \"100ms\"";
@@ -97,13 +97,13 @@ async fn a_client_that_does_not_read_a_long_answer_is_cut_off_and_frees_the_slot
     backend.has_seen(1).await;
     proxy.idle().await;
     eventually("the replica's connection is closed", async || backend.closed() == 1).await;
-    let answer = client.answer().await;
-    assert!(!answer.whole && answer.body.len() < 100_000_000);
+    let response = client.response().await;
+    assert!(!response.whole && response.body.len() < 100_000_000);
     proxy.up(1).await;
 }
 
 #[tokio::test]
-async fn a_replica_that_cannot_stop_finishes_an_answer_that_nobody_reads() {
+async fn a_replica_that_cannot_stop_finishes_a_response_that_no_client_reads() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 50000000\r\n\r\n";
     let backend = Backend::new(move |_| vec![say(head), Step::Flood(50_000_000)]).await;
     let proxy = Proxy::listening("write_timeout = \"100ms\"", "", &[&backend]).await;
@@ -112,10 +112,10 @@ async fn a_replica_that_cannot_stop_finishes_an_answer_that_nobody_reads() {
     backend.has_seen(1).await;
     proxy.idle().await;
     assert_eq!((backend.flooded(), backend.closed()), (50_000_000, 0));
-    assert!(!client.answer().await.whole);
+    assert!(!client.response().await.whole);
     // The connection to the replica is as good as before.
-    let answer = proxy.get("/").await;
-    assert!(answer.whole && backend.connections() == 1);
+    let response = proxy.get("/").await;
+    assert!(response.whole && backend.connections() == 1);
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn a_client_that_asks_and_never_reads_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_all_of_a_long_answer() {
+async fn a_slow_reader_gets_all_of_a_long_response() {
     let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2faf080\r\n";
     let backend =
         Backend::new(move |_| vec![say(head), Step::Flood(50_000_000), say("\r\n0\r\n\r\n")]).await;
@@ -144,8 +144,8 @@ async fn a_slow_reader_gets_all_of_a_long_answer() {
     client.ask("/").await;
     backend.has_seen(1).await;
     proxy.load(0, 0, 1).await;
-    let answer = client.answer().await;
-    assert!(answer.whole);
-    assert_eq!(answer.body.len(), 50_000_000);
+    let response = client.response().await;
+    assert!(response.whole);
+    assert_eq!(response.body.len(), 50_000_000);
     proxy.idle().await;
 }

@@ -10,9 +10,9 @@ mod conductor;
 mod generate;
 mod leaf;
 mod policies;
+mod replies;
 mod scenario;
 mod schedule;
-mod told;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -2,9 +2,9 @@
 
 use curtail_kernel::{FailReason, Role, ServerId, ShedReason};
 
-/// An answer, and how it came about.
+/// A response, and how it came about.
 #[derive(Clone, Debug)]
-pub struct Answer<R> {
+pub struct QueryResponse<R> {
     /// What the server said.
     pub response: R,
     /// Which server.
@@ -13,7 +13,7 @@ pub struct Answer<R> {
     pub role: Role,
     /// How long the query waited for its first copy, in ns.
     pub queued_ns: u64,
-    /// How long the query took until this answer counted, waiting included, in ns.
+    /// How long the query took until this response counted, waiting included, in ns.
     pub took_ns: u64,
     /// How long the copy that won had run by then, in ns.
     pub ran_ns: u64,
@@ -21,7 +21,7 @@ pub struct Answer<R> {
     pub copies: u32,
 }
 
-/// A query that ended without a good answer.
+/// A query that ended without a good response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError<R> {
     /// The waiting queue is full.

@@ -1,29 +1,29 @@
-//! Timers that go off when somebody says so: for those who move tokio's paused clock by hand, and
+//! Timers that go off on demand: for those who move tokio's paused clock by hand, and
 //! want what is due to happen then, to the nanosecond and one thing after the other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use super::wishes::{Wish, Wishes};
+use super::table::{TimerEntry, TimerTable};
 
-/// Makes timers of [`Timers::by_hand`](super::Timers::by_hand) go off. Clones share them.
+/// Makes timers of [`Timers::manual`](super::Timers::manual) go off. Clones share them.
 #[derive(Clone, Default)]
-pub struct Hand(Arc<Mutex<Wishes>>);
+pub struct ManualTimers(Arc<Mutex<TimerTable>>);
 
-impl std::fmt::Debug for Hand {
+impl std::fmt::Debug for ManualTimers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Hand").field(&self.first()).finish()
+        f.debug_tuple("ManualTimers").field(&self.first()).finish()
     }
 }
 
-impl Hand {
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
+impl ManualTimers {
+    fn lock(&self) -> MutexGuard<'_, TimerTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, wish: Wish) {
-        self.lock().add(wish);
+    pub(super) fn add(&self, entry: TimerEntry) {
+        self.lock().add(entry);
     }
 
     /// When the first of those who wait wants to be woken.
@@ -34,8 +34,8 @@ impl Hand {
 
     /// Wakes the first, if its time has come by tokio's clock; false if it has not.
     pub fn wake_first(&self) -> bool {
-        // Who is woken may wish again.
-        let due = self.lock().take_due(Instant::now());
+        // Who is woken may add another timer.
+        let due = self.lock().take_expired(Instant::now());
         due.is_some_and(|who| {
             super::wake(&who);
             true

@@ -10,7 +10,7 @@ use curtail_sim::script::{Entry, Note};
 /// How a query ended, by the log.
 #[derive(Clone, Copy)]
 enum End {
-    Answer { copy: u64 },
+    QueryResponse { copy: u64 },
     Fail(FailReason),
     Shed(ShedReason),
 }
@@ -24,7 +24,7 @@ pub async fn check(log: &[Entry], replies: Vec<Option<Reply<Http>>>) -> Result<(
         match action {
             Action::Start { server, role, .. } => copies.push((server, role)),
             Action::Answer { query, copy } => {
-                ends[query.index()] = Some(End::Answer { copy: copy.serial });
+                ends[query.index()] = Some(End::QueryResponse { copy: copy.serial });
             }
             Action::Fail { query, why, .. } => ends[query.index()] = Some(End::Fail(why)),
             Action::Shed { query, why } => ends[query.index()] = Some(End::Shed(why)),
@@ -57,8 +57,8 @@ async fn one(
     let told = tokio::time::timeout(Duration::ZERO, reply).await;
     let told = told.map_err(|_| format!("q{query} has ended, and nobody was told"))?;
     let as_decided = match (end, &told) {
-        (End::Answer { copy }, Ok(answer)) => {
-            copies.get(copy as usize) == Some(&(answer.server, answer.role))
+        (End::QueryResponse { copy }, Ok(response)) => {
+            copies.get(copy as usize) == Some(&(response.server, response.role))
         }
         (End::Fail(FailReason::Timeout), Err(QueryError::Timeout))
         // A copy that failed here was silent for too long, or lost with its server.
@@ -70,9 +70,9 @@ async fn one(
     if !as_decided {
         return Err(format!("the client of q{query} was told otherwise: {told:?}"));
     }
-    if let Ok(answer) = told {
-        let expected = format!("q{query} by s{}", answer.server.0);
-        let body = answer.response.whole(1 << 10).await.map_err(|why| format!("{why:?}"))?;
+    if let Ok(response) = told {
+        let expected = format!("q{query} by s{}", response.server.0);
+        let body = response.response.whole(1 << 10).await.map_err(|why| format!("{why:?}"))?;
         if body != expected {
             return Err(format!("the client of q{query} got {body:?}, not {expected:?}"));
         }
