@@ -106,7 +106,6 @@ mod fields;
 mod framing;
 mod io;
 mod limits;
-mod reason;
 mod reject;
 mod request;
 mod response;
@@ -119,11 +118,10 @@ pub use body::{BodyDecoder, BodyError, Decoded, IncompleteBody};
 pub use fields::{Fields, is_hop_by_hop};
 pub use framing::{Framing, FramingFault, Version};
 pub use limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits, Timeouts};
-pub use reason::reason_phrase;
 pub use reject::Reject;
 pub use request::{RequestHead, parse_request};
 pub use response::{BadResponse, ResponseHead, parse_response};
 pub use write::{
-    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, WriteError, write_chunk, write_request,
-    write_response_head,
+    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, WriteError, reason_phrase, write_chunk,
+    write_request, write_response_head,
 };

@@ -6,7 +6,6 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::reason::reason_phrase;
 use crate::token::{is_token, is_value};
 
 /// An empty set of header fields, for the writers' `headers`.
@@ -220,4 +219,11 @@ fn write_decimal(buf: &mut BytesMut, mut number: u64) {
         }
     }
     buf.put_slice(&digits[start..]);
+}
+
+/// The reason phrase of a status code (RFC 9110 §15, RFC 5842, RFC 6585); "Unknown" if it has none here.
+/// Phrases carry no meaning: those received from a peer are not passed on.
+pub fn reason_phrase(status: u16) -> &'static str {
+    let known = http::StatusCode::from_u16(status).ok();
+    known.and_then(|status| status.canonical_reason()).unwrap_or("Unknown")
 }

@@ -28,18 +28,9 @@ impl Flight {
         info: CopyInfo,
         started: Timestamp,
     ) -> Self {
-        let serial = copy.serial;
-        Self {
-            serial,
-            query,
-            ticket,
-            info,
-            started,
-            won: false,
-            heard: false,
-            task: None,
-            stop_reason: None,
-        }
+        let (serial, task, stop_reason) = (copy.serial, None, None);
+        let (won, heard) = (false, false);
+        Self { serial, query, ticket, info, started, won, heard, task, stop_reason }
     }
 
     pub(crate) fn stop(&mut self, why: StopReason) {

@@ -6,10 +6,10 @@ use tokio::time::timeout_at;
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
 use crate::framing::Version;
-use crate::reason::reason_phrase;
 use crate::reject::Reject;
 use crate::write::{
-    BodyLength, LAST_CHUNK, Persistence, WriteError, write_chunk_line, write_response_head,
+    BodyLength, LAST_CHUNK, Persistence, WriteError, reason_phrase, write_chunk_line,
+    write_response_head,
 };
 
 /// Data up to this size is copied behind what is already rendered, in bytes, so that it all leaves

@@ -7,6 +7,14 @@ use std::time::Duration;
 use super::report::Report;
 use super::values::{Given, Size, Span};
 
+/// Checks a key of a table; errors call it by its name.
+macro_rules! key {
+    ($check:ident, $report:expr, $raw:ident.$key:ident, $($rest:expr),+) => {
+        $crate::config::check::$check($report, stringify!($key), $raw.$key.as_ref(), $($rest),+)
+    };
+}
+pub(super) use key;
+
 /// A duration that is more than zero.
 pub(super) fn duration(
     report: &mut Report<'_>,
@@ -63,12 +71,13 @@ pub(super) fn fraction(
     report: &mut Report<'_>,
     key: &str,
     given: Option<&Given<f64>>,
-    fix: &str,
+    example: &str,
     default: f64,
 ) -> f64 {
     let Some(given) = given else { return default };
     if !(0.0..=1.0).contains(given.get()) {
-        report.error(&given.span(), &format!("{key} is out of range"), fix);
+        let fix = format!("give it a fraction from 0 to 1; {example}");
+        report.error(&given.span(), &format!("{key} is out of range"), &fix);
         return default;
     }
     *given.get()

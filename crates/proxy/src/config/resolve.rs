@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
+use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
-use super::{address, check, notes, raw, service};
+use super::{address, notes, raw, service};
 
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
@@ -47,34 +48,12 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     Listen {
         http,
         admin,
-        max_connections: check::count(
-            report,
-            "max_connections",
-            raw.max_connections.as_ref(),
-            1..=1_000_000,
-            10_000,
-        ) as usize,
-        header_timeout: check::duration(
-            report,
-            "header_timeout",
-            raw.header_timeout.as_ref(),
-            secs(10),
-        ),
-        body_timeout: check::duration(report, "body_timeout", raw.body_timeout.as_ref(), secs(30)),
-        idle_timeout: check::duration(report, "idle_timeout", raw.idle_timeout.as_ref(), secs(60)),
-        write_timeout: check::duration(
-            report,
-            "write_timeout",
-            raw.write_timeout.as_ref(),
-            secs(30),
-        ),
-        max_header_bytes: check::size(
-            report,
-            "max_header_bytes",
-            raw.max_header_bytes.as_ref(),
-            head,
-            16 << 10,
-        ),
+        max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
+        header_timeout: key!(duration, report, raw.header_timeout, secs(10)),
+        body_timeout: key!(duration, report, raw.body_timeout, secs(30)),
+        idle_timeout: key!(duration, report, raw.idle_timeout, secs(60)),
+        write_timeout: key!(duration, report, raw.write_timeout, secs(30)),
+        max_header_bytes: key!(size, report, raw.max_header_bytes, head, 16 << 10),
         // Zero is fine: SIGTERM then waits for nothing.
         drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use curtail_kernel::hedge::Version;
 use curtail_kernel::{Limits, Policy, PolicyError, Topology};
 
+use super::check::key;
 use super::model::{Cancel, Ejection, Health, Route, Service};
 use super::report::Report;
 use super::shape::closest;
@@ -27,16 +28,15 @@ const POLICY: Policy = Policy::Rescue(Version::Cleanup);
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
     let name = check::name(report, "service", raw.name.as_ref(), at);
     let gates = 1..=Topology::MAX_GATE;
-    let slots = check::count(report, "slots", raw.slots.as_ref(), gates.clone(), 1);
+    let slots = key!(count, report, raw.slots, gates.clone(), 1);
     let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
     let policy = policy(raw, at, (slots, cancel), report);
-    let outstanding = raw.max_outstanding.as_ref();
-    let max_outstanding = check::count(report, "max_outstanding", outstanding, gates, 128);
+    let max_outstanding = key!(count, report, raw.max_outstanding, gates, 128);
     let (timeout, attempt_timeout, cancel_timeout) = timeouts(raw, (policy, cancel), at, report);
     let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
-    let max_request_body =
-        check::size(report, "max_request_body", raw.max_request_body.as_ref(), body, 1_000_000);
+    let max_request_body = key!(size, report, raw.max_request_body, body, 1_000_000);
     let (servers, shards) = shards::resolve(raw, at, report);
+    let Limits { hedge_budget, .. } = Limits::default();
     Service {
         name,
         policy,
@@ -48,11 +48,23 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         cancel_timeout,
         ejection: ejection(raw, report),
         health: health(raw.health.as_ref(), report),
-        queue: check::count(report, "queue", raw.queue.as_ref(), 0..=1_000_000, 1024),
+        queue: key!(count, report, raw.queue, 0..=1_000_000, 1024),
         routes: routes(raw, policy, report),
         shard_by: shards::shard_by(raw, shards.len(), at, report),
-        retry_budget: retry_budget(raw.retry_budget.as_ref(), report),
-        hedge_budget: hedge_budget(raw.hedge_budget.as_ref(), report),
+        retry_budget: key!(
+            fraction,
+            report,
+            raw.retry_budget,
+            "0.1 is one retry per ten queries",
+            0.1
+        ),
+        hedge_budget: key!(
+            fraction,
+            report,
+            raw.hedge_budget,
+            "0.2 is one duplicate per five queries",
+            hedge_budget
+        ),
         rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
         cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
         idempotent_methods: idempotent_methods(raw, report),
@@ -150,12 +162,9 @@ fn timeouts(
     at: &Range<usize>,
     report: &mut Report<'_>,
 ) -> (Duration, Duration, Duration) {
-    let whole = check::duration(report, "timeout", raw.timeout.as_ref(), Duration::from_secs(2));
-    let attempt = raw.attempt_timeout.as_ref();
-    let attempt = check::duration(report, "attempt_timeout", attempt, Duration::from_millis(500));
-    let silent = raw.cancel_timeout.as_ref();
-    let silent =
-        check::at_least(report, "cancel_timeout", silent, CANCEL_MIN, Duration::from_secs(10));
+    let whole = key!(duration, report, raw.timeout, Duration::from_secs(2));
+    let attempt = key!(duration, report, raw.attempt_timeout, Duration::from_millis(500));
+    let silent = key!(at_least, report, raw.cancel_timeout, CANCEL_MIN, Duration::from_secs(10));
     let first_of = |spans: [&Option<Given<Span>>; 2]| {
         spans.into_iter().flatten().next().map_or(at.clone(), Given::span)
     };
@@ -239,31 +248,18 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
     cost
 }
 
-fn retry_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
-    let fix = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
-    check::fraction(report, "retry_budget", given, fix, 0.1)
-}
-
-fn hedge_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
-    let fix = "give it a fraction from 0 to 1; 0.2 is one duplicate per five queries";
-    check::fraction(report, "hedge_budget", given, fix, Limits::default().hedge_budget)
-}
-
 fn ejection(raw: &raw::Service, report: &mut Report<'_>) -> Ejection {
     let span = |ns| Duration::from_nanos(ns);
     let Limits { eject_after, max_ejected, ejection_ns, ejection_max_ns, .. } = Limits::default();
-    let after = raw.eject_after.as_ref();
-    let fix = "give it a fraction from 0 to 1; 0.5 lets half of the replicas be ejected";
-    let time = raw.ejection_time.as_ref();
-    let max_time = raw.max_ejection_time.as_ref();
+    let half = "0.5 lets half of the replicas be ejected";
     let ejection = Ejection {
-        after: check::count(report, "eject_after", after, 0..=1_000_000, eject_after),
-        share: check::fraction(report, "max_ejected", raw.max_ejected.as_ref(), fix, max_ejected),
-        time: check::duration(report, "ejection_time", time, span(ejection_ns)),
-        max_time: check::duration(report, "max_ejection_time", max_time, span(ejection_max_ns)),
+        after: key!(count, report, raw.eject_after, 0..=1_000_000, eject_after),
+        share: key!(fraction, report, raw.max_ejected, half, max_ejected),
+        time: key!(duration, report, raw.ejection_time, span(ejection_ns)),
+        max_time: key!(duration, report, raw.max_ejection_time, span(ejection_max_ns)),
     };
     if ejection.time > ejection.max_time
-        && let Some(given) = raw.max_ejection_time.as_ref().or(time)
+        && let Some(given) = raw.max_ejection_time.as_ref().or(raw.ejection_time.as_ref())
     {
         let wrong = "ejection_time is longer than max_ejection_time";
         report.warn(&given.span(), wrong, "give max_ejection_time at least ejection_time");
@@ -275,7 +271,7 @@ fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report
     if let Some(given) = given {
         of_use("rescue_budget", given, policy, report);
     }
-    let fix = "give it a fraction from 0 to 1; 0.02 is one rescue in vain per fifty queries";
+    let fix = "0.02 is one rescue in vain per fifty queries";
     let default = Limits::default().rescue_budget;
     let budget = check::fraction(report, "rescue_budget", given, fix, default);
     if let Some(given) = given.filter(|_| budget == 0.0 && policy.rescues().is_some()) {

@@ -27,7 +27,6 @@
 
 mod build;
 mod kinds;
-mod request;
 mod series;
 
 use std::sync::atomic::Ordering;
@@ -38,12 +37,12 @@ use curtail_runtime::CopyEnd;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 pub use kinds::{
     CopyOutcome, EjectionReason, ExplorationOutcome, Kind, Rejection, RequestOutcome,
     RescueOutcome, RescueState, StatusClass,
 };
-pub use request::RunningRequest;
 pub use series::{Age, Counters, Durations, Seconds, State};
 
 /// The `Content-Type` of [`Metrics::render`].
@@ -99,9 +98,39 @@ pub struct ServiceMetrics {
 }
 
 impl ServiceMetrics {
+    /// A request is handed to the service.
+    #[must_use]
+    pub fn started(&self, now: Instant) -> RunningRequest<'_> {
+        RunningRequest { metrics: self, started: now, outcome: RequestOutcome::Abandoned }
+    }
+
     /// Counts a whole response to a client by the class of its status.
     pub fn responded(&self, status: u16) {
         self.responses.inc(StatusClass::of(status));
+    }
+}
+
+/// A request on its way. Whatever becomes of it, it is counted once: dropped without a word on how it
+/// ended, it was abandoned.
+#[derive(Debug)]
+pub struct RunningRequest<'m> {
+    metrics: &'m ServiceMetrics,
+    started: Instant,
+    outcome: RequestOutcome,
+}
+
+impl RunningRequest<'_> {
+    /// It has ended now.
+    pub fn ended(mut self, outcome: RequestOutcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for RunningRequest<'_> {
+    fn drop(&mut self) {
+        let took = self.started.elapsed().as_nanos();
+        self.metrics.requests.inc(self.outcome);
+        self.metrics.request_duration.record_ns(u64::try_from(took).unwrap_or(u64::MAX));
     }
 }
 

@@ -134,15 +134,6 @@ async fn those_who_take_longer_than_the_bound_are_cut_off() {
     }
 }
 
-#[tokio::test]
-async fn an_idle_proxy_ends_at_once() {
-    let backend = Backend::says(HELLO).await;
-    let mut proxy = Proxy::serving("", &[&backend]).await;
-    assert_eq!(proxy.get("/").await.status, 200);
-    proxy.drain();
-    assert_eq!(proxy.ended().await, 0);
-}
-
 /// Connection pools keep theirs open, and some look at them only when they use them again.
 #[tokio::test]
 async fn clients_that_ask_nothing_hold_nothing_up() {

@@ -1,7 +1,6 @@
 //! What the proxy does not take on, and what it does not do twice.
 
-use crate::harness::{Backend, HELLO, Proxy, config, eventually, service};
-use tokio::net::{TcpListener, TcpStream};
+use crate::harness::{Backend, HELLO, Proxy, eventually};
 
 const OOPS: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n";
 
@@ -147,30 +146,4 @@ async fn a_request_that_came_through_too_many_proxies_like_this_one_is_refused()
     assert_eq!(backend.seen().len(), 3);
     let rejected = proxy.metric("curtail_rejected_total", &[("reason", "loop")]).await;
     assert_eq!(rejected.to_bits(), 3_f64.to_bits());
-}
-
-#[tokio::test]
-async fn a_circle_of_proxies_ends() {
-    // The replica of the proxy is a door that leads back to it.
-    let door = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let replica = door.local_addr().expect("an address");
-    let lines = "policy = \"least-outstanding\"\nretry_budget = 0.0";
-    let proxy = Proxy::start(&config("", &service(lines, &[replica]))).await;
-    let back = proxy.http;
-    let passing = tokio::spawn(async move {
-        while let Ok((mut from, _)) = door.accept().await {
-            tokio::spawn(async move {
-                let mut to = TcpStream::connect(back).await.expect("the proxy");
-                let _ = tokio::io::copy_bidirectional(&mut from, &mut to).await;
-            });
-        }
-    });
-    let response = proxy.get("/").await;
-    assert_eq!(response.status, 508, "{}", response.text());
-    // The last of them was refused, and did not reach the service.
-    eventually("all to be counted", async || {
-        proxy.metric("curtail_requests_total", &[]).await.to_bits() == 17_f64.to_bits()
-    })
-    .await;
-    passing.abort();
 }

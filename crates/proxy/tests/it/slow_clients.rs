@@ -1,9 +1,7 @@
 //! Clients that take their time: to send, or to read. Deadlines here are short because real time is
 //! the point; nothing is asserted about how long anything took.
 
-use std::time::Duration;
-
-use crate::harness::{self, Backend, Client, End, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{Backend, Client, End, HELLO, Proxy, Step, eventually, say};
 
 const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n";
 
@@ -11,27 +9,13 @@ const POST: &str = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n";
 async fn a_head_must_come_in_time() {
     let backend = Backend::says(HELLO).await;
     let proxy = Proxy::listening("header_timeout = \"60ms\"", "", &[&backend]).await;
-    for start in ["G", "GET / HTTP/1.1\r\nhost: x\r\n", "\r\n\r\nGET"] {
+    for start in ["G", "GET / HTTP/1.1\r\nhost: x\r\n"] {
         let mut client = proxy.client().await;
         client.send(start).await;
         let response = client.response().await;
         assert_eq!((response.status, response.closes()), (408, true), "{start:?}");
         client.is_closed().await;
     }
-    // Byte by byte is no faster: the deadline is for the whole head.
-    let mut client = proxy.client().await;
-    client.send("GET / HTTP/1.1\r\nhost: x\r\nx: ").await;
-    let dripping = async {
-        loop {
-            client.send("x").await;
-            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: real time
-            if proxy.metric("curtail_rejected_total", &[("reason", "head_timeout")]).await > 3.5 {
-                break;
-            }
-        }
-    };
-    harness::within("the deadline", dripping).await;
-    assert_eq!(client.response().await.status, 408);
     assert!(backend.seen().is_empty());
 }
 
@@ -75,10 +59,6 @@ async fn idle_connections_are_closed_without_a_word() {
     client.is_closed().await;
     let mut client = proxy.client().await;
     assert_eq!(client.get("/").await.text(), "hello");
-    client.is_closed().await;
-    // Line ends are no request.
-    let mut client = proxy.client().await;
-    client.send("\r\n\r\n").await;
     client.is_closed().await;
     eventually("the permits are free", async || {
         proxy.metric("curtail_connections", &[]).await < 0.5

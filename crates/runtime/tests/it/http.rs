@@ -216,19 +216,6 @@ async fn a_server_that_stops_listening_finishes_what_it_has() {
     watching.abort();
 }
 
-#[tokio::test]
-async fn servers_that_hang_are_distinguished_from_those_that_fail() {
-    let (address, _requests) = server(|mut stream, _| async move {
-        let _ = stream.read_u8().await;
-        None
-    })
-    .await;
-    let limits = Limits { attempt_timeout_ns: 1_000_000, cancel: true, ..Limits::default() };
-    let cell = cell(&[address], limits);
-    assert!(matches!(cell.query(get()).await, Err(QueryError::Timeout)));
-    idle(&cell).await;
-}
-
 /// What a server sees of its client after it has said something.
 type Seen = mpsc::Receiver<Result<u8, std::io::ErrorKind>>;
 
