@@ -28,7 +28,7 @@ pub struct Query<R> {
     pub may_duplicate: bool,
     /// May it be sent again after a failure?
     pub may_retry: bool,
-    /// When its asker loses interest, if before the cell's own timeout.
+    /// When its client loses interest, if before the cell's own timeout.
     pub deadline: Option<Instant>,
     /// What its work is expected to cost, in any unit that all queries of the service share; none
     /// where it is not known.

@@ -318,7 +318,7 @@ impl<T: Transport> Inner<T> {
         let ran_ns = now.since(flight.started);
         let copies = pending.copies;
         let response = QueryResponse { response, server, role, queued_ns, took_ns, ran_ns, copies };
-        // Where the asker has just left, the response goes back to the transport unread.
+        // Where the client has just left, the response goes back to the transport unread.
         let _ = pending.reply.send(Ok(response));
     }
 

@@ -223,7 +223,7 @@ pub(super) struct Health {
 #[schemars(extend("required" = ["header"]))]
 pub(super) struct CostHint {
     /// The value of this header is a number above 0, in any unit that all requests of the service
-    /// share. Where it is missing or is none, nobody knows what the request costs. Required.
+    /// share. Where it is missing or is none, the cost is unknown. Required.
     pub(super) header: Maybe<String>,
 }
 

@@ -36,7 +36,7 @@ async fn running_and_waiting_requests_are_answered_and_nobody_else() {
         assert_eq!(
             (response.status, response.closes()),
             (200, true),
-            "it is told that this was the last"
+            "it hears that this was the last"
         );
         client.is_closed().await;
     }
@@ -76,7 +76,7 @@ async fn a_request_that_has_begun_may_be_finished() {
 #[tokio::test]
 async fn an_upload_that_has_stalled_holds_the_drain_until_its_time_is_up() {
     let post = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n";
-    for (listen, told, cut) in
+    for (listen, expected, cut) in
         [("body_timeout = \"100ms\"", Some(408), 0), ("drain = \"100ms\"", None, 1)]
     {
         let backend = Backend::says(HELLO).await;
@@ -91,7 +91,7 @@ async fn an_upload_that_has_stalled_holds_the_drain_until_its_time_is_up() {
         refuses(&proxy).await;
         let (said, _) = client.rest().await;
         let status = said.split(' ').nth(1).and_then(|status| status.parse().ok());
-        assert_eq!((status, proxy.ended().await), (told, cut), "{listen}");
+        assert_eq!((status, proxy.ended().await), (expected, cut), "{listen}");
         assert_eq!(backend.seen().len(), 5, "no replica hears of it");
     }
 }
@@ -127,7 +127,7 @@ async fn those_who_take_longer_than_the_bound_are_cut_off() {
         assert_eq!(operator.get("/health").await.status, 200);
         proxy.drain();
         assert_eq!(proxy.ended().await, 2);
-        // Not only counted: they are told, though this process lives on.
+        // Not only counted: they hear of it, though this process lives on.
         one.is_closed().await;
         two.is_closed().await;
         operator.is_closed().await;

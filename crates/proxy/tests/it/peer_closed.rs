@@ -84,7 +84,7 @@ async fn those_that_leave_a_stalled_response_free_the_slot() {
             drop(client);
         }
         proxy.idle().await;
-        eventually("the replica is told", async || backend.closed() == round).await;
+        eventually("the replica sees it", async || backend.closed() == round).await;
     }
     proxy.up(1).await;
 }
@@ -115,7 +115,7 @@ async fn those_that_leave_a_bad_response_free_the_slot_too() {
     client.hears("hello").await;
     drop(client);
     proxy.idle().await;
-    eventually("the replica is told", async || backend.closed() == 1).await;
+    eventually("the replica sees it", async || backend.closed() == 1).await;
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ async fn a_client_that_closes_its_half_has_left() {
     client.finish().await;
     let (rest, end) = client.rest().await;
     assert_eq!((rest.as_str(), end), ("", End::Closed));
-    // Inside of a request there is nobody to be told.
+    // Inside of a request there is no client left.
     for half in
         ["G", "GET / HTTP/1.1\r\n", "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf"]
     {

@@ -106,7 +106,7 @@ async fn the_time_of_a_request_is_for_its_whole_response() {
     let proxy = Proxy::serving(lines, &[&backend]).await;
     assert!(!proxy.get("/").await.whole);
     proxy.idle().await;
-    eventually("the replica is told", async || backend.closed() == 1).await;
+    eventually("the replica sees it", async || backend.closed() == 1).await;
 }
 
 #[tokio::test]

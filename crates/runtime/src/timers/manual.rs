@@ -1,4 +1,4 @@
-//! Timers that go off on demand: for those who move tokio's paused clock by hand, and
+//! Timers that go off on demand: for tests that move tokio's paused clock by hand, and
 //! want what is due to happen then, to the nanosecond and one thing after the other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ impl ManualTimers {
         self.lock().add(entry);
     }
 
-    /// When the first of those who wait wants to be woken.
+    /// When the first of the timers expires.
     #[must_use]
     pub fn first(&self) -> Option<Instant> {
         self.lock().first()
@@ -34,10 +34,10 @@ impl ManualTimers {
 
     /// Wakes the first, if its time has come by tokio's clock; false if it has not.
     pub fn wake_first(&self) -> bool {
-        // Who is woken may add another timer.
+        // The owner may add another timer.
         let due = self.lock().take_expired(Instant::now());
-        due.is_some_and(|who| {
-            super::wake(&who);
+        due.is_some_and(|owner| {
+            super::wake(&owner);
             true
         })
     }

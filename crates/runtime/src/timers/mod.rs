@@ -28,9 +28,9 @@ pub(crate) trait OnTimeout: Send + Sync + 'static {
 
 /// Wakes an owner that may be gone. A panic is a bug of its own, which the panic hook has reported: all the
 /// others still wait for their time.
-fn wake(who: &Weak<dyn OnTimeout>) {
-    if let Some(who) = who.upgrade() {
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| who.on_timeout()));
+fn wake(owner: &Weak<dyn OnTimeout>) {
+    if let Some(owner) = owner.upgrade() {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| owner.on_timeout()));
     }
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Timers {
     }
 }
 
-/// Someone who sleeps.
+/// A task that sleeps.
 struct Sleeper(tokio::sync::Notify);
 
 impl OnTimeout for Sleeper {
@@ -119,17 +119,17 @@ impl Timers {
         }
     }
 
-    /// Wakes `who` at that time.
-    pub(crate) fn wake(&self, at: Instant, who: Weak<dyn OnTimeout>) {
+    /// Wakes `owner` at that time.
+    pub(crate) fn wake(&self, at: Instant, owner: Weak<dyn OnTimeout>) {
         match &self.0 {
             #[cfg(target_os = "linux")]
-            Kind::System(timer) => timer.add(TimerEntry { at, who }),
-            Kind::Thread(shared) => shared.add(TimerEntry { at, who }),
-            Kind::Manual(manual) => manual.add(TimerEntry { at, who }),
+            Kind::System(timer) => timer.add(TimerEntry { at, owner }),
+            Kind::Thread(shared) => shared.add(TimerEntry { at, owner }),
+            Kind::Manual(manual) => manual.add(TimerEntry { at, owner }),
             Kind::Tokio => {
                 tokio::spawn(async move {
                     tokio::time::sleep_until(at).await;
-                    wake(&who);
+                    wake(&owner);
                 });
             }
         }
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(manual.first(), Some(ns(5)));
         assert!(!manual.wake_first(), "its time has not come");
         tokio::time::advance(Duration::from_nanos(7)).await;
-        assert!(!is_over(&mut sooner).await, "nobody has said so");
+        assert!(!is_over(&mut sooner).await, "it was not asked for");
         assert!(manual.wake_first() && is_over(&mut sooner).await && !is_over(&mut later).await);
         assert!(manual.wake_first() && is_over(&mut later).await && !manual.wake_first());
     }

@@ -78,13 +78,13 @@ impl Shared {
             .expect("a timer of ours and a time in range");
     }
 
-    /// Wakes all who are due, and sets the timer for the next.
+    /// Wakes the owners of all expired timers, and sets the timer for the next.
     fn wake(&self) {
         let mut entries = self.lock();
-        while let Some(who) = entries.take_expired(Instant::now()) {
-            // Who is woken may add another timer.
+        while let Some(owner) = entries.take_expired(Instant::now()) {
+            // The owner may add another timer.
             drop(entries);
-            super::wake(&who);
+            super::wake(&owner);
             entries = self.lock();
         }
         if let Some(at) = entries.first() {

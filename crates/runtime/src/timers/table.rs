@@ -1,4 +1,4 @@
-//! Who is to be woken when, the earliest first.
+//! Timers and their owners, the earliest first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use super::OnTimeout;
 /// To be woken at a time.
 pub(super) struct TimerEntry {
     pub(super) at: Instant,
-    pub(super) who: Weak<dyn OnTimeout>,
+    pub(super) owner: Weak<dyn OnTimeout>,
 }
 
 impl PartialEq for TimerEntry {
@@ -54,6 +54,6 @@ impl TimerTable {
     /// The first, if it is due.
     pub(super) fn take_expired(&mut self, now: Instant) -> Option<Weak<dyn OnTimeout>> {
         let due = self.first().is_some_and(|first| first <= now);
-        if due { self.0.pop().map(|Reverse(entry)| entry.who) } else { None }
+        if due { self.0.pop().map(|Reverse(entry)| entry.owner) } else { None }
     }
 }

@@ -38,8 +38,8 @@ impl Shared {
     fn next(&self) -> Option<Weak<dyn OnTimeout>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if let Some(who) = entries.take_expired(now) {
-            return Some(who);
+        if let Some(owner) = entries.take_expired(now) {
+            return Some(owner);
         }
         let wait = entries.first().map_or(LOOK_UP, |first| (first - now).min(LOOK_UP));
         // Whatever ends the wait, the caller asks again.
@@ -51,8 +51,8 @@ impl Shared {
 /// The thread: ends within a second of its last user.
 fn run(shared: &Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
-        if let Some(who) = shared.next() {
-            super::wake(&who);
+        if let Some(owner) = shared.next() {
+            super::wake(&owner);
         }
     }
 }

@@ -288,7 +288,6 @@ impl<'a> Conductor<'a> {
             return Err(format!("c{} is {:?} and is cancelled: {why:?}", copy.serial, state.stage));
         }
         let gone = self.copies[copy.serial as usize].call.has_gone();
-        Ok((!gone)
-            .then(|| format!("for the server of c{}, told to stop, to see it go", copy.serial)))
+        Ok((!gone).then(|| format!("for the server of c{}, cancelled, to see it go", copy.serial)))
     }
 }

@@ -27,7 +27,7 @@ impl Call {
     /// The server writes the response.
     pub fn response(&mut self) {
         if let Some(response) = self.response.take() {
-            // Who has gone in the meantime is told apart by its connection.
+            // Who has gone in the meantime is recognized by its connection.
             let _ = response.send(());
         }
     }
@@ -75,12 +75,12 @@ async fn serve(stream: TcpStream, server: u32, door: Door) {
     while let Ok(Some(request)) = connection.next_request().await {
         let query =
             request.head.target().trim_start_matches('/').parse().expect("a query's number");
-        let (response, told) = oneshot::channel();
+        let (response, written) = oneshot::channel();
         let gone = Arc::new(AtomicBool::new(false));
         let call = Call { server, query, response: Some(response), gone: Arc::clone(&gone) };
         door.0.lock().unwrap().push(call);
         tokio::select! {
-            told = told => if told.is_err() {
+            written = written => if written.is_err() {
                 return;
             },
             () = connection.peer_closed() => {

@@ -1,4 +1,4 @@
-//! What those who ask are told must be what the cell decided.
+//! The replies to clients must be what the cell decided.
 
 use std::time::Duration;
 
@@ -54,9 +54,9 @@ async fn one(
     copies: &[(ServerId, Role)],
 ) -> Result<(), String> {
     // It is there already: nothing is waited for.
-    let told = tokio::time::timeout(Duration::ZERO, reply).await;
-    let told = told.map_err(|_| format!("q{query} has ended, and nobody was told"))?;
-    let as_decided = match (end, &told) {
+    let heard = tokio::time::timeout(Duration::ZERO, reply).await;
+    let heard = heard.map_err(|_| format!("q{query} has ended, and its client heard nothing"))?;
+    let as_decided = match (end, &heard) {
         (End::QueryResponse { copy }, Ok(response)) => {
             copies.get(copy as usize) == Some(&(response.server, response.role))
         }
@@ -68,9 +68,9 @@ async fn one(
         _ => false,
     };
     if !as_decided {
-        return Err(format!("the client of q{query} was told otherwise: {told:?}"));
+        return Err(format!("the client of q{query} heard otherwise: {heard:?}"));
     }
-    if let Ok(response) = told {
+    if let Ok(response) = heard {
         let expected = format!("q{query} by s{}", response.server.0);
         let body = response.response.whole(1 << 10).await.map_err(|why| format!("{why:?}"))?;
         if body != expected {

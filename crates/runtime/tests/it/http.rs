@@ -193,14 +193,14 @@ async fn an_endless_response_that_no_client_wants_is_cut_off() {
 async fn a_server_that_stops_listening_finishes_what_it_has() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (finish, told) = tokio::sync::oneshot::channel::<()>();
+    let (finish, finished) = tokio::sync::oneshot::channel::<()>();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         drop(listener);
         assert!(read_request(&mut stream).await);
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n";
         let stream = say(stream, head).await.unwrap();
-        told.await.unwrap();
+        finished.await.unwrap();
         say(stream, "3\r\ntwo\r\n0\r\n\r\n").await
     });
     let cell = cell(&[address], Limits::default());

@@ -119,7 +119,7 @@ impl Backend {
         Self::new(move |_| vec![step.clone(), Step::Close]).await
     }
 
-    /// A server that says this when it is told to.
+    /// A server that says this on demand.
     pub(crate) async fn gated(text: impl AsRef<[u8]>) -> Self {
         let step = say(text);
         Self::new(move |_| vec![Step::Gate, step.clone()]).await
