@@ -122,7 +122,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
 /// True for the fields that concern one connection alone and are never passed on by a proxy
 /// (RFC 9110 §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`,
 /// `Transfer-Encoding`, `Upgrade`, and the two `Proxy-Auth…` fields. The names that a `Connection`
-/// field lists come on top: see [`RequestHead::end_to_end`](crate::RequestHead::end_to_end).
+/// field lists come on top: see [`Fields::end_to_end`].
 pub fn is_hop_by_hop(name: &str) -> bool {
     is_hop_by_hop_name(name.as_bytes())
 }
