@@ -58,9 +58,9 @@ pub enum Decoded {
 /// The end of the connection was reached inside of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection ended inside of a body")]
-pub struct HalfBody;
+pub struct IncompleteBody;
 
-/// Decodes one body. Give it the buffer of the connection until it answers [`Decoded::End`]; on the
+/// Decodes one body. Give it the buffer of the connection until it returns [`Decoded::End`]; on the
 /// end of the connection, ask [`BodyDecoder::eof`] whether the body was allowed to end there.
 ///
 /// Holds no bytes itself; chunk extensions and trailer fields are checked and dropped.
@@ -171,11 +171,11 @@ impl BodyDecoder {
     ///
     /// # Errors
     ///
-    /// [`HalfBody`] if bytes are missing.
-    pub fn eof(&self) -> Result<(), HalfBody> {
+    /// [`IncompleteBody`] if bytes are missing.
+    pub fn eof(&self) -> Result<(), IncompleteBody> {
         match self.state {
             State::Done | State::UntilClose => Ok(()),
-            _ => Err(HalfBody),
+            _ => Err(IncompleteBody),
         }
     }
 

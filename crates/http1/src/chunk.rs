@@ -17,7 +17,7 @@ pub(crate) struct ChunkLine {
 /// The chunk-size line at the start of `buf`; `None` if more bytes are needed. Looks at `limit` bytes
 /// at most.
 pub(crate) fn chunk_line(buf: &[u8], limit: usize) -> Result<Option<ChunkLine>, BodyError> {
-    // Garbage is seen from its first byte, not after a whole line that may never come.
+    // A wrong byte is seen from its first byte, not after a whole line that may never come.
     match buf.first() {
         None => return Ok(None),
         Some(byte) if !byte.is_ascii_hexdigit() => return Err(BodyError::Size),

@@ -15,7 +15,7 @@ struct Span {
 
 /// A head's bytes and its fields, in the order received. Cloning shares the bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Fields {
+pub struct Fields {
     head: Bytes,
     spans: Vec<Span>,
     /// Set if `Connection` names anything but `close` and `keep-alive`; then those names are
@@ -65,21 +65,30 @@ impl Fields {
         std::str::from_utf8(self.slice(position)).unwrap_or_default()
     }
 
-    /// All fields, in the order received.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    /// All fields as received: names in their case, values without white space around them.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.spans.iter().map(|span| (self.text(span.name), self.slice(span.value)))
     }
 
-    /// The first value of the field `name`, whatever its case.
-    pub(crate) fn get(&self, name: &str) -> Option<&[u8]> {
-        self.spans
-            .iter()
-            .find(|span| self.slice(span.name).eq_ignore_ascii_case(name.as_bytes()))
-            .map(|span| self.slice(span.value))
+    /// All values of the field `name`, whatever its case, in the order received.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let named = self.headers().filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value)
     }
 
-    /// The fields that a proxy relays.
-    pub(crate) fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    /// The first value of the field `name`, whatever its case, without white space around it.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        let span = self
+            .spans
+            .iter()
+            .find(|span| self.slice(span.name).eq_ignore_ascii_case(name.as_bytes()));
+        span.map(|span| self.slice(span.value))
+    }
+
+    /// The fields that a proxy relays: all but the hop-by-hop ones
+    /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names
+    /// (RFC 9110 §7.6.1). `Host` stays even if `Connection` names it.
+    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let listed = self.listed_by_connection();
         let relayed = move |span: &&Span| {
             let name = self.slice(span.name);
@@ -96,7 +105,7 @@ impl Fields {
         if !self.connection_names {
             return Vec::new();
         }
-        let values = self.iter().filter(|(field, _)| field.eq_ignore_ascii_case("connection"));
+        let values = self.headers().filter(|(field, _)| field.eq_ignore_ascii_case("connection"));
         let names = values.flat_map(|(_, value)| list(value));
         let mut names: Vec<&[u8]> =
             names.filter(|name| !name.eq_ignore_ascii_case(b"host")).collect();
@@ -113,7 +122,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
 /// True for the fields that concern one connection alone and are never passed on by a proxy
 /// (RFC 9110 §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`,
 /// `Transfer-Encoding`, `Upgrade`, and the two `Proxy-Auth…` fields. The names that a `Connection`
-/// field lists come on top: see [`RequestHead::end_to_end`](crate::RequestHead::end_to_end).
+/// field lists come on top: see [`Fields::end_to_end`].
 pub fn is_hop_by_hop(name: &str) -> bool {
     is_hop_by_hop_name(name.as_bytes())
 }

@@ -11,7 +11,7 @@ pub enum Framing {
     Length(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// All bytes until the peer closes; answers only.
+    /// All bytes until the peer closes; responses only.
     UntilClose,
 }
 

@@ -24,8 +24,8 @@
 //! - A request with both `Content-Length` and `Transfer-Encoding` must be refused: where a proxy and
 //!   a replica disagree on which one counts, one client's bytes become another client's request.
 //!   hyper takes `Transfer-Encoding` and says nothing.
-//! - A replica's slot has to be accounted for on every way an answer can end: closed before the
-//!   first byte, half an answer, garbage, surplus bytes after the end. hyper folds most of these into
+//! - A replica's slot has to be accounted for on every way a response can end: closed before the
+//!   first byte, half a response, noise, extraneous bytes after the end. hyper folds most of these into
 //!   one error or handles them out of sight.
 //! - The time a request spends on the processor is what the proxy costs. Here a request is one
 //!   parse, one allocation for its fields, and one write.
@@ -58,11 +58,11 @@
 //!             }
 //!             Err(gone) => return Err(gone),
 //!         };
-//!         let answer = tokio::select! {
-//!             answer = work(request.head.target()) => answer,
-//!             () = connection.departed() => return Ok(()),
+//!         let response = tokio::select! {
+//!             response = work(request.head.target()) => response,
+//!             () = connection.peer_closed() => return Ok(()),
 //!         };
-//!         connection.respond(200, [("content-type", "text/plain")], answer.as_bytes()).await?;
+//!         connection.respond(200, [("content-type", "text/plain")], response.as_bytes()).await?;
 //!     }
 //!     connection.close().await;
 //!     Ok(())
@@ -106,7 +106,6 @@ mod fields;
 mod framing;
 mod io;
 mod limits;
-mod reason;
 mod reject;
 mod request;
 mod response;
@@ -115,15 +114,14 @@ pub mod server;
 mod token;
 mod write;
 
-pub use body::{BodyDecoder, BodyError, Decoded, HalfBody};
-pub use fields::is_hop_by_hop;
+pub use body::{BodyDecoder, BodyError, Decoded, IncompleteBody};
+pub use fields::{Fields, is_hop_by_hop};
 pub use framing::{Framing, FramingFault, Version};
 pub use limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits, Timeouts};
-pub use reason::reason_phrase;
 pub use reject::Reject;
 pub use request::{RequestHead, parse_request};
-pub use response::{BadAnswer, ResponseHead, parse_response};
+pub use response::{BadResponse, ResponseHead, parse_response};
 pub use write::{
-    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, WriteError, write_chunk, write_request,
-    write_response_head,
+    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, WriteError, reason_phrase, write_chunk,
+    write_request, write_response_head,
 };

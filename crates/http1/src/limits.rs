@@ -27,7 +27,7 @@ pub struct Limits {
     pub chunk_extension_bytes: usize,
     /// Most trailer fields in one body, all its lines together.
     pub trailer_bytes: usize,
-    /// Most that a server reads and drops after its last answer, before it lets go of the
+    /// Most that a server reads and drops after its last response, before it lets go of the
     /// connection.
     pub linger_bytes: usize,
 }
@@ -68,16 +68,16 @@ impl Limits {
 /// How long a server waits for its peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From the end of one answer (or the opening) to the first byte of the next request.
+    /// From the end of one response (or the opening) to the first byte of the next request.
     pub idle: Duration,
     /// From the first byte of a request to the end of its head, in total: a client that sends one
     /// byte at a time does not extend it.
     pub head: Duration,
     /// From the end of a head to the end of its body, in total.
     pub body: Duration,
-    /// For one call that writes: a client that does not read holds an answer no longer than this.
+    /// For one call that writes: a client that does not read holds a response no longer than this.
     pub write: Duration,
-    /// For reading and dropping what a client still sends after the last answer.
+    /// For reading and dropping what a client still sends after the last response.
     pub linger: Duration,
 }
 

@@ -70,7 +70,7 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// The status code to answer with.
+    /// The status code to respond with.
     pub fn status(&self) -> u16 {
         match self {
             Reject::Malformed(_) | Reject::TargetByte { .. } | Reject::Body(_) => 400,

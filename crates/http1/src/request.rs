@@ -1,6 +1,7 @@
 //! The head of a request: cut out, parsed, and refused if two recipients could read it differently.
 
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 
 use bytes::{Buf, BytesMut};
 
@@ -24,13 +25,21 @@ pub struct RequestHead {
     expects_continue: bool,
 }
 
+impl Deref for RequestHead {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
 impl RequestHead {
     /// The method as sent; methods are case-sensitive (RFC 9110 §9.1).
     pub fn method(&self) -> &str {
         self.fields.text(self.method)
     }
 
-    /// True for HEAD, whose answer has no body.
+    /// True for HEAD, whose response has no body.
     pub fn is_head(&self) -> bool {
         self.method() == "HEAD"
     }
@@ -67,30 +76,7 @@ impl RequestHead {
         self.version
     }
 
-    /// The first value of the field `name`, whatever its case, without white space around it.
-    pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.fields.get(name)
-    }
-
-    /// All values of the field `name`, whatever its case, in the order received.
-    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        let named = move |(field, _): &(&str, &[u8])| field.eq_ignore_ascii_case(name);
-        self.fields.iter().filter(named).map(|(_, value)| value)
-    }
-
-    /// All fields as received: names in their case, values without white space around them.
-    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.iter()
-    }
-
-    /// The fields that a proxy passes on: all but the hop-by-hop ones
-    /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names
-    /// (RFC 9110 §7.6.1). `Host` stays even if `Connection` names it.
-    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.end_to_end()
-    }
-
-    /// True if the client lets the connection live on after the answer (RFC 9112 §9.3).
+    /// True if the client lets the connection live on after the response (RFC 9112 §9.3).
     pub fn keep_alive(&self) -> bool {
         self.keep_alive
     }
@@ -112,7 +98,7 @@ impl RequestHead {
 ///
 /// # Errors
 ///
-/// [`Reject`] tells why the request is refused. `buf` is then left as it is, and nothing more can be
+/// [`Reject`] says why the request is refused. `buf` is then left as it is, and nothing more can be
 /// read from it. The verdict does not depend on how the bytes were cut into reads.
 pub fn parse_request(buf: &mut BytesMut, limits: &Limits) -> Result<Option<RequestHead>, Reject> {
     while buf.starts_with(b"\r\n") {

@@ -1,6 +1,7 @@
-//! The head of an answer.
+//! The head of a response.
 
 use std::mem::MaybeUninit;
+use std::ops::Deref;
 
 use bytes::BytesMut;
 
@@ -10,15 +11,15 @@ use crate::framing::{Digest, Framing, FramingFault, Version};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::scan::{ScanFault, head_end};
 
-/// Why bytes are not an answer. The connection they came on is of no further use, and whoever sent
+/// Why bytes are not a response. The connection they came on is of no further use, and the server that sent
 /// them is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadAnswer {
+pub enum BadResponse {
     /// The bytes do not begin with `HTTP/1.`.
-    #[error("the answer is not HTTP/1")]
+    #[error("the response is not HTTP/1")]
     NotHttp,
-    /// Not an answer of HTTP/1 (RFC 9112 §4, §5).
-    #[error("malformed answer: {0}")]
+    /// Not a response of HTTP/1 (RFC 9112 §4, §5).
+    #[error("malformed response: {0}")]
     Malformed(&'static str),
     /// A status code outside of 100 to 599 (RFC 9110 §15).
     #[error("status code {0}")]
@@ -26,33 +27,33 @@ pub enum BadAnswer {
     /// `101 Switching Protocols`: an upgrade is never asked for.
     #[error("101 without an upgrade having been asked for")]
     Upgrade,
-    /// More interim answers (1xx) than a client reads.
-    #[error("more than {limit} interim answers")]
+    /// More interim responses (1xx) than a client reads.
+    #[error("more than {limit} interim responses")]
     TooManyInterim {
         /// The limit, as a count.
         limit: usize,
     },
     /// The head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
-    #[error("the head of the answer is longer than {limit} bytes")]
+    #[error("the head of the response is longer than {limit} bytes")]
     HeadTooLarge {
         /// The limit, in bytes.
         limit: usize,
     },
     /// More fields than [`Limits::headers`](crate::Limits::headers).
-    #[error("more than {limit} header fields in the answer")]
+    #[error("more than {limit} header fields in the response")]
     TooManyHeaders {
         /// The limit, as a count.
         limit: usize,
     },
     /// The length of the body cannot be trusted (RFC 9112 §6).
-    #[error("answer without a reliable length: {0}")]
+    #[error("response without a reliable length: {0}")]
     Framing(FramingFault),
     /// The body breaks the chunked coding (RFC 9112 §7.1).
-    #[error("malformed body of the answer: {0}")]
+    #[error("malformed body of the response: {0}")]
     Body(BodyError),
 }
 
-impl BadAnswer {
+impl BadResponse {
     /// Is the head longer than the limits of this side allow, rather than wrong?
     #[must_use]
     pub fn is_over_a_limit(&self) -> bool {
@@ -60,7 +61,7 @@ impl BadAnswer {
     }
 }
 
-/// The head of an answer (RFC 9112 §4). It owns the bytes that it was parsed from; cloning it shares
+/// The head of a response (RFC 9112 §4). It owns the bytes that it was parsed from; cloning it shares
 /// them.
 #[derive(Debug, Clone)]
 pub struct ResponseHead {
@@ -72,13 +73,21 @@ pub struct ResponseHead {
     keep_alive: bool,
 }
 
+impl Deref for ResponseHead {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
 impl ResponseHead {
     /// The status code, 100 to 599.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// True for an interim answer (1xx): the answer proper follows.
+    /// True for an interim response (1xx): the response proper follows.
     pub fn is_interim(&self) -> bool {
         self.status < 200
     }
@@ -88,25 +97,9 @@ impl ResponseHead {
         self.fields.slice(self.reason)
     }
 
-    /// The version of the answer.
+    /// The version of the response.
     pub fn version(&self) -> Version {
         self.version
-    }
-
-    /// The first value of the field `name`, whatever its case, without white space around it.
-    pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.fields.get(name)
-    }
-
-    /// All fields as received: names in their case, values without white space around them.
-    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.iter()
-    }
-
-    /// The fields that a proxy passes on: see
-    /// [`RequestHead::end_to_end`](crate::RequestHead::end_to_end).
-    pub fn end_to_end(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.fields.end_to_end()
     }
 
     /// True if the connection can carry another request once the body has ended (RFC 9112 §9.3).
@@ -120,36 +113,36 @@ impl ResponseHead {
     }
 }
 
-/// Takes the head of an answer from the start of `buf`, with its empty line, and leaves what follows.
-/// `None` if more bytes are needed. `to_head`: the request was a HEAD, whose answer has no body
+/// Takes the head of a response from the start of `buf`, with its empty line, and leaves what follows.
+/// `None` if more bytes are needed. `to_head`: the request was a HEAD, whose response has no body
 /// whatever its fields say.
 ///
 /// # Errors
 ///
-/// [`BadAnswer`] tells what is wrong. `buf` is then left as it is, and nothing more can be read from
-/// it. An answer of one length by two fields is refused, as in a request, and so is a transfer coding
+/// [`BadResponse`] says what is wrong. `buf` is then left as it is, and nothing more can be read from
+/// it. A response of one length by two fields is refused, as in a request, and so is a transfer coding
 /// that does not end in `chunked`, which RFC 9112 §6.3 would read until the close.
 pub fn parse_response(
     buf: &mut BytesMut,
     limits: &Limits,
     to_head: bool,
-) -> Result<Option<ResponseHead>, BadAnswer> {
+) -> Result<Option<ResponseHead>, BadResponse> {
     const START: &[u8] = b"HTTP/1.";
     let limit = limits.head_bound();
     let seen = buf.len().min(START.len()).min(limit);
     if buf[..seen] != START[..seen] {
-        return Err(BadAnswer::NotHttp);
+        return Err(BadResponse::NotHttp);
     }
     let end = match head_end(buf, limit) {
         Ok(Some(end)) => end,
         Ok(None) => return Ok(None),
         Err(ScanFault::BareLineBreak) => {
-            return Err(BadAnswer::Malformed("CR or LF outside of a CRLF"));
+            return Err(BadResponse::Malformed("CR or LF outside of a CRLF"));
         }
         Err(ScanFault::Folded) => {
-            return Err(BadAnswer::Malformed("a header line begins with white space"));
+            return Err(BadResponse::Malformed("a header line begins with white space"));
         }
-        Err(ScanFault::TooLong { .. }) => return Err(BadAnswer::HeadTooLarge { limit }),
+        Err(ScanFault::TooLong { .. }) => return Err(BadResponse::HeadTooLarge { limit }),
     };
     let parts = Parts::parse(&buf[..end], limits, to_head)?;
     let head = buf.split_to(end).freeze();
@@ -175,23 +168,23 @@ struct Parts {
 }
 
 impl Parts {
-    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<Parts, BadAnswer> {
+    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<Parts, BadResponse> {
         let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        let mut answer = httparse::Response::new(&mut []);
+        let mut response = httparse::Response::new(&mut []);
         let bound = limits.headers_bound();
         let config = httparse::ParserConfig::default();
-        match config.parse_response_with_uninit_headers(&mut answer, head, &mut table[..bound]) {
+        match config.parse_response_with_uninit_headers(&mut response, head, &mut table[..bound]) {
             Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(BadAnswer::Malformed("the head does not end where it should")),
+            Ok(_) => return Err(BadResponse::Malformed("the head does not end where it should")),
             Err(error) => return Err(explain(error, bound)),
         }
-        let status = answer.code.unwrap_or_default();
+        let status = response.code.unwrap_or_default();
         if !(100..=599).contains(&status) {
-            return Err(BadAnswer::Status(status));
+            return Err(BadResponse::Status(status));
         }
-        let version = if answer.version == Some(0) { Version::Http10 } else { Version::Http11 };
-        let digest = Digest::of(answer.headers);
-        let declared = digest.framing(version).map_err(BadAnswer::Framing)?;
+        let version = if response.version == Some(0) { Version::Http10 } else { Version::Http11 };
+        let digest = Digest::of(response.headers);
+        let declared = digest.framing(version).map_err(BadResponse::Framing)?;
         let bodiless = to_head || status < 200 || status == 204 || status == 304;
         let framing = match declared {
             _ if bodiless => Framing::Empty,
@@ -200,7 +193,7 @@ impl Parts {
             None => Framing::UntilClose,
         };
         Ok(Parts {
-            spans: Spans::of(head, answer.headers),
+            spans: Spans::of(head, response.headers),
             status,
             reason: reason(head),
             version,
@@ -219,17 +212,17 @@ fn reason(head: &[u8]) -> (u32, u32) {
 }
 
 /// Names what the parser found.
-fn explain(error: httparse::Error, headers_limit: usize) -> BadAnswer {
+fn explain(error: httparse::Error, headers_limit: usize) -> BadResponse {
     use httparse::Error;
     match error {
-        Error::TooManyHeaders => BadAnswer::TooManyHeaders { limit: headers_limit },
-        Error::Version => BadAnswer::Malformed("neither HTTP/1.0 nor HTTP/1.1"),
+        Error::TooManyHeaders => BadResponse::TooManyHeaders { limit: headers_limit },
+        Error::Version => BadResponse::Malformed("neither HTTP/1.0 nor HTTP/1.1"),
         Error::HeaderName => {
-            BadAnswer::Malformed("a field name is not a token followed by a colon")
+            BadResponse::Malformed("a field name is not a token followed by a colon")
         }
-        Error::HeaderValue => BadAnswer::Malformed("a control byte in a field value"),
+        Error::HeaderValue => BadResponse::Malformed("a control byte in a field value"),
         Error::Status | Error::NewLine | Error::Token => {
-            BadAnswer::Malformed("the status line is not a version and three digits")
+            BadResponse::Malformed("the status line is not a version and three digits")
         }
     }
 }

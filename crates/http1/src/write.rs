@@ -6,7 +6,6 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::reason::reason_phrase;
 use crate::token::{is_token, is_value};
 
 /// An empty set of header fields, for the writers' `headers`.
@@ -24,7 +23,7 @@ pub enum BodyLength {
     Known(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// Not at all: the body lasts until the connection is closed. Answers only.
+    /// Not at all: the body lasts until the connection is closed. Responses only.
     UntilClose,
 }
 
@@ -100,7 +99,7 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Appends the head of an answer of HTTP/1.1 to `buf`. Interim answers and 204 never announce a
+/// Appends the head of a response of HTTP/1.1 to `buf`. Interim responses and 204 never announce a
 /// length (RFC 9112 §6.3), whatever `body` says.
 ///
 /// # Errors
@@ -220,4 +219,11 @@ fn write_decimal(buf: &mut BytesMut, mut number: u64) {
         }
     }
     buf.put_slice(&digits[start..]);
+}
+
+/// The reason phrase of a status code (RFC 9110 §15, RFC 5842, RFC 6585); "Unknown" if it has none here.
+/// Phrases carry no meaning: those received from a peer are not passed on.
+pub fn reason_phrase(status: u16) -> &'static str {
+    let known = http::StatusCode::from_u16(status).ok();
+    known.and_then(|status| status.canonical_reason()).unwrap_or("Unknown")
 }

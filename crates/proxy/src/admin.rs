@@ -18,8 +18,8 @@ use crate::state::{Proxy, Service};
 /// Connections at once: one scraper, and a few people.
 const CONNECTIONS: usize = 64;
 
-/// Nobody keeps one of those places for longer without asking anything: the next health check of
-/// whoever watches this proxy must find one.
+/// No client keeps one of those permits for longer without asking anything: the next health check of
+/// a monitor must find one.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// `GET /status`.
@@ -33,7 +33,7 @@ struct Status<'a> {
 struct ServiceStatus<'a> {
     name: &'a str,
     policy: String,
-    /// Queries without an answer.
+    /// Queries without a response.
     live: usize,
     /// With a policy that learns.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,11 +63,11 @@ pub(crate) async fn serve(
     listener: TcpListener,
     draining: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     // They end with the listener.
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -76,7 +76,7 @@ pub(crate) async fn serve(
         let (proxy, draining) = (Arc::clone(&proxy), draining.clone());
         connections.spawn(async move {
             connection(&proxy, stream, &draining).await;
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -99,7 +99,7 @@ async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver
         };
         let draining = *draining.borrow();
         let path = request.head.path_and_query().split('?').next().unwrap_or("/");
-        let (status, kind, body) = answer(proxy, request.head.method(), path, draining);
+        let (status, kind, body) = response(proxy, request.head.method(), path, draining);
         // RFC 9110 §15.5.6.
         let allow = (status == 405).then_some(("allow", "GET, HEAD"));
         let headers = [("content-type", kind), ("cache-control", "no-store")];
@@ -114,7 +114,12 @@ async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver
     client.close().await;
 }
 
-fn answer(proxy: &Proxy, method: &str, path: &str, draining: bool) -> (u16, &'static str, String) {
+fn response(
+    proxy: &Proxy,
+    method: &str,
+    path: &str,
+    draining: bool,
+) -> (u16, &'static str, String) {
     const TEXT: &str = "text/plain; charset=utf-8";
     if method != "GET" && method != "HEAD" {
         return (405, TEXT, "only GET is served here\n".into());

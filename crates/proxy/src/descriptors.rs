@@ -16,16 +16,16 @@ fn allowed() -> Option<u64> {
 }
 
 /// How many clients may be connected at once, of those that the configuration allows.
-pub(crate) fn places(max_connections: usize) -> usize {
+pub(crate) fn client_permits(max_connections: usize) -> usize {
     let Some(files) = allowed() else { return max_connections };
-    let places = share(max_connections, files);
-    if places < max_connections {
+    let permits = share(max_connections, files);
+    if permits < max_connections {
         tracing::warn!(
             "listen.max_connections is {max_connections}, but the system allows {files} open files: \
-             {places} clients at once; raise it with `ulimit -n` or LimitNOFILE"
+             {permits} clients at once; raise it with `ulimit -n` or LimitNOFILE"
         );
     }
-    places
+    permits
 }
 
 /// Half of the open files.

@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Serves until `shutdown` resolves, then drains: no new connections, every running request
-    /// gets its answer within `listen.drain`. Returns how many connections were cut off.
+    /// gets its response within `listen.drain`. Returns how many connections were cut off.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> usize {
         let Self { proxy, clients, admin } = self;
         let (drain, draining) = watch::channel(false);
@@ -115,8 +115,8 @@ impl Server {
                 }
             }
         }
-        let places = descriptors::places(proxy.config.listen.max_connections);
-        let serving = serve::clients(proxy, clients, places, draining);
+        let permits = descriptors::client_permits(proxy.config.listen.max_connections);
+        let serving = serve::clients(proxy, clients, permits, draining);
         tokio::pin!(serving);
         tokio::select! {
             cut = &mut serving => return cut,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use curtail_kernel::{Core, GroupId, ServerId, StartReason, StopReason};
-use curtail_runtime::{CopyEnd, CopyInfo, Observer, TakenOut};
+use curtail_runtime::{CopyEnd, CopyInfo, EjectionCause, Observer};
 
 use crate::config::Cell;
-use crate::metrics::{CopyOutcome, Kind as _, Metrics, OutReason, ReplicaMetrics};
+use crate::metrics::{CopyOutcome, EjectionReason, Kind as _, Metrics, ReplicaMetrics};
 use crate::state::Proxy;
 
 /// Watches one cell of a service.
@@ -46,7 +46,7 @@ impl Observer for Watcher {
         self.replica(copy).copies_started.inc(why);
     }
 
-    fn copy_told_to_stop(&self, copy: CopyInfo, why: StopReason) {
+    fn copy_cancelled(&self, copy: CopyInfo, why: StopReason) {
         self.replica(copy).cancellations.inc(why);
     }
 
@@ -73,20 +73,20 @@ impl Observer for Watcher {
         shard.queue_duration.record_ns(queued_ns);
     }
 
-    fn taken_out(&self, server: ServerId, why: TakenOut) {
-        let reason = OutReason::from(why);
+    fn ejected(&self, server: ServerId, why: EjectionCause) {
+        let reason = EjectionReason::from(why);
         self.metrics.server(self.service, self.servers[server.index()]).ejections.inc(reason);
         let (service, server, reason) =
             (&*self.name, self.addresses[server.index()], reason.text());
         match why {
-            TakenOut::Ejected(_) => tracing::warn!(service, %server, reason, "server ejected"),
-            TakenOut::Probes(last) => {
+            EjectionCause::Ejected(_) => tracing::warn!(service, %server, reason, "server ejected"),
+            EjectionCause::Probes(last) => {
                 tracing::warn!(service, %server, reason, probe = %last, "server ejected");
             }
         }
     }
 
-    fn returned(&self, server: ServerId) {
+    fn restored(&self, server: ServerId) {
         let (service, server) = (&*self.name, self.addresses[server.index()]);
         tracing::info!(service, %server, "server restored");
     }

@@ -24,7 +24,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
@@ -62,7 +61,8 @@ pub enum NoTarget {
 }
 
 /// A request that goes nowhere, and what to tell the client. Cheap to make: the text is shared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct RouteError {
     /// Why.
     pub why: NoTarget,
@@ -72,7 +72,7 @@ pub struct RouteError {
 }
 
 impl RouteError {
-    /// The status code to answer with.
+    /// The status code to respond with.
     #[must_use]
     pub fn status(&self) -> u16 {
         match self.why {
@@ -80,21 +80,7 @@ impl RouteError {
             NoTarget::MissingKey | NoTarget::AmbiguousKey => 400,
         }
     }
-
-    /// One line for the client, which names the key.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
 }
-
-impl fmt::Display for RouteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for RouteError {}
 
 /// The routes and shards of a configuration, prepared for lookups.
 #[derive(Debug)]
@@ -164,7 +150,7 @@ impl Router {
     /// Allocates only to decode a key that is percent-encoded.
     ///
     /// # Errors
-    /// No service, no key or no such shard; the error has the status and the text of the answer.
+    /// No service, no key or no such shard; the error has the status and the text of the response.
     pub fn route<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
         &'r self,
         method: &str,
@@ -371,7 +357,7 @@ mod tests {
             assert_eq!(found.as_ref().ok().map(|at| at.service), service, "{method} {target}");
             if let Err(error) = found {
                 assert_eq!((error.status(), error.why), (404, NoTarget::Service));
-                assert_eq!(error.text(), "no service takes this path and method");
+                assert_eq!(&*error.text, "no service takes this path and method");
             }
         }
     }
@@ -457,7 +443,7 @@ mod tests {
         ] {
             let router = router(&[&format!("shard_by = {by}")]);
             let error = router.route("GET", target, none).expect_err(by);
-            assert!(error.text().starts_with(text) && !error.text().contains('\n'), "{error}");
+            assert!(error.text.starts_with(text) && !error.text.contains('\n'), "{error}");
             assert_eq!(error.service, Some(0));
         }
     }
@@ -496,7 +482,7 @@ mod tests {
         Router::new(&crate::config::parse("test", &text).expect("a configuration"))
     }
 
-    fn places<'n>(names: &[&'n str]) -> Vec<&'n str> {
+    fn shards_of<'n>(names: &[&'n str]) -> Vec<&'n str> {
         let router = hashing(names);
         let keys = (0..4000).map(|key| key.to_string());
         keys.map(|key| {
@@ -508,16 +494,16 @@ mod tests {
 
     #[test]
     fn hashing_spreads_keys_and_moves_as_few_as_it_can() {
-        let before = places(&["a", "b", "c", "d"]);
+        let before = shards_of(&["a", "b", "c", "d"]);
         for name in ["a", "b", "c", "d"] {
             let share = before.iter().filter(|&&at| at == name).count();
             assert!((850..1150).contains(&share), "{name} has {share} of 4000");
         }
-        assert_eq!(before, places(&["c", "a", "d", "b"]), "the order does not matter");
-        for (before, after) in before.iter().zip(places(&["a", "b", "c", "d", "e"])) {
+        assert_eq!(before, shards_of(&["c", "a", "d", "b"]), "the order does not matter");
+        for (before, after) in before.iter().zip(shards_of(&["a", "b", "c", "d", "e"])) {
             assert!(after == *before || after == "e", "only the new shard takes keys");
         }
-        for (before, after) in before.iter().zip(places(&["a", "b", "d"])) {
+        for (before, after) in before.iter().zip(shards_of(&["a", "b", "d"])) {
             assert!(after == *before || *before == "c", "only the lost shard gives keys");
         }
     }
@@ -529,7 +515,7 @@ mod tests {
         let weight =
             |name: &str, key: &[u8]| xxh64(&xxh64(key, 0).to_le_bytes(), xxh64(name.as_bytes(), 0));
         let names = ["a", "b", "c", "d"];
-        for (key, place) in places(&names).into_iter().enumerate() {
+        for (key, place) in shards_of(&names).into_iter().enumerate() {
             let key = key.to_string();
             let best = names.iter().max_by_key(|name| weight(name, key.as_bytes()));
             assert_eq!(best, Some(&place), "{key}");

@@ -83,7 +83,7 @@ fn start(
     seed: u64,
 ) -> Result<Service, curtail_kernel::ConfigError> {
     let settings = Settings {
-        piece_timeout: service.cancel_timeout,
+        read_timeout: service.cancel_timeout,
         unwanted_timeout: service.cancel_timeout,
         ..Settings::default()
     };

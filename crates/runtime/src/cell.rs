@@ -11,9 +11,9 @@ use curtail_kernel::{Core, Event, GroupId, QueryId, Scheduler, ServerId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::answer::{Answer, QueryError};
 use crate::inner::Inner;
-use crate::observe::{NoObserver, Observer, ProbeFailure, TakenOut};
+use crate::observe::{EjectionCause, NoObserver, Observer, ProbeFailure};
+use crate::response::{QueryError, QueryResponse};
 use crate::timers::Timers;
 use crate::transport::Transport;
 
@@ -22,16 +22,16 @@ use crate::transport::Transport;
 pub struct Query<R> {
     /// What is asked.
     pub request: R,
-    /// Whose servers can answer.
+    /// Whose servers can respond.
     pub group: GroupId,
     /// May it run on two servers at once? For idempotent requests only.
     pub may_duplicate: bool,
     /// May it be sent again after a failure?
     pub may_retry: bool,
-    /// When its asker loses interest, if before the cell's own time-out.
+    /// When its client loses interest, if before the cell's own timeout.
     pub deadline: Option<Instant>,
     /// What its work is expected to cost, in any unit that all queries of the service share; none
-    /// where nobody knows.
+    /// where it is not known.
     pub cost_hint: Option<NonZeroU64>,
 }
 
@@ -164,7 +164,7 @@ impl<T: Transport> Cell<T> {
         let listens = why != ProbeFailure::ConnectFailed;
         // Copies may have failed while the probe was under way.
         if self.inner.feed_about(server, &Event::ServerUnhealthy { server, listens }) {
-            self.inner.taken_out(server, TakenOut::Probes(why));
+            self.inner.ejected(server, EjectionCause::Probes(why));
         }
     }
 
@@ -176,11 +176,12 @@ impl<T: Transport> Cell<T> {
 }
 
 /// What a query ends with.
-type Ended<T> = Result<Answer<<T as Transport>::Response>, QueryError<<T as Transport>::Response>>;
+type QueryResult<T> =
+    Result<QueryResponse<<T as Transport>::Response>, QueryError<<T as Transport>::Response>>;
 
-/// The answer to come.
+/// The response to come.
 pub struct Reply<T: Transport> {
-    receiver: oneshot::Receiver<Ended<T>>,
+    receiver: oneshot::Receiver<QueryResult<T>>,
     inner: Weak<Inner<T>>,
     query: QueryId,
     ticket: u64,
@@ -193,7 +194,7 @@ impl<T: Transport> std::fmt::Debug for Reply<T> {
 }
 
 impl<T: Transport> Future for Reply<T> {
-    type Output = Ended<T>;
+    type Output = QueryResult<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.receiver)
@@ -204,7 +205,7 @@ impl<T: Transport> Future for Reply<T> {
 
 impl<T: Transport> Drop for Reply<T> {
     fn drop(&mut self) {
-        // An ended query is not found under its ticket, so this is right after an answer, too.
+        // An ended query is not found under its ticket, so this is right after a response, too.
         if let Some(inner) = self.inner.upgrade() {
             inner.abandon(self.query, self.ticket);
         }

@@ -7,18 +7,18 @@ use crate::observe::CopyInfo;
 
 pub(crate) struct Flight {
     pub(crate) serial: u64,
-    /// Whose copy it was. The query may have ended: its ticket tells.
+    /// Whose copy it was. The query may have ended: its ticket says.
     pub(crate) query: QueryId,
     pub(crate) ticket: u64,
     pub(crate) info: CopyInfo,
     pub(crate) started: Timestamp,
     pub(crate) won: bool,
-    /// Its query took its answer, or keeps it in case no better one comes.
+    /// Its query took its response, or keeps it in case no better one comes.
     pub(crate) heard: bool,
     /// Not there yet while the task is being started.
     task: Option<AbortHandle>,
-    /// Why it was told to stop.
-    pub(crate) told: Option<StopReason>,
+    /// Why it was cancelled.
+    pub(crate) stop_reason: Option<StopReason>,
 }
 
 impl Flight {
@@ -28,22 +28,13 @@ impl Flight {
         info: CopyInfo,
         started: Timestamp,
     ) -> Self {
-        let serial = copy.serial;
-        Self {
-            serial,
-            query,
-            ticket,
-            info,
-            started,
-            won: false,
-            heard: false,
-            task: None,
-            told: None,
-        }
+        let (serial, task, stop_reason) = (copy.serial, None, None);
+        let (won, heard) = (false, false);
+        Self { serial, query, ticket, info, started, won, heard, task, stop_reason }
     }
 
     pub(crate) fn stop(&mut self, why: StopReason) {
-        self.told = Some(why);
+        self.stop_reason = Some(why);
         self.abort();
     }
 
@@ -53,12 +44,12 @@ impl Flight {
         }
     }
 
-    pub(crate) fn is_told_to_stop(&self) -> bool {
-        self.told.is_some()
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop_reason.is_some()
     }
 
     pub(crate) fn runs_as(&mut self, task: AbortHandle) {
-        if self.is_told_to_stop() {
+        if self.is_stopping() {
             task.abort();
         }
         self.task = Some(task);

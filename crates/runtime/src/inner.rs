@@ -11,16 +11,16 @@ use curtail_kernel::{
 };
 use tokio::runtime::Handle;
 
-use crate::answer::{Answer, QueryError};
+use crate::armed::ArmedTimers;
 use crate::cell::Query;
 use crate::clock::Clock;
 use crate::copies::{Copies, Flight};
 use crate::copy::{self, Launch};
-use crate::observe::{CopyEnd, CopyInfo, Observer, QueryEnd, TakenOut};
+use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, QueryEnd};
 use crate::queries::{Queries, Sender};
-use crate::timers::{Due, Timers};
+use crate::response::{QueryError, QueryResponse};
+use crate::timers::{OnTimeout, Timers};
 use crate::transport::{Listener, Transport};
-use crate::wakes::Wakes;
 
 pub(crate) struct Inner<T: Transport> {
     pub(crate) transport: T,
@@ -38,7 +38,7 @@ struct State<T: Transport> {
     kernel: Box<dyn Scheduler>,
     queries: Queries<T>,
     copies: Copies,
-    wakes: Wakes,
+    armed: ArmedTimers,
 }
 
 /// What is done once the lock is released.
@@ -55,7 +55,7 @@ impl<R> Default for Effects<R> {
 }
 
 /// A copy that the event at hand is about.
-struct Ending<T: Transport> {
+struct CopyResult<T: Transport> {
     copy: CopyId,
     /// Set once it has ended; before that it is in the table.
     flight: Option<Flight>,
@@ -74,7 +74,7 @@ impl<T: Transport> Inner<T> {
             kernel,
             queries: Queries::new(),
             copies: Copies::default(),
-            wakes: Wakes::default(),
+            armed: ArmedTimers::default(),
         };
         Arc::new_cyclic(|me| Self {
             transport,
@@ -135,17 +135,17 @@ impl<T: Transport> Inner<T> {
         self.handle(state, now, event, None);
     }
 
-    /// The head of an answer whose rest is still to come. False when the copy need not go on: one
-    /// that was told to stop cannot bring the rest.
+    /// The head of a response whose rest is still to come. False when the copy need not go on: one
+    /// that was cancelled cannot bring the rest.
     pub(crate) fn responded(&self, copy: CopyId, good: bool, response: T::Response) -> bool {
         let mut state = self.lock();
-        if state.copies.get(copy).is_none_or(|flight| flight.is_told_to_stop()) {
+        if state.copies.get(copy).is_none_or(|flight| flight.is_stopping()) {
             return false;
         }
-        let ending = Ending { copy, flight: None, response: Some(response) };
-        let ending = if good { Some(ending) } else { self.hold(&mut state, ending) };
+        let result = CopyResult { copy, flight: None, response: Some(response) };
+        let result = if good { Some(result) } else { self.hold(&mut state, result) };
         let now = self.clock.now();
-        self.handle(state, now, &Event::Responded { copy, good }, ending);
+        self.handle(state, now, &Event::Responded { copy, good }, result);
         true
     }
 
@@ -165,26 +165,26 @@ impl<T: Transport> Inner<T> {
 
     fn ended(&self, copy: CopyId, event: &Event, end: CopyEnd, response: Option<T::Response>) {
         let mut state = self.lock();
-        // A bad answer is kept while its copy is still known.
-        let mut ending = Some(Ending { copy, flight: None, response });
+        // A bad response is kept while its copy is still known.
+        let mut result = Some(CopyResult { copy, flight: None, response });
         if end != CopyEnd::Finished(Outcome::Good) {
-            ending = self.hold(&mut state, ending.expect("just made"));
+            result = self.hold(&mut state, result.expect("just made"));
         }
         // The kernel may give the slot away while it handles the event.
         let Some(flight) = state.copies.remove(copy) else { return };
-        let ending = ending.unwrap_or(Ending { copy, flight: None, response: None });
+        let result = result.unwrap_or(CopyResult { copy, flight: None, response: None });
         let now = self.clock.now();
-        self.handle_end(state, now, event, Ending { flight: Some(flight), ..ending }, end);
+        self.handle_end(state, now, event, CopyResult { flight: Some(flight), ..result }, end);
     }
 
-    /// Keeps a bad answer in case no copy gives a good one.
-    fn hold(&self, state: &mut State<T>, ending: Ending<T>) -> Option<Ending<T>> {
-        let flight = state.copies.get(ending.copy)?;
+    /// Keeps a bad response in case no copy gives a good one.
+    fn hold(&self, state: &mut State<T>, result: CopyResult<T>) -> Option<CopyResult<T>> {
+        let flight = state.copies.get(result.copy)?;
         let (query, ticket) = (flight.query, flight.ticket);
         let pending = state.queries.get(query).filter(|pending| pending.ticket == ticket)?;
         flight.heard = true;
-        if ending.response.is_some() {
-            pending.held = ending.response;
+        if result.response.is_some() {
+            pending.held = result.response;
         }
         None
     }
@@ -194,14 +194,14 @@ impl<T: Transport> Inner<T> {
         mut state: MutexGuard<'_, State<T>>,
         now: Timestamp,
         event: &Event,
-        mut ending: Ending<T>,
+        mut result: CopyResult<T>,
         end: CopyEnd,
     ) {
         let mut effects = Effects::default();
-        self.decide(&mut state, now, event, Some(&mut ending), &mut effects);
-        if let Some(flight) = ending.flight {
+        self.decide(&mut state, now, event, Some(&mut result), &mut effects);
+        if let Some(flight) = result.flight {
             let end = match end {
-                CopyEnd::Stopped(_) => CopyEnd::Stopped(flight.told),
+                CopyEnd::Stopped(_) => CopyEnd::Stopped(flight.stop_reason),
                 end => end,
             };
             let ran = now.since(flight.started);
@@ -216,13 +216,13 @@ impl<T: Transport> Inner<T> {
         mut state: MutexGuard<'_, State<T>>,
         now: Timestamp,
         event: &Event,
-        mut ending: Option<Ending<T>>,
+        mut result: Option<CopyResult<T>>,
     ) {
         let mut effects = Effects::default();
-        self.decide(&mut state, now, event, ending.as_mut(), &mut effects);
+        self.decide(&mut state, now, event, result.as_mut(), &mut effects);
         drop(state);
-        // Answers that nobody took are dropped here, outside of the lock.
-        drop(ending);
+        // Responses without a taker are dropped here, outside of the lock.
+        drop(result);
         self.carry_out(effects);
     }
 
@@ -232,7 +232,7 @@ impl<T: Transport> Inner<T> {
         state: &mut State<T>,
         now: Timestamp,
         event: &Event,
-        mut ending: Option<&mut Ending<T>>,
+        mut result: Option<&mut CopyResult<T>>,
         effects: &mut Effects<T::Request>,
     ) {
         let State { kernel, queries, copies, .. } = state;
@@ -258,13 +258,13 @@ impl<T: Transport> Inner<T> {
                 }
                 Action::Stop { copy, why } => {
                     if let Some(flight) = copies.get(copy) {
-                        self.observer.copy_told_to_stop(flight.info, why);
+                        self.observer.copy_cancelled(flight.info, why);
                         flight.stop(why);
                     }
                 }
                 Action::Answer { query, copy } => {
-                    let here = ending.as_deref_mut().filter(|ending| ending.copy == copy);
-                    self.answer(queries, copies, query, here, now);
+                    let here = result.as_deref_mut().filter(|result| result.copy == copy);
+                    self.response(queries, copies, query, here, now);
                 }
                 Action::Fail { query, why, copy } => {
                     // A copy that failed and still runs has only been silent for too long.
@@ -292,34 +292,34 @@ impl<T: Transport> Inner<T> {
         self.arm(state);
     }
 
-    fn answer(
+    fn response(
         &self,
         queries: &mut Queries<T>,
         copies: &mut Copies,
         query: QueryId,
-        ending: Option<&mut Ending<T>>,
+        result: Option<&mut CopyResult<T>>,
         now: Timestamp,
     ) {
-        let Some(ending) = ending else { return };
+        let Some(result) = result else { return };
         let Some(pending) = queries.remove(query) else { return };
-        let flight = match &mut ending.flight {
+        let flight = match &mut result.flight {
             Some(flight) => flight,
-            None => match copies.get(ending.copy) {
+            None => match copies.get(result.copy) {
                 Some(flight) => flight,
                 None => return,
             },
         };
         (flight.won, flight.heard) = (true, true);
-        let Some(response) = ending.response.take() else { return };
+        let Some(response) = result.response.take() else { return };
         let CopyInfo { server, role, .. } = flight.info;
         let took_ns = now.since(pending.arrived);
         self.observer.query_ended(pending.group, QueryEnd::Answered { server, role }, took_ns);
         let queued_ns = pending.started.map_or(0, |at| at.since(pending.arrived));
         let ran_ns = now.since(flight.started);
         let copies = pending.copies;
-        let answer = Answer { response, server, role, queued_ns, took_ns, ran_ns, copies };
-        // Where the asker has just left, the answer goes back to the transport unread.
-        let _ = pending.reply.send(Ok(answer));
+        let response = QueryResponse { response, server, role, queued_ns, took_ns, ran_ns, copies };
+        // Where the client has just left, the response goes back to the transport unread.
+        let _ = pending.reply.send(Ok(response));
     }
 
     fn fail(
@@ -341,26 +341,26 @@ impl<T: Transport> Inner<T> {
     fn arm(&self, state: &mut State<T>) {
         let next = state.kernel.next_deadline();
         if let Some(at) = self.clock.instant(next)
-            && state.wakes.add(next)
+            && state.armed.add(next)
         {
-            // Whoever drops a reply may do so outside of any runtime.
+            // A caller that drops a reply may do so outside of any runtime.
             let _runtime = self.runtime.enter();
-            self.timers.wake(at, Weak::clone(&self.me) as Weak<dyn Due>);
+            self.timers.wake(at, Weak::clone(&self.me) as Weak<dyn OnTimeout>);
         }
     }
 
     fn carry_out(&self, effects: Effects<T::Request>) {
         for (server, why) in effects.ejected {
-            self.taken_out(server, TakenOut::Ejected(why));
+            self.ejected(server, EjectionCause::Ejected(why));
         }
         for server in effects.restored {
-            self.observer.returned(server);
+            self.observer.restored(server);
         }
         self.launch(effects.launches);
     }
 
-    pub(crate) fn taken_out(&self, server: ServerId, why: TakenOut) {
-        self.observer.taken_out(server, why);
+    pub(crate) fn ejected(&self, server: ServerId, why: EjectionCause) {
+        self.observer.ejected(server, why);
         self.transport.close_idle(server);
     }
 
@@ -406,10 +406,10 @@ impl<T: Transport> Inner<T> {
     }
 }
 
-impl<T: Transport> Due for Inner<T> {
-    fn due(&self) {
+impl<T: Transport> OnTimeout for Inner<T> {
+    fn on_timeout(&self) {
         let mut state = self.lock();
-        state.wakes.woken();
+        state.armed.expired();
         let now = self.clock.now();
         if state.kernel.next_deadline() <= now {
             self.handle(state, now, &Event::Tick, None);
@@ -422,7 +422,7 @@ impl<T: Transport> Due for Inner<T> {
 impl<T: Transport> Listener for Inner<T> {
     fn unwanted(&self, copy: CopyId) {
         let mut state = self.lock();
-        // The answer of a loser goes unread from the start: that it may run on is the policy's wish.
+        // The response of a loser goes unread from the start: that it may run on is the policy's choice.
         if state.copies.get(copy).is_some_and(|flight| flight.heard) {
             let now = self.clock.now();
             self.handle(state, now, &Event::Unwanted { copy }, None);

@@ -14,7 +14,7 @@
 //! - [`Learning`]: what the cells of a service learn from each other, with a policy that learns.
 //! - [`Timers`]: when the kernel is woken. [`Timers::precise`] is exact to about 100 µs, where
 //!   tokio's wheel turns in milliseconds; [`Timers::tokio`] follows tokio's clock, which tests can
-//!   pause; [`Timers::by_hand`] waits for tests that move that clock themselves.
+//!   pause; [`Timers::manual`] waits for tests that move that clock themselves.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -24,7 +24,7 @@
 //! // Two replicas; any tower services will do.
 //! let replica = |name: &'static str| {
 //!     tower::service_fn(move |query: String| async move {
-//!         Ok::<_, std::convert::Infallible>(format!("{name} answers {query}"))
+//!         Ok::<_, std::convert::Infallible>(format!("{name} responds to {query}"))
 //!     })
 //! };
 //! let replicas = Services::new([replica("a"), replica("b")]);
@@ -34,12 +34,12 @@
 //!     rng(42),
 //! )?;
 //! let cell = Cell::new(kernel, replicas, Timers::precise());
-//! let answer = cell.query(Query::new("what?".to_owned())).await?;
-//! assert!(answer.response.ends_with("answers what?"));
+//! let response = cell.query(Query::new("what?".to_owned())).await?;
+//! assert!(response.response.ends_with("responds to what?"));
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
-mod answer;
+mod armed;
 mod cell;
 mod clock;
 mod copies;
@@ -49,15 +49,15 @@ mod inner;
 mod learning;
 mod observe;
 mod queries;
+mod response;
 mod services;
 mod timers;
 mod transport;
-mod wakes;
 
-pub use answer::{Answer, QueryError};
 pub use cell::{Cell, Query, Reply};
 pub use learning::{Learned, Learning};
-pub use observe::{CopyEnd, CopyInfo, NoObserver, Observer, ProbeFailure, QueryEnd, TakenOut};
+pub use observe::{CopyEnd, CopyInfo, EjectionCause, NoObserver, Observer, ProbeFailure, QueryEnd};
+pub use response::{QueryError, QueryResponse};
 pub use services::{ReplicaGroup, Services};
-pub use timers::{Hand, Timers};
+pub use timers::{ManualTimers, Timers};
 pub use transport::{CopyHandle, Failure, Head, Tail, Transport};

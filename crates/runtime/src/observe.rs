@@ -1,7 +1,5 @@
 //! What metrics want to know. Mostly called under the cell's lock: count, and return.
 
-use std::fmt;
-
 use curtail_kernel::{
     EjectReason, FailReason, GroupId, Outcome, Role, ServerId, ShedReason, StartReason, StopReason,
 };
@@ -24,16 +22,16 @@ pub struct CopyInfo {
 pub enum CopyEnd {
     /// Its server is done with it.
     Finished(Outcome),
-    /// It has stopped, as it was told; none: with its task, which nobody told.
+    /// It has stopped, as it was cancelled; none: with its task, which was dropped.
     Stopped(Option<StopReason>),
-    /// Its server went down, or was silent past the drain time-out.
+    /// Its server went down, or was silent past the cancel timeout.
     Lost,
 }
 
 /// How a query ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryEnd {
-    /// With an answer of this server.
+    /// With a response of this server.
     Answered {
         /// Which server.
         server: ServerId,
@@ -49,35 +47,28 @@ pub enum QueryEnd {
 }
 
 /// What a probe met instead of a healthy server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFailure {
     /// It accepts no connections.
+    #[error("no connection")]
     ConnectFailed,
     /// The way to it is broken, or the connection broke.
+    #[error("connection broken")]
     Reset,
-    /// No answer in time.
+    /// No response in time.
+    #[error("no response in time")]
     Silent,
-    /// Something that is no answer.
+    /// Something that is no response.
+    #[error("not an HTTP response")]
     Malformed,
-    /// An answer that says that the server failed.
+    /// A response that says that the server failed.
+    #[error("status {0}")]
     Status(u16),
 }
 
-impl fmt::Display for ProbeFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ConnectFailed => f.write_str("no connection"),
-            Self::Reset => f.write_str("connection broken"),
-            Self::Silent => f.write_str("no answer in time"),
-            Self::Malformed => f.write_str("not an HTTP answer"),
-            Self::Status(status) => write!(f, "status {status}"),
-        }
-    }
-}
-
-/// Why a server was taken out.
+/// Why a server was ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakenOut {
+pub enum EjectionCause {
     /// By the kernel, for what its copies met.
     Ejected(EjectReason),
     /// Its probes failed, the last one like this.
@@ -89,10 +80,10 @@ pub trait Observer: Send + Sync + 'static {
     /// A copy started.
     fn copy_started(&self, _copy: CopyInfo, _why: StartReason) {}
 
-    /// A copy was told to stop.
-    fn copy_told_to_stop(&self, _copy: CopyInfo, _why: StopReason) {}
+    /// A copy was cancelled.
+    fn copy_cancelled(&self, _copy: CopyInfo, _why: StopReason) {}
 
-    /// A copy ended, `ran_ns` after its start. `won`: its answer was the query's.
+    /// A copy ended, `ran_ns` after its start. `won`: its response was the query's.
     fn copy_ended(&self, _copy: CopyInfo, _end: CopyEnd, _won: bool, _ran_ns: u64) {}
 
     /// A query got its first copy.
@@ -102,10 +93,10 @@ pub trait Observer: Send + Sync + 'static {
     fn query_ended(&self, _group: GroupId, _end: QueryEnd, _took_ns: u64) {}
 
     /// A server gets no new copies from now on. Not called under the lock.
-    fn taken_out(&self, _server: ServerId, _why: TakenOut) {}
+    fn ejected(&self, _server: ServerId, _why: EjectionCause) {}
 
     /// A server gets copies again. Not called under the lock.
-    fn returned(&self, _server: ServerId) {}
+    fn restored(&self, _server: ServerId) {}
 }
 
 /// Watches nothing.

@@ -5,14 +5,14 @@ use std::task::{Context, Poll};
 use curtail_kernel::ServerId;
 use tower::{Service, ServiceExt as _};
 
-use crate::answer::{Answer, QueryError};
 use crate::cell::{Cell, Query, Reply};
+use crate::response::{QueryError, QueryResponse};
 use crate::transport::{CopyHandle, Failure, Head, Transport};
 
 /// A transport that sends through one tower service per server.
 ///
 /// A service that fails counts as a connection that broke. Its response is taken as the whole
-/// answer; one that streams is better served by a [`Transport`] of its own.
+/// response; one that streams is better served by a [`Transport`] of its own.
 #[derive(Clone, Debug)]
 pub struct Services<S, R> {
     services: Vec<S>,
@@ -65,7 +65,7 @@ impl<T: Transport> std::fmt::Debug for ReplicaGroup<T> {
 }
 
 impl<T: Transport> Service<Query<T::Request>> for ReplicaGroup<T> {
-    type Response = Answer<T::Response>;
+    type Response = QueryResponse<T::Response>;
     type Error = QueryError<T::Response>;
     type Future = Reply<T>;
 

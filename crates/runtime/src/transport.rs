@@ -6,14 +6,14 @@ use std::sync::Weak;
 
 use curtail_kernel::{CopyId, Outcome, ServerId};
 
-/// Why a server gave no answer.
+/// Why a server gave no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// There was no connection, so nothing of the request was sent.
     ConnectFailed,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response did.
     Reset,
-    /// It sent something that is no answer.
+    /// It sent something that is no response.
     Malformed,
     /// It ended on this side, for a reason that says nothing about the server.
     Local,
@@ -30,12 +30,12 @@ impl From<Failure> for Outcome {
     }
 }
 
-/// The rest of an answer: ends when its server is done with it. `Err` when it broke off.
+/// The rest of a response: ends when its server is done with it. `Err` when it broke off.
 pub type Tail = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// What a server answered.
 pub struct Head<R> {
-    /// The answer, or its beginning.
+    /// The response, or its beginning.
     pub response: R,
     /// May the client have it? False for one that says that the server failed.
     pub good: bool,
@@ -44,7 +44,7 @@ pub struct Head<R> {
 }
 
 impl<R> Head<R> {
-    /// A whole, good answer.
+    /// A whole, good response.
     pub fn whole(response: R) -> Self {
         Self { response, good: true, tail: None }
     }
@@ -75,15 +75,15 @@ pub struct CopyHandle {
 }
 
 impl CopyHandle {
-    /// The client does not want the rest of the answer. The kernel may order the copy to stop.
+    /// The client does not want the rest of the response. The kernel may order the copy to stop.
     pub fn unwanted(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.unwanted(self.copy);
         }
     }
 
-    /// The server sent something, though nobody may want it: it is not silent. Say so now and then,
-    /// well within the drain time-out.
+    /// The server sent something, though no client may want it: it is not silent. Say so now and then,
+    /// well within the cancel timeout.
     pub fn progress(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.progress(self.copy);
@@ -107,7 +107,7 @@ pub trait Transport: Send + Sync + 'static {
     /// What comes back. Dropping it must not call back into the cell.
     type Response: Send + 'static;
 
-    /// Sends a copy to a server and waits for the head of its answer.
+    /// Sends a copy to a server and waits for the head of its response.
     fn send(
         &self,
         server: ServerId,
@@ -115,6 +115,6 @@ pub trait Transport: Send + Sync + 'static {
         copy: CopyHandle,
     ) -> impl Future<Output = Result<Head<Self::Response>, Failure>> + Send;
 
-    /// A server was taken out: close what is open to it and not in use.
+    /// A server was ejected: close what is open to it and not in use.
     fn close_idle(&self, _server: ServerId) {}
 }

@@ -2,26 +2,26 @@
 
 use std::io;
 
-use crate::response::BadAnswer;
+use crate::response::BadResponse;
 
-/// Why there is no whole answer. The connection is then of no further use.
+/// Why there is no whole response. The connection is then of no further use.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server closed or reset the connection before the first byte of an answer. On a connection
+    /// The server closed or reset the connection before the first byte of a response. On a connection
     /// that was used before, it may simply have been too old.
     #[error("the server closed before it answered")]
     Closed,
     /// The connection was closed before the first byte of the request was sent.
     #[error("the connection was closed before the request was sent")]
     Unsent,
-    /// The server closed or reset the connection inside of its answer.
-    #[error("the server closed inside of its answer")]
-    HalfAnswer,
-    /// What the server sent is not an answer.
+    /// The server closed or reset the connection inside of its response.
+    #[error("the server closed inside of its response")]
+    IncompleteMessage,
+    /// What the server sent is not a response.
     #[error(transparent)]
-    Garbage(#[from] BadAnswer),
+    Parse(#[from] BadResponse),
     /// The body is longer than the caller allows.
-    #[error("body of the answer longer than {limit} bytes")]
+    #[error("body of the response longer than {limit} bytes")]
     TooLarge {
         /// The limit, in bytes.
         limit: usize,
@@ -35,8 +35,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The meaning of a failed read: a reset is an end, and ends are told apart by whether the
-    /// answer had begun.
+    /// The meaning of a failed read: a reset is an end, and ends are distinguished by whether the
+    /// response had begun.
     pub(super) fn from_read(error: io::Error, begun: bool) -> ClientError {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         match error.kind() {
@@ -49,6 +49,6 @@ impl ClientError {
 
     /// The meaning of the end of the connection.
     pub(super) fn end(begun: bool) -> ClientError {
-        if begun { ClientError::HalfAnswer } else { ClientError::Closed }
+        if begun { ClientError::IncompleteMessage } else { ClientError::Closed }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Methods, in the order they are called:
 //!
-//! - [`Connection::send`] sends a request and returns the head of its answer;
+//! - [`Connection::send`] sends a request and returns the head of its response;
 //! - [`Connection::body`] piece by piece until `None`, or [`Connection::body_all`];
 //! - [`Connection::reusable`], before the connection is put aside;
-//! - [`Connection::is_stale`], before it is used again; or [`Connection::surplus_or_closed`], to be
+//! - [`Connection::is_stale`], before it is used again; or [`Connection::extraneous_data_or_closed`], to be
 //!   awaited while it lies idle.
 //!
 //! There are no timeouts: the caller owns the time. After an error, or after a call was cancelled
-//! other than [`Connection::body`] and [`Connection::surplus_or_closed`], drop the connection.
+//! other than [`Connection::body`] and [`Connection::extraneous_data_or_closed`], drop the connection.
 
 mod error;
 mod transport;
@@ -22,12 +22,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::body::{BodyDecoder, Decoded};
 use crate::io::{fill, poll_fill};
 use crate::limits::Limits;
-use crate::response::{BadAnswer, ResponseHead, parse_response};
+use crate::response::{BadResponse, ResponseHead, parse_response};
 
 pub use error::ClientError;
 use transport::Transport;
 
-/// Most interim answers (1xx) that are read before one answer.
+/// Most interim responses (1xx) that are read before one response.
 const INTERIM_MAX: usize = 16;
 
 /// What happened on an idle connection.
@@ -35,8 +35,8 @@ const INTERIM_MAX: usize = 16;
 pub enum IdleEvent {
     /// The server closed or reset it.
     Closed,
-    /// The server sent bytes that nobody asked for: a second answer to one request, say.
-    Surplus,
+    /// The server sent bytes without a request: a second response to one request, say.
+    ExtraneousData,
 }
 
 /// A connection to a server, over any stream of bytes.
@@ -47,7 +47,7 @@ pub struct Connection<S> {
     /// Received and not yet parsed; at most `limits.buffer_bound()` bytes.
     input: BytesMut,
     state: State,
-    /// The last answer lets the connection live on.
+    /// The last response lets the connection live on.
     keep_alive: bool,
 }
 
@@ -57,7 +57,7 @@ enum State {
     Idle,
     /// A request was sent, or begun to be.
     Waiting,
-    /// The head of an answer was read.
+    /// The head of a response was read.
     Body(BodyDecoder),
     /// The connection is of no further use.
     Broken,
@@ -81,17 +81,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Sends a request, head and body as rendered by
-    /// [`write_request`](crate::write_request), and reads the head of its answer. Interim answers
+    /// [`write_request`](crate::write_request), and reads the head of its response. Interim responses
     /// (1xx) are skipped. `is_head`: the method is HEAD.
     ///
-    /// An answer that comes before the whole request is sent is returned; the rest of the request
+    /// A response that comes before the whole request is sent is returned; the rest of the request
     /// goes on being sent while the body is read.
     ///
     /// # Errors
     ///
     /// [`ClientError::Unsent`] before the first byte of the request, [`ClientError::Closed`] before
-    /// the first byte of an answer, [`ClientError::HalfAnswer`]
-    /// inside of its head, [`ClientError::Garbage`] for what is not an answer, and
+    /// the first byte of a response, [`ClientError::IncompleteMessage`]
+    /// inside of its head, [`ClientError::Parse`] for what is not a response, and
     /// [`ClientError::NotReusable`], with nothing sent, on a connection that is not
     /// [`reusable`](Connection::reusable).
     pub async fn send(
@@ -122,8 +122,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// # Errors
     ///
-    /// [`ClientError::HalfAnswer`] if the server closes inside of the body,
-    /// [`ClientError::Garbage`] if its framing is broken.
+    /// [`ClientError::IncompleteMessage`] if the server closes inside of the body,
+    /// [`ClientError::Parse`] if its framing is broken.
     pub async fn body(&mut self) -> Result<Option<Bytes>, ClientError> {
         let piece = self.read_body().await;
         if piece.is_err() {
@@ -161,7 +161,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(single.unwrap_or_else(|| whole.freeze()))
     }
 
-    /// True if the connection can carry a request: it is new, or its last answer has ended, was not
+    /// True if the connection can carry a request: it is new, or its last response has ended, was not
     /// the last by its own word, and no byte has been seen after it, and the whole request had been
     /// sent by then. Looks at nothing new: see [`is_stale`](Connection::is_stale).
     pub fn reusable(&self) -> bool {
@@ -171,14 +171,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             && self.transport.is_sent()
     }
 
-    /// True if no request is under way: its answer has ended, or none was sent.
+    /// True if no request is under way: its response has ended, or none was sent.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle)
     }
 
-    /// True if bytes followed the end of the last answer: the server answered twice, or does not
-    /// know the length of its own answers.
-    pub fn has_surplus(&self) -> bool {
+    /// True if bytes followed the end of the last response: the server answered twice, or does not
+    /// know the length of its own responses.
+    pub fn has_extraneous_data(&self) -> bool {
         matches!(self.state, State::Idle) && !self.input.is_empty()
     }
 
@@ -201,9 +201,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Waits on an idle connection until the server closes it or sends bytes unasked. It is not
     /// reusable afterwards. Safe to cancel.
-    pub async fn surplus_or_closed(&mut self) -> IdleEvent {
+    pub async fn extraneous_data_or_closed(&mut self) -> IdleEvent {
         if !self.input.is_empty() {
-            return IdleEvent::Surplus;
+            return IdleEvent::ExtraneousData;
         }
         if matches!(self.state, State::Broken) {
             return IdleEvent::Closed;
@@ -216,7 +216,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Takes note of a read from an idle connection.
     fn note(&mut self, bytes: usize) -> IdleEvent {
         if bytes > 0 {
-            return IdleEvent::Surplus;
+            return IdleEvent::ExtraneousData;
         }
         self.state = State::Broken;
         IdleEvent::Closed
@@ -228,11 +228,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut interim = 0;
         loop {
             match parse_response(&mut self.input, &self.limits, is_head)? {
-                Some(head) if head.status() == 101 => return Err(BadAnswer::Upgrade.into()),
+                Some(head) if head.status() == 101 => return Err(BadResponse::Upgrade.into()),
                 Some(head) if head.is_interim() => {
                     interim += 1;
                     if interim > INTERIM_MAX {
-                        return Err(BadAnswer::TooManyInterim { limit: INTERIM_MAX }.into());
+                        return Err(BadResponse::TooManyInterim { limit: INTERIM_MAX }.into());
                     }
                 }
                 Some(head) => return Ok(head),
@@ -255,7 +255,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 State::Idle => return Ok(None),
                 State::Waiting | State::Broken => return Err(ClientError::NotReusable),
             };
-            match decoder.decode(&mut self.input).map_err(BadAnswer::Body)? {
+            match decoder.decode(&mut self.input).map_err(BadResponse::Body)? {
                 Decoded::Data(data) => {
                     self.end_if_done();
                     return Ok(Some(data));
@@ -268,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             match self.transport.fill(&mut self.input, bound).await {
                 Ok(0) => {
-                    decoder.eof().map_err(|_| ClientError::HalfAnswer)?;
+                    decoder.eof().map_err(|_| ClientError::IncompleteMessage)?;
                     self.state = State::Idle;
                     return Ok(None);
                 }

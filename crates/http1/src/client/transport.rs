@@ -1,6 +1,6 @@
-//! Sends a request while its answer is already being read.
+//! Sends a request while its response is already being read.
 //!
-//! A server may answer before it has read the whole request, and may stop reading until its answer
+//! A server may respond before it has read the whole request, and may stop reading until its response
 //! is read. Writing first and reading second would then wait forever, so every read also drives the
 //! write on.
 
@@ -21,7 +21,7 @@ pub(super) struct Transport<S> {
     /// At most the one request that was given to [`Transport::start`].
     unsent: Bytes,
     unflushed: bool,
-    /// Writing failed. The answer may be there all the same, so this is not an error yet.
+    /// Writing failed. The response may be there all the same, so this is not an error yet.
     failed: bool,
 }
 

@@ -4,13 +4,13 @@
 //!
 //! - [`Connection::next_request`] waits for a whole request; or [`Connection::next_head`] for its head
 //!   and [`Connection::read_body`] for the rest, where the head decides how long the body may be;
-//! - [`Connection::departed`], meanwhile an answer is worked on;
+//! - [`Connection::peer_closed`], meanwhile a response is worked on;
 //! - [`Connection::respond`], or [`Connection::start_response`], [`Connection::write_body`] as often
 //!   as needed, [`Connection::finish_body`]; [`Connection::reject`] after a
 //!   [`ServerError::Reject`];
-//! - [`Connection::close`] in the end, so that the client sees the last answer and not a reset.
+//! - [`Connection::close`] in the end, so that the client sees the last response and not a reset.
 //!
-//! Dropping a connection in the middle of an answer is the way to tell the client that the answer is
+//! Dropping a connection in the middle of a response is the way to tell the client that the response is
 //! broken.
 
 mod error;
@@ -47,7 +47,7 @@ pub struct Connection<S> {
     timeouts: Timeouts,
     /// Received and not yet parsed; at most `limits.buffer_bound()` bytes.
     input: BytesMut,
-    /// Rendered and not yet written: a head or a small answer.
+    /// Rendered and not yet written: a head or a small response.
     output: BytesMut,
     receiving: receive::Receiving,
     /// The request that is being read or answered.
@@ -58,13 +58,13 @@ pub struct Connection<S> {
     peer_closed: bool,
 }
 
-/// What the answer to a request depends on.
+/// What the response to a request depends on.
 #[derive(Debug)]
 struct Exchange {
     is_head: bool,
     version: Version,
     keep_alive: bool,
-    /// Set once the head of the answer is rendered.
+    /// Set once the head of the response is rendered.
     body: Option<respond::Outgoing>,
 }
 
@@ -100,8 +100,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.closing
     }
 
-    /// Makes the answer to the current or next request the last one: it says `Connection: close`.
-    pub fn close_after_answer(&mut self) {
+    /// Makes the response to the current or next request the last one: it says `Connection: close`.
+    pub fn close_after_response(&mut self) {
         self.receiving.last = true;
         if let Some(exchange) = &mut self.exchange {
             exchange.keep_alive = false;
@@ -109,11 +109,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Resolves when the client has closed or reset the connection, or closed its sending half: to
-    /// be awaited beside the work on an answer. Never resolves once the client has sent ahead as
-    /// much as the read buffer holds: the end is then behind bytes that nobody reads.
+    /// be awaited beside the work on a response. Never resolves once the client has sent ahead as
+    /// much as the read buffer holds: the end is then behind unread bytes.
     ///
     /// Safe to cancel. Bytes that arrive are kept for the next request.
-    pub async fn departed(&mut self) {
+    pub async fn peer_closed(&mut self) {
         let bound = self.limits.buffer_bound();
         while !self.peer_closed {
             if self.input.len() >= bound {
@@ -130,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// sending half, then reads and drops what the client still sends, up to
     /// [`Limits::linger_bytes`] and [`Timeouts::linger`], until it closes too (RFC 9112 §9.6).
     ///
-    /// Failures end it early: there is nobody left to be told.
+    /// Failures end it early: there is no client left.
     pub async fn close(mut self) {
         let unfinished = self.exchange.as_ref().is_some_and(|exchange| exchange.body.is_some());
         if unfinished || self.flush().await.is_err() {

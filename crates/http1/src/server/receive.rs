@@ -25,7 +25,7 @@ pub(super) struct Receiving {
     head: Option<RequestHead>,
     /// A body that has not ended.
     partial: Option<Box<Partial>>,
-    /// The next answer is the last one.
+    /// The next response is the last one.
     pub(super) last: bool,
 }
 
@@ -90,7 +90,7 @@ impl Collected {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for the next request and reads it to the end of its body, so that a slow client never
-    /// holds what answers it. The body may have up to
+    /// holds a replica. The body may have up to
     /// [`Limits::body_bytes`](crate::Limits::body_bytes).
     ///
     /// `None`, errors and cancellation: as for [`next_head`](Connection::next_head) and
@@ -105,20 +105,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits for the head of the next request, and leaves its body to
-    /// [`read_body`](Connection::read_body). An answer that begins before the body was read is the
+    /// [`read_body`](Connection::read_body). A response that begins before the body was read is the
     /// last one of the connection. A declared length above
     /// [`Limits::body_bytes`](crate::Limits::body_bytes) is refused here already.
     ///
     /// `None` if no request follows: the client closed between requests, or sent nothing for
-    /// [`Timeouts::idle`](crate::Timeouts::idle), or the last answer said that it was the last.
+    /// [`Timeouts::idle`](crate::Timeouts::idle), or the last response said that it was the last.
     /// Pipelined requests come out one by one, in order (RFC 9112 §9.3.2).
     ///
     /// Safe to cancel: the next call goes on where this one was, with the deadlines that it had.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Reject`] for a request that is to be refused, deadlines included: answer it
-    /// with [`Connection::reject`]. [`ServerError::HalfRequest`] and [`ServerError::Io`] if the
+    /// [`ServerError::Reject`] for a request that is to be refused, deadlines included: respond
+    /// with [`Connection::reject`]. [`ServerError::IncompleteMessage`] and [`ServerError::Io`] if the
     /// client has gone. [`ServerError::OutOfOrder`] if the request before it is not yet answered.
     pub async fn next_head(&mut self) -> Result<Option<RequestHead>, ServerError> {
         if self.closing {
@@ -182,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let idle = self.input.is_empty();
             if self.peer_closed {
-                return if idle { Ok(None) } else { Err(ServerError::HalfRequest) };
+                return if idle { Ok(None) } else { Err(ServerError::IncompleteMessage) };
             }
             let until = if idle {
                 // An empty line before a request is not the start of one.
@@ -234,7 +234,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 // A chunk that is too long is refused once its size is here.
                 _ if !partial.fits(limit) => return Err(Reject::BodyTooLarge { limit }.into()),
                 Decoded::End => break,
-                Decoded::NeedMore if self.peer_closed => return Err(ServerError::HalfRequest),
+                Decoded::NeedMore if self.peer_closed => {
+                    return Err(ServerError::IncompleteMessage);
+                }
                 Decoded::NeedMore => {}
             }
             let filled = fill(&mut self.stream, &mut self.input, bound);

@@ -1,4 +1,4 @@
-//! Writes answers.
+//! Writes responses.
 
 use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -6,20 +6,20 @@ use tokio::time::timeout_at;
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
 use crate::framing::Version;
-use crate::reason::reason_phrase;
 use crate::reject::Reject;
 use crate::write::{
-    BodyLength, LAST_CHUNK, Persistence, WriteError, write_chunk_line, write_response_head,
+    BodyLength, LAST_CHUNK, Persistence, WriteError, reason_phrase, write_chunk_line,
+    write_response_head,
 };
 
 /// Data up to this size is copied behind what is already rendered, in bytes, so that it all leaves
 /// in one write; larger data is written from where it is.
 const COPY_BYTES: usize = 4 << 10;
 
-/// The body that an answer still owes.
+/// The body that a response still owes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outgoing {
-    /// The answer has no body; what the caller gives is dropped.
+    /// The response has no body; what the caller gives is dropped.
     Muted,
     /// Bytes left.
     Known(u64),
@@ -28,7 +28,7 @@ pub(super) enum Outgoing {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Answers the current request with a body that is at hand. HEAD gets the same head and no body;
+    /// Responds to the current request with a body that is at hand. HEAD gets the same head and no body;
     /// statuses without a body (204, 304) get none.
     ///
     /// `Content-Length` and `Connection` are written here: see [`write_response_head`] for the
@@ -38,14 +38,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// [`ServerError::Write`] for a head that cannot be sent: the request can still be answered.
     /// [`ServerError::OutOfOrder`] without a request. [`ServerError::WriteTimeout`] and
-    /// [`ServerError::Io`] if the client does not take the answer: the connection is then closing.
+    /// [`ServerError::Io`] if the client does not take the response: the connection is then closing.
     pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
         headers: impl IntoIterator<Item = (N, V)>,
         body: &[u8],
     ) -> Result<(), ServerError> {
-        // The length of an answer that was left out for 304 is not that of the body at hand.
+        // The length of a response that was left out for 304 is not that of the body at hand.
         let length =
             if status == 304 { BodyLength::None } else { BodyLength::Known(body.len() as u64) };
         let outgoing = self.begin(status, headers, length)?;
@@ -55,12 +55,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Begins the answer to the current request, its body to follow by
+    /// Begins the response to the current request, its body to follow by
     /// [`write_body`](Connection::write_body) and [`finish_body`](Connection::finish_body). The head
     /// leaves with the first bytes of the body; [`flush`](Connection::flush) sends it at once.
     ///
     /// For HTTP/1.0, [`BodyLength::Chunked`] becomes [`BodyLength::UntilClose`] (RFC 9112 §6.1). A
-    /// client cannot see that an answer of that form was broken off, so `Known` is to be preferred.
+    /// client cannot see that a response of that form was broken off, so `Known` is to be preferred.
     ///
     /// # Errors
     ///
@@ -75,13 +75,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.begin(status, headers, length).map(|_| ())
     }
 
-    /// Sends a part of the body of the answer that was started. Returns when the transport has taken
+    /// Sends a part of the body of the response that was started. Returns when the transport has taken
     /// it, within [`Timeouts::write`](crate::Timeouts::write).
     ///
     /// # Errors
     ///
     /// [`ServerError::BodyLength`] if the body gets longer than announced: none of `data` is sent.
-    /// [`ServerError::OutOfOrder`] if no answer was started. [`ServerError::WriteTimeout`] and
+    /// [`ServerError::OutOfOrder`] if no response was started. [`ServerError::WriteTimeout`] and
     /// [`ServerError::Io`] as for [`respond`](Connection::respond).
     pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
         let outgoing = self.outgoing()?;
@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Ends the body of the answer that was started.
+    /// Ends the body of the response that was started.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.output.is_empty() { Ok(()) } else { self.send(b"", b"").await }
     }
 
-    /// Answers a request that is refused, with its status, `Connection: close` and one line of text
+    /// Responds to a request that is refused, with its status, `Connection: close` and one line of text
     /// that says why. [`close`](Connection::close) is to follow.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.send(text.as_bytes(), b"").await
     }
 
-    /// Renders the head of an answer and notes what body it owes.
+    /// Renders the head of a response and notes what body it owes.
     fn begin<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -162,9 +162,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         length: BodyLength,
     ) -> Result<Outgoing, ServerError> {
         let exchange = match &mut self.exchange {
-            None => return Err(ServerError::OutOfOrder("there is no request to answer")),
+            None => return Err(ServerError::OutOfOrder("there is no request to respond to")),
             Some(Exchange { body: Some(_), .. }) => {
-                return Err(ServerError::OutOfOrder("the answer has begun"));
+                return Err(ServerError::OutOfOrder("the response has begun"));
             }
             Some(exchange) => exchange,
         };
@@ -184,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             BodyLength::UntilClose => Outgoing::UntilClose,
         };
         let length = if outgoing == Outgoing::Known(0) { BodyLength::Known(0) } else { length };
-        // A body that nobody has read stands where the next request would.
+        // An unread body stands where the next request would.
         let keep_alive = exchange.keep_alive
             && outgoing != Outgoing::UntilClose
             && self.receiving.body_is_read();
@@ -203,10 +203,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.exchange
             .as_ref()
             .and_then(|exchange| exchange.body)
-            .ok_or(ServerError::OutOfOrder("no answer has begun"))
+            .ok_or(ServerError::OutOfOrder("no response has begun"))
     }
 
-    /// The answer is complete.
+    /// The response is complete.
     fn end(&mut self) {
         self.closing |= self.exchange.take().is_none_or(|exchange| !exchange.keep_alive);
     }

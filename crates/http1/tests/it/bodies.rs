@@ -3,7 +3,7 @@
 use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
 use curtail_http1::{
-    BodyDecoder, BodyError, Decoded, Framing, HalfBody, LAST_CHUNK, Limits, write_chunk,
+    BodyDecoder, BodyError, Decoded, Framing, IncompleteBody, LAST_CHUNK, Limits, write_chunk,
 };
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn a_length_ends_the_body_and_leaves_the_rest() {
     let mut buf = BytesMut::from("hel");
     assert_eq!(decoder.decode(&mut buf), Ok(Decoded::Data("hel".into())));
     assert_eq!(decoder.decode(&mut buf), Ok(Decoded::NeedMore));
-    assert_eq!(decoder.eof(), Err(HalfBody));
+    assert_eq!(decoder.eof(), Err(IncompleteBody));
     buf.extend_from_slice(b"lo, next");
     assert_eq!(decoder.decode(&mut buf), Ok(Decoded::Data("lo".into())));
     assert!(decoder.is_done());

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use curtail_http1::client::{ClientError, Connection, IdleEvent};
 use curtail_http1::server;
 use curtail_http1::{
-    BadAnswer, BodyError, BodyLength, Limits, Persistence, Timeouts, write_request,
+    BadResponse, BodyError, BodyLength, Limits, Persistence, Timeouts, write_request,
 };
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -49,12 +49,12 @@ async fn reuses_a_connection() {
     assert!(client.reusable() && !client.is_stale(), "new");
     for length in [0, 3, 0] {
         let body = "x".repeat(length);
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
         let (head, ()) = tokio::join!(client.send(GET, false), async {
             let mut request = vec![0; GET.len()];
             server.read_exact(&mut request).await.unwrap();
             assert_eq!(request, GET);
-            server.write_all(answer.as_bytes()).await.unwrap();
+            server.write_all(response.as_bytes()).await.unwrap();
         });
         assert_eq!(head.unwrap().status(), 200);
         assert_eq!(client.reusable(), length == 0, "not before the end of the body");
@@ -82,27 +82,27 @@ async fn reads_bodies_of_each_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn interim_answers_are_skipped() {
+async fn interim_responses_are_skipped() {
     let early = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
     assert_eq!(outcome(format!("{early}{early}{OK}")).await.unwrap(), b"ok");
     let upgrade = outcome("HTTP/1.1 101 Switching Protocols\r\n\r\n").await;
-    assert!(matches!(upgrade, Err(ClientError::Garbage(BadAnswer::Upgrade))));
+    assert!(matches!(upgrade, Err(ClientError::Parse(BadResponse::Upgrade))));
     let endless = outcome(early.repeat(50)).await;
-    assert!(matches!(endless, Err(ClientError::Garbage(BadAnswer::TooManyInterim { limit: 16 }))));
-    assert!(matches!(outcome(early).await, Err(ClientError::HalfAnswer)));
+    assert!(matches!(endless, Err(ClientError::Parse(BadResponse::TooManyInterim { limit: 16 }))));
+    assert!(matches!(outcome(early).await, Err(ClientError::IncompleteMessage)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_told_by_where_it_is() {
+async fn an_end_is_named_by_where_it_is() {
     assert!(matches!(outcome("").await, Err(ClientError::Closed)));
     for end in 1..OK.len() {
         let half = outcome(&OK[..end]).await;
-        assert!(matches!(half, Err(ClientError::HalfAnswer)), "{end}: {half:?}");
+        assert!(matches!(half, Err(ClientError::IncompleteMessage)), "{end}: {half:?}");
     }
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
     for end in 1..chunked.len() {
         let half = outcome(&chunked[..end]).await;
-        assert!(matches!(half, Err(ClientError::HalfAnswer)), "{end}: {half:?}");
+        assert!(matches!(half, Err(ClientError::IncompleteMessage)), "{end}: {half:?}");
     }
     let (mut client, server) = connect();
     drop(server);
@@ -110,24 +110,24 @@ async fn an_end_is_told_by_where_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_is_told_at_once() {
+async fn what_is_no_response_is_an_error_at_once() {
     for text in ["nonsense", "HTTP/1.1 x00 OK\r\n\r\n", "HTTP/1.1 200 OK\n"] {
         let (mut client, _server) = scripted(text, true).await;
-        let garbage = client.send(GET, false).await;
-        assert!(matches!(garbage, Err(ClientError::Garbage(_))), "{text:?}");
+        let noise = client.send(GET, false).await;
+        assert!(matches!(noise, Err(ClientError::Parse(_))), "{text:?}");
         assert!(!client.reusable());
     }
     let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz";
     let (mut client, _server) = scripted(chunks, true).await;
     client.send(GET, false).await.unwrap();
-    let garbage = client.body().await;
-    assert!(matches!(garbage, Err(ClientError::Garbage(BadAnswer::Body(BodyError::Size)))));
+    let noise = client.body().await;
+    assert!(matches!(noise, Err(ClientError::Parse(BadResponse::Body(BodyError::Size)))));
     assert!(!client.reusable());
     assert!(client.body().await.is_err(), "and stays so");
 }
 
 #[tokio::test(start_paused = true)]
-async fn surplus_after_an_answer_ends_reuse() {
+async fn extraneous_data_after_a_response_ends_reuse() {
     for (text, is_head) in [
         (format!("{OK}{OK}"), false),
         (format!("{OK}x"), false),
@@ -137,8 +137,11 @@ async fn surplus_after_an_answer_ends_reuse() {
         let (mut client, _server) = scripted(&text, true).await;
         client.send(GET, is_head).await.unwrap();
         client.body_all(10).await.unwrap();
-        assert!(client.has_surplus() && !client.reusable() && client.is_stale(), "{text:?}");
-        assert_eq!(client.surplus_or_closed().await, IdleEvent::Surplus);
+        assert!(
+            client.has_extraneous_data() && !client.reusable() && client.is_stale(),
+            "{text:?}"
+        );
+        assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::ExtraneousData);
         assert!(matches!(client.send(GET, false).await, Err(ClientError::NotReusable)));
     }
 }
@@ -159,19 +162,19 @@ async fn what_comes_late_is_seen_before_reuse() {
     drop(server);
     assert!(client.reusable() && client.is_stale() && !client.reusable());
     let (mut client, mut server) = done().await;
-    let wait = timeout(Duration::from_secs(5), client.surplus_or_closed()).await;
+    let wait = timeout(Duration::from_secs(5), client.extraneous_data_or_closed()).await;
     assert!(wait.is_err() && client.reusable(), "nothing happened");
     server.write_all(b"x").await.unwrap();
-    assert_eq!(client.surplus_or_closed().await, IdleEvent::Surplus);
+    assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::ExtraneousData);
     let (mut client, server) = done().await;
     drop(server);
-    assert_eq!(client.surplus_or_closed().await, IdleEvent::Closed);
-    assert_eq!(client.surplus_or_closed().await, IdleEvent::Closed);
+    assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::Closed);
+    assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::Closed);
     assert!(!client.reusable());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_head_has_no_body() {
+async fn a_response_to_head_has_no_body() {
     let (mut client, _server) =
         scripted("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", true).await;
     let head = client.send(b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\n", true).await.unwrap();
@@ -184,7 +187,7 @@ async fn a_server_that_says_close_is_not_used_again() {
     let (mut client, _server) =
         scripted("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", true).await;
     client.send(GET, false).await.unwrap();
-    assert!(!client.reusable() && !client.has_surplus());
+    assert!(!client.reusable() && !client.has_extraneous_data());
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,17 +207,17 @@ async fn a_body_over_the_limit_of_the_caller_is_an_error() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "y".repeat(20_000));
     assert!(matches!(
         outcome(long).await,
-        Err(ClientError::Garbage(BadAnswer::HeadTooLarge { limit: 16384 }))
+        Err(ClientError::Parse(BadResponse::HeadTooLarge { limit: 16384 }))
     ));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_may_come_before_the_request_is_sent() {
+async fn a_response_may_come_before_the_request_is_sent() {
     let (client, mut server) = duplex(64);
     let mut client = Connection::new(client, Limits::default());
     let mut request = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9000\r\n\r\n".to_vec();
     request.resize(request.len() + 9000, b'x');
-    // The server sends all of its answer first, through a pipe that is smaller than either, and only
+    // The server sends all of its response first, through a pipe that is smaller than either, and only
     // then reads: writing and reading must go on side by side.
     let (body, received) = tokio::join!(
         async {
@@ -235,7 +238,7 @@ async fn an_answer_may_come_before_the_request_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_refuses_the_body_is_read() {
+async fn a_response_that_refuses_the_body_is_read() {
     let (client, mut server) = duplex(64);
     let mut client = Connection::new(client, Limits::default());
     let request = vec![b'x'; 1000];

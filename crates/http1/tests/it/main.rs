@@ -7,4 +7,3 @@ mod requests;
 mod responses;
 mod server;
 mod smuggling;
-mod spawning;

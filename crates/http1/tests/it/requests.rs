@@ -99,7 +99,7 @@ fn expects_continue_only_with_a_body_in_http11() {
 }
 
 #[test]
-fn hop_by_hop_fields_are_not_passed_on() {
+fn hop_by_hop_fields_are_not_relayed() {
     let head = accepted(
         "GET / HTTP/1.1\r\nHost: a\r\nConnection: close, X-One, host\r\nTE: trailers\r\n\
          x-one: 1\r\nX-Two: 2\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nProxy-Connection: x\r\n\r\n",

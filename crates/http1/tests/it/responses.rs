@@ -1,19 +1,19 @@
-//! Heads of answers, read and written; heads of requests, written.
+//! Heads of responses, read and written; heads of requests, written.
 
 use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
 use curtail_http1::{
-    BadAnswer, BodyLength, Framing, Limits, NO_HEADERS, Persistence, ResponseHead, Version,
+    BadResponse, BodyLength, Framing, Limits, NO_HEADERS, Persistence, ResponseHead, Version,
     WriteError, parse_request, parse_response, write_request, write_response_head,
 };
 use proptest::prelude::*;
 
-fn parse(text: &str, to_head: bool) -> Result<Option<ResponseHead>, BadAnswer> {
+fn parse(text: &str, to_head: bool) -> Result<Option<ResponseHead>, BadResponse> {
     parse_response(&mut BytesMut::from(text), &Limits::default(), to_head)
 }
 
 fn accepted(text: &str) -> ResponseHead {
-    parse(text, false).expect("an answer").expect("complete")
+    parse(text, false).expect("a response").expect("complete")
 }
 
 #[test]
@@ -62,16 +62,16 @@ fn a_connection_that_ends_a_body_does_not_persist() {
 }
 
 #[test]
-fn garbage_is_seen_from_its_first_byte() {
+fn noise_is_seen_from_its_first_byte() {
     for text in ["S", "SSH-2.0-x\r\n", "HTTP/2", "\r\nHTTP/1.1 200 OK\r\n\r\n", "\0"] {
-        assert_eq!(parse(text, false).unwrap_err(), BadAnswer::NotHttp, "{text:?}");
+        assert_eq!(parse(text, false).unwrap_err(), BadResponse::NotHttp, "{text:?}");
     }
     for text in ["HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1\r\n\r\n"] {
-        assert!(matches!(parse(text, false), Err(BadAnswer::Malformed(_))), "{text:?}");
+        assert!(matches!(parse(text, false), Err(BadResponse::Malformed(_))), "{text:?}");
     }
-    assert!(matches!(parse("HTTP/1.2 200 OK\r\n\r\n", false), Err(BadAnswer::Malformed(_))));
-    assert_eq!(parse("HTTP/1.1 600 x\r\n\r\n", false).unwrap_err(), BadAnswer::Status(600));
-    assert_eq!(parse("HTTP/1.1 099 x\r\n\r\n", false).unwrap_err(), BadAnswer::Status(99));
+    assert!(matches!(parse("HTTP/1.2 200 OK\r\n\r\n", false), Err(BadResponse::Malformed(_))));
+    assert_eq!(parse("HTTP/1.1 600 x\r\n\r\n", false).unwrap_err(), BadResponse::Status(600));
+    assert_eq!(parse("HTTP/1.1 099 x\r\n\r\n", false).unwrap_err(), BadResponse::Status(99));
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn limits_are_named() {
     let limits = Limits { head_bytes: 20, headers: 1, ..Limits::default() };
     let parse = |text: &str| parse_response(&mut BytesMut::from(text), &limits, false);
     let refused = parse("HTTP/1.1 200 OK\r\nA: b\r\n\r\n").unwrap_err();
-    assert_eq!(refused, BadAnswer::HeadTooLarge { limit: 20 });
+    assert_eq!(refused, BadResponse::HeadTooLarge { limit: 20 });
     let limits = Limits { head_bytes: 99, ..limits };
     let mut buf = BytesMut::from("HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\n\r\n");
     let refused = parse_response(&mut buf, &limits, false).unwrap_err();
-    assert_eq!(refused, BadAnswer::TooManyHeaders { limit: 1 });
+    assert_eq!(refused, BadResponse::TooManyHeaders { limit: 1 });
 }
 
 #[test]

@@ -68,7 +68,7 @@ async fn a_close_between_requests_is_clean_and_one_inside_is_not() {
         let (mut client, mut server) = connect();
         client.write_all(part.as_bytes()).await.unwrap();
         drop(client);
-        assert!(matches!(server.next_request().await, Err(ServerError::HalfRequest)));
+        assert!(matches!(server.next_request().await, Err(ServerError::IncompleteMessage)));
         assert!(server.next_request().await.unwrap().is_none());
     }
 }
@@ -184,10 +184,10 @@ async fn oversize_requests_get_their_status() {
         server.reject(&reject).await.unwrap();
         assert!(server.is_closing());
         assert!(server.next_request().await.unwrap().is_none());
-        let answer = sent(server, client).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer:?}");
-        assert!(answer.contains("connection: close\r\n"));
-        assert!(answer.ends_with(&format!(": {reject}\n")));
+        let response = sent(server, client).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response:?}");
+        assert!(response.contains("connection: close\r\n"));
+        assert!(response.ends_with(&format!(": {reject}\n")));
     }
 }
 
@@ -256,7 +256,7 @@ async fn the_caller_bounds_a_body_once_its_head_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_before_the_body_was_read_is_the_last() {
+async fn a_response_before_the_body_was_read_is_the_last() {
     let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     for (text, last) in [(get, false), (CHUNKED, true), (PATIENT, true)] {
         let (mut client, mut server) = connect();
@@ -295,16 +295,16 @@ async fn lingering_is_bounded_in_bytes_and_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn departure_is_noticed_while_an_answer_is_worked_on() {
+async fn departure_is_noticed_while_a_response_is_worked_on() {
     let (mut client, mut server) = connect();
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     next(&mut server).await;
-    assert!(timeout(Duration::from_secs(5), server.departed()).await.is_err(), "still there");
+    assert!(timeout(Duration::from_secs(5), server.peer_closed()).await.is_err(), "still there");
     client.write_all(b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    assert!(timeout(Duration::from_secs(5), server.departed()).await.is_err(), "pipelining");
+    assert!(timeout(Duration::from_secs(5), server.peer_closed()).await.is_err(), "pipelining");
     drop(client);
-    server.departed().await;
-    server.departed().await;
+    server.peer_closed().await;
+    server.peer_closed().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,9 +318,9 @@ async fn what_arrives_while_working_is_kept_and_bounded() {
     next(&mut server).await;
     client.write_all(&[b'x'; 1000]).await.unwrap();
     drop(client);
-    let gone = timeout(Duration::from_secs(5), server.departed()).await;
+    let gone = timeout(Duration::from_secs(5), server.peer_closed()).await;
     assert!(gone.is_err(), "the end is behind more bytes than the buffer holds");
-    // The pipe has no reader any more, so the answer cannot be sent; the request was kept.
+    // The pipe has no reader any more, so the response cannot be sent; the request was kept.
     assert!(matches!(server.respond(200, NO_HEADERS, b"").await, Err(ServerError::Io(_))));
 }
 
@@ -330,7 +330,7 @@ async fn a_half_closed_client_is_still_answered() {
     client.write_all(b"GET /1 HTTP/1.0\r\n\r\n").await.unwrap();
     client.shutdown().await.unwrap();
     next(&mut server).await;
-    server.departed().await;
+    server.peer_closed().await;
     server.respond(200, NO_HEADERS, b"here").await.unwrap();
     server.close().await;
     let mut text = String::new();
@@ -440,7 +440,7 @@ async fn a_head_is_sent_before_its_body_on_demand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_answers_leave_in_one_write() {
+async fn small_responses_leave_in_one_write() {
     let (client, server) = duplex(1 << 16);
     let (mut client, server) = (client, counting::Counting { inner: server, writes: 0 });
     let mut server = Connection::new(server, Limits::default(), Timeouts::default());
@@ -476,7 +476,7 @@ async fn mistakes_of_the_caller_are_errors() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shuts_down_says_so() {
     let (mut client, mut server) = connect();
-    server.close_after_answer();
+    server.close_after_response();
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     next(&mut server).await;
     server.respond(200, NO_HEADERS, b"").await.unwrap();

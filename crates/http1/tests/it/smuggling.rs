@@ -1,8 +1,8 @@
-//! Bytes that two recipients could read as different messages are refused, in requests and answers.
+//! Bytes that two recipients could read as different messages are refused, in requests and responses.
 
 use bytes::BytesMut;
 use curtail_http1::{
-    BadAnswer, Framing, FramingFault, Limits, Reject, parse_request, parse_response,
+    BadResponse, Framing, FramingFault, Limits, Reject, parse_request, parse_response,
 };
 
 /// The verdict on a POST with these further lines.
@@ -118,7 +118,7 @@ fn lines_end_in_crlf_and_do_not_fold() {
 }
 
 #[test]
-fn answers_are_held_to_the_same() {
+fn responses_are_held_to_the_same() {
     let verdict = |lines: &str| {
         let mut buf = BytesMut::from(format!("HTTP/1.1 200 OK\r\n{lines}\r\n").as_str());
         parse_response(&mut buf, &Limits::default(), false)
@@ -130,7 +130,7 @@ fn answers_are_held_to_the_same() {
         ("Transfer-Encoding: gzip, chunked\r\n", FramingFault::UnknownCoding),
         ("Transfer-Encoding: gzip\r\n", FramingFault::NotChunkedLast),
     ] {
-        assert_eq!(verdict(lines).unwrap_err(), BadAnswer::Framing(fault), "{lines:?}");
+        assert_eq!(verdict(lines).unwrap_err(), BadResponse::Framing(fault), "{lines:?}");
     }
     assert!(verdict("X: a\n").is_err());
     assert!(verdict("X: a\r\n b\r\n").is_err());

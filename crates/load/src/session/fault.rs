@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use curtail_http1::BadAnswer;
+use curtail_http1::BadResponse;
 
 /// Why there is no whole answer.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     )]
     Unprocessed(String),
     #[error(transparent)]
-    Garbage(#[from] BadAnswer),
+    Garbage(#[from] BadResponse),
     #[error("{0}")]
     Malformed(String),
     /// The server speaks something else.

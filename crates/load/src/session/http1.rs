@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use curtail_http1::{BadAnswer, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
+use curtail_http1::{BadResponse, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
 
 use crate::session::fault::Fault;
 use crate::session::http2::greeting::Greeting;
@@ -58,7 +58,7 @@ impl Http1 {
     fn body(&mut self, input: &mut BytesMut) -> Result<Option<Reply>, Fault> {
         let State::Body { decoder, body_bytes, .. } = &mut self.state else { return Ok(None) };
         loop {
-            match decoder.decode(input).map_err(BadAnswer::Body)? {
+            match decoder.decode(input).map_err(BadResponse::Body)? {
                 Decoded::Data(data) => {
                     *body_bytes += data.len() as u64;
                     if *body_bytes > self.body_bytes_max {
@@ -106,7 +106,7 @@ impl Http1 {
                 }
             }
             let parsed = parse_response(input, &self.limits, *to_head);
-            if matches!(parsed, Err(BadAnswer::NotHttp)) {
+            if matches!(parsed, Err(BadResponse::NotHttp)) {
                 let what = "the answer is not HTTP/1; is it the right port?";
                 return Err(Fault::Mismatch(what));
             }
@@ -117,7 +117,7 @@ impl Http1 {
             if head.is_interim() && !switches {
                 *interim += 1;
                 if *interim > INTERIM_MAX {
-                    return Err(BadAnswer::TooManyInterim { limit: INTERIM_MAX }.into());
+                    return Err(BadResponse::TooManyInterim { limit: INTERIM_MAX }.into());
                 }
                 continue;
             }

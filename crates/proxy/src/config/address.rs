@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Reads `IP:PORT` or `localhost:PORT`, which is 127.0.0.1. The error is a predicate and its mend.
+/// Reads `IP:PORT` or `localhost:PORT`, which is 127.0.0.1. The error is a predicate and its fix.
 pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn wrong_ones_say_how_to_write_them() {
-        for (text, wrong, mend) in [
+        for (text, wrong, fix) in [
             ("10.0.0.1", "no port", "10.0.0.1:9001"),
             ("::1", "no port", "[::1]:9001"),
             ("leaf", "no port", "IP:PORT"),
@@ -126,7 +126,7 @@ mod tests {
             ("", "no port", "IP:PORT"),
         ] {
             let (said, how) = read(text).expect_err(text);
-            assert!(said.contains(wrong) && how.contains(mend), "{text}: {said}; {how}");
+            assert!(said.contains(wrong) && how.contains(fix), "{text}: {said}; {how}");
         }
     }
 }

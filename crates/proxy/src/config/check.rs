@@ -7,6 +7,14 @@ use std::time::Duration;
 use super::report::Report;
 use super::values::{Given, Size, Span};
 
+/// Checks a key of a table; errors call it by its name.
+macro_rules! key {
+    ($check:ident, $report:expr, $raw:ident.$key:ident, $($rest:expr),+) => {
+        $crate::config::check::$check($report, stringify!($key), $raw.$key.as_ref(), $($rest),+)
+    };
+}
+pub(super) use key;
+
 /// A duration that is more than zero.
 pub(super) fn duration(
     report: &mut Report<'_>,
@@ -63,12 +71,13 @@ pub(super) fn fraction(
     report: &mut Report<'_>,
     key: &str,
     given: Option<&Given<f64>>,
-    mend: &str,
+    example: &str,
     default: f64,
 ) -> f64 {
     let Some(given) = given else { return default };
     if !(0.0..=1.0).contains(given.get()) {
-        report.error(&given.span(), &format!("{key} is out of range"), mend);
+        let fix = format!("give it a fraction from 0 to 1; {example}");
+        report.error(&given.span(), &format!("{key} is out of range"), &fix);
         return default;
     }
     *given.get()
@@ -81,8 +90,8 @@ pub(super) fn header(
     example: &str,
 ) -> Option<String> {
     if !is_token(given.get()) {
-        let mend = format!("use letters, digits and hyphens, like {example:?}");
-        report.error(&given.span(), "header is no name of a header", &mend);
+        let fix = format!("use letters, digits and hyphens, like {example:?}");
+        report.error(&given.span(), "header is no name of a header", &fix);
         return None;
     }
     Some(given.get().to_ascii_lowercase())
@@ -115,8 +124,8 @@ pub(super) fn name(
     table: &Range<usize>,
 ) -> String {
     let Some(given) = given else {
-        let mend = "add name = \"…\", the name in metrics and in the status";
-        report.missing(table, &format!("this {what} has no name"), mend);
+        let fix = "add name = \"…\", the name in metrics and in the status";
+        report.missing(table, &format!("this {what} has no name"), fix);
         return String::new();
     };
     if given.get().is_empty() || given.get().chars().any(char::is_control) {
@@ -131,13 +140,13 @@ pub(super) fn path(report: &mut Report<'_>, key: &str, given: &Given<String>, qu
     let fine = |c: char| c.is_ascii_graphic() && c != '#' && (query || c != '?');
     let text = given.get();
     if !text.starts_with('/') {
-        let mend = format!("write it like \"/{}\"", text.trim_start_matches('/'));
-        report.error(&given.span(), &format!("{key} does not begin with a slash"), &mend);
+        let fix = format!("write it like \"/{}\"", text.trim_start_matches('/'));
+        report.error(&given.span(), &format!("{key} does not begin with a slash"), &fix);
     } else if !text.chars().all(fine) {
         let but = if query { "'#'" } else { "'?' and '#'" };
         let wrong = format!("{key} has characters that a path cannot have");
-        let mend = format!("use visible ASCII without {but}, and percent-encode the rest");
-        report.error(&given.span(), &wrong, &mend);
+        let fix = format!("use visible ASCII without {but}, and percent-encode the rest");
+        report.error(&given.span(), &wrong, &fix);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Two stages: the private module `raw` is the file as serde sees it, the types re-exported here are
 //! what the program uses. Between them stands everything that can be wrong, said as
-//! `FILE:LINE: VALUE: what is wrong; the mend`, all of it at once. Only where the file is not even
+//! `FILE:LINE: VALUE: what is wrong; the fix`, all of it at once. Only where the file is not even
 //! TOML is the first error the only one.
 //!
 //! ```
@@ -89,7 +89,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Checks the text of a configuration file; `name` is what errors call it.
 ///
 /// # Errors
-/// Everything that is wrong, each with its line and the mend.
+/// Everything that is wrong, each with its line and the fix.
 pub fn parse(name: &str, text: &str) -> Result<Config, ConfigErrors> {
     let mut report = report::Report::new(name, text);
     let raw = shape::read(&mut report);

@@ -23,7 +23,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What works but is probably not meant, one `FILE:LINE: VALUE: what; mend` each.
+    /// What works but is probably not meant, one `FILE:LINE: VALUE: what; fix` each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -87,7 +87,7 @@ pub struct Service {
     pub cancel: Cancel,
     /// The whole request, queueing included.
     pub timeout: Duration,
-    /// One copy without an answer.
+    /// One copy without a response.
     pub attempt_timeout: Duration,
     /// A cancelled copy that stays silent; 100 ms or more.
     pub cancel_timeout: Duration,
@@ -111,7 +111,7 @@ pub struct Service {
     pub cost_hint: Option<String>,
     /// Methods whose requests may be retried and duplicated.
     pub idempotent_methods: Vec<String>,
-    /// Do good answers carry the server, the queue time and the number of copies?
+    /// Do good responses carry the server, the queue time and the number of copies?
     pub debug_headers: bool,
     /// Longest request body, in bytes.
     pub max_request_body: usize,
@@ -179,7 +179,7 @@ pub struct Health {
     pub path: String,
     /// Between two probes of a replica.
     pub interval: Duration,
-    /// A probe without an answer for so long has failed.
+    /// A probe without a response for so long has failed.
     pub timeout: Duration,
 }
 

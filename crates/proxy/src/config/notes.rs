@@ -32,7 +32,7 @@ fn alone(services: &[Service]) -> Option<String> {
 /// The default of both keys is this one, so that it is no warning.
 fn not_stopped(service: &Service) -> Option<String> {
     let Service { name, policy, cancel, .. } = service;
-    let (why, mend) = match (policy.rescues()?, cancel) {
+    let (why, fix) = match (policy.rescues()?, cancel) {
         (Version::NoCancel, Cancel::Reset) => {
             ("although cancel = \"reset\"", "use rescue, which stops what is given up")
         }
@@ -43,7 +43,7 @@ fn not_stopped(service: &Service) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "service {name:?} ({policy}) stops no query {why}, which costs most of the gain; {mend}"
+        "service {name:?} ({policy}) stops no query {why}, which costs most of the gain; {fix}"
     ))
 }
 

@@ -133,7 +133,7 @@ pub(super) struct Service {
     /// The whole request, queueing included; expired queries are shed unserved.
     #[schemars(extend("default" = "2s"))]
     pub(super) timeout: Maybe<Span>,
-    /// One copy without an answer: it has failed, and is retried within the budget.
+    /// One copy without a response: it has failed, and is retried within the budget.
     #[schemars(extend("default" = "500ms"))]
     pub(super) attempt_timeout: Maybe<Span>,
     /// A cancelled copy that stays silent for so long: its connection is closed and its slot is free.
@@ -180,7 +180,7 @@ pub(super) struct Service {
     /// Methods whose requests may be retried and duplicated.
     #[schemars(extend("default" = ["GET", "HEAD"]))]
     pub(super) idempotent_methods: Option<Vec<Given<String>>>,
-    /// Do good answers carry the server, the queue time and the number of copies? Errors never do.
+    /// Do good responses carry the server, the queue time and the number of copies? Errors never do.
     #[schemars(extend("default" = false))]
     pub(super) debug_headers: Maybe<bool>,
     /// Longest request body; a longer one is refused with 413. Bodies are held whole before
@@ -206,13 +206,13 @@ pub enum Cancel {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ path, interval, timeout } or false")]
 pub(super) struct Health {
-    /// Path that a healthy replica answers with a status below 500.
+    /// Path for which the status of a healthy replica is below 500.
     #[schemars(extend("default" = "/"))]
     pub(super) path: Maybe<String>,
     /// Between two probes of a replica.
     #[schemars(extend("default" = "250ms"))]
     pub(super) interval: Maybe<Span>,
-    /// A probe without an answer for so long has failed; two in a row take the replica down.
+    /// A probe without a response for so long has failed; two in a row take the replica down.
     #[schemars(extend("default" = "500ms"))]
     pub(super) timeout: Maybe<Span>,
 }
@@ -223,7 +223,7 @@ pub(super) struct Health {
 #[schemars(extend("required" = ["header"]))]
 pub(super) struct CostHint {
     /// The value of this header is a number above 0, in any unit that all requests of the service
-    /// share. Where it is missing or is none, nobody knows what the request costs. Required.
+    /// share. Where it is missing or is none, the cost is unknown. Required.
     pub(super) header: Maybe<String>,
 }
 

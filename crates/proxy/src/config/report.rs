@@ -1,14 +1,14 @@
-//! Everything that is wrong with a file, said with the line, the value and the mend.
+//! Everything that is wrong with a file, said with the line, the value and the fix.
 
-use std::fmt;
 use std::ops::Range;
 
 /// Longest excerpt of a value in a message, in characters.
 const EXCERPT_CHARS: usize = 60;
 
-/// One thing that is wrong, as `FILE:LINE: VALUE: what is wrong; the mend`. A file that cannot be
+/// One thing that is wrong, as `FILE:LINE: VALUE: what is wrong; the fix`. A file that cannot be
 /// read has neither line nor value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct ConfigError {
     text: String,
     line: Option<usize>,
@@ -22,16 +22,9 @@ impl ConfigError {
     }
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
 /// Everything that is wrong with a file, in the order of its lines; prints as one line each.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.0.iter().map(|error| &*error.text).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
@@ -47,20 +40,6 @@ impl ConfigErrors {
         Self(vec![ConfigError { text, line: None }])
     }
 }
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str("\n")?;
-            }
-            fmt::Display::fmt(error, f)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConfigErrors {}
 
 /// Collects what is wrong with a file.
 pub(super) struct Report<'t> {
@@ -85,12 +64,12 @@ impl<'t> Report<'t> {
     }
 
     /// A value that is wrong.
-    pub(super) fn error(&mut self, at: &Range<usize>, wrong: &str, mend: &str) {
-        let error = self.render(at, &format!("{wrong}; {mend}"));
+    pub(super) fn error(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
+        let error = self.render(at, &format!("{wrong}; {fix}"));
         self.errors.push(error);
     }
 
-    /// Something that does not have the shape of a configuration; `said` includes the mend.
+    /// Something that does not have the shape of a configuration; `said` includes the fix.
     pub(super) fn misshapen(&mut self, at: &Range<usize>, said: &str) {
         self.misshapen = true;
         let error = self.render(at, said);
@@ -98,20 +77,20 @@ impl<'t> Report<'t> {
     }
 
     /// Something that is not there but should be; `at` is the table that lacks it.
-    pub(super) fn missing(&mut self, at: &Range<usize>, wrong: &str, mend: &str) {
-        let error = self.render(at, &format!("{wrong}; {mend}"));
+    pub(super) fn missing(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
+        let error = self.render(at, &format!("{wrong}; {fix}"));
         self.missing.push(error);
     }
 
     /// Something that the file as a whole lacks: no line of it is to blame.
-    pub(super) fn lacking(&mut self, wrong: &str, mend: &str) {
-        let text = format!("{}:1: {wrong}; {mend}", self.name);
+    pub(super) fn lacking(&mut self, wrong: &str, fix: &str) {
+        let text = format!("{}:1: {wrong}; {fix}", self.name);
         self.missing.push(ConfigError { text, line: Some(1) });
     }
 
     /// Something that works but is probably not meant.
-    pub(super) fn warn(&mut self, at: &Range<usize>, wrong: &str, mend: &str) {
-        let warning = self.render(at, &format!("{wrong}; {mend}"));
+    pub(super) fn warn(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
+        let warning = self.render(at, &format!("{wrong}; {fix}"));
         self.warnings.push(warning.text);
     }
 

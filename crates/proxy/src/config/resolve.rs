@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
+use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
-use super::{address, check, notes, raw, service};
+use super::{address, notes, raw, service};
 
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
@@ -24,8 +25,8 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     };
     let tables = each(raw.service.as_ref());
     if tables.is_empty() {
-        let mend = "add a [[service]] with a name, slots and a [[service.shard]]";
-        report.lacking("there is no service", mend);
+        let fix = "add a [[service]] with a name, slots and a [[service.shard]]";
+        report.lacking("there is no service", fix);
     }
     let services: Vec<Service> =
         tables.iter().map(|(raw, at)| service::resolve(raw, at, report)).collect();
@@ -47,52 +48,30 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     Listen {
         http,
         admin,
-        max_connections: check::count(
-            report,
-            "max_connections",
-            raw.max_connections.as_ref(),
-            1..=1_000_000,
-            10_000,
-        ) as usize,
-        header_timeout: check::duration(
-            report,
-            "header_timeout",
-            raw.header_timeout.as_ref(),
-            secs(10),
-        ),
-        body_timeout: check::duration(report, "body_timeout", raw.body_timeout.as_ref(), secs(30)),
-        idle_timeout: check::duration(report, "idle_timeout", raw.idle_timeout.as_ref(), secs(60)),
-        write_timeout: check::duration(
-            report,
-            "write_timeout",
-            raw.write_timeout.as_ref(),
-            secs(30),
-        ),
-        max_header_bytes: check::size(
-            report,
-            "max_header_bytes",
-            raw.max_header_bytes.as_ref(),
-            head,
-            16 << 10,
-        ),
+        max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
+        header_timeout: key!(duration, report, raw.header_timeout, secs(10)),
+        body_timeout: key!(duration, report, raw.body_timeout, secs(30)),
+        idle_timeout: key!(duration, report, raw.idle_timeout, secs(60)),
+        write_timeout: key!(duration, report, raw.write_timeout, secs(30)),
+        max_header_bytes: key!(size, report, raw.max_header_bytes, head, 16 << 10),
         // Zero is fine: SIGTERM then waits for nothing.
         drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
     }
 }
 
 fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option<SocketAddr> {
-    let mend = "give them different ports, or write admin = false";
+    let fix = "give them different ports, or write admin = false";
     let Some(given) = &raw.admin else {
         if let Some(given) = raw.http.as_ref().filter(|_| address::clash(ADMIN, http)) {
             let wrong = format!("admin listens there already ({ADMIN} where none is given)");
-            report.error(&given.span(), &wrong, mend);
+            report.error(&given.span(), &wrong, fix);
         }
         return Some(ADMIN);
     };
     let OrFalse::On(text) = given.get() else { return None };
     let address = listener(given, text, report);
     if address::clash(address, http) {
-        report.error(&given.span(), "http listens there already", mend);
+        report.error(&given.span(), "http listens there already", fix);
     }
     if !address.ip().is_loopback() {
         let wrong = "admin is not on loopback: whoever reaches it reads the status and the metrics";
@@ -102,9 +81,9 @@ fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option
 }
 
 fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
-    address::read(text).unwrap_or_else(|(wrong, mend)| {
-        report.error(&given.span(), wrong, &mend);
-        // Port 0 is in nobody's way: no error follows from this one.
+    address::read(text).unwrap_or_else(|(wrong, fix)| {
+        report.error(&given.span(), wrong, &fix);
+        // Port 0 clashes with no other: no error follows from this one.
         SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
     })
 }
@@ -152,8 +131,8 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
             let ours = [Some(listen.http), listen.admin];
             if ours.into_iter().flatten().any(|ours| address::reaches(server, ours)) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
-                let mend = "name the address of a replica";
-                report.error(&at, "the proxy itself listens there", mend);
+                let fix = "name the address of a replica";
+                report.error(&at, "the proxy itself listens there", fix);
             }
             let other = *owner.entry(server).or_insert(index);
             if other != index {

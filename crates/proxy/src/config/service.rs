@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use curtail_kernel::{HedgeSpec, Limits, Policy, PolicyError, Topology};
 
+use super::check::key;
 use super::model::{Cancel, Ejection, Health, Route, Service};
 use super::report::Report;
 use super::shape::closest;
@@ -26,16 +27,15 @@ const POLICY: Policy = Policy::RESCUE;
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
     let name = check::name(report, "service", raw.name.as_ref(), at);
     let gates = 1..=Topology::MAX_GATE;
-    let slots = check::count(report, "slots", raw.slots.as_ref(), gates.clone(), 1);
+    let slots = key!(count, report, raw.slots, gates.clone(), 1);
     let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
     let policy = policy(raw, at, (slots, cancel), report);
-    let outstanding = raw.max_outstanding.as_ref();
-    let max_outstanding = check::count(report, "max_outstanding", outstanding, gates, 128);
+    let max_outstanding = key!(count, report, raw.max_outstanding, gates, 128);
     let (timeout, attempt_timeout, cancel_timeout) = timeouts(raw, (policy, cancel), at, report);
     let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
-    let max_request_body =
-        check::size(report, "max_request_body", raw.max_request_body.as_ref(), body, 1_000_000);
+    let max_request_body = key!(size, report, raw.max_request_body, body, 1_000_000);
     let (servers, shards) = shards::resolve(raw, at, report);
+    let Limits { hedge_budget, .. } = Limits::default();
     Service {
         name,
         policy,
@@ -47,11 +47,23 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         cancel_timeout,
         ejection: ejection(raw, report),
         health: health(raw.health.as_ref(), report),
-        queue: check::count(report, "queue", raw.queue.as_ref(), 0..=1_000_000, 1024),
+        queue: key!(count, report, raw.queue, 0..=1_000_000, 1024),
         routes: routes(raw, policy, report),
         shard_by: shards::shard_by(raw, shards.len(), at, report),
-        retry_budget: retry_budget(raw.retry_budget.as_ref(), report),
-        hedge_budget: hedge_budget(raw.hedge_budget.as_ref(), report),
+        retry_budget: key!(
+            fraction,
+            report,
+            raw.retry_budget,
+            "0.1 is one retry per ten queries",
+            0.1
+        ),
+        hedge_budget: key!(
+            fraction,
+            report,
+            raw.hedge_budget,
+            "0.2 is one duplicate per five queries",
+            hedge_budget
+        ),
         rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
         cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
         idempotent_methods: idempotent_methods(raw, report),
@@ -73,9 +85,9 @@ fn policy(
         // A guess would be a bound on what the service can do.
         if raw.slots.is_none() {
             let wrong = format!("this service has no policy, and {POLICY} must know the slots");
-            let mend = "add slots = N, the queries that a replica serves at once, or where nobody \
+            let fix = "add slots = N, the queries that a replica serves at once, or where nobody \
                         knows that, policy = \"least-outstanding\"";
-            report.missing(at, &wrong, mend);
+            report.missing(at, &wrong, fix);
         }
         return POLICY;
     };
@@ -88,8 +100,8 @@ fn policy(
         }
     };
     if let Some(why) = policy.simulator_only() {
-        let mend = format!("use laedge here, and {policy} in curtail sim");
-        report.error(&at, &format!("policy {why}"), &mend);
+        let fix = format!("use laedge here, and {policy} in curtail sim");
+        report.error(&at, &format!("policy {why}"), &fix);
         return fallback;
     }
     if policy.needs_cancellation() && cancel == Cancel::None {
@@ -99,19 +111,19 @@ fn policy(
             Some(HedgeSpec::Rescue(_)) => "rescue",
             _ => "a policy without :cc and +pc",
         };
-        let mend = format!(
+        let fix = format!(
             "set cancel = \"reset\" if they stop when a connection is reset, or use {other}"
         );
-        report.error(&at, wrong, &mend);
+        report.error(&at, wrong, &fix);
     }
     if !policy.is_budgeted() && !raw.unsafe_baseline.as_ref().is_some_and(|given| *given.get()) {
         let wrong = "policy doubles the load of every query, without a budget";
-        let mend = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
-        report.error(&at, wrong, mend);
+        let fix = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
+        report.error(&at, wrong, fix);
     }
     if policy.pulls() && raw.slots.is_none() {
-        let mend = "add slots = N, the queries that a replica serves at once";
-        report.missing(&at, "policy pulls, so it must know the replicas' slots", mend);
+        let fix = "add slots = N, the queries that a replica serves at once";
+        report.missing(&at, "policy pulls, so it must know the replicas' slots", fix);
     }
     if let Some(n) = policy.bound()
         && n < slots
@@ -125,15 +137,15 @@ fn policy(
 fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>) {
     let at = given.span();
     if let PolicyError::Argument { why, .. } = error {
-        let mend = why.split_once("; ").map_or(why.as_str(), |(_, mend)| mend);
-        return report.error(&at, "policy has an argument that it cannot use", mend);
+        let fix = why.split_once("; ").map_or(why.as_str(), |(_, fix)| fix);
+        return report.error(&at, "policy has an argument that it cannot use", fix);
     }
     let forms = Policy::live_forms();
-    let mend = match closest(given.get(), &forms) {
+    let fix = match closest(given.get(), &forms) {
         Some(close) => format!("did you mean {close:?}?"),
         None => format!("use one of {}", forms.join(", ")),
     };
-    // The simulator has it, and nobody else can.
+    // The simulator has it, and no deployed proxy can.
     let wrong = match given.get().as_str() {
         "o1" | "idealized" => "policy knows more than a proxy can: only the simulator runs it",
         auto if auto.starts_with("probabilistic:auto") => {
@@ -141,7 +153,7 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
         }
         _ => "policy is unknown",
     };
-    report.error(&at, wrong, &mend);
+    report.error(&at, wrong, &fix);
 }
 
 fn timeouts(
@@ -150,12 +162,9 @@ fn timeouts(
     at: &Range<usize>,
     report: &mut Report<'_>,
 ) -> (Duration, Duration, Duration) {
-    let whole = check::duration(report, "timeout", raw.timeout.as_ref(), Duration::from_secs(2));
-    let attempt = raw.attempt_timeout.as_ref();
-    let attempt = check::duration(report, "attempt_timeout", attempt, Duration::from_millis(500));
-    let silent = raw.cancel_timeout.as_ref();
-    let silent =
-        check::at_least(report, "cancel_timeout", silent, CANCEL_MIN, Duration::from_secs(10));
+    let whole = key!(duration, report, raw.timeout, Duration::from_secs(2));
+    let attempt = key!(duration, report, raw.attempt_timeout, Duration::from_millis(500));
+    let silent = key!(at_least, report, raw.cancel_timeout, CANCEL_MIN, Duration::from_secs(10));
     let first_of = |spans: [&Option<Given<Span>>; 2]| {
         spans.into_iter().flatten().next().map_or(at.clone(), Given::span)
     };
@@ -166,7 +175,7 @@ fn timeouts(
         );
         report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
     }
-    // A replica that stops when it is told to is never silent for long.
+    // A replica that stops when it is cancelled is never silent for long.
     if cancel == Cancel::None && silent < attempt {
         let at = first_of([&raw.cancel_timeout, &raw.attempt_timeout]);
         let wrong = format!(
@@ -232,38 +241,25 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
     of_use("cost", given, policy, report);
     let cost = Cost::new(*given.get());
     if cost.is_none() {
-        let mend =
+        let fix =
             "give it a number above 0; where a usual request costs 1, 3 is three times as much";
-        report.error(&given.span(), "cost is out of range", mend);
+        report.error(&given.span(), "cost is out of range", fix);
     }
     cost
-}
-
-fn retry_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
-    let mend = "give it a fraction from 0 to 1; 0.1 is one retry per ten queries";
-    check::fraction(report, "retry_budget", given, mend, 0.1)
-}
-
-fn hedge_budget(given: Option<&Given<f64>>, report: &mut Report<'_>) -> f64 {
-    let mend = "give it a fraction from 0 to 1; 0.2 is one duplicate per five queries";
-    check::fraction(report, "hedge_budget", given, mend, Limits::default().hedge_budget)
 }
 
 fn ejection(raw: &raw::Service, report: &mut Report<'_>) -> Ejection {
     let span = |ns| Duration::from_nanos(ns);
     let Limits { eject_after, max_ejected, ejection_ns, ejection_max_ns, .. } = Limits::default();
-    let after = raw.eject_after.as_ref();
-    let mend = "give it a fraction from 0 to 1; 0.5 lets half of the replicas be ejected";
-    let time = raw.ejection_time.as_ref();
-    let max_time = raw.max_ejection_time.as_ref();
+    let half = "0.5 lets half of the replicas be ejected";
     let ejection = Ejection {
-        after: check::count(report, "eject_after", after, 0..=1_000_000, eject_after),
-        share: check::fraction(report, "max_ejected", raw.max_ejected.as_ref(), mend, max_ejected),
-        time: check::duration(report, "ejection_time", time, span(ejection_ns)),
-        max_time: check::duration(report, "max_ejection_time", max_time, span(ejection_max_ns)),
+        after: key!(count, report, raw.eject_after, 0..=1_000_000, eject_after),
+        share: key!(fraction, report, raw.max_ejected, half, max_ejected),
+        time: key!(duration, report, raw.ejection_time, span(ejection_ns)),
+        max_time: key!(duration, report, raw.max_ejection_time, span(ejection_max_ns)),
     };
     if ejection.time > ejection.max_time
-        && let Some(given) = raw.max_ejection_time.as_ref().or(time)
+        && let Some(given) = raw.max_ejection_time.as_ref().or(raw.ejection_time.as_ref())
     {
         let wrong = "ejection_time is longer than max_ejection_time";
         report.warn(&given.span(), wrong, "give max_ejection_time at least ejection_time");
@@ -275,9 +271,9 @@ fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report
     if let Some(given) = given {
         of_use("rescue_budget", given, policy, report);
     }
-    let mend = "give it a fraction from 0 to 1; 0.02 is one rescue in vain per fifty queries";
+    let fix = "0.02 is one rescue in vain per fifty queries";
     let default = Limits::default().rescue_budget;
-    let budget = check::fraction(report, "rescue_budget", given, mend, default);
+    let budget = check::fraction(report, "rescue_budget", given, fix, default);
     if let Some(given) = given.filter(|_| budget == 0.0 && policy.rescues().is_some()) {
         let wrong = "without a rescue_budget nothing is tried, so nothing is learned or rescued";
         report.warn(&given.span(), wrong, "give it more than 0, or use psq");
@@ -293,8 +289,8 @@ fn cost_hint(
     let given = given?;
     of_use("cost_hint", given, policy, report);
     let Some(header) = &given.get().header else {
-        let mend = "write { header = \"x-curtail-cost\" }";
-        report.missing(&given.span(), "cost_hint names no header", mend);
+        let fix = "write { header = \"x-curtail-cost\" }";
+        report.missing(&given.span(), "cost_hint names no header", fix);
         return None;
     };
     check::header(report, header, "x-curtail-cost")
@@ -316,8 +312,8 @@ fn idempotent_methods(raw: &raw::Service, report: &mut Report<'_>) -> Vec<String
         check::method(report, "this entry of idempotent_methods", method);
         if matches!(method.get().as_str(), "POST" | "PATCH") {
             let wrong = "is not idempotent by HTTP, and may now run twice on every route";
-            let mend = "declare the routes where it is: { path_prefix, method, idempotent = true }";
-            report.warn(&method.span(), wrong, mend);
+            let fix = "declare the routes where it is: { path_prefix, method, idempotent = true }";
+            report.warn(&method.span(), wrong, fix);
         }
     }
     given.iter().map(|method| method.get().clone()).collect()

@@ -75,7 +75,7 @@ fn cut_list(list: &mut DeArray<'_>, key: &str, at: &Range<usize>) -> Option<Stri
     (list.len() < before).then(|| key.to_string())
 }
 
-/// A syntax error, with a mend for the usual ones.
+/// A syntax error, with a fix for the usual ones.
 fn syntax(message: &str) -> String {
     let (wrong, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     match (wrong, expected) {

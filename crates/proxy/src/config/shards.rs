@@ -20,8 +20,8 @@ pub(super) fn resolve(
 ) -> (Vec<SocketAddr>, Vec<Shard>) {
     let tables = each(raw.shard.as_ref());
     if tables.is_empty() {
-        let mend = "add a [[service.shard]] with name = \"0\" and replicas = [\"IP:PORT\"]";
-        report.missing(at, "this service has no shard", mend);
+        let fix = "add a [[service.shard]] with name = \"0\" and replicas = [\"IP:PORT\"]";
+        report.missing(at, "this service has no shard", fix);
     }
     let mut servers = Servers::default();
     let mut names = BTreeMap::new();
@@ -61,23 +61,23 @@ fn replicas(
     servers: &mut Servers,
     report: &mut Report<'_>,
 ) -> Vec<usize> {
-    let mend = "add replicas = [\"IP:PORT\", \"IP:PORT\"]";
+    let fix = "add replicas = [\"IP:PORT\", \"IP:PORT\"]";
     let Some(given) = &raw.replicas else {
-        report.missing(at, "this shard has no replicas", mend);
+        report.missing(at, "this shard has no replicas", fix);
         return Vec::new();
     };
     if given.get().is_empty() {
         // A missing entry: the list may be empty because what it held was wrong.
-        report.missing(&given.span(), "this shard has no replicas", mend);
+        report.missing(&given.span(), "this shard has no replicas", fix);
     }
     let mut indices = Vec::new();
     for given in given.get() {
         match address::read(given.get()) {
-            Err((wrong, mend)) => report.error(&given.span(), wrong, &mend),
+            Err((wrong, fix)) => report.error(&given.span(), wrong, &fix),
             Ok(address) if address.ip().to_canonical().is_unspecified() => {
                 let wrong = "stands for all addresses of a host, which only a listener can have";
-                let mend = "write the one that it is reached at, like \"127.0.0.1:9001\"";
-                report.error(&given.span(), wrong, mend);
+                let fix = "write the one that it is reached at, like \"127.0.0.1:9001\"";
+                report.error(&given.span(), wrong, fix);
             }
             Ok(address) if address.port() == 0 => {
                 report.error(&given.span(), "has port 0", "write the port that it listens on");
@@ -106,8 +106,8 @@ pub(super) fn shard_by(
     let Some(given) = &raw.shard_by else {
         if shards > 1 {
             let wrong = format!("this service has {shards} shards, but nothing says which to ask");
-            let mend = "add shard_by = { header = \"x-shard\" }, or query, path_segment or hash";
-            report.missing(at, &wrong, mend);
+            let fix = "add shard_by = { header = \"x-shard\" }, or query, path_segment or hash";
+            report.missing(at, &wrong, fix);
         }
         return None;
     };
@@ -127,11 +127,11 @@ pub(super) fn shard_by(
         }
         (ways, hash) => {
             let wrong = "shard_by needs exactly one way to name the shard";
-            let mend = "write one of header, query, path_segment and hash = { … }";
+            let fix = "write one of header, query, path_segment and hash = { … }";
             if ways == 0 && hash.is_none() {
-                report.missing(&given.span(), wrong, mend);
+                report.missing(&given.span(), wrong, fix);
             } else {
-                report.error(&given.span(), wrong, mend);
+                report.error(&given.span(), wrong, fix);
             }
             None
         }
@@ -150,8 +150,8 @@ fn key((header, query, segment): Fields<'_>, report: &mut Report<'_>) -> Option<
     }
     if let Some(given) = query {
         if given.get().is_empty() {
-            let mend = "name the query parameter, like \"shard\"";
-            report.error(&given.span(), "is no name of a query parameter", mend);
+            let fix = "name the query parameter, like \"shard\"";
+            report.error(&given.span(), "is no name of a query parameter", fix);
         }
         return Some(Key::Query(given.get().clone()));
     }

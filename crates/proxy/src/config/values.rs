@@ -36,10 +36,10 @@ pub(super) trait Unit {
     const PATTERN: &'static str;
     /// For `expecting` texts.
     const EXAMPLE: &'static str;
-    /// Reads it; the error is a predicate with the mend.
+    /// Reads it; the error is a predicate with the fix.
     fn read(text: &str) -> Result<u64, String>;
     /// How to write a number that came without a unit.
-    fn mend(bare: i64) -> String;
+    fn fix(bare: i64) -> String;
 }
 
 /// Time, in nanoseconds.
@@ -77,7 +77,7 @@ impl Unit for Time {
         }
     }
 
-    fn mend(bare: i64) -> String {
+    fn fix(bare: i64) -> String {
         format!("write \"{bare}ms\" or \"{bare}s\", in quotes")
     }
 }
@@ -90,7 +90,7 @@ impl Unit for Bytes {
         parse_size(text)
     }
 
-    fn mend(bare: i64) -> String {
+    fn fix(bare: i64) -> String {
         format!("write \"{bare}B\" or \"{bare}KiB\", in quotes")
     }
 }
@@ -111,21 +111,21 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         ("MiB", 1_048_576.0),
         ("GiB", 1_073_741_824.0),
     ];
-    const MEND: &str = "write a decimal number and one of B, kB, MB, GB, KiB, MiB, GiB, like 10MB";
+    const FIX: &str = "write a decimal number and one of B, kB, MB, GB, KiB, MiB, GiB, like 10MB";
     let numeric = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
     let end = text.find(|c| !numeric(c)).unwrap_or(text.len());
     let (number, unit) = (text[..end].replace('_', ""), text[end..].trim_start());
     let Ok(value) = number.parse::<f64>() else {
-        return Err(format!("is not a number with a unit; {MEND}"));
+        return Err(format!("is not a number with a unit; {FIX}"));
     };
     let Some(&(_, size)) = UNITS.iter().find(|(name, _)| *name == unit) else {
         let wrong = if unit.is_empty() { "has no unit" } else { "has a unit that is unknown" };
-        return Err(format!("{wrong}; {MEND}"));
+        return Err(format!("{wrong}; {FIX}"));
     };
     let bytes = value * size;
     // Doubles count single bytes up to here (8 PiB).
     if bytes > 9_007_199_254_740_992.0 {
-        return Err(format!("is beyond any memory; {MEND}"));
+        return Err(format!("is beyond any memory; {FIX}"));
     }
     Ok(bytes.round() as u64)
 }
@@ -146,7 +146,7 @@ impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
             }
 
             fn visit_i64<E: Error>(self, bare: i64) -> Result<Self::Value, E> {
-                Err(E::custom(format_args!("has no unit; {}", U::mend(bare))))
+                Err(E::custom(format_args!("has no unit; {}", U::fix(bare))))
             }
         }
 
@@ -155,7 +155,8 @@ impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
 }
 
 /// One table, or a list of them.
-#[derive(Debug)]
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged, inline)]
 pub(super) enum OneOrMany<T> {
     One(T),
     Many(Vec<Given<T>>),
@@ -257,21 +258,6 @@ impl<U: Unit> JsonSchema for Quantity<U> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "pattern": U::PATTERN })
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
-    fn schema_name() -> Cow<'static, str> {
-        format!("OneOrMany{}", T::schema_name()).into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<T>();
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::config::{Config, Service};
 
 /// All series, by metric.
+#[derive(Default)]
 struct Builder {
     requests: Series<Counter>,
     responses: Series<Counter>,
@@ -36,6 +37,7 @@ struct Builder {
 }
 
 /// Of the services that rescue.
+#[derive(Default)]
 struct RescueSeries {
     threshold: Series<Age>,
     suspects: Series<Gauge>,
@@ -49,7 +51,7 @@ impl Metrics {
     /// Makes every series of a configuration, at zero; `curtail_server_slots` has its value.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        let mut builder = Builder::new();
+        let mut builder = Builder::default();
         let clients = ClientMetrics {
             connections: builder.connections.add(&Labels::new()),
             accepted: builder.accepted.add(&Labels::new()),
@@ -61,31 +63,6 @@ impl Metrics {
 }
 
 impl Builder {
-    fn new() -> Self {
-        Self {
-            requests: Series::new(),
-            responses: Series::new(),
-            request_duration: Series::new(),
-            queue_length: Series::new(),
-            queue_duration: Series::new(),
-            copies_started: Series::new(),
-            copies_won: Series::new(),
-            copies_ended: Series::new(),
-            copy_duration: Series::new(),
-            wasted: Series::new(),
-            hedges_refused: Series::new(),
-            rescue: RescueSeries::new(),
-            cancellations: Series::new(),
-            up: Series::new(),
-            busy: Series::new(),
-            slots: Series::new(),
-            ejections: Series::new(),
-            connections: Series::new(),
-            accepted: Series::new(),
-            rejected: Series::new(),
-        }
-    }
-
     fn service(&mut self, spec: &Service) -> ServiceParts {
         let labels = vec![("service", spec.name.clone())];
         let service = ServiceMetrics {
@@ -143,15 +120,15 @@ impl Builder {
         let mut registry = Registry::with_prefix("curtail");
         let r = &mut registry;
         r.register("requests", "Requests that reached the service and ended", self.requests);
-        let help = "Whole answers to requests that reached the service, the proxy's own included";
+        let help = "Whole responses to requests that reached the service, the proxy's own included";
         r.register("responses", help, self.responses);
-        let help = "From the end of a request to the end of its answer, however it ended";
+        let help = "From the end of a request to the end of its response, however it ended";
         r.register_with_unit("request_duration", help, Unit::Seconds, self.request_duration);
         r.register("queue_length", "Queries that wait", self.queue_length);
         let help = "From arrival to the start of the first copy";
         r.register_with_unit("queue_duration", help, Unit::Seconds, self.queue_duration);
         r.register("copies_started", "Copies sent to replicas", self.copies_started);
-        r.register("copies_won", "Copies whose answer the client got", self.copies_won);
+        r.register("copies_won", "Copies whose response the client got", self.copies_won);
         r.register("copies_ended", "Copies that ended", self.copies_ended);
         let help = "From the start of a copy to its end";
         r.register_with_unit("copy_duration", help, Unit::Seconds, self.copy_duration);
@@ -160,11 +137,11 @@ impl Builder {
         let help = "Queries to which the hedge budget refused a duplicate";
         r.register("hedges_refused", help, self.hedges_refused);
         self.rescue.register(r);
-        r.register("cancellations", "Copies that were told to stop", self.cancellations);
+        r.register("cancellations", "Copies that were cancelled", self.cancellations);
         r.register("server_up", "May the server get queries", self.up);
         r.register("server_busy", "Copies that the server holds", self.busy);
         r.register("server_slots", "Copies that the server may hold", self.slots);
-        r.register("ejections", "Times that the server was taken out", self.ejections);
+        r.register("ejections", "Times that the server was ejected", self.ejections);
         r.register("connections", "Client connections that are open", self.connections);
         r.register("connections_accepted", "Client connections so far", self.accepted);
         let help = "Connections and requests turned away before they reached a service";
@@ -174,17 +151,6 @@ impl Builder {
 }
 
 impl RescueSeries {
-    fn new() -> Self {
-        Self {
-            threshold: Series::new(),
-            suspects: Series::new(),
-            rescues: Series::new(),
-            explorations: Series::new(),
-            fallbacks: Series::new(),
-            state: Series::new(),
-        }
-    }
-
     fn of(&mut self, labels: &Labels) -> RescueMetrics {
         let state = self.state.states(labels);
         state.set(RescueState::Exploring);

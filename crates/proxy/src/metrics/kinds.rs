@@ -1,7 +1,7 @@
 //! The label values that are known in advance.
 
 use curtail_kernel::{EjectReason, Outcome, Role, StartReason, StopReason};
-use curtail_runtime::{CopyEnd, TakenOut};
+use curtail_runtime::{CopyEnd, EjectionCause};
 
 use crate::route::NoTarget;
 
@@ -17,34 +17,176 @@ pub trait Kind: Copy + 'static {
     fn index(self) -> usize;
 }
 
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestOutcome {
-    /// The client has all of a replica's good answer.
-    Answered,
-    /// No good answer came, and the client was told so.
-    Failed,
-    /// It was not served at all, and the client was told so.
-    Shed,
-    /// The answer began and broke off: its replica did, or its time was up.
-    Cut,
-    /// The client left before the end of its answer, or did not read it.
-    Abandoned,
+/// Says the label's text of each variant, in the order of the enum's declaration; with `pub enum`, it
+/// declares the enum, too.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* pub enum $kind:ident {
+        $($(#[$about:meta])* $variant:ident => $text:literal,)*
+    })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $kind { $($(#[$about])* $variant),* }
+
+        kinds! { $kind { $($variant => $text,)* } }
+    )*};
+    ($($kind:ty { $($variant:ident => $text:literal,)* })*) => {$(
+        impl Kind for $kind {
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
 }
 
-/// The class of an answer's status code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatusClass {
-    /// 1xx, and what is no status code.
-    Informational,
-    /// 2xx
-    Success,
-    /// 3xx
-    Redirection,
-    /// 4xx
-    ClientError,
-    /// 5xx
-    ServerError,
+kinds! {
+    /// How a request ended.
+    pub enum RequestOutcome {
+        /// The client has all of a replica's good response.
+        Answered => "answered",
+        /// No good response came, and the client got an error.
+        Failed => "failed",
+        /// It was not served at all, and the client got an error.
+        Shed => "shed",
+        /// The response began and broke off: its replica did, or its time was up.
+        Cut => "cut",
+        /// The client left before the end of its response, or did not read it.
+        Abandoned => "abandoned",
+    }
+
+    /// The class of a response's status code.
+    pub enum StatusClass {
+        /// 1xx, and what is no status code.
+        Informational => "1xx",
+        /// 2xx
+        Success => "2xx",
+        /// 3xx
+        Redirection => "3xx",
+        /// 4xx
+        ClientError => "4xx",
+        /// 5xx
+        ServerError => "5xx",
+    }
+
+    /// How a copy ended.
+    pub enum CopyOutcome {
+        /// A complete response that the client may have.
+        Good => "good",
+        /// A complete response that says that the server failed.
+        Bad => "bad",
+        /// The connection ended before the response did.
+        Reset => "reset",
+        /// The server could not be connected to.
+        ConnectFailed => "connect_failed",
+        /// Something that is no response.
+        Malformed => "malformed",
+        /// It ended on the proxy's side, for a reason that says nothing about the server.
+        Local => "local",
+        /// It was cancelled, and stopped.
+        Stopped => "stopped",
+        /// Its server went down, or was silent past `cancel_timeout`.
+        Lost => "lost",
+    }
+
+    /// What came of a second copy of a query that was probably stuck.
+    pub enum RescueOutcome {
+        /// The client got its response.
+        Won => "won",
+        /// Another copy answered first, or none did.
+        Lost => "lost",
+        /// It took as long as the first copy, and was stopped: the query is long, and not stuck.
+        GivenUp => "given_up",
+    }
+
+    /// What came of a second copy that was tried in order to learn.
+    pub enum ExplorationOutcome {
+        /// The client got its response: the first copy was probably stuck.
+        Won => "won",
+        /// Another copy answered first, or none did.
+        Lost => "lost",
+        /// It made room for a query that waited, and says nothing.
+        Displaced => "displaced",
+    }
+
+    /// What a service that rescues is about.
+    pub enum RescueState {
+        /// It is not known that rescues pay: few second copies are tried, to learn.
+        Exploring => "exploring",
+        /// It is.
+        Rescuing => "rescuing",
+    }
+
+    /// Why a server was ejected.
+    pub enum EjectionReason {
+        /// It accepted no connections.
+        ConnectFailed => "connect_failed",
+        /// It broke connections off.
+        Reset => "reset",
+        /// What it sent was no response.
+        Malformed => "malformed",
+        /// The statuses of its responses said that it failed.
+        Status => "status",
+        /// It did not respond within `attempt_timeout`.
+        Timeout => "timeout",
+        /// Cancelled copies stayed silent past `cancel_timeout`.
+        Silent => "silent",
+        /// Its probes failed.
+        Probes => "probes",
+    }
+
+    /// Why a client was turned away before its request reached a service.
+    pub enum Rejection {
+        /// `max_connections` are open.
+        Connections => "connections",
+        /// Not a request that the proxy understands.
+        Malformed => "malformed",
+        /// The head is longer than `max_header_bytes`, or has too many fields.
+        HeadTooLarge => "head_too_large",
+        /// The body is longer than `max_request_body`.
+        BodyTooLarge => "body_too_large",
+        /// The head did not arrive within `header_timeout`.
+        HeadTimeout => "head_timeout",
+        /// The body did not arrive within `body_timeout`.
+        BodyTimeout => "body_timeout",
+        /// It came through proxies like this one too often.
+        Loop => "loop",
+        /// No service takes the path and method.
+        NoService => "no_service",
+        /// The key of the shard is missing.
+        MissingKey => "missing_key",
+        /// The key of the shard is given more than once.
+        AmbiguousKey => "ambiguous_key",
+        /// No shard has that name.
+        UnknownShard => "unknown_shard",
+    }
+}
+
+kinds! {
+    StartReason {
+        Arrival => "arrival",
+        Queue => "queue",
+        Retry => "retry",
+        Hedge => "hedge",
+        Delay => "delay",
+        Idle => "idle",
+        Rescue => "rescue",
+        Explore => "explore",
+    }
+    Role {
+        Primary => "primary",
+        Duplicate => "duplicate",
+    }
+    StopReason {
+        Cleanup => "cleanup",
+        Preemption => "preemption",
+        Purge => "purge",
+        GiveUp => "give_up",
+    }
 }
 
 impl StatusClass {
@@ -61,27 +203,6 @@ impl StatusClass {
     }
 }
 
-/// How a copy ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyOutcome {
-    /// A complete answer that the client may have.
-    Good,
-    /// A complete answer that says that the server failed.
-    Bad,
-    /// The connection ended before the answer did.
-    Reset,
-    /// The server could not be connected to.
-    ConnectFailed,
-    /// Something that is no answer.
-    Malformed,
-    /// It ended on the proxy's side, for a reason that says nothing about the server.
-    Local,
-    /// It was told to stop, and did.
-    Stopped,
-    /// Its server went down, or was silent past `cancel_timeout`.
-    Lost,
-}
-
 impl From<Outcome> for CopyOutcome {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -93,17 +214,6 @@ impl From<Outcome> for CopyOutcome {
             Outcome::Local => Self::Local,
         }
     }
-}
-
-/// What came of a second copy of a query that was probably stuck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RescueOutcome {
-    /// The client got its answer.
-    Won,
-    /// Another copy answered first, or nobody did.
-    Lost,
-    /// It took as long as the first copy, and was stopped: the query is long, and not stuck.
-    GivenUp,
 }
 
 impl RescueOutcome {
@@ -118,17 +228,6 @@ impl RescueOutcome {
     }
 }
 
-/// What came of a second copy that was tried in order to learn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExplorationOutcome {
-    /// The client got its answer: the first copy was probably stuck.
-    Won,
-    /// Another copy answered first, or nobody did.
-    Lost,
-    /// It made room for a query that waited, and tells nothing.
-    Displaced,
-}
-
 impl ExplorationOutcome {
     /// Of a copy that has ended.
     #[must_use]
@@ -141,39 +240,11 @@ impl ExplorationOutcome {
     }
 }
 
-/// What a service that rescues is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RescueState {
-    /// It is not known that rescues pay: few second copies are tried, to learn.
-    Exploring,
-    /// It is.
-    Rescuing,
-}
-
-/// Why a server was taken out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutReason {
-    /// It accepted no connections.
-    ConnectFailed,
-    /// It broke connections off.
-    Reset,
-    /// What it sent was no response.
-    Malformed,
-    /// The statuses of its responses said that it failed.
-    Status,
-    /// It did not respond within `attempt_timeout`.
-    Timeout,
-    /// Cancelled copies stayed silent past `cancel_timeout`.
-    Silent,
-    /// Its probes failed.
-    Probes,
-}
-
-impl From<TakenOut> for OutReason {
-    fn from(why: TakenOut) -> Self {
+impl From<EjectionCause> for EjectionReason {
+    fn from(why: EjectionCause) -> Self {
         match why {
-            TakenOut::Probes(_) => Self::Probes,
-            TakenOut::Ejected(why) => match why {
+            EjectionCause::Probes(_) => Self::Probes,
+            EjectionCause::Ejected(why) => match why {
                 EjectReason::ConnectFailed => Self::ConnectFailed,
                 EjectReason::Reset => Self::Reset,
                 EjectReason::Malformed => Self::Malformed,
@@ -183,33 +254,6 @@ impl From<TakenOut> for OutReason {
             },
         }
     }
-}
-
-/// Why a client was turned away before its request reached a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// `max_connections` are open.
-    Connections,
-    /// Not a request that the proxy understands.
-    Malformed,
-    /// The head is longer than `max_header_bytes`, or has too many fields.
-    HeadTooLarge,
-    /// The body is longer than `max_request_body`.
-    BodyTooLarge,
-    /// The head did not arrive within `header_timeout`.
-    HeadTimeout,
-    /// The body did not arrive within `body_timeout`.
-    BodyTimeout,
-    /// It came through proxies like this one too often.
-    Loop,
-    /// No service takes the path and method.
-    NoService,
-    /// The key of the shard is missing.
-    MissingKey,
-    /// The key of the shard is given more than once.
-    AmbiguousKey,
-    /// No shard has that name.
-    UnknownShard,
 }
 
 impl From<NoTarget> for Rejection {
@@ -235,92 +279,6 @@ impl From<&curtail_http1::Reject> for Rejection {
     }
 }
 
-/// Says the label's text of each variant, in the order of the enum's declaration.
-macro_rules! kinds {
-    ($($kind:ty { $($variant:ident => $text:literal),* $(,)? })*) => {$(
-        impl Kind for $kind {
-            const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            fn text(self) -> &'static str {
-                match self { $(Self::$variant => $text),* }
-            }
-
-            fn index(self) -> usize {
-                self as usize
-            }
-        }
-    )*};
-}
-
-kinds! {
-    RequestOutcome {
-        Answered => "answered",
-        Failed => "failed",
-        Shed => "shed",
-        Cut => "cut",
-        Abandoned => "abandoned",
-    }
-    StatusClass {
-        Informational => "1xx",
-        Success => "2xx",
-        Redirection => "3xx",
-        ClientError => "4xx",
-        ServerError => "5xx",
-    }
-    CopyOutcome {
-        Good => "good",
-        Bad => "bad",
-        Reset => "reset",
-        ConnectFailed => "connect_failed",
-        Malformed => "malformed",
-        Local => "local",
-        Stopped => "stopped",
-        Lost => "lost",
-    }
-    Rejection {
-        Connections => "connections",
-        Malformed => "malformed",
-        HeadTooLarge => "head_too_large",
-        BodyTooLarge => "body_too_large",
-        HeadTimeout => "head_timeout",
-        BodyTimeout => "body_timeout",
-        Loop => "loop",
-        NoService => "no_service",
-        MissingKey => "missing_key",
-        AmbiguousKey => "ambiguous_key",
-        UnknownShard => "unknown_shard",
-    }
-    StartReason {
-        Arrival => "arrival",
-        Queue => "queue",
-        Retry => "retry",
-        Hedge => "hedge",
-        Delay => "delay",
-        Idle => "idle",
-        Rescue => "rescue",
-        Explore => "explore",
-    }
-    RescueOutcome { Won => "won", Lost => "lost", GivenUp => "given_up" }
-    ExplorationOutcome { Won => "won", Lost => "lost", Displaced => "displaced" }
-    RescueState { Exploring => "exploring", Rescuing => "rescuing" }
-    Role { Primary => "primary", Duplicate => "duplicate" }
-    StopReason {
-        Cleanup => "cleanup",
-        Preemption => "preemption",
-        Purge => "purge",
-        GiveUp => "give_up",
-    }
-    OutReason {
-        ConnectFailed => "connect_failed",
-        Reset => "reset",
-        Malformed => "malformed",
-        Status => "status",
-        Timeout => "timeout",
-        Silent => "silent",
-        Probes => "probes",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,17 +290,9 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_its_own_place() {
-        ordered::<RequestOutcome>();
-        ordered::<StatusClass>();
-        ordered::<CopyOutcome>();
-        ordered::<Rejection>();
+    fn the_order_is_that_of_the_declaration() {
         ordered::<StartReason>();
-        ordered::<RescueOutcome>();
-        ordered::<ExplorationOutcome>();
-        ordered::<RescueState>();
         ordered::<Role>();
         ordered::<StopReason>();
-        ordered::<OutReason>();
     }
 }

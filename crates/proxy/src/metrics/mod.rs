@@ -27,7 +27,6 @@
 
 mod build;
 mod kinds;
-mod request;
 mod series;
 
 use std::sync::atomic::Ordering;
@@ -38,12 +37,12 @@ use curtail_runtime::CopyEnd;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 
 pub use kinds::{
-    CopyOutcome, ExplorationOutcome, Kind, OutReason, Rejection, RequestOutcome, RescueOutcome,
-    RescueState, StatusClass,
+    CopyOutcome, EjectionReason, ExplorationOutcome, Kind, Rejection, RequestOutcome,
+    RescueOutcome, RescueState, StatusClass,
 };
-pub use request::RunningRequest;
 pub use series::{Age, Counters, Durations, Seconds, State};
 
 /// The `Content-Type` of [`Metrics::render`].
@@ -87,10 +86,10 @@ pub struct ClientMetrics {
 pub struct ServiceMetrics {
     /// Requests that were handed to the service and ended, however they did.
     pub requests: Counters<RequestOutcome>,
-    /// Whole answers to such requests, those that the proxy made itself included: see
+    /// Whole responses to such requests, those that the proxy made itself included: see
     /// [`StatusClass::of`]. What was turned away before is in [`ClientMetrics::rejected`] alone.
     pub responses: Counters<StatusClass>,
-    /// From the end of a request to the end of its answer, however it ended.
+    /// From the end of a request to the end of its response, however it ended.
     pub request_duration: Durations,
     /// Queries that the policy would have duplicated, had the hedge budget allowed it.
     pub hedges_refused: Counter,
@@ -99,9 +98,39 @@ pub struct ServiceMetrics {
 }
 
 impl ServiceMetrics {
-    /// Counts a whole answer to a client by the class of its status.
+    /// A request is handed to the service.
+    #[must_use]
+    pub fn started(&self, now: Instant) -> RunningRequest<'_> {
+        RunningRequest { metrics: self, started: now, outcome: RequestOutcome::Abandoned }
+    }
+
+    /// Counts a whole response to a client by the class of its status.
     pub fn responded(&self, status: u16) {
         self.responses.inc(StatusClass::of(status));
+    }
+}
+
+/// A request on its way. Whatever becomes of it, it is counted once: dropped without a word on how it
+/// ended, it was abandoned.
+#[derive(Debug)]
+pub struct RunningRequest<'m> {
+    metrics: &'m ServiceMetrics,
+    started: Instant,
+    outcome: RequestOutcome,
+}
+
+impl RunningRequest<'_> {
+    /// It has ended now.
+    pub fn ended(mut self, outcome: RequestOutcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for RunningRequest<'_> {
+    fn drop(&mut self) {
+        let took = self.started.elapsed().as_nanos();
+        self.metrics.requests.inc(self.outcome);
+        self.metrics.request_duration.record_ns(u64::try_from(took).unwrap_or(u64::MAX));
     }
 }
 
@@ -167,11 +196,11 @@ pub struct ShardMetrics {
 pub struct ReplicaMetrics {
     /// Copies that started.
     pub copies_started: Counters<StartReason>,
-    /// Copies whose answer the client got.
+    /// Copies whose response the client got.
     pub copies_won: Counters<Role>,
     /// Copies that ended.
     pub copies_ended: Counters<CopyOutcome>,
-    /// Copies that were told to stop.
+    /// Copies that were cancelled.
     pub cancellations: Counters<StopReason>,
     /// From start to end of a copy.
     pub copy_duration: Durations,
@@ -189,7 +218,7 @@ pub struct ServerMetrics {
     /// Copies that it may hold: the policy's gate.
     pub slots: Gauge,
     /// How often it was taken down.
-    pub ejections: Counters<OutReason>,
+    pub ejections: Counters<EjectionReason>,
 }
 
 impl Metrics {

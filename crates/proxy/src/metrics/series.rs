@@ -26,11 +26,13 @@ pub(super) struct Series<M> {
     list: Vec<(Labels, M)>,
 }
 
-impl<M: EncodeMetric + Clone + Default> Series<M> {
-    pub(super) fn new() -> Self {
+impl<M: EncodeMetric + Default> Default for Series<M> {
+    fn default() -> Self {
         Self { kind: M::default().metric_type(), list: Vec::new() }
     }
+}
 
+impl<M: Clone + Default> Series<M> {
     /// A new series.
     pub(super) fn add(&mut self, labels: &Labels) -> M {
         let metric = M::default();

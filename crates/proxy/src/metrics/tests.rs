@@ -59,7 +59,7 @@ fn what_is_counted_is_written() {
     let server = metrics.server(0, 1);
     server.up.set(1);
     server.busy.inc();
-    server.ejections.inc(OutReason::Silent);
+    server.ejections.inc(EjectionReason::Silent);
     let replica = metrics.replica(0, 1, 1);
     replica.copies_started.inc(StartReason::Hedge);
     replica.copies_won.inc(Role::Duplicate);

@@ -9,20 +9,20 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::forward::{self, Ends, Forward};
-use super::reply::{self, Cut, Told};
+use super::forward::{self, Forward, PeerAddrs};
+use super::respond::{self, Cut, ResponseContext};
 use crate::metrics::Rejection;
 use crate::state::Proxy;
 
 pub(super) type Client = Connection<TcpStream>;
 
 pub(super) async fn serve(proxy: &Proxy, stream: TcpStream, mut draining: watch::Receiver<bool>) {
-    let ends = Ends::of(&stream);
+    let peer = PeerAddrs::of(&stream);
     let mut client = Connection::new(stream, proxy.limits, proxy.timeouts);
     loop {
         let served = match next(&mut client, &mut draining).await {
-            Ok(Some(head)) => handle(proxy, &mut client, head, (ends, &draining)).await,
-            // Nothing is under way in either direction: there is nobody to wait for.
+            Ok(Some(head)) => handle(proxy, &mut client, head, (peer, &draining)).await,
+            // Nothing is under way in either direction: there is no client to wait for.
             Ok(None) => return,
             Err(error) => Err(Cut::Client(error)),
         };
@@ -52,28 +52,28 @@ async fn next(
     client: &mut Client,
     draining: &mut watch::Receiver<bool>,
 ) -> Result<Option<RequestHead>, ServerError> {
-    let mut told = false;
+    let mut drain_seen = false;
     loop {
         tokio::select! {
             // What has arrived comes first: closing before it is read would lose it.
             biased;
             head = client.next_head() => return head,
-            _ = draining.wait_for(|draining| *draining), if !told => told = true,
+            _ = draining.wait_for(|draining| *draining), if !drain_seen => drain_seen = true,
         }
         if client.is_idle() {
             return Ok(None);
         }
-        client.close_after_answer();
+        client.close_after_response();
     }
 }
 
-/// Answers a request. An error leaves a connection that is of no further use, but for saying what was
+/// Responds to a request. An error leaves a connection that is of no further use, but for saying what was
 /// wrong with the body of the request.
 async fn handle(
     proxy: &Proxy,
     client: &mut Client,
     head: RequestHead,
-    (ends, draining): (Ends, &watch::Receiver<bool>),
+    (peer, draining): (PeerAddrs, &watch::Receiver<bool>),
 ) -> Result<(), Cut> {
     if forward::is_looping(&head) {
         let text = "the request came through proxies like this one again and again: is one of them a replica of another?";
@@ -83,19 +83,19 @@ async fn handle(
     let target = match proxy.router.route(head.method(), head.path_and_query(), values) {
         Ok(target) => target,
         Err(error) => {
-            let told = (error.status(), error.to_string());
-            return refuse(proxy, client, error.why.into(), told).await;
+            let line = (error.status(), error.to_string());
+            return refuse(proxy, client, error.why.into(), line).await;
         }
     };
     let service = &proxy.services[target.service];
     // Not before the service is known: what it takes decides how much is held for this client.
     let body = client.read_body(service.config.max_request_body).await?;
     let request = Request { head, body };
-    let Forward { query } = match forward::render(&request, &target, &service.config, ends) {
+    let Forward { query } = match forward::render(&request, &target, &service.config, peer) {
         Ok(forward) => forward,
         Err(error) => {
-            let told = (400, format!("the request cannot be passed on: {error}"));
-            return refuse(proxy, client, Rejection::Malformed, told).await;
+            let line = (400, format!("the request cannot be relayed: {error}"));
+            return refuse(proxy, client, Rejection::Malformed, line).await;
         }
     };
     let (is_head, version) = (request.head.is_head(), request.head.version());
@@ -108,20 +108,21 @@ async fn handle(
     let outcome = tokio::select! {
         outcome = &mut asked => outcome,
         // Dropping the query abandons it.
-        () = client.departed() => return Err(Cut::Departed),
+        () = client.peer_closed() => return Err(Cut::PeerClosed),
     };
     if *draining.borrow() {
-        client.close_after_answer();
+        client.close_after_response();
     }
-    let told = Told { service, cell, is_head, deadline: now + service.config.timeout };
-    match reply::outcome(client, &told, outcome).await {
+    let context =
+        ResponseContext { service, cell, is_head, deadline: now + service.config.timeout };
+    match respond::outcome(client, &context, outcome).await {
         Ok((status, outcome)) => {
             service.metrics.responded(status);
             running.ended(outcome);
             Ok(())
         }
         Err(cut) => {
-            tracing::debug!(%cut, service = service.config.name, "answer cut off");
+            tracing::debug!(%cut, service = service.config.name, "response cut off");
             running.ended(cut.outcome());
             if version == Version::Http10 && matches!(cut, Cut::Replica | Cut::Timeout) {
                 // The body may last until the close, which must then not look like one.
@@ -132,7 +133,7 @@ async fn handle(
     }
 }
 
-/// Answers a request that goes nowhere. The connection ends with it if there is a body: that is not
+/// Responds to a request that goes nowhere. The connection ends with it if there is a body: that is not
 /// read.
 async fn refuse(
     proxy: &Proxy,
@@ -141,5 +142,5 @@ async fn refuse(
     (status, text): (u16, String),
 ) -> Result<(), Cut> {
     proxy.metrics.rejected(why);
-    Ok(reply::text(client, status, &text, None).await?)
+    Ok(respond::text(client, status, &text, None).await?)
 }

@@ -22,14 +22,14 @@ pub(super) struct Forward {
     pub(super) query: Query<http::Request>,
 }
 
-/// The two ends of a client's connection, as far as they are known.
+/// The two addresses of a client's connection, as far as they are known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
+pub(super) struct PeerAddrs {
     client: Option<IpAddr>,
     proxy: Option<SocketAddr>,
 }
 
-impl Ends {
+impl PeerAddrs {
     pub(super) fn of(stream: &TcpStream) -> Self {
         let client = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
         Self { client, proxy: stream.local_addr().ok() }
@@ -53,14 +53,14 @@ pub(super) fn render(
     request: &Request,
     target: &Target,
     service: &config::Service,
-    ends: Ends,
+    peer: PeerAddrs,
 ) -> Result<Forward, WriteError> {
     let head = &request.head;
     let mut path = Vec::new();
     let mut headers: Vec<(&str, &[u8])> = Vec::with_capacity(16);
     // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). Only
-    // HTTP/1.0 may name none: it is then for whoever it reached, which is us.
-    let here = ends.proxy.map(|address| address.to_string());
+    // HTTP/1.0 may name none: it is then for the host that it reached, which is this one.
+    let here = peer.proxy.map(|address| address.to_string());
     let authority = head.authority().or(here.as_deref().map(str::as_bytes)).unwrap_or_default();
     headers.push(("host", authority));
     for (name, value) in head.end_to_end() {
@@ -73,7 +73,7 @@ pub(super) fn render(
             headers.push((name, value));
         }
     }
-    if let Some(client) = ends.client {
+    if let Some(client) = peer.client {
         path.extend_from_slice(client.to_string().as_bytes());
         headers.push(("x-forwarded-for", &path));
     }
@@ -118,7 +118,7 @@ mod tests {
         replicas = ["127.0.0.1:9001"]
     "#;
 
-    /// What the kernel is told that this request costs.
+    /// The cost hint that the kernel gets with this request.
     async fn hint(target: &str, fields: &str) -> Option<u64> {
         let config = config::parse("test", CONFIG).expect("a configuration");
         let (mut client, stream) = tokio::io::duplex(1_000);
@@ -129,8 +129,8 @@ mod tests {
         let head = &request.head;
         let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
-        let ends = Ends { client: None, proxy: None };
-        let forward = render(&request, &target.expect("a target"), &config.services[0], ends);
+        let peer = PeerAddrs { client: None, proxy: None };
+        let forward = render(&request, &target.expect("a target"), &config.services[0], peer);
         forward.expect("it can be passed on").query.cost_hint.map(u64::from)
     }
 

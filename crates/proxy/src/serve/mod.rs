@@ -2,7 +2,7 @@
 
 mod connection;
 mod forward;
-mod reply;
+mod respond;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Between two words about such accepts.
 const ACCEPT_SILENCE: Duration = Duration::from_secs(1);
 
-/// Accepts `most` clients at once until `draining` turns true, then waits until the last of them has its answer, or
+/// Accepts `most` clients at once until `draining` turns true, then waits until the last of them has its response, or
 /// for as long as the configuration says.
 ///
 /// Returns how many connections were cut off.
@@ -31,11 +31,11 @@ pub(crate) async fn clients(
     most: usize,
     mut draining: watch::Receiver<bool>,
 ) -> usize {
-    let places = Arc::new(Semaphore::new(most));
-    let ending = draining.clone();
+    let permits = Arc::new(Semaphore::new(most));
+    let drained = draining.clone();
     // Dropping it cuts off those that are still connected.
     let mut connections = JoinSet::new();
-    let mut told: Option<Instant> = None;
+    let mut last_warning: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -44,13 +44,13 @@ pub(crate) async fn clients(
         };
         match accepted {
             Ok((stream, _)) => {
-                if let Some(place) = place(&proxy, &stream, &places) {
-                    connections.spawn(serve(Arc::clone(&proxy), stream, place, ending.clone()));
+                if let Some(permit) = permit(&proxy, &stream, &permits) {
+                    connections.spawn(serve(Arc::clone(&proxy), stream, permit, drained.clone()));
                 }
             }
             Err(error) => {
-                if told.is_none_or(|at| at.elapsed() >= ACCEPT_SILENCE) {
-                    told = Some(Instant::now());
+                if last_warning.is_none_or(|at| at.elapsed() >= ACCEPT_SILENCE) {
+                    last_warning = Some(Instant::now());
                     tracing::warn!(%error, "cannot accept clients");
                 }
                 sleep(ACCEPT_PAUSE).await;
@@ -59,34 +59,34 @@ pub(crate) async fn clients(
     }
     drop(listener);
     let all = u32::try_from(most).unwrap_or(u32::MAX);
-    let _ = timeout(proxy.config.listen.drain, places.acquire_many(all)).await;
-    most - places.available_permits().min(most)
+    let _ = timeout(proxy.config.listen.drain, permits.acquire_many(all)).await;
+    most - permits.available_permits().min(most)
 }
 
 /// A place for a client, where there is one left.
-fn place(
+fn permit(
     proxy: &Proxy,
     stream: &TcpStream,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> Option<OwnedSemaphorePermit> {
-    let place = Arc::clone(places).try_acquire_owned().ok();
-    if place.is_none() {
+    let permit = Arc::clone(permits).try_acquire_owned().ok();
+    if permit.is_none() {
         proxy.metrics.rejected(Rejection::Connections);
         // Best effort, without waiting: the point is to hold nothing for this client.
-        let _ = stream.try_write(reply::FULL);
+        let _ = stream.try_write(respond::FULL);
     }
-    place
+    permit
 }
 
 async fn serve(
     proxy: Arc<Proxy>,
     stream: TcpStream,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     draining: watch::Receiver<bool>,
 ) {
-    // Without it small answers wait for acknowledgments.
+    // Without it small responses wait for acknowledgments.
     let _ = stream.set_nodelay(true);
     let open = proxy.metrics.client_connected();
     connection::serve(&proxy, stream, draining).await;
-    drop((open, place));
+    drop((open, permit));
 }

@@ -23,8 +23,8 @@ async fn the_status_is_as_documented() {
         clients.push(client);
     }
     proxy.load(5, 1, 4).await;
-    let answer = proxy.asked("/status").await;
-    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let response = proxy.asked("/status").await;
+    assert_eq!(response.header("content-type"), Some("application/json"));
     let server = |backend: &Backend| json!({ "address": backend.address.to_string(), "up": true, "slots": 1, "busy": 2 });
     let shard = json!({ "name": "0", "queue": 1, "servers": [server(&one), server(&two)] });
     let service = json!({ "name": "search", "policy": "bounded:2", "live": 5, "shards": [shard] });
@@ -64,7 +64,7 @@ async fn the_manual_explains_every_field_of_the_status() {
 
 #[tokio::test]
 async fn what_was_done_is_what_is_counted() {
-    // One answers when it is told to, so that the other wins.
+    // One responds on demand, so that the other wins.
     let (slow, quick) = (Backend::gated(HELLO).await, Backend::says(HELLO).await);
     let proxy = Proxy::serving("policy = \"laedge\"", &[&slow, &quick]).await;
     let none = proxy.metrics().await;
@@ -143,7 +143,7 @@ async fn gauges_are_of_the_moment_of_reading() {
 async fn refusals_and_failures_are_counted_by_their_reason() {
     let backend = Backend::new(|seen| match seen.line() {
         "GET /oops HTTP/1.1" => vec![say("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n")],
-        "GET /bad HTTP/1.1" => vec![say("garbage\r\n\r\n")],
+        "GET /bad HTTP/1.1" => vec![say("noise\r\n\r\n")],
         _ => vec![say("HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n")],
     })
     .await;
@@ -163,7 +163,7 @@ async fn refusals_and_failures_are_counted_by_their_reason() {
         for _ in 0..times {
             let mut client = proxy.client().await;
             client.send(text).await;
-            assert_eq!(client.answer().await.status, status, "{text:?}");
+            assert_eq!(client.response().await.status, status, "{text:?}");
         }
     }
     let read = proxy.metrics().await;
@@ -180,13 +180,13 @@ async fn refusals_and_failures_are_counted_by_their_reason() {
 }
 
 #[tokio::test]
-async fn debug_headers_say_where_an_answer_came_from() {
+async fn debug_headers_say_where_a_response_came_from() {
     let backend = Backend::says(HELLO).await;
     let proxy = Proxy::serving("debug_headers = true", &[&backend]).await;
-    let answer = proxy.get("/").await;
-    assert_eq!(answer.header("x-curtail-server"), Some(&*backend.address.to_string()));
-    assert_eq!(answer.header("x-curtail-copies"), Some("1"));
-    let queued = answer.header("x-curtail-queued-us").map(str::parse::<u64>);
+    let response = proxy.get("/").await;
+    assert_eq!(response.header("x-curtail-server"), Some(&*backend.address.to_string()));
+    assert_eq!(response.header("x-curtail-copies"), Some("1"));
+    let queued = response.header("x-curtail-queued-us").map(str::parse::<u64>);
     assert!(matches!(queued, Some(Ok(_))));
     let proxy = Proxy::serving("", &[&backend]).await;
     assert!(!proxy.get("/").await.head.contains("x-curtail"));
@@ -205,7 +205,7 @@ async fn what_the_port_does_not_serve_it_says_so() {
     let refused = client.post("/status", "body").await;
     assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, HEAD")));
     client.send("HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let head = client.answer_to_head().await;
+    let head = client.response_to_head().await;
     assert!(head.status == 200 && head.header("content-length").is_some());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(head.header("content-type"), Some(kind));
@@ -213,14 +213,14 @@ async fn what_the_port_does_not_serve_it_says_so() {
     assert_eq!(client.post("/status", &"x".repeat(100_000)).await.status, 413);
     let _ = client.rest().await;
     for (bytes, status) in [
-        ("garbage\r\n\r\n".to_string(), 400),
+        ("noise\r\n\r\n".to_string(), 400),
         ("GET / HTTP/1.1\r\n\r\n".into(), 400),
         (format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(20_000)), 431),
     ] {
         let mut client = Client::connect(proxy.admin).await;
         client.send(bytes).await;
-        let answer = client.answer().await;
-        assert_eq!((answer.status, answer.closes()), (status, true));
+        let response = client.response().await;
+        assert_eq!((response.status, response.closes()), (status, true));
         client.is_closed().await;
     }
     assert!(backend.seen().is_empty());

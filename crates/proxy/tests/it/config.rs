@@ -23,7 +23,7 @@ fn configs() -> PathBuf {
 }
 
 /// What the comments of a file promise: `#!` errors or `#?` warnings on their line, as
-/// `VALUE: what is wrong; the mend`. A text that ends in `…` is the beginning.
+/// `VALUE: what is wrong; the fix`. A text that ends in `…` is the beginning.
 fn promised(text: &str, mark: &str) -> Vec<(usize, String)> {
     let lines = text.lines().enumerate();
     let said = lines.flat_map(|(at, line)| line.split(mark).skip(1).map(move |text| (at, text)));
@@ -245,7 +245,7 @@ fn a_service_that_names_no_policy_has_one_that_needs_no_tuning() {
 }
 
 #[test]
-fn what_requests_cost_may_be_told_by_header_and_route() {
+fn what_requests_cost_may_be_given_by_header_and_route() {
     let text = MINIMAL.replace("policy = \"laedge\"\n", "").replace(
         "slots = 1",
         "slots = 1\nrescue_budget = 0.05\ncost_hint = { header = \"X-Curtail-Cost\" }\n\

@@ -49,7 +49,7 @@ async fn a_slow_url_called_twice_at_once_takes_no_shard_out() {
         two.ask("/bad").await;
         // Its deadline is far: it waits until one of both slots is free.
         assert_eq!(waits.get("/").await.text(), "hello");
-        assert_eq!([one.answer().await.status, two.answer().await.status], [504, 504]);
+        assert_eq!([one.response().await.status, two.response().await.status], [504, 504]);
         proxy.idle().await;
     }
     eventually("each to be given up", async || {
@@ -80,7 +80,7 @@ async fn one_refused_connection_ejects_nothing() {
 }
 
 #[tokio::test]
-async fn a_replica_where_nobody_listens_is_ejected_and_comes_back() {
+async fn a_replica_where_nothing_listens_is_ejected_and_comes_back() {
     let (gone, good) = (dead(), Backend::says(HELLO).await);
     let lines = "ejection_time = \"10ms\"";
     let proxy = Proxy::start(&config("", &service(lines, &[gone.address, good.address]))).await;
@@ -174,15 +174,15 @@ async fn without_any_replica_requests_fail_at_once_or_wait_for_one() {
     let lines = format!("{health}\ntimeout = \"100ms\"");
     let proxy = Proxy::start(&config("", &service(&lines, &[gone.address]))).await;
     proxy.up(0).await;
-    let answer = proxy.get("/").await;
-    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+    let response = proxy.get("/").await;
+    assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
     let proxy = Proxy::start(&config("", &service(health, &[gone.address]))).await;
     proxy.up(0).await;
     let mut client = proxy.client().await;
     client.ask("/").await;
     proxy.load(1, 1, 0).await;
     let _back = gone.revive(|_| vec![say(HELLO)]);
-    assert_eq!(client.answer().await.text(), "hello");
+    assert_eq!(client.response().await.text(), "hello");
     assert_eq!(proxy.asked("/health").await.status, 200, "the proxy itself is well");
 }
 
@@ -200,7 +200,7 @@ async fn what_is_about_the_request_is_no_failure_of_the_replica() {
             let before = asked();
             let mut client = proxy.client().await;
             client.send(format!("{method} /bad HTTP/1.1\r\nhost: x\r\n\r\n")).await;
-            assert_eq!(client.answer().await.status, status);
+            assert_eq!(client.response().await.status, status);
             assert!(status == 502 || asked() == before + 1, "a good response: {status}");
         }
         proxy.up(2).await;
@@ -234,7 +234,7 @@ async fn duplicates_are_paid_for_by_the_hedge_budget() {
             .await;
         assert_eq!((copies(), refused().await), if hedges { (2, false) } else { (1, true) });
         replicas.iter().for_each(|replica| replica.open(1));
-        assert_eq!(client.answer().await.text(), "hello");
+        assert_eq!(client.response().await.text(), "hello");
     }
 }
 

@@ -3,7 +3,6 @@
 mod admin;
 mod backends;
 mod config;
-mod departures;
 mod draining;
 mod failures;
 mod harness;
@@ -11,6 +10,7 @@ mod limits;
 mod manual;
 mod noise;
 mod outcomes;
+mod peer_closed;
 mod pipelining;
 mod requests;
 mod shards;

@@ -1,4 +1,4 @@
-//! Long answers, passed on piece by piece: whole, broken off, stalled, and faster than the client.
+//! Long responses, relayed piece by piece: whole, broken off, stalled, and faster than the client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
 const ENDLESS: &str = "HTTP/1.1 200 OK\r\n\r\n";
 
 #[tokio::test]
-async fn long_answers_of_every_framing_come_whole() {
+async fn long_responses_of_every_framing_come_whole() {
     for (steps, length, body) in [
         (vec![say(LONG), Step::Flood(1_000_000)], Some("1000000"), 1_000_000),
         (vec![say(CHUNKED), say("3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nsum: 5\r\n\r\n")], None, 5),
@@ -22,30 +22,30 @@ async fn long_answers_of_every_framing_come_whole() {
         let proxy = Proxy::serving("", &[&backend]).await;
         let mut client = proxy.client().await;
         for _ in 0..2 {
-            let answer = client.get("/").await;
-            assert!(answer.whole && answer.status == 200);
-            assert_eq!((answer.body.len(), answer.header("content-length")), (body, length));
-            assert_eq!(answer.header("sum"), None, "trailers are dropped");
+            let response = client.get("/").await;
+            assert!(response.whole && response.status == 200);
+            assert_eq!((response.body.len(), response.header("content-length")), (body, length));
+            assert_eq!(response.header("sum"), None, "trailers are dropped");
         }
         proxy.idle().await;
     }
 }
 
-/// The answer to a GET through a proxy in front of this, and how the connection ended.
-async fn cut(lines: &str, steps: Vec<Step>, version: &str) -> (harness::Answer, End) {
+/// The response to a GET through a proxy in front of this, and how the connection ended.
+async fn cut(lines: &str, steps: Vec<Step>, version: &str) -> (harness::Response, End) {
     let backend = Backend::new(move |_| steps.clone()).await;
     let proxy = Proxy::serving(lines, &[&backend]).await;
     let mut client = proxy.client().await;
     client.send(format!("GET / HTTP/{version}\r\nhost: x\r\n\r\n")).await;
-    let answer = client.answer().await;
+    let response = client.response().await;
     let (rest, end) = client.rest().await;
     assert_eq!(rest, "");
     proxy.idle().await;
-    (answer, end)
+    (response, end)
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_never_ends_cleanly() {
+async fn a_response_that_breaks_off_never_ends_cleanly() {
     for steps in [
         vec![say(LONG), Step::Flood(10_000), Step::Close],
         vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Close],
@@ -55,17 +55,17 @@ async fn an_answer_that_breaks_off_never_ends_cleanly() {
         vec![say(CHUNKED), say("5\r\nhelloo\r\n")],
         vec![say(CHUNKED), say("fffffffffffffffff\r\n")],
     ] {
-        let (answer, _) = cut("", steps.clone(), "1.1").await;
-        assert!(answer.status == 200 && !answer.whole, "{steps:?}: {answer:?}");
+        let (response, _) = cut("", steps.clone(), "1.1").await;
+        assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
     }
     // HTTP/1.0 knows no other sign than a reset.
-    let (answer, end) =
+    let (response, end) =
         cut("", vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Close], "1.0").await;
-    assert_eq!((answer.whole, end), (false, End::Reset));
+    assert_eq!((response.whole, end), (false, End::Reset));
 }
 
 #[tokio::test]
-async fn an_answer_whose_replica_is_taken_out_comes_to_its_end() {
+async fn a_response_whose_replica_is_ejected_comes_to_its_end() {
     let well = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&well);
     let backend = Backend::new(move |seen| match seen.line() {
@@ -82,23 +82,23 @@ async fn an_answer_whose_replica_is_taken_out_comes_to_its_end() {
     well.store(false, Ordering::SeqCst);
     proxy.up(0).await;
     backend.open(1);
-    let answer = client.answer().await;
-    assert!(answer.whole, "{answer:?}");
+    let response = client.response().await;
+    assert!(response.whole, "{response:?}");
     proxy.idle().await;
     let out = proxy.metric("curtail_ejections_total", &[("reason", "probes")]).await;
     assert!(out > 0.5, "{out} ejections");
 }
 
 #[tokio::test]
-async fn the_time_of_a_request_is_for_its_whole_answer() {
+async fn the_time_of_a_request_is_for_its_whole_response() {
     let lines = "timeout = \"150ms\"\ncancel = \"reset\"";
     for (steps, version) in [
         (vec![say(LONG), Step::Flood(10_000), Step::Hang], "1.1"),
         (vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang], "1.1"),
         (vec![say(ENDLESS), say("hello"), Step::Hang], "1.0"),
     ] {
-        let (answer, end) = cut(lines, steps.clone(), version).await;
-        assert!(answer.status == 200 && !answer.whole, "{steps:?}: {answer:?}");
+        let (response, end) = cut(lines, steps.clone(), version).await;
+        assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
         assert!(version == "1.1" || end == End::Reset);
     }
     // A client that reads on and on does not get more of it.
@@ -106,15 +106,15 @@ async fn the_time_of_a_request_is_for_its_whole_answer() {
     let proxy = Proxy::serving(lines, &[&backend]).await;
     assert!(!proxy.get("/").await.whole);
     proxy.idle().await;
-    eventually("the replica is told", async || backend.closed() == 1).await;
+    eventually("the replica sees it", async || backend.closed() == 1).await;
 }
 
 #[tokio::test]
-async fn a_pause_in_a_body_as_long_as_the_drain_time_out_breaks_it_off() {
+async fn a_pause_in_a_body_as_long_as_the_cancel_timeout_breaks_it_off() {
     let lines = "cancel_timeout = \"100ms\"";
     let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
-    let (answer, _) = cut(lines, steps, "1.1").await;
-    assert!(!answer.whole);
+    let (response, _) = cut(lines, steps, "1.1").await;
+    assert!(!response.whole);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Watching a server from outside: probes take it out, and bring it back.
 //!
 //! A server that is out gets nothing but probes. The kernel takes servers out, too, when copies
-//! fail; so even without active checks somebody must look whether such a server has returned.
+//! fail; so even without active checks something must find out whether such a server has returned.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
                     failures.saturating_add(1)
                 };
                 if failures >= FAILURES {
-                    take_out(&cell, server, why);
+                    eject(&cell, server, why);
                 }
             }
             Found::Nothing => {}
@@ -80,11 +80,11 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
     }
 }
 
-/// The server gets no new copies. Those that somebody waits for may still end well: it may have
+/// The server gets no new copies. Those with a waiting client may still end well: it may have
 /// stopped listening in order to finish what it has, or be too busy for a probe. The others hold
-/// slots of a machine that does not even answer probes; they are lost, or it could not be used when
+/// slots of a machine that does not even respond to probes; they are lost, or it could not be used when
 /// it returns.
-fn take_out(cell: &Cell<Http>, server: ServerId, why: ProbeFailure) {
+fn eject(cell: &Cell<Http>, server: ServerId, why: ProbeFailure) {
     cell.fails_probes(server, why);
     let (holds, awaited) =
         cell.look(|core| (core.server(server).outstanding > 0, core.is_awaited(server)));

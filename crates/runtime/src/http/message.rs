@@ -1,9 +1,9 @@
-//! Requests as they go over the wire, and answers.
+//! Requests as they go over the wire, and responses.
 
 use bytes::{Bytes, BytesMut};
 use curtail_http1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
 
-use super::pieces::Pieces;
+use super::body::BodyReceiver;
 use crate::transport::Failure;
 
 /// A request, rendered once for all of its copies.
@@ -35,7 +35,7 @@ impl Request {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
     /// Status and fields.
@@ -44,13 +44,13 @@ pub struct Response {
     pub body: Body,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub enum Body {
     /// All of it.
     Whole(Bytes),
     /// Piece by piece.
-    Pieces(Pieces),
+    Stream(BodyReceiver),
 }
 
 impl Response {
@@ -59,13 +59,13 @@ impl Response {
     /// # Errors
     /// [`Failure::Malformed`] beyond the limit, or what the server failed with.
     pub async fn whole(self, limit: usize) -> Result<Bytes, Failure> {
-        let mut pieces = match self.body {
+        let mut receiver = match self.body {
             Body::Whole(body) if body.len() <= limit => return Ok(body),
             Body::Whole(_) => return Err(Failure::Malformed),
-            Body::Pieces(pieces) => pieces,
+            Body::Stream(receiver) => receiver,
         };
         let mut body = BytesMut::new();
-        while let Some(piece) = pieces.next().await? {
+        while let Some(piece) = receiver.next().await? {
             if body.len() + piece.len() > limit {
                 return Err(Failure::Malformed);
             }

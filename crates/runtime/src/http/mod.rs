@@ -1,18 +1,18 @@
 //! Copies as HTTP/1.1 requests over pooled connections.
 //!
-//! A whole answer of bounded length is read before it is reported, so that a server that stalls
-//! inside of a small answer is one that has not answered, and another replica can. A longer answer
+//! A whole response of bounded length is read before it is reported, so that a server that stalls
+//! inside of a small response is one that has not answered, and another replica can. A longer response
 //! is passed on piece by piece through a bounded channel while its copy keeps its slot.
 
+mod body;
 mod health;
 mod message;
-mod pieces;
 mod pool;
-mod rest;
+mod relay;
 
+pub use body::BodyReceiver;
 pub use health::{Health, watch};
 pub use message::{Body, Request, Response};
-pub use pieces::Pieces;
 pub use pool::Pool;
 
 use std::net::SocketAddr;
@@ -23,9 +23,8 @@ use curtail_http1::{Framing, Limits};
 use curtail_kernel::ServerId;
 
 use crate::transport::{CopyHandle, Failure, Head, Tail, Transport};
-use pieces::pieces;
 use pool::Stream;
-use rest::Rest;
+use relay::Relay;
 
 /// Bounds on the connections to servers.
 #[derive(Clone, Copy, Debug)]
@@ -35,18 +34,18 @@ pub struct Settings {
     /// For opening a connection.
     pub connect_timeout: Duration,
     /// For the next piece of a body: a server that pauses longer has broken off.
-    pub piece_timeout: Duration,
-    /// For the rest of an answer that nobody wants: then the connection is closed, as a server that
+    pub read_timeout: Duration,
+    /// For the rest of a response that no client wants: then the connection is closed, as a server that
     /// is sending notices.
     pub unwanted_timeout: Duration,
     /// Idle connections kept per server; further ones are closed.
     pub idle: usize,
     /// How long they are kept.
     pub idle_timeout: Duration,
-    /// Answers up to this many bytes are read whole.
+    /// Responses up to this many bytes are read whole.
     pub whole_bytes: u64,
-    /// Pieces of a longer answer that may wait for a slow client.
-    pub pieces: usize,
+    /// Pieces of a longer response that may wait for a slow client.
+    pub body_buffer: usize,
 }
 
 impl Default for Settings {
@@ -55,12 +54,12 @@ impl Default for Settings {
             limits: Limits::default(),
             // A lost SYN is sent again after a second.
             connect_timeout: Duration::from_secs(3),
-            piece_timeout: Duration::from_secs(10),
+            read_timeout: Duration::from_secs(10),
             unwanted_timeout: Duration::from_secs(10),
             idle: 64,
             idle_timeout: Duration::from_secs(30),
             whole_bytes: 64 * 1024,
-            pieces: 16,
+            body_buffer: 16,
         }
     }
 }
@@ -135,10 +134,14 @@ impl Transport for Http {
             let response = Response { head, body: Body::Whole(body) };
             return Ok(Head { response, good, tail: None });
         }
-        let (feed, pieces) = pieces(self.settings.pieces);
-        let rest = Rest::new(stream, self.settings, copy);
-        let tail: Tail = Box::pin(rest.pass_on(feed, pool.clone()));
-        Ok(Head { response: Response { head, body: Body::Pieces(pieces) }, good, tail: Some(tail) })
+        let (sender, receiver) = body::channel(self.settings.body_buffer);
+        let relay = Relay::new(stream, self.settings, copy);
+        let tail: Tail = Box::pin(relay.run(sender, pool.clone()));
+        Ok(Head {
+            response: Response { head, body: Body::Stream(receiver) },
+            good,
+            tail: Some(tail),
+        })
     }
 
     fn close_idle(&self, server: ServerId) {
@@ -155,11 +158,11 @@ fn failure(error: &ClientError) -> Failure {
     match error {
         // It is this side that reads no further, whichever server sends it.
         ClientError::TooLarge { .. } => Failure::Local,
-        ClientError::Garbage(response) if response.is_over_a_limit() => Failure::Local,
-        ClientError::Garbage(_) => Failure::Malformed,
+        ClientError::Parse(response) if response.is_over_a_limit() => Failure::Local,
+        ClientError::Parse(_) => Failure::Malformed,
         ClientError::Unsent => Failure::ConnectFailed,
         ClientError::Closed
-        | ClientError::HalfAnswer
+        | ClientError::IncompleteMessage
         | ClientError::Io(_)
         | ClientError::NotReusable => Failure::Reset,
     }

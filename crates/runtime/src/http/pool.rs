@@ -1,5 +1,5 @@
 //! The connections to one server. The one used last is used first, so that those that a lull left
-//! over grow old; the old ones are closed. A connection that nobody used for long may be forgotten by
+//! over grow old; the old ones are closed. A connection that lay idle for long may be forgotten by
 //! whatever stands between, and what is sent on it then goes nowhere.
 
 use std::collections::VecDeque;
@@ -18,8 +18,8 @@ use crate::transport::Failure;
 
 /// A connection to a server.
 ///
-/// Dropped inside of an answer it is reset. A server may take a mere close for the end of what its
-/// client sends, and go on: but its slot is given away as soon as a copy is told to stop.
+/// Dropped inside of a response it is reset. A server may take a mere close for the end of what its
+/// client sends, and go on: but its slot is given away as soon as a copy is cancelled.
 #[derive(Debug)]
 pub(super) struct Stream(Connection<TcpStream>);
 
@@ -60,7 +60,7 @@ pub struct Pool {
     idle: Arc<Mutex<VecDeque<Idle>>>,
 }
 
-/// A connection, and since when nobody has used it. The oldest are in front.
+/// A connection, and since when it lies idle. The oldest are in front.
 #[derive(Debug)]
 struct Idle(Stream, Instant);
 
@@ -89,7 +89,7 @@ impl Pool {
         }
     }
 
-    /// Closes the connections that nobody used for long. For whoever comes by now and then.
+    /// Closes the connections that lay idle for long. To be called now and then.
     pub(super) fn close_old(&self) {
         let mut old = Vec::new();
         let mut idle = self.lock();

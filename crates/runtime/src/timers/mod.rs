@@ -5,32 +5,32 @@
 //! or outside of a runtime, it is a thread that waits on a condition variable, whose wake-ups cost
 //! the kernel's timer slack (50 µs on Linux) and two context switches more. Either serves every cell
 //! of a process; a cell asks again only when its next deadline comes earlier than the one it asked
-//! for, so a thousand queries with the same time-out cost one wake-up.
+//! for, so a thousand queries with the same timeout cost one wake-up.
 
-mod hand;
+mod manual;
 #[cfg(target_os = "linux")]
 mod system;
+mod table;
 mod thread;
-mod wishes;
 
 use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
-pub use hand::Hand;
-use wishes::Wish;
+pub use manual::ManualTimers;
+use table::TimerEntry;
 
 /// Something that wants to be woken.
-pub(crate) trait Due: Send + Sync + 'static {
+pub(crate) trait OnTimeout: Send + Sync + 'static {
     /// The time has come. May be called early or for nothing.
-    fn due(&self);
+    fn on_timeout(&self);
 }
 
-/// Wakes someone who may be gone. A panic is a bug of theirs, which the panic hook has told: all the
+/// Wakes an owner that may be gone. A panic is a bug of its own, which the panic hook has reported: all the
 /// others still wait for their time.
-fn wake(who: &Weak<dyn Due>) {
-    if let Some(who) = who.upgrade() {
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| who.due()));
+fn wake(owner: &Weak<dyn OnTimeout>) {
+    if let Some(owner) = owner.upgrade() {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| owner.on_timeout()));
     }
 }
 
@@ -44,7 +44,7 @@ enum Kind {
     System(Arc<system::Timer>),
     Thread(Arc<thread::Shared>),
     Tokio,
-    Hand(Hand),
+    Manual(ManualTimers),
 }
 
 impl std::fmt::Debug for Timers {
@@ -54,16 +54,16 @@ impl std::fmt::Debug for Timers {
             Kind::System(_) => "Timers::precise() (timerfd)",
             Kind::Thread(_) => "Timers::precise() (thread)",
             Kind::Tokio => "Timers::tokio()",
-            Kind::Hand(_) => "Timers::by_hand()",
+            Kind::Manual(_) => "Timers::manual()",
         })
     }
 }
 
-/// Someone who sleeps.
-struct Alarm(tokio::sync::Notify);
+/// A task that sleeps.
+struct Sleeper(tokio::sync::Notify);
 
-impl Due for Alarm {
-    fn due(&self) {
+impl OnTimeout for Sleeper {
+    fn on_timeout(&self) {
         self.0.notify_one();
     }
 }
@@ -94,12 +94,12 @@ impl Timers {
         Self(Kind::Tokio)
     }
 
-    /// They go off when the [`Hand`] says so: for tests that move tokio's paused clock themselves,
+    /// They go off when the [`ManualTimers`] says so: for tests that move tokio's paused clock themselves,
     /// to the nanosecond.
     #[must_use]
-    pub fn by_hand() -> (Self, Hand) {
-        let hand = Hand::default();
-        (Self(Kind::Hand(hand.clone())), hand)
+    pub fn manual() -> (Self, ManualTimers) {
+        let manual = ManualTimers::default();
+        (Self(Kind::Manual(manual.clone())), manual)
     }
 
     /// Waits until a time, as exactly as these timers are.
@@ -107,29 +107,29 @@ impl Timers {
         if matches!(self.0, Kind::Tokio) {
             return tokio::time::sleep_until(at).await;
         }
-        let alarm = Arc::new(Alarm(tokio::sync::Notify::new()));
-        let due: Arc<dyn Due> = Arc::clone(&alarm) as _;
+        let sleeper = Arc::new(Sleeper(tokio::sync::Notify::new()));
+        let due: Arc<dyn OnTimeout> = Arc::clone(&sleeper) as _;
         self.wake(at, Arc::downgrade(&due));
         // A wake-up may come early or for nothing.
         while Instant::now() < at {
-            alarm.0.notified().await;
+            sleeper.0.notified().await;
             if Instant::now() < at {
                 self.wake(at, Arc::downgrade(&due));
             }
         }
     }
 
-    /// Wakes `who` at that time.
-    pub(crate) fn wake(&self, at: Instant, who: Weak<dyn Due>) {
+    /// Wakes `owner` at that time.
+    pub(crate) fn wake(&self, at: Instant, owner: Weak<dyn OnTimeout>) {
         match &self.0 {
             #[cfg(target_os = "linux")]
-            Kind::System(timer) => timer.add(Wish { at, who }),
-            Kind::Thread(shared) => shared.add(Wish { at, who }),
-            Kind::Hand(hand) => hand.add(Wish { at, who }),
+            Kind::System(timer) => timer.add(TimerEntry { at, owner }),
+            Kind::Thread(shared) => shared.add(TimerEntry { at, owner }),
+            Kind::Manual(manual) => manual.add(TimerEntry { at, owner }),
             Kind::Tokio => {
                 tokio::spawn(async move {
                     tokio::time::sleep_until(at).await;
-                    wake(&who);
+                    wake(&owner);
                 });
             }
         }
@@ -178,8 +178,8 @@ mod tests {
 
     struct Panics;
 
-    impl Due for Panics {
-        fn due(&self) {
+    impl OnTimeout for Panics {
+        fn on_timeout(&self) {
             panic!("a bug, on purpose");
         }
     }
@@ -187,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_of_one_leaves_the_others_their_timer() {
         for timers in [Timers::precise(), Timers::thread()] {
-            let bug: Arc<dyn Due> = Arc::new(Panics);
+            let bug: Arc<dyn OnTimeout> = Arc::new(Panics);
             let at = Instant::now() + Duration::from_micros(100);
             timers.wake(at, Arc::downgrade(&bug));
             timers.sleep_until(at + Duration::from_micros(100)).await;
@@ -197,18 +197,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn by_hand_the_first_is_woken_when_its_time_has_come() {
-        let (timers, hand) = Timers::by_hand();
+        let (timers, manual) = Timers::manual();
         let start = Instant::now();
         let ns = |ns| start + Duration::from_nanos(ns);
         let mut later = sleep(&timers, ns(7));
         let mut sooner = sleep(&timers, ns(5));
         assert!(!is_over(&mut later).await && !is_over(&mut sooner).await);
-        assert_eq!(hand.first(), Some(ns(5)));
-        assert!(!hand.wake_first(), "its time has not come");
+        assert_eq!(manual.first(), Some(ns(5)));
+        assert!(!manual.wake_first(), "its time has not come");
         tokio::time::advance(Duration::from_nanos(7)).await;
-        assert!(!is_over(&mut sooner).await, "nobody has said so");
-        assert!(hand.wake_first() && is_over(&mut sooner).await && !is_over(&mut later).await);
-        assert!(hand.wake_first() && is_over(&mut later).await && !hand.wake_first());
+        assert!(!is_over(&mut sooner).await, "it was not asked for");
+        assert!(manual.wake_first() && is_over(&mut sooner).await && !is_over(&mut later).await);
+        assert!(manual.wake_first() && is_over(&mut later).await && !manual.wake_first());
     }
 
     type Sleep = std::pin::Pin<Box<dyn Future<Output = ()>>>;

@@ -13,16 +13,16 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::wishes::{Wish, Wishes};
+use super::table::{TimerEntry, TimerTable};
 
 pub(super) struct Timer {
     shared: Arc<Shared>,
-    /// The task that wakes.
+    /// The task that wakes cells.
     task: AbortHandle,
 }
 
 struct Shared {
-    wishes: Mutex<Wishes>,
+    entries: Mutex<TimerTable>,
     /// No pipe, but read like one: eight bytes, how often it went off. Tokio's type for any other
     /// descriptor takes unsafe code.
     fd: Receiver,
@@ -43,15 +43,15 @@ impl Timer {
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags).ok()?;
         // Tokio tells only by a panic whether there is a driver. It unwinds through nothing of ours.
         let fd = std::panic::catch_unwind(|| Receiver::from_owned_fd_unchecked(fd));
-        let shared = Arc::new(Shared { wishes: Mutex::default(), fd: fd.ok()?.ok()? });
+        let shared = Arc::new(Shared { entries: Mutex::default(), fd: fd.ok()?.ok()? });
         let task = runtime.spawn(run(Arc::clone(&shared))).abort_handle();
         Some(Arc::new(Self { shared, task }))
     }
 
-    pub(super) fn add(&self, wish: Wish) {
-        let at = wish.at;
-        let mut wishes = self.shared.lock();
-        if wishes.add(wish) {
+    pub(super) fn add(&self, entry: TimerEntry) {
+        let at = entry.at;
+        let mut entries = self.shared.lock();
+        if entries.add(entry) {
             // Under the lock, or an earlier time could be overwritten by a later one.
             self.shared.set(at);
         }
@@ -59,8 +59,8 @@ impl Timer {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, TimerTable> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self, at: Instant) {
@@ -78,16 +78,16 @@ impl Shared {
             .expect("a timer of ours and a time in range");
     }
 
-    /// Wakes all who are due, and sets the timer for the next.
+    /// Wakes the owners of all expired timers, and sets the timer for the next.
     fn wake(&self) {
-        let mut wishes = self.lock();
-        while let Some(who) = wishes.take_due(Instant::now()) {
-            // Who is woken may wish again.
-            drop(wishes);
-            super::wake(&who);
-            wishes = self.lock();
+        let mut entries = self.lock();
+        while let Some(owner) = entries.take_expired(Instant::now()) {
+            // The owner may add another timer.
+            drop(entries);
+            super::wake(&owner);
+            entries = self.lock();
         }
-        if let Some(at) = wishes.first() {
+        if let Some(at) = entries.first() {
             self.set(at);
         }
     }

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Due;
-use super::wishes::{Wish, Wishes};
+use super::OnTimeout;
+use super::table::{TimerEntry, TimerTable};
 
 /// How long the thread outlives the last of its users.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
 pub(super) struct Shared {
-    wishes: Mutex<Wishes>,
+    entries: Mutex<TimerTable>,
     earlier: Condvar,
 }
 
 impl Shared {
     pub(super) fn start() -> Arc<Self> {
-        let shared = Arc::new(Self { wishes: Mutex::default(), earlier: Condvar::new() });
+        let shared = Arc::new(Self { entries: Mutex::default(), earlier: Condvar::new() });
         let thread = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("curtail-timers".into())
@@ -27,23 +27,23 @@ impl Shared {
         shared
     }
 
-    pub(super) fn add(&self, wish: Wish) {
-        let first = self.wishes.lock().unwrap_or_else(PoisonError::into_inner).add(wish);
+    pub(super) fn add(&self, entry: TimerEntry) {
+        let first = self.entries.lock().unwrap_or_else(PoisonError::into_inner).add(entry);
         if first {
             self.earlier.notify_one();
         }
     }
 
-    /// Waits for the first wish that is due, for a second at most.
-    fn next(&self) -> Option<Weak<dyn Due>> {
-        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Waits for the first entry that is due, for a second at most.
+    fn next(&self) -> Option<Weak<dyn OnTimeout>> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if let Some(who) = wishes.take_due(now) {
-            return Some(who);
+        if let Some(owner) = entries.take_expired(now) {
+            return Some(owner);
         }
-        let wait = wishes.first().map_or(LOOK_UP, |first| (first - now).min(LOOK_UP));
+        let wait = entries.first().map_or(LOOK_UP, |first| (first - now).min(LOOK_UP));
         // Whatever ends the wait, the caller asks again.
-        drop(self.earlier.wait_timeout(wishes, wait));
+        drop(self.earlier.wait_timeout(entries, wait));
         None
     }
 }
@@ -51,8 +51,8 @@ impl Shared {
 /// The thread: ends within a second of its last user.
 fn run(shared: &Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
-        if let Some(who) = shared.next() {
-            super::wake(&who);
+        if let Some(owner) = shared.next() {
+            super::wake(&owner);
         }
     }
 }

@@ -51,14 +51,14 @@ pub fn agree(
     let longer = simulated.len().max(over_sockets.len());
     let differs = |at: &usize| simulated.get(*at) != over_sockets.get(*at);
     let Some(at) = (0..longer).find(differs) else { return Ok(()) };
-    let mut told = format!("{replay}: entry {at} differs\n");
+    let mut report = format!("{replay}: entry {at} differs\n");
     let mut show = |title: &str, mark: &str, entries: &[Entry]| {
-        let _ = writeln!(told, "\n{title}:");
+        let _ = writeln!(report, "\n{title}:");
         for entry in entries {
-            let _ = writeln!(told, "{mark} {entry}");
+            let _ = writeln!(report, "{mark} {entry}");
         }
         if entries.is_empty() {
-            let _ = writeln!(told, "{mark} (the end)");
+            let _ = writeln!(report, "{mark} (the end)");
         }
     };
     let from = |log: &[Entry]| log.iter().skip(at).take(CONTEXT).copied().collect::<Vec<_>>();
@@ -67,8 +67,8 @@ pub fn agree(
     show("over sockets", "R", &from(over_sockets));
     let entries = [simulated, over_sockets].into_iter().filter_map(|log| log.get(at));
     let at_ns = entries.map(|entry| entry.at.0).max().unwrap_or(u64::MAX);
-    let _ = write!(told, "\n{}", until(script, at_ns));
-    Err(told)
+    let _ = write!(report, "\n{}", until(script, at_ns));
+    Err(report)
 }
 
 /// The scenario up to a time: what comes later has no part in what happened.

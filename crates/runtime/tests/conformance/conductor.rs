@@ -4,7 +4,7 @@
 //! Bytes on sockets take their real time, so the clock may not move while any are under way. It is
 //! moved here and nowhere else, when nothing is under way: that is known by counting, from the log
 //! of what the cell heard and decided. Every copy that it started must have reached its server,
-//! every answer that a server wrote must have been heard, every copy that was told to stop must have
+//! every response that a server wrote must have been heard, every copy that was cancelled must have
 //! been heard to have stopped and seen to be gone by its server. The one task that waits for this
 //! never sleeps, and tokio moves a paused clock only when all do.
 
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use curtail_kernel::{Action, CopyId, Event, Outcome, QueryId, ServerId, StopReason};
 use curtail_runtime::http::{Http, Request, Settings};
-use curtail_runtime::{Cell, Hand, Query, Reply, Timers};
+use curtail_runtime::{Cell, ManualTimers, Query, Reply, Timers};
 use curtail_sim::script::{Entry, Log, Note, Script, Step, What};
 use tokio::time::Instant;
 
 use crate::leaf::{Call, Door};
+use crate::replies;
 use crate::schedule::Schedule;
-use crate::told;
 
 /// Real time without any progress after which a run is given up. Nothing here waits for it to pass.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A copy that was started.
 struct Copy {
@@ -33,9 +33,9 @@ struct Copy {
 enum Stage {
     /// Its server has it.
     There,
-    /// Its server has written the answer.
+    /// Its server has written the response.
     Answered,
-    /// It was told to stop.
+    /// It was cancelled.
     Stopping,
     /// The cell has heard of its end, or has given it up.
     Over,
@@ -62,7 +62,7 @@ impl Works {
 pub struct Conductor<'a> {
     script: &'a Script,
     cell: Cell<Http>,
-    hand: Hand,
+    hand: ManualTimers,
     log: Log,
     /// Entries that have been followed.
     followed: usize,
@@ -72,7 +72,7 @@ pub struct Conductor<'a> {
     /// By serial number.
     copies: Vec<Copy>,
     /// Copies whose end the cell has yet to hear of.
-    ending: Vec<u64>,
+    result: Vec<u64>,
     /// By query: what its next copies take.
     works: Vec<Works>,
     /// By query; none where the client has left.
@@ -111,7 +111,7 @@ impl<'a> Conductor<'a> {
         for server in 0..script.servers {
             addresses.push(door.open(server).await);
         }
-        let (timers, hand) = Timers::by_hand();
+        let (timers, hand) = Timers::manual();
         Self {
             script,
             cell: Cell::new(kernel, Http::new(addresses, Settings::default()), timers),
@@ -122,7 +122,7 @@ impl<'a> Conductor<'a> {
             door,
             schedule: Schedule::new(script.servers, script.slots),
             copies: Vec::new(),
-            ending: Vec::new(),
+            result: Vec::new(),
             works: script.steps.iter().filter_map(Works::of).collect(),
             replies: Vec::new(),
             epoch: Instant::now(),
@@ -136,14 +136,15 @@ impl<'a> Conductor<'a> {
             self.settle().await?;
             let end = self.schedule.next_end();
             let ends = end.map_or(u64::MAX, |(at, _)| at);
-            let wish = self.hand.first().map_or(u64::MAX, |at| (at - self.epoch).as_nanos() as u64);
+            let entry =
+                self.hand.first().map_or(u64::MAX, |at| (at - self.epoch).as_nanos() as u64);
             let comes = steps.peek().map_or(u64::MAX, |step| step.at_ns);
             // The order of things at one time, as `curtail_sim::script` has it.
-            if let Some((at, copy)) = end.filter(|_| ends <= wish.min(comes)) {
+            if let Some((at, copy)) = end.filter(|_| ends <= entry.min(comes)) {
                 self.move_clock(at).await;
                 self.complete(copy);
-            } else if wish < u64::MAX && wish <= comes {
-                self.move_clock(wish).await;
+            } else if entry < u64::MAX && entry <= comes {
+                self.move_clock(entry).await;
                 self.hand.wake_first();
             } else if let Some(step) = steps.next() {
                 self.move_clock(step.at_ns).await;
@@ -152,11 +153,11 @@ impl<'a> Conductor<'a> {
                 break;
             }
         }
-        told::check(&self.entries, std::mem::take(&mut self.replies)).await
+        replies::check(&self.entries, std::mem::take(&mut self.replies)).await
     }
 
     async fn move_clock(&mut self, to: u64) {
-        // A cell that wishes to be woken now may have wished so a moment ago.
+        // A cell that sets a timer for now may have done so a moment ago.
         tokio::time::advance(Duration::from_nanos(to.saturating_sub(self.now))).await;
         self.now = self.now.max(to);
     }
@@ -180,13 +181,13 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// The time of a copy is over: its server answers.
+    /// The time of a copy is over: its server responds.
     fn complete(&mut self, copy: u64) {
         self.schedule.remove(self.now, copy);
         let state = &mut self.copies[copy as usize];
-        state.call.answer();
+        state.call.response();
         state.stage = Stage::Answered;
-        self.ending.push(copy);
+        self.result.push(copy);
     }
 
     /// Waits until nothing is under way.
@@ -197,7 +198,7 @@ impl<'a> Conductor<'a> {
             let Some(awaited) = self.follow()? else { break };
             if self.followed > before {
                 since = std::time::Instant::now();
-            } else if since.elapsed() > PATIENCE {
+            } else if since.elapsed() > TEST_TIMEOUT {
                 return Err(format!("waited in vain {awaited}"));
             }
             tokio::task::yield_now().await;
@@ -225,8 +226,8 @@ impl<'a> Conductor<'a> {
             self.entries.push(entry);
             self.followed += 1;
         }
-        let ending = self.ending.first();
-        Ok(ending.map(|copy| format!("for the cell to hear of the end of c{copy}")))
+        let result = self.result.first();
+        Ok(result.map(|copy| format!("for the cell to hear of the end of c{copy}")))
     }
 
     fn heard(&mut self, event: &Event) -> Result<Option<String>, String> {
@@ -243,7 +244,7 @@ impl<'a> Conductor<'a> {
             return Err(format!("the cell heard {event:?} of a copy that is {stage:?}"));
         }
         *stage = Stage::Over;
-        self.ending.retain(|&ending| ending != copy.serial);
+        self.result.retain(|&result| result != copy.serial);
         Ok(None)
     }
 
@@ -281,16 +282,12 @@ impl<'a> Conductor<'a> {
         let state = &mut self.copies[copy.serial as usize];
         if state.stage == Stage::There {
             state.stage = Stage::Stopping;
-            self.ending.push(copy.serial);
+            self.result.push(copy.serial);
             self.schedule.remove(self.now, copy.serial);
         } else if state.stage != Stage::Stopping {
-            return Err(format!(
-                "c{} is {:?} and is told to stop: {why:?}",
-                copy.serial, state.stage
-            ));
+            return Err(format!("c{} is {:?} and is cancelled: {why:?}", copy.serial, state.stage));
         }
         let gone = self.copies[copy.serial as usize].call.has_gone();
-        Ok((!gone)
-            .then(|| format!("for the server of c{}, told to stop, to see it go", copy.serial)))
+        Ok((!gone).then(|| format!("for the server of c{}, cancelled, to see it go", copy.serial)))
     }
 }

@@ -1,4 +1,4 @@
-//! Servers on loopback that speak HTTP, and answer each request when they are told to.
+//! Servers on loopback that speak HTTP, and respond to each request on demand.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,16 +19,16 @@ pub struct Call {
     pub server: u32,
     /// What was asked for.
     pub query: u32,
-    answer: Option<oneshot::Sender<()>>,
+    response: Option<oneshot::Sender<()>>,
     gone: Arc<AtomicBool>,
 }
 
 impl Call {
-    /// The server writes the answer.
-    pub fn answer(&mut self) {
-        if let Some(answer) = self.answer.take() {
-            // Who has gone in the meantime is told apart by its connection.
-            let _ = answer.send(());
+    /// The server writes the response.
+    pub fn response(&mut self) {
+        if let Some(response) = self.response.take() {
+            // Who has gone in the meantime is recognized by its connection.
+            let _ = response.send(());
         }
     }
 
@@ -75,15 +75,15 @@ async fn serve(stream: TcpStream, server: u32, door: Door) {
     while let Ok(Some(request)) = connection.next_request().await {
         let query =
             request.head.target().trim_start_matches('/').parse().expect("a query's number");
-        let (answer, told) = oneshot::channel();
+        let (response, written) = oneshot::channel();
         let gone = Arc::new(AtomicBool::new(false));
-        let call = Call { server, query, answer: Some(answer), gone: Arc::clone(&gone) };
+        let call = Call { server, query, response: Some(response), gone: Arc::clone(&gone) };
         door.0.lock().unwrap().push(call);
         tokio::select! {
-            told = told => if told.is_err() {
+            written = written => if written.is_err() {
                 return;
             },
-            () = connection.departed() => {
+            () = connection.peer_closed() => {
                 gone.store(true, Ordering::Relaxed);
                 return;
             }

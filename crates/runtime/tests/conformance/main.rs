@@ -10,9 +10,9 @@ mod conductor;
 mod generate;
 mod leaf;
 mod policies;
+mod replies;
 mod scenario;
 mod schedule;
-mod told;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ fn print(kind: &str, agreed: Agreed) {
 fn written_scenarios_are_decided_the_same() {
     let mut agreed = Agreed::default();
     for (name, Scenario { script, decides }) in written() {
-        let log = both(&script, &name).unwrap_or_else(|told| panic!("{told}"));
+        let log = both(&script, &name).unwrap_or_else(|report| panic!("{report}"));
         agreed.add(Agreed::of(&log));
         let lines: Vec<String> = log.iter().map(ToString::to_string).collect();
         let mut rest = lines.iter();
@@ -92,7 +92,7 @@ fn random_scenarios_are_decided_the_same() {
                     let test = "cargo test -p curtail-runtime --test conformance";
                     let log =
                         both(&generate::scenario(seed), &format!("CURTAIL_SEED={seed} {test}"));
-                    let log = log.unwrap_or_else(|told| panic!("{told}"));
+                    let log = log.unwrap_or_else(|report| panic!("{report}"));
                     agreed.lock().unwrap().add(Agreed::of(&log));
                 }
             });
@@ -138,7 +138,7 @@ fn scenarios_that_are_written_read_back() {
     }
 }
 
-/// Worlds that differ in the least are told apart, and how is told.
+/// Worlds that differ in the least are found different, and the report shows how.
 #[test]
 fn a_difference_is_found_and_shown() {
     let text = include_str!("scenarios/random_ties.toml");
@@ -147,9 +147,9 @@ fn a_difference_is_found_and_shown() {
     let mut other = script.clone();
     other.seed += 1;
     let other = curtail_sim::script::play(&other).expect("it can be played");
-    let told = compare::agree(&script, "that file", &other, &log).expect_err("seeds decide ties");
+    let report = compare::agree(&script, "that file", &other, &log).expect_err("seeds decide ties");
     for part in ["that file: entry ", "the simulator:\nS ", "over sockets:\nR ", "steps = ["] {
-        assert!(told.contains(part), "{part:?} is not in\n{told}");
+        assert!(report.contains(part), "{part:?} is not in\n{report}");
     }
     compare::agree(&script, "that file", &log, &log[1..]).expect_err("the first is missing");
     compare::agree(&script, "that file", &log[..log.len() - 1], &log)

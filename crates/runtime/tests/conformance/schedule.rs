@@ -31,7 +31,7 @@ impl Schedule {
         server.fill(now);
     }
 
-    /// A copy has ended, or was told to stop.
+    /// A copy has ended, or was cancelled.
     pub fn remove(&mut self, now: u64, copy: Serial) {
         for server in &mut self.0 {
             server.queue.retain(|&(waiting, _)| waiting != copy);

@@ -18,7 +18,7 @@ const MS: u64 = 1_000_000;
 /// What a server does with the next query.
 #[derive(Clone, Copy)]
 enum Act {
-    Answer(u64),
+    Respond(u64),
     /// The head now, the rest later.
     Stream(u64),
     Bad(u64),
@@ -80,7 +80,7 @@ impl Transport for Scripted {
         let mut on_drop = OnDrop(Some(server.0), Arc::clone(&self.dropped));
         let response = format!("{} said {request}", server.0);
         let head = match act {
-            Act::Answer(after) => {
+            Act::Respond(after) => {
                 ms(after).await;
                 Ok(Head::whole(response))
             }
@@ -118,12 +118,12 @@ fn busy(cell: &Cell<Scripted>) -> u32 {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_of_two_copies_wins_and_the_loser_runs_on() {
-    let servers = Scripted::new(&[&[Act::Answer(50)], &[Act::Answer(5)]]);
+    let servers = Scripted::new(&[&[Act::Respond(50)], &[Act::Respond(5)]]);
     let cell = cell("laedge", &servers, Limits::default());
     let start = Instant::now();
-    let answer = cell.query(Query::new("hello")).await.unwrap();
+    let response = cell.query(Query::new("hello")).await.unwrap();
     assert_eq!(start.elapsed(), Duration::from_millis(5));
-    assert_eq!((answer.response.as_str(), answer.copies), ("1 said hello", 2));
+    assert_eq!((response.response.as_str(), response.copies), ("1 said hello", 2));
     assert_eq!(servers.sent(), [0, 1]);
     assert_eq!(busy(&cell), 1, "the loser keeps its slot");
     ms(46).await;
@@ -133,7 +133,7 @@ async fn the_first_of_two_copies_wins_and_the_loser_runs_on() {
 
 #[tokio::test(start_paused = true)]
 async fn cleanup_cancellation_drops_the_loser() {
-    let servers = Scripted::new(&[&[Act::Hang], &[Act::Answer(5)]]);
+    let servers = Scripted::new(&[&[Act::Hang], &[Act::Respond(5)]]);
     let limits = Limits { cancel: true, ..Limits::default() };
     let cell = cell("laedge:cc", &servers, limits);
     cell.query(Query::new("hello")).await.unwrap();
@@ -144,7 +144,7 @@ async fn cleanup_cancellation_drops_the_loser() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_hedge_starts_on_time() {
-    let servers = Scripted::new(&[&[Act::Hang, Act::Answer(1)], &[Act::Hang, Act::Answer(1)]]);
+    let servers = Scripted::new(&[&[Act::Hang, Act::Respond(1)], &[Act::Hang, Act::Respond(1)]]);
     let cell = cell("delayed:20ms", &servers, Limits::default());
     let first = cell.query(Query::new("one"));
     ms(19).await;
@@ -158,13 +158,13 @@ async fn a_delayed_hedge_starts_on_time() {
 async fn failures_are_retried_elsewhere_within_the_rules() {
     for failure in [Failure::Reset, Failure::Malformed, Failure::Local] {
         let failing: &[Act] = &[Act::Fail(failure)];
-        let fine: &[Act] = &[Act::Answer(1), Act::Answer(1)];
+        let fine: &[Act] = &[Act::Respond(1), Act::Respond(1)];
         // Which of two idle servers is first is up to chance: either the failing one is avoided
         // at once or the retry avoids it.
         let servers = Scripted::new(&[failing, fine]);
         let cell_one = cell("psq", &servers, Limits::default());
-        let answer = cell_one.query(Query::new("x")).await.unwrap();
-        assert_eq!(answer.server, ServerId(1));
+        let response = cell_one.query(Query::new("x")).await.unwrap();
+        assert_eq!(response.server, ServerId(1));
 
         let servers = Scripted::new(&[failing, failing]);
         let cell_two = cell("psq", &servers, Limits { retries: 1, ..Limits::default() });
@@ -183,7 +183,7 @@ async fn failures_are_retried_elsewhere_within_the_rules() {
 #[tokio::test(start_paused = true)]
 async fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
     let unreachable: &[Act] = &[Act::Fail(Failure::ConnectFailed); 8];
-    let servers = Scripted::new(&[unreachable, unreachable, &[Act::Answer(1); 8]]);
+    let servers = Scripted::new(&[unreachable, unreachable, &[Act::Respond(1); 8]]);
     let cell = cell("least-outstanding", &servers, Limits::default());
     for _ in 0..4 {
         let mut query = Query::new("x");
@@ -197,7 +197,7 @@ async fn a_cost_hint_reaches_the_kernel() {
     let topology = Topology::replicated(1, 1);
     let kernel = Policy::parse("psq", None).unwrap().build(&topology, Limits::default(), rng(1));
     let (recorder, log) = Recorder::new(kernel.unwrap());
-    let servers = Scripted::new(&[&[Act::Answer(1), Act::Answer(1)]]);
+    let servers = Scripted::new(&[&[Act::Respond(1), Act::Respond(1)]]);
     let cell = Cell::new(Box::new(recorder), servers, Timers::tokio());
     let mut query = Query::new("known");
     query.cost_hint = NonZeroU64::new(7);
@@ -211,20 +211,20 @@ async fn a_cost_hint_reaches_the_kernel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_bad_answer_is_passed_on() {
+async fn the_last_bad_response_is_relayed() {
     let servers = Scripted::new(&[&[Act::Bad(1)], &[Act::Bad(1)]]);
     let cell = cell("psq", &servers, Limits::default());
     let QueryError::Failed { response: Some(response) } =
         cell.query(Query::new("x")).await.unwrap_err()
     else {
-        panic!("a bad answer was there")
+        panic!("a bad response was there")
     };
     assert!(response.ends_with("said x"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_black_hole_costs_one_attempt() {
-    let servers = Scripted::new(&[&[], &[Act::Answer(1), Act::Answer(1), Act::Answer(1)]]);
+    let servers = Scripted::new(&[&[], &[Act::Respond(1), Act::Respond(1), Act::Respond(1)]]);
     let limits =
         Limits { attempt_timeout_ns: 100 * MS, cancel_timeout_ns: 1_000 * MS, ..Limits::default() };
     let cell = cell("psq", &servers, limits);
@@ -235,14 +235,14 @@ async fn a_black_hole_costs_one_attempt() {
     assert!(start.elapsed() < Duration::from_millis(110));
     assert_eq!(busy(&cell), 1, "a machine that went on working is not free");
     ms(1_000).await;
-    assert_eq!(servers.dropped(), [0], "past the cancel time-out its connection is closed");
+    assert_eq!(servers.dropped(), [0], "past the cancel timeout its connection is closed");
     assert_eq!(busy(&cell), 0);
     assert!(cell.look(|core| core.server(ServerId(0)).up), "one silent copy ejects nobody");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_releases_what_it_held() {
-    let servers = Scripted::new(&[&[Act::Answer(50)]]);
+    let servers = Scripted::new(&[&[Act::Respond(50)]]);
     let cell = cell("psq", &servers, Limits::default());
     let running = cell.query(Query::new("running"));
     let waiting = cell.query(Query::new("waiting"));
@@ -257,7 +257,7 @@ async fn a_client_that_leaves_releases_what_it_held() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slot_is_taken_until_the_tail_ends() {
-    let servers = Scripted::new(&[&[Act::Stream(30), Act::Answer(0)]]);
+    let servers = Scripted::new(&[&[Act::Stream(30), Act::Respond(0)]]);
     let cell = cell("psq", &servers, Limits::default());
     let start = Instant::now();
     cell.query(Query::new("head")).await.unwrap();
@@ -268,8 +268,8 @@ async fn a_slot_is_taken_until_the_tail_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_says_where_its_time_went() {
-    let servers = Scripted::new(&[&[Act::Answer(20), Act::Answer(7)]]);
+async fn a_response_says_where_its_time_went() {
+    let servers = Scripted::new(&[&[Act::Respond(20), Act::Respond(7)]]);
     let cell = cell("psq", &servers, Limits::default());
     let first = cell.query(Query::new("first"));
     let second = cell.query(Query::new("second")).await.unwrap();
@@ -296,7 +296,7 @@ async fn time_and_room_run_out() {
 
 #[tokio::test(start_paused = true)]
 async fn copies_on_a_server_that_goes_down_are_sent_elsewhere() {
-    let servers = Scripted::new(&[&[Act::Hang], &[Act::Hang, Act::Answer(1)]]);
+    let servers = Scripted::new(&[&[Act::Hang], &[Act::Hang, Act::Respond(1)]]);
     let cell = cell("psq", &servers, Limits::default());
     let (a, b) = (cell.query(Query::new("a")), cell.query(Query::new("b")));
     ms(1).await;
@@ -314,7 +314,7 @@ async fn copies_on_a_server_that_goes_down_are_sent_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transport_that_panics_is_a_server_that_failed() {
-    let servers = Scripted::new(&[&[Act::Panic], &[Act::Answer(1)]]);
+    let servers = Scripted::new(&[&[Act::Panic], &[Act::Respond(1)]]);
     let cell = cell("psq", &servers, Limits::default());
     assert_eq!(cell.query(Query::new("x")).await.unwrap().server, ServerId(1));
     assert_eq!(busy(&cell), 0);
@@ -322,15 +322,15 @@ async fn a_transport_that_panics_is_a_server_that_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_a_tower_service() {
-    let servers = Scripted::new(&[&[Act::Answer(1)]]);
+    let servers = Scripted::new(&[&[Act::Respond(1)]]);
     let mut service = ReplicaGroup(cell("psq", &servers, Limits::default()));
-    let answer = service.call(Query::new("x")).await.unwrap();
-    assert_eq!((answer.role, answer.response.as_str()), (Role::Primary, "0 said x"));
+    let response = service.call(Query::new("x")).await.unwrap();
+    assert_eq!((response.role, response.response.as_str()), (Role::Primary, "0 said x"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn precise_timers_fire_and_never_early() {
-    let servers = Scripted::new(&[&[Act::Hang], &[Act::Answer(1)]]);
+    let servers = Scripted::new(&[&[Act::Hang], &[Act::Respond(1)]]);
     let topology = Topology::replicated(2, 1);
     let policy = Policy::parse("delayed:300us", None).unwrap();
     // Nothing but the hedge may end the wait, however late the machine runs what is due.
@@ -339,9 +339,9 @@ async fn precise_timers_fire_and_never_early() {
     let kernel = policy.build(&topology, limits, rng(0)).unwrap(); // the first server is drawn
     let cell = Cell::new(kernel, servers.clone(), Timers::precise());
     let start = Instant::now();
-    let answer = cell.query(Query::new("x")).await.unwrap();
+    let response = cell.query(Query::new("x")).await.unwrap();
     assert!(start.elapsed() >= Duration::from_micros(300));
-    assert_eq!((answer.role, answer.server), (Role::Duplicate, ServerId(1)));
+    assert_eq!((response.role, response.server), (Role::Duplicate, ServerId(1)));
     assert_eq!(servers.sent(), [0, 1]);
 }
 

@@ -84,9 +84,9 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     let mut slowest = [0, 0];
     for query in 0..8_000_u64 {
         let cell = &cells[(query % 2) as usize];
-        let answer = cell.query(Query::new(4 + query * 5 % 8)).await.expect("it answers");
+        let response = cell.query(Query::new(4 + query * 5 % 8)).await.expect("it responds");
         let slowest = &mut slowest[usize::from(query >= 4_000)];
-        *slowest = answer.took_ns.max(*slowest);
+        *slowest = response.took_ns.max(*slowest);
     }
     assert!(slowest[0] > 300 * MS, "at first nobody knows: {slowest:?}");
     assert!(slowest[1] < 40 * MS, "later they are rescued: {slowest:?}");

@@ -7,20 +7,20 @@ use std::time::Duration;
 use crate::servers::{HELLO, cell, get, idle, read_request, say, server};
 use curtail_kernel::{Limits, Policy, ServerId, Topology, rng};
 use curtail_runtime::http::{Health, Http, Settings, watch};
-use curtail_runtime::{Cell, Observer, ProbeFailure, QueryError, TakenOut, Timers};
+use curtail_runtime::{Cell, EjectionCause, Observer, ProbeFailure, QueryError, Timers};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 #[tokio::test]
-async fn a_server_that_answers_no_probes_loses_what_nobody_waits_for() {
+async fn a_server_that_responds_to_no_probes_loses_what_no_client_waits_for() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let limits = Limits { attempt_timeout_ns: 1_000_000, ..Limits::default() };
     let cell = cell(&[address], limits);
     assert!(matches!(cell.query(get()).await, Err(QueryError::Timeout)));
     assert_eq!(cell.look(|core| core.server(ServerId(0)).outstanding), 1, "it may be at work");
-    let patience = Duration::from_millis(2);
-    let health = Health { interval: patience, timeout: patience, ..Health::default() };
+    let period = Duration::from_millis(2);
+    let health = Health { interval: period, timeout: period, ..Health::default() };
     let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
     idle(&cell).await;
     assert!(!cell.look(|core| core.server(ServerId(0)).up));
@@ -54,15 +54,15 @@ async fn probes_bring_a_server_back_and_take_it_down() {
     watching.abort();
 }
 
-/// Writes down who was taken out and who returned.
+/// Writes down who was ejected and who returned.
 struct Book(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Book {
-    fn taken_out(&self, server: ServerId, why: TakenOut) {
+    fn ejected(&self, server: ServerId, why: EjectionCause) {
         self.0.lock().unwrap().push(format!("{} out: {why:?}", server.0));
     }
 
-    fn returned(&self, server: ServerId) {
+    fn restored(&self, server: ServerId) {
         self.0.lock().unwrap().push(format!("{} back", server.0));
     }
 }
@@ -77,7 +77,7 @@ fn watched(address: SocketAddr) -> (Cell<Http>, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn whoever_watches_hears_why_a_server_was_taken_out() {
+async fn an_observer_hears_why_a_server_was_ejected() {
     let ill = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let state = ill.clone();
     let (address, _requests) = server(move |stream, _| {
@@ -102,7 +102,7 @@ async fn whoever_watches_hears_why_a_server_was_taken_out() {
     ill.store(false, std::sync::atomic::Ordering::Relaxed);
     lines(2).await;
     watching.abort();
-    let out = format!("0 out: {:?}", TakenOut::Probes(ProbeFailure::Status(503)));
+    let out = format!("0 out: {:?}", EjectionCause::Probes(ProbeFailure::Status(503)));
     assert_eq!(*written.lock().unwrap(), [out.as_str(), "0 back"]);
 }
 
@@ -115,8 +115,8 @@ async fn a_server_that_failed_meanwhile_is_not_taken_out_twice() {
     })
     .await;
     let (cell, written) = watched(address);
-    let patience = Duration::from_millis(20);
-    let health = Health { interval: patience, timeout: patience, ..Health::default() };
+    let period = Duration::from_millis(20);
+    let health = Health { interval: period, timeout: period, ..Health::default() };
     let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
     probed.recv().await.unwrap();
     probed.recv().await.unwrap();

@@ -116,10 +116,10 @@ async fn converse<S: Service>(
         };
         let reply = tokio::select! {
             reply = service.answer(&request) => reply,
-            () = client.departed() => return,
+            () = client.peer_closed() => return,
         };
         if *draining.borrow() {
-            client.close_after_answer();
+            client.close_after_response();
         }
         let headers = reply.headers.iter().map(|(name, value)| (*name, value.as_str()));
         if let Err(error) = client.respond(reply.status, headers, &reply.body).await {

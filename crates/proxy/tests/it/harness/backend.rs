@@ -1,4 +1,4 @@
-//! Servers that answer well, badly, half, twice or never, and remember what they were sent.
+//! Servers that respond well, badly, half, twice or never, and remember what they were sent.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -119,13 +119,13 @@ impl Backend {
         Self::new(move |_| vec![step.clone(), Step::Close]).await
     }
 
-    /// A server that says this when it is told to.
+    /// A server that says this on demand.
     pub(crate) async fn gated(text: impl AsRef<[u8]>) -> Self {
         let step = say(text);
         Self::new(move |_| vec![Step::Gate, step.clone()]).await
     }
 
-    /// A server that never answers.
+    /// A server that never responds.
     pub(crate) async fn silent() -> Self {
         Self::new(|_| vec![Step::Hang]).await
     }
@@ -212,7 +212,7 @@ async fn read(stream: &mut TcpStream, connection: usize) -> Option<Seen> {
 
 /// Plays a step; false when the connection is over.
 async fn play(stream: &mut TcpStream, step: Step, shared: &Shared) -> bool {
-    let mut surplus = [0];
+    let mut extraneous = [0];
     match step {
         Step::Say(bytes) => stream.write_all(&bytes).await.is_ok(),
         Step::Close => false,
@@ -221,13 +221,13 @@ async fn play(stream: &mut TcpStream, step: Step, shared: &Shared) -> bool {
                 permit.expect("never closed").forget();
                 true
             }
-            _ = stream.read(&mut surplus) => {
+            _ = stream.read(&mut extraneous) => {
                 shared.closed.fetch_add(1, Ordering::SeqCst);
                 false
             }
         },
         Step::Hang => {
-            let _ = stream.read(&mut surplus).await;
+            let _ = stream.read(&mut extraneous).await;
             shared.closed.fetch_add(1, Ordering::SeqCst);
             false
         }

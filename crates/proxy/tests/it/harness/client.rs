@@ -1,4 +1,4 @@
-//! A client that writes bytes and reads answers.
+//! A client that writes bytes and reads responses.
 
 use std::net::SocketAddr;
 
@@ -7,9 +7,9 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::within;
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     /// The whole head.
     pub(crate) head: String,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     pub(crate) whole: bool,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -76,18 +76,18 @@ impl Client {
         self.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
     }
 
-    /// Asks and reads the answer.
-    pub(crate) async fn get(&mut self, target: &str) -> Answer {
+    /// Asks and reads the response.
+    pub(crate) async fn get(&mut self, target: &str) -> Response {
         self.ask(target).await;
-        self.answer().await
+        self.response().await
     }
 
-    /// Posts a body and reads the answer.
-    pub(crate) async fn post(&mut self, target: &str, body: &str) -> Answer {
+    /// Posts a body and reads the response.
+    pub(crate) async fn post(&mut self, target: &str, body: &str) -> Response {
         let length = body.len();
         let head = format!("POST {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
         self.send(head + body).await;
-        self.answer().await
+        self.response().await
     }
 
     /// Ends the sending half.
@@ -105,14 +105,14 @@ impl Client {
         self.stream.set_zero_linger().expect("still connected");
     }
 
-    /// The next answer, interim ones included.
-    pub(crate) async fn answer(&mut self) -> Answer {
-        within("an answer", self.read_answer(false)).await.expect("an answer, not the end")
+    /// The next response, interim ones included.
+    pub(crate) async fn response(&mut self) -> Response {
+        within("a response", self.read_response(false)).await.expect("a response, not the end")
     }
 
-    /// The answer to a HEAD.
-    pub(crate) async fn answer_to_head(&mut self) -> Answer {
-        within("an answer", self.read_answer(true)).await.expect("an answer, not the end")
+    /// The response to a HEAD.
+    pub(crate) async fn response_to_head(&mut self) -> Response {
+        within("a response", self.read_response(true)).await.expect("a response, not the end")
     }
 
     /// Reads to the end of the connection: what still came, and how it ended.
@@ -171,28 +171,28 @@ impl Client {
         (self.input.drain(..bytes.min(self.input.len())).collect(), whole)
     }
 
-    async fn read_answer(&mut self, to_head: bool) -> Option<Answer> {
+    async fn read_response(&mut self, to_head: bool) -> Option<Response> {
         let head = self.until(b"\r\n\r\n").await?;
         let head = String::from_utf8_lossy(&head).into_owned();
         let status = head.get(9..12).and_then(|status| status.parse().ok());
         let status = status.unwrap_or_else(|| panic!("no status: {head}"));
-        let mut answer = Answer { status, head, body: Vec::new(), whole: true };
+        let mut response = Response { status, head, body: Vec::new(), whole: true };
         if to_head || status < 200 || status == 204 || status == 304 {
-            return Some(answer);
+            return Some(response);
         }
         let length =
-            answer.header("content-length").map(|length| length.parse().expect("a number"));
-        if answer.header("transfer-encoding") == Some("chunked") {
-            assert_eq!(length, None, "two lengths: {}", answer.head);
-            answer.whole = self.chunks(&mut answer.body).await;
+            response.header("content-length").map(|length| length.parse().expect("a number"));
+        if response.header("transfer-encoding") == Some("chunked") {
+            assert_eq!(length, None, "two lengths: {}", response.head);
+            response.whole = self.chunks(&mut response.body).await;
         } else if let Some(length) = length {
-            (answer.body, answer.whole) = self.take(length).await;
+            (response.body, response.whole) = self.take(length).await;
         } else {
             while self.fill().await {}
-            answer.body = std::mem::take(&mut self.input);
-            answer.whole = self.end == Some(End::Closed);
+            response.body = std::mem::take(&mut self.input);
+            response.whole = self.end == Some(End::Closed);
         }
-        Some(answer)
+        Some(response)
     }
 
     /// Reads a chunked body; false if it breaks off.

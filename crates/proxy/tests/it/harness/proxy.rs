@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Answer, Backend, Client, OpenMetrics, eventually, within};
+use super::{Backend, Client, OpenMetrics, Response, eventually, within};
 
 /// A service `s` with one shard `0` of these replicas; `lines` come before the defaults.
 pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
@@ -17,7 +17,7 @@ pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
         ("policy", "\"psq\""),
         ("slots", "1"),
         ("health", "false"),
-        // Longer than a test may take: nothing passes because a time-out came to its help.
+        // Longer than a test may take: nothing passes with the help of a timeout.
         ("timeout", "\"99s\""),
         ("attempt_timeout", "\"99s\""),
         ("cancel_timeout", "\"99s\""),
@@ -90,19 +90,19 @@ impl Proxy {
         Client::connect(self.http).await
     }
 
-    /// The answer to a GET over a connection of its own.
-    pub(crate) async fn get(&self, target: &str) -> Answer {
+    /// The response to a GET over a connection of its own.
+    pub(crate) async fn get(&self, target: &str) -> Response {
         self.client().await.get(target).await
     }
 
-    /// The answer of the admin port to a GET.
-    pub(crate) async fn asked(&self, target: &str) -> Answer {
+    /// The response of the admin port to a GET.
+    pub(crate) async fn asked(&self, target: &str) -> Response {
         Client::connect(self.admin).await.get(target).await
     }
 
     pub(crate) async fn status(&self) -> Value {
-        let answer = self.asked("/status").await;
-        serde_json::from_slice(&answer.body).expect("JSON")
+        let response = self.asked("/status").await;
+        serde_json::from_slice(&response.body).expect("JSON")
     }
 
     pub(crate) async fn metrics(&self) -> OpenMetrics {

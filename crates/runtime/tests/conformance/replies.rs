@@ -1,4 +1,4 @@
-//! What those who ask are told must be what the cell decided.
+//! The replies to clients must be what the cell decided.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use curtail_sim::script::{Entry, Note};
 /// How a query ended, by the log.
 #[derive(Clone, Copy)]
 enum End {
-    Answer { copy: u64 },
+    QueryResponse { copy: u64 },
     Fail(FailReason),
     Shed(ShedReason),
 }
@@ -24,7 +24,7 @@ pub async fn check(log: &[Entry], replies: Vec<Option<Reply<Http>>>) -> Result<(
         match action {
             Action::Start { server, role, .. } => copies.push((server, role)),
             Action::Answer { query, copy } => {
-                ends[query.index()] = Some(End::Answer { copy: copy.serial });
+                ends[query.index()] = Some(End::QueryResponse { copy: copy.serial });
             }
             Action::Fail { query, why, .. } => ends[query.index()] = Some(End::Fail(why)),
             Action::Shed { query, why } => ends[query.index()] = Some(End::Shed(why)),
@@ -54,11 +54,11 @@ async fn one(
     copies: &[(ServerId, Role)],
 ) -> Result<(), String> {
     // It is there already: nothing is waited for.
-    let told = tokio::time::timeout(Duration::ZERO, reply).await;
-    let told = told.map_err(|_| format!("q{query} has ended, and nobody was told"))?;
-    let as_decided = match (end, &told) {
-        (End::Answer { copy }, Ok(answer)) => {
-            copies.get(copy as usize) == Some(&(answer.server, answer.role))
+    let heard = tokio::time::timeout(Duration::ZERO, reply).await;
+    let heard = heard.map_err(|_| format!("q{query} has ended, and its client heard nothing"))?;
+    let as_decided = match (end, &heard) {
+        (End::QueryResponse { copy }, Ok(response)) => {
+            copies.get(copy as usize) == Some(&(response.server, response.role))
         }
         (End::Fail(FailReason::Timeout), Err(QueryError::Timeout))
         // A copy that failed here was silent for too long, or lost with its server.
@@ -68,11 +68,11 @@ async fn one(
         _ => false,
     };
     if !as_decided {
-        return Err(format!("the client of q{query} was told otherwise: {told:?}"));
+        return Err(format!("the client of q{query} heard otherwise: {heard:?}"));
     }
-    if let Ok(answer) = told {
-        let expected = format!("q{query} by s{}", answer.server.0);
-        let body = answer.response.whole(1 << 10).await.map_err(|why| format!("{why:?}"))?;
+    if let Ok(response) = heard {
+        let expected = format!("q{query} by s{}", response.server.0);
+        let body = response.response.whole(1 << 10).await.map_err(|why| format!("{why:?}"))?;
         if body != expected {
             return Err(format!("the client of q{query} got {body:?}, not {expected:?}"));
         }

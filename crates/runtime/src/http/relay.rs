@@ -1,41 +1,41 @@
-//! Passing a long answer on, piece by piece, while its copy keeps its slot.
+//! Relays a long response, piece by piece, while its copy keeps its slot.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::pieces::Feed;
+use super::body::BodySender;
 use super::pool::{Pool, Stream};
 use super::{Settings, failure};
 use crate::transport::{CopyHandle, Failure};
 
-/// How often the kernel is told that a server which sends is not silent. Drain time-outs are longer.
+/// How often the kernel hears that a server which sends is not silent. Cancel timeouts are longer.
 const PROGRESS: Duration = Duration::from_millis(50);
 
-/// The rest of a long answer.
-pub(super) struct Rest {
+/// The rest of a long response.
+pub(super) struct Relay {
     stream: Stream,
     settings: Settings,
     copy: CopyHandle,
-    /// When the kernel was last told that the copy is at work.
-    told: Instant,
-    /// Since when nobody wants it.
+    /// When the kernel last heard that the copy is at work.
+    last_progress: Instant,
+    /// Since when no client wants it.
     unwanted: Option<Instant>,
 }
 
-impl Rest {
+impl Relay {
     pub(super) fn new(stream: Stream, settings: Settings, copy: CopyHandle) -> Self {
-        Self { stream, settings, copy, told: Instant::now(), unwanted: None }
+        Self { stream, settings, copy, last_progress: Instant::now(), unwanted: None }
     }
 
     /// Reads it for a client that may be slow, or gone.
-    pub(super) async fn pass_on(mut self, feed: Feed, pool: Pool) -> Result<(), Failure> {
+    pub(super) async fn run(mut self, sender: BodySender, pool: Pool) -> Result<(), Failure> {
         let end = loop {
-            match self.next(&feed).await {
+            match self.next(&sender).await {
                 Ok(Some(piece)) if self.unwanted.is_none() => {
-                    if !self.hand_over(&feed, piece).await {
-                        self.nobody_wants_it();
+                    if !self.forward(&sender, piece).await {
+                        self.unwanted();
                     }
                 }
                 Ok(Some(_)) => {}
@@ -43,15 +43,15 @@ impl Rest {
                 Err(failure) => break Err(failure),
             }
         };
-        feed.end(end);
+        sender.end(end);
         if end.is_ok() {
             pool.put_back(self.stream);
         }
         end
     }
 
-    async fn next(&mut self, feed: &Feed) -> Result<Option<Bytes>, Failure> {
-        let silent = Instant::now() + self.settings.piece_timeout;
+    async fn next(&mut self, sender: &BodySender) -> Result<Option<Bytes>, Failure> {
+        let silent = Instant::now() + self.settings.read_timeout;
         let piece = loop {
             let cut = self.unwanted.map(|since| since + self.settings.unwanted_timeout);
             // A server that always has a piece ready would never let a timer go off.
@@ -66,37 +66,37 @@ impl Rest {
                     Err(_) => return Err(Failure::Reset),
                 },
                 // Not only when the next piece comes: a server may be silent for long.
-                () = feed.unread(), if self.unwanted.is_none() => self.nobody_wants_it(),
+                () = sender.closed(), if self.unwanted.is_none() => self.unwanted(),
             }
         };
-        self.at_work();
+        self.report_progress();
         piece.map_err(|error| failure(&error))
     }
 
     /// Hands a piece to a client, who may be slow: that is not the server's silence. False when
-    /// nobody takes it.
-    async fn hand_over(&mut self, feed: &Feed, piece: Bytes) -> bool {
-        let passing = feed.pass(piece);
+    /// no client takes it.
+    async fn forward(&mut self, sender: &BodySender, piece: Bytes) -> bool {
+        let passing = sender.send(piece);
         tokio::pin!(passing);
         loop {
             tokio::select! {
                 taken = &mut passing => return taken,
-                () = sleep_until(self.told + PROGRESS) => self.at_work(),
+                () = sleep_until(self.last_progress + PROGRESS) => self.report_progress(),
             }
         }
     }
 
     /// Tells the kernel now and then that the copy is at work: for every piece would be a lock for
     /// every piece.
-    fn at_work(&mut self) {
-        if self.told.elapsed() >= PROGRESS {
-            self.told = Instant::now();
+    fn report_progress(&mut self) {
+        if self.last_progress.elapsed() >= PROGRESS {
+            self.last_progress = Instant::now();
             self.copy.progress();
         }
     }
 
     /// The server is still busy: the kernel decides whether to stop it.
-    fn nobody_wants_it(&mut self) {
+    fn unwanted(&mut self) {
         self.unwanted = Some(Instant::now());
         self.copy.unwanted();
     }
@@ -111,7 +111,7 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::super::pieces::pieces;
+    use super::super::body::channel;
     use super::*;
     use crate::transport::Listener;
 
@@ -132,9 +132,9 @@ mod tests {
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let (mut server, _) = listener.accept().await.unwrap();
-            let answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+            let response = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
                 3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n";
-            server.write_all(answer).await.unwrap();
+            server.write_all(response).await.unwrap();
         });
         let settings = Settings::default();
         let stream = TcpStream::connect(address).await.unwrap();
@@ -144,9 +144,9 @@ mod tests {
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
         let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 } };
         // No client reads: the second piece finds no room.
-        let (feed, mut body) = pieces(1);
-        let rest = Rest::new(stream, settings, copy);
-        let passing = tokio::spawn(rest.pass_on(feed, Pool::new(address, settings)));
+        let (sender, mut body) = channel(1);
+        let relay = Relay::new(stream, settings, copy);
+        let passing = tokio::spawn(relay.run(sender, Pool::new(address, settings)));
         while heard.0.load(Ordering::Relaxed) < 3 {
             tokio::task::yield_now().await;
         }

@@ -1,9 +1,9 @@
-//! What the client is told.
+//! The response to the client.
 
 use curtail_http1::server::ServerError;
 use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
-use curtail_runtime::http::{Body, Http, Pieces, Response};
-use curtail_runtime::{Answer, Cell, QueryError};
+use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
+use curtail_runtime::{Cell, QueryError, QueryResponse};
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::Client;
@@ -14,25 +14,25 @@ use crate::state::Service;
 pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\n\
     content-type: text/plain\r\nretry-after: 1\r\nconnection: close\r\n\r\ntoo many connections\n";
 
-/// What an answer depends on besides the answer.
-pub(super) struct Told<'a> {
+/// What a response depends on besides the response.
+pub(super) struct ResponseContext<'a> {
     pub(super) service: &'a Service,
     pub(super) cell: &'a Cell<Http>,
     pub(super) is_head: bool,
-    /// When the whole answer must have been passed on.
+    /// When the whole response must have been relayed.
     pub(super) deadline: Instant,
 }
 
-/// Why an answer did not reach the client whole.
+/// Why a response did not reach the client whole.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Cut {
     #[error(transparent)]
     Client(#[from] ServerError),
     #[error("the client left")]
-    Departed,
+    PeerClosed,
     #[error("the replica broke off")]
     Replica,
-    #[error("the service's timeout passed inside of the answer")]
+    #[error("the service's timeout passed inside of the response")]
     Timeout,
 }
 
@@ -40,7 +40,7 @@ impl Cut {
     /// Who ended it: the client, or this side.
     pub(super) fn outcome(&self) -> RequestOutcome {
         match self {
-            Self::Departed
+            Self::PeerClosed
             | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout { .. }) => {
                 RequestOutcome::Abandoned
             }
@@ -65,17 +65,17 @@ pub(super) async fn text(
 /// Passes on what became of a query; the status that was sent, and how the request ended.
 pub(super) async fn outcome(
     client: &mut Client,
-    told: &Told<'_>,
-    outcome: Result<Answer<Response>, QueryError<Response>>,
+    context: &ResponseContext<'_>,
+    outcome: Result<QueryResponse<Response>, QueryError<Response>>,
 ) -> Result<(u16, RequestOutcome), Cut> {
     let error = match outcome {
-        Ok(answer) => {
-            let extra = debug_headers(told, &answer);
-            let status = pass_on(client, told, answer.response, &extra).await?;
+        Ok(response) => {
+            let extra = debug_headers(context, &response);
+            let status = respond(client, context, response.response, &extra).await?;
             return Ok((status, RequestOutcome::Answered));
         }
         Err(QueryError::Failed { response: Some(response) }) => {
-            let status = pass_on(client, told, response, &[]).await?;
+            let status = respond(client, context, response, &[]).await?;
             return Ok((status, RequestOutcome::Failed));
         }
         Err(error) => error,
@@ -90,22 +90,25 @@ pub(super) async fn outcome(
     Ok((status, ended))
 }
 
-/// Where the answer came from, for those who debug. One allocation each, so only on request.
-fn debug_headers(told: &Told<'_>, answer: &Answer<Response>) -> Vec<(&'static str, String)> {
-    if !told.service.config.debug_headers {
+/// Where the response came from, for those who debug. One allocation each, so only on request.
+fn debug_headers(
+    context: &ResponseContext<'_>,
+    response: &QueryResponse<Response>,
+) -> Vec<(&'static str, String)> {
+    if !context.service.config.debug_headers {
         return Vec::new();
     }
-    let server = told.cell.transport().pool(answer.server).address();
+    let server = context.cell.transport().pool(response.server).address();
     vec![
         ("x-curtail-server", server.to_string()),
-        ("x-curtail-queued-us", (answer.queued_ns / 1_000).to_string()),
-        ("x-curtail-copies", answer.copies.to_string()),
+        ("x-curtail-queued-us", (response.queued_ns / 1_000).to_string()),
+        ("x-curtail-copies", response.copies.to_string()),
     ]
 }
 
-async fn pass_on(
+async fn respond(
     client: &mut Client,
-    told: &Told<'_>,
+    context: &ResponseContext<'_>,
     response: Response,
     extra: &[(&'static str, String)],
 ) -> Result<u16, Cut> {
@@ -120,28 +123,28 @@ async fn pass_on(
         .chain(extra.iter().map(|(name, value)| (*name, value.as_bytes())))
         .chain([("via", via)]);
     match body {
-        Body::Whole(_) if told.is_head => {
+        Body::Whole(_) if context.is_head => {
             client.start_response(status, headers, length(&head))?;
             client.finish_body().await?;
         }
         Body::Whole(body) => client.respond(status, headers, &body).await?,
-        Body::Pieces(pieces) => {
+        Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;
             // A client that does not read holds the replica's slot no longer than that.
-            let relaying = relay(client, pieces);
-            timeout_at(told.deadline, relaying).await.map_err(|_| Cut::Timeout)??;
+            let relaying = relay(client, body);
+            timeout_at(context.deadline, relaying).await.map_err(|_| Cut::Timeout)??;
         }
     }
     Ok(status)
 }
 
-async fn relay(client: &mut Client, mut pieces: Pieces) -> Result<(), Cut> {
+async fn relay(client: &mut Client, mut body: BodyReceiver) -> Result<(), Cut> {
     client.flush().await?;
     loop {
         let piece = tokio::select! {
-            piece = pieces.next() => piece,
-            // A replica may be silent for long: nobody else would notice.
-            () = client.departed() => return Err(Cut::Departed),
+            piece = body.next() => piece,
+            // A replica may be silent for long: no other check would notice.
+            () = client.peer_closed() => return Err(Cut::PeerClosed),
         };
         // Dropping the connection inside of a body is how the client learns that it is not whole.
         match piece.map_err(|_| Cut::Replica)? {
@@ -153,7 +156,7 @@ async fn relay(client: &mut Client, mut pieces: Pieces) -> Result<(), Cut> {
     Ok(())
 }
 
-/// The length that the client is told. The answer to HEAD has the length that GET would have had.
+/// The length that the response announces. The response to HEAD has the length that GET would have had.
 fn length(head: &ResponseHead) -> BodyLength {
     match head.framing() {
         Framing::Length(bytes) => BodyLength::Known(bytes),

@@ -1,4 +1,4 @@
-//! Clients that leave: while their query waits, while it runs, while its answer comes.
+//! Clients that leave: while their query waits, while it runs, while its response comes.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 
@@ -29,7 +29,7 @@ async fn those_that_leave_while_they_wait_leave_the_queue() {
     drop(waiting);
     proxy.load(1, 0, 1).await;
     backend.open(1);
-    assert_eq!(first[0].answer().await.text(), "hello");
+    assert_eq!(first[0].response().await.text(), "hello");
     proxy.idle().await;
     assert_eq!(backend.seen().len(), 1, "nobody else was served");
     let abandoned = [("outcome", "abandoned")];
@@ -64,13 +64,13 @@ async fn a_replica_that_cannot_stop_is_left_to_finish() {
     proxy.load(1, 1, 1).await;
     assert_eq!((backend.closed(), backend.seen().len()), (0, 1));
     backend.open(2);
-    assert_eq!(next[0].answer().await.text(), "hello");
+    assert_eq!(next[0].response().await.text(), "hello");
     proxy.idle().await;
     assert_eq!((backend.closed(), backend.connections()), (0, 1), "and its connection is kept");
 }
 
 #[tokio::test]
-async fn those_that_leave_a_stalled_answer_free_the_slot() {
+async fn those_that_leave_a_stalled_response_free_the_slot() {
     // The replica says nothing more, so only the client's own end tells.
     let backend = Backend::new(|_| vec![say(CHUNKED), Step::Hang]).await;
     let proxy = Proxy::serving("cancel = \"reset\"", &[&backend]).await;
@@ -84,13 +84,13 @@ async fn those_that_leave_a_stalled_answer_free_the_slot() {
             drop(client);
         }
         proxy.idle().await;
-        eventually("the replica is told", async || backend.closed() == round).await;
+        eventually("the replica sees it", async || backend.closed() == round).await;
     }
     proxy.up(1).await;
 }
 
 #[tokio::test]
-async fn those_that_leave_a_stalled_answer_of_a_replica_that_cannot_stop_let_it_finish() {
+async fn those_that_leave_a_stalled_response_of_a_replica_that_cannot_stop_let_it_finish() {
     let backend = Backend::new(|_| vec![say(CHUNKED), Step::Gate, say("0\r\n\r\n")]).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let mut client = asking(&proxy, 1).await.remove(0);
@@ -107,7 +107,7 @@ async fn those_that_leave_a_stalled_answer_of_a_replica_that_cannot_stop_let_it_
 }
 
 #[tokio::test]
-async fn those_that_leave_a_bad_answer_free_the_slot_too() {
+async fn those_that_leave_a_bad_response_free_the_slot_too() {
     let text = CHUNKED.replace("200 OK", "500 Oops");
     let backend = Backend::new(move |_| vec![say(&text), Step::Hang]).await;
     let proxy = Proxy::serving("cancel = \"reset\"", &[&backend]).await;
@@ -115,12 +115,12 @@ async fn those_that_leave_a_bad_answer_free_the_slot_too() {
     client.hears("hello").await;
     drop(client);
     proxy.idle().await;
-    eventually("the replica is told", async || backend.closed() == 1).await;
+    eventually("the replica sees it", async || backend.closed() == 1).await;
 }
 
 #[tokio::test]
-async fn a_loser_whose_answer_nobody_reads_runs_on_where_the_policy_lets_it() {
-    // The clone's answer begins and stalls; whoever comes first wins.
+async fn a_loser_whose_response_no_client_reads_runs_on_where_the_policy_lets_it() {
+    // The clone's response begins and stalls; the first one wins.
     let slow = Backend::new(|_| vec![Step::Gate, say(CHUNKED), Step::Gate, say("0\r\n\r\n")]).await;
     let quick = Backend::says(HELLO).await;
     let lines = "policy = \"laedge\"\ncancel = \"reset\"";

@@ -1,12 +1,10 @@
 //! What a query ends with.
 
-use std::fmt;
-
 use curtail_kernel::{FailReason, Role, ServerId, ShedReason};
 
-/// An answer, and how it came about.
+/// A response, and how it came about.
 #[derive(Clone, Debug)]
-pub struct Answer<R> {
+pub struct QueryResponse<R> {
     /// What the server said.
     pub response: R,
     /// Which server.
@@ -15,7 +13,7 @@ pub struct Answer<R> {
     pub role: Role,
     /// How long the query waited for its first copy, in ns.
     pub queued_ns: u64,
-    /// How long the query took until this answer counted, waiting included, in ns.
+    /// How long the query took until this response counted, waiting included, in ns.
     pub took_ns: u64,
     /// How long the copy that won had run by then, in ns.
     pub ran_ns: u64,
@@ -23,22 +21,27 @@ pub struct Answer<R> {
     pub copies: u32,
 }
 
-/// A query that ended without a good answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A query that ended without a good response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError<R> {
     /// The waiting queue is full.
+    #[error("too many queries wait for this shard")]
     QueueFull,
     /// Its time was up before a server could take it.
+    #[error("the query expired before a replica was free")]
     Expired,
     /// Its time was up while a server worked on it, or the last server that it may be sent to kept
     /// silent for too long.
+    #[error("no replica answered in time")]
     Timeout,
     /// Every copy failed, and it may not be sent again.
+    #[error("the replicas failed")]
     Failed {
         /// What the last server said that answered, though it was that it failed.
         response: Option<R>,
     },
     /// The cell is gone.
+    #[error("the service is shutting down")]
     Closed,
 }
 
@@ -57,17 +60,3 @@ impl<R> QueryError<R> {
         }
     }
 }
-
-impl<R> fmt::Display for QueryError<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::QueueFull => "too many queries wait for this shard",
-            Self::Expired => "the query expired before a replica was free",
-            Self::Timeout => "no replica answered in time",
-            Self::Failed { .. } => "the replicas failed",
-            Self::Closed => "the service is shutting down",
-        })
-    }
-}
-
-impl<R: fmt::Debug> std::error::Error for QueryError<R> {}

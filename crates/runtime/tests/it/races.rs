@@ -1,4 +1,4 @@
-//! Ends that race: a copy that is told to stop while it answers, a runtime that shuts down.
+//! Ends that race: a copy that is cancelled while it responds, a runtime that shuts down.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -12,7 +12,7 @@ fn cell<T: Transport>(policy: &str, servers: u32, limits: Limits, transport: T) 
     Cell::new(kernel, transport, Timers::tokio())
 }
 
-/// Two servers. The copy that is sent second has the head of a long answer just when another query
+/// Two servers. The copy that is sent second has the head of a long response just when another query
 /// displaces it.
 #[derive(Clone, Default)]
 struct Displaced(Arc<World>);
@@ -59,7 +59,7 @@ impl Transport for Displaced {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_is_told_to_stop_does_not_win_with_the_head_of_a_long_answer() {
+async fn a_copy_that_is_cancelled_does_not_win_with_the_head_of_a_long_response() {
     let world = Displaced::default();
     let limits = Limits { cancel: true, ..Limits::default() };
     let cell = cell("laedge:cc+pc", 2, limits, world.clone());
@@ -77,7 +77,7 @@ async fn a_copy_that_is_told_to_stop_does_not_win_with_the_head_of_a_long_answer
     assert_eq!(*world.0.sent.lock().unwrap(), ["long", "long", "displaces", "long"]);
 }
 
-/// A server that never answers.
+/// A server that never responds.
 struct Hangs;
 
 impl Transport for Hangs {
