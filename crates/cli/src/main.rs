@@ -6,7 +6,9 @@
 
 mod advise;
 mod agent;
+mod args;
 mod child;
+mod completions;
 mod demo;
 mod digits;
 mod exit;
@@ -67,6 +69,7 @@ enum Verb {
     Report(report::Args),
     Jitter(jitter::Args),
     Leaf(leaf::Args),
+    Completions(completions::Args),
     #[command(hide = true)]
     Root(root::Args),
     #[command(hide = true)]
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Verb::Sweep(args) => sweep::run(&args),
         Verb::Model(args) => model::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
+        Verb::Completions(args) => completions::run(&args),
         Verb::Root(args) => root::run(&args),
         Verb::Soak(args) => soak::run(&args),
     };

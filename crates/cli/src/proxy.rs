@@ -8,6 +8,7 @@ use curtail_proxy::Server;
 use curtail_proxy::config::{self, Config, LogFormat, LogLevel};
 use tokio::sync::oneshot;
 
+use crate::args::Seed;
 use crate::child;
 use crate::exit::Stop;
 use crate::say;
@@ -50,9 +51,8 @@ pub(crate) struct Args {
     /// End when stdin closes, so that nothing outlives who started it
     #[arg(long, hide = true)]
     tied_to_stdin: bool,
-    /// Seed of the generator that decides ties
-    #[arg(long, default_value_t = 42, value_name = "N")]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
@@ -100,8 +100,9 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     let mut hangup = Hangup::listen().map_err(lacking)?;
     let said = summary(&config);
-    let server =
-        Server::bind(config, args.seed).await.map_err(|error| Stop::Lacking(error.to_string()))?;
+    let server = Server::bind(config, args.seed.seed)
+        .await
+        .map_err(|error| Stop::Lacking(error.to_string()))?;
     let http = server.address().map_err(lacking)?;
     let admin = server.admin_address().and_then(Result::ok);
     match admin {

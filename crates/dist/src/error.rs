@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::spec::FORMS;
-use crate::text::TextError;
+use crate::text::{TextError, instead};
 use curtail_kernel::duration::UNITS;
 
 /// Why a text is not a distribution. The message names the value and what to write instead.
@@ -13,7 +13,7 @@ pub enum ParseError {
     #[error("a distribution is missing in `{0}`; write for instance exp:5ms")]
     Missing(String),
     /// The name before the first colon is unknown.
-    #[error("`{0}` is not a distribution; use one of {forms}", forms = FORMS.join(", "))]
+    #[error("`{0}` is not a distribution; {mend}", mend = instead(.0, &FORMS))]
     UnknownName(String),
     /// The number of values does not fit the distribution.
     #[error("`{term}` has the wrong number of values; write {form}")]

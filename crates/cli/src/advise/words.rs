@@ -66,7 +66,7 @@ fn found(samples: &SamplesTold, unit: &str, width: usize) -> String {
         "{count} samples, of which {with_hiccup} have a hiccup: {:.3} % ({low:.3} to {high:.3} %) of \
          {duration:.2}{unit}. A hiccup strikes one copy of a query; a query that takes long on every \
          replica looks the same, and a second copy is of no use to it. Repeat some of these queries: \
-         where they are as slow again, give the file as --service file:PATH.",
+         where they are as slow again, give the file as --service-time file:PATH.",
         probability * 100.0
     );
     paragraph(&text, width)

@@ -118,7 +118,7 @@ fn finish(args: &Args, plan: &Plan, mut results: Results) -> Result<ExitCode, St
     }
     let json = crate::json(&results)?;
     write(&out.join("results.json"), &json)?;
-    if args.json {
+    if args.output.json {
         say::result(json)?;
     } else {
         let color = std::io::stdout().is_terminal();

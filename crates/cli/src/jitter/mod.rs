@@ -41,10 +41,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Err(Stop::Interrupted("before anything was measured"));
     }
     let found = result::conclude(&measured, &work.plan, &args.out.join(files::SERVICE));
-    let figures = Figures::new(&found, &measured.executions, args.seed);
+    let figures = Figures::new(&found, &measured.executions, args.seed.seed);
     // What was measured is told even where it cannot be kept.
     let written = files::write(&args.out, &measured, &figures);
-    if args.json {
+    if args.output.json {
         say::result(crate::json(&found)?)?;
     } else {
         say::result(table::table(&found))?;

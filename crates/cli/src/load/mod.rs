@@ -26,7 +26,7 @@ use crate::signals::Termination;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.calibrate {
-        return calibrate::run(args.json);
+        return calibrate::run(args.output.json);
     }
     let plan = plan(args)?;
     let agents = match args.agents.is_empty() {
@@ -119,7 +119,7 @@ async fn measure(
 }
 
 fn print(args: &Args, report: &Report, last: Counts) -> Result<(), Stop> {
-    if args.json {
+    if args.output.json {
         // The document is for programs. In the table, people read it anyway.
         if let Some(warning) = report.warning() {
             say::aside(format_args!("warning: {warning}"));

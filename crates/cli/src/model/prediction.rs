@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 
 use curtail_queueing::{Basis, Law, ModelError, Prediction, Tail};
-use curtail_sim::{Figures, PERCENTILES};
+use curtail_sim::Figures;
 use serde::Serialize;
 
 use super::refused;
 use super::values::{Scale, figure};
 use crate::exit::Stop;
-use crate::sim::args::checked;
 
 /// What stands where there is no figure.
 const NONE: &str = "–";
@@ -19,20 +18,6 @@ const COLUMN: usize = 10;
 
 /// What is said beside a line of a table; more is said below it.
 const SHORT: usize = 20;
-
-/// Which percentiles are told.
-#[derive(clap::Args)]
-pub(super) struct Percentiles {
-    /// Percentiles to tell [default: 50,95,99,99.9]
-    #[arg(long, value_name = "P,…", value_delimiter = ',')]
-    percentiles: Option<Vec<f64>>,
-}
-
-impl Percentiles {
-    pub(super) fn checked(&self) -> Result<Vec<f64>, Stop> {
-        checked(self.percentiles.clone().unwrap_or_else(|| PERCENTILES.to_vec()))
-    }
-}
 
 /// A random time.
 #[derive(Debug, Serialize)]
