@@ -28,6 +28,7 @@ mod sim;
 mod soak;
 mod sweep;
 mod usage;
+mod verdict;
 
 use std::process::ExitCode;
 

@@ -8,13 +8,16 @@ mod words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use curtail_sim::advise::{self, Document};
+use curtail_sim::advise::{self, Advice, Document, WORTH};
 use curtail_sim::{PERCENTILES, Plan, UtilizationOf, allowed};
+
+use serde::Serialize;
 
 use crate::args::{Effort, Json, Seed, ServiceTimes, within};
 use crate::exit::Stop;
 use crate::sim::args::utilization_of;
 use crate::sim::{length, work};
+use crate::verdict::Typed;
 use crate::{progress, say};
 use question::Asked;
 
@@ -124,10 +127,54 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     };
     let written = config::write(args, &advice.config);
     if args.output.json {
-        say::result(crate::json(&Document { advice, samples })?)?;
+        let verdict = verdict(&advice);
+        let document = Document { advice, samples };
+        say::result(crate::json(&Answer { verdict, document })?)?;
     } else {
         say::result(words::answer(&advice, samples.as_ref(), progress::width()))?;
     }
     written?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What programs read.
+#[derive(Serialize)]
+struct Answer {
+    verdict: Typed<Verdict>,
+    #[serde(flatten)]
+    document: Document,
+}
+
+/// Whether hedging pays, and else what keeps it from that.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Verdict {
+    Pays {
+        policy: String,
+        p99_gain: Option<f64>,
+    },
+    /// Copies of a query take as long.
+    NoJitter,
+    /// Even where hiccups cost nothing p99 would hardly be lower.
+    LittleToGain {
+        p99_bound: Option<f64>,
+    },
+    /// Second copies cost what they gain.
+    CostsWhatItGains {
+        policy: String,
+        p99_gain: Option<f64>,
+        p99_bound: Option<f64>,
+    },
+}
+
+fn verdict(advice: &Advice) -> Typed<Verdict> {
+    let (p99_gain, p99_bound) = (advice.gain.p99, advice.bound.p99);
+    let policy = advice.hedging_policy.clone();
+    let of = match p99_bound {
+        _ if advice.hedge => Verdict::Pays { policy, p99_gain },
+        _ if advice.hiccups.lesser_of_two.is_none() => Verdict::NoJitter,
+        Some(bound) if bound < WORTH => Verdict::LittleToGain { p99_bound },
+        _ => Verdict::CostsWhatItGains { policy, p99_gain, p99_bound },
+    };
+    Typed::new(of, &*advice.because)
 }

@@ -9,6 +9,7 @@ mod reach;
 mod result;
 mod table;
 mod turns;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -58,11 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
     }
     if let Some(why) = &found.rate_missed {
-        say::aside(format_args!("warning: {why}"));
+        say::aside(format_args!("warning: {}", why.text));
     }
     written?;
     match found.ended_because {
-        Some(why) => Err(Stop::Lacking(format!("{why}; these are partial results"))),
+        Some(why) => Err(Stop::Lacking(format!("{}; these are partial results", why.text))),
         None if found.partial => Ok(ExitCode::from(130)),
         None if found.rate_missed.is_some() => Ok(ExitCode::from(1)),
         None => Ok(ExitCode::SUCCESS),

@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use curtail_load::jitter::{Bias, Blame};
-use curtail_load::machine::Cause;
+use curtail_load::jitter::Bias;
 
-use super::args::LEAST;
 use super::result::{Found, Hiccup};
 use crate::load::ms;
+use crate::say;
 
 pub(super) fn table(found: &Found) -> String {
     let mut text = what_was_done(found);
@@ -16,17 +15,17 @@ pub(super) fn table(found: &Found) -> String {
     let _ = writeln!(text);
     hiccups(&mut text, found);
     if let Some(causes) = found.causes.as_ref().filter(|causes| !causes.0.is_empty()) {
-        let _ = writeln!(text, "\nlikely causes of what was seen, in {}:", found.leaf);
+        let _ = writeln!(text, "\nlikely causes of what was seen, in {}:", found.leaf.text);
         for likely in &causes.0 {
             let _ = writeln!(text, "  {:>6}  {}", likely.hiccups, likely.cause.text());
         }
     }
-    let _ = write!(text, "\n{}", verdict(found));
+    let _ = write!(text, "\n{}", say::verdict(&found.verdict.text, None));
     if let Some(why) = &found.rate_missed {
-        let _ = write!(text, "\n\nBut {why}.");
+        let _ = write!(text, "\n\nBut {}.", why.text);
     }
     if found.partial {
-        let why = found.ended_because.as_deref().unwrap_or("interrupted");
+        let why = found.ended_because.as_ref().map_or("interrupted", |why| &why.text);
         let _ = write!(text, "\n\n{why}: partial results");
     }
     text
@@ -150,39 +149,4 @@ pub(super) fn gaps(found: &Found) -> String {
         floor.processors,
         ms(floor.longest_gap_ns)
     )
-}
-
-/// Half of the hiccups or more were waits for a processor.
-fn mostly_queued(found: &Found) -> bool {
-    let Some(causes) = &found.causes else { return false };
-    let all: u64 = causes.0.iter().map(|likely| likely.hiccups).sum();
-    let queued = causes.0.iter().find(|likely| likely.cause == Cause::RunQueue);
-    queued.is_some_and(|queued| 2 * queued.hiccups >= all)
-}
-
-/// In a sentence.
-pub(super) fn verdict(found: &Found) -> &'static str {
-    match (found.seen.bimodal, found.blame) {
-        (false, _) if found.repetitions < LEAST => {
-            "Whether there are hiccups cannot be told: execute every query 20 times or more (--repeat)."
-        }
-        (false, _) => {
-            "No hiccups were found: J has one mode. Whether a second copy of a query gains anything depends \
-             on how far J spreads: ask curtail advise --samples."
-        }
-        (true, Blame::Leaf) if mostly_queued(found) => {
-            "The machine alone does not have these hiccups: the leaf waits for a processor that others \
-             have, this generator perhaps among them. Keep the two apart, such as with --processors."
-        }
-        (true, Blame::Leaf) => "The hiccups are the leaf's own: the machine does not explain them.",
-        (true, Blame::Both) => "Some of the hiccups are the leaf's own, some are the machine's.",
-        (true, Blame::Machine) => {
-            "The hiccups are the machine's: the leaf has no more of them than a \
-             loop that does nothing."
-        }
-        (true, _) => {
-            "There are hiccups, and it cannot be told whether they are the leaf's or the machine's: \
-             measure for longer, or with a larger --floor."
-        }
-    }
 }

@@ -7,6 +7,8 @@ use curtail_load::{
     Summary,
 };
 
+use crate::say;
+
 pub(crate) fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
@@ -36,8 +38,10 @@ pub(super) fn table(report: &Report) -> String {
         let _ = writeln!(text, "\nclosed loop: the latencies leave out what others would wait");
     }
     for reason in &report.invalid_because {
-        let verdict = if matches!(reason, Invalid::Interrupted { .. }) { "" } else { "invalid: " };
-        let _ = writeln!(text, "\n{verdict}{reason}");
+        let _ = match reason {
+            Invalid::Interrupted { .. } => writeln!(text, "\n{reason}"),
+            _ => writeln!(text, "\n{} {reason}", say::verdict("invalid:", Some(false))),
+        };
     }
     text.truncate(text.trim_end().len());
     text

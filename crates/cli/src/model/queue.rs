@@ -3,7 +3,7 @@
 use curtail_queueing::ModelError;
 use serde::Serialize;
 
-use super::pick::{Model, Station};
+use super::pick::{Model, Station, Why};
 use super::plot::{self, Point};
 use super::prediction::Predicted;
 use super::service::{Load, Service};
@@ -11,6 +11,7 @@ use super::values::{figure, rate_words, scv, unit_words};
 use super::{Answer, refused};
 use crate::args::Percentiles;
 use crate::exit::Stop;
+use crate::verdict::Typed;
 
 /// How long queries wait for a station: one queue, first come first served, k equal servers.
 ///
@@ -55,7 +56,7 @@ pub(super) struct Args {
 /// What is known of a queue.
 #[derive(Serialize)]
 pub(super) struct Queue {
-    because: String,
+    because: Typed<Why>,
     service: String,
     mean_service: f64,
     service_scv: f64,
@@ -124,7 +125,7 @@ impl Answer for Queue {
             "{model}: {}\n\
              arrival rate {}, service {} (mean {}, SCV {}), utilization {}\n\
              times in {}\n\n{}",
-            self.because,
+            self.because.text,
             rate_words(arrival_rate, self.rate_unit),
             self.service,
             figure(self.mean_service),

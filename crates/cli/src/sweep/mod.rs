@@ -19,7 +19,7 @@ use crate::exit::Stop;
 use crate::plot::format::counted;
 use crate::sim::args::{ExperimentArgs, Written};
 use crate::sim::{LESS, POLICIES, length, work};
-use crate::{progress, say};
+use crate::{digits, progress, say};
 use axes::Axes;
 use figures::Figures;
 use report::Plots;
@@ -172,12 +172,13 @@ fn simulate(
             stop: &watch.stop,
         };
         let done = |line: String| {
+            let figures = running(&line);
             if let Err(error) = store.lines.append(plan, line) {
                 unwritten = Some(Stop::from(error));
                 return false;
             }
             there += 1;
-            bar.set_message(format!("{there}/{all} points"));
+            bar.set_message(format!("{there}/{all} points{figures}"));
             !watch.stop.load(Ordering::Relaxed)
         };
         plan.run(left, &how, done)
@@ -186,6 +187,15 @@ fn simulate(
         Some(stop) => Err(stop),
         None => ran.map_err(|error| Stop::BadInput(error.to_string())),
     }
+}
+
+/// The median and p99 of a point that is done, of its first policy.
+fn running(line: &str) -> String {
+    let point: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+    let request = &point["outcomes"][0]["request"];
+    let figures = [("p50", &request["p50"]), ("p99", &request["p99"])];
+    let known = figures.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
+    known.map(|(name, value)| format!("   {name} {}", digits::latency(value))).collect()
 }
 
 /// Writes what there is when all points are done.

@@ -119,7 +119,10 @@ fn a_load_beyond_what_the_leaf_can_serve_is_told() {
     let result = fs::read(folder.path().join("out/jitter/result.json")).expect("results");
     let found: Value = serde_json::from_slice(&result).expect("JSON");
     assert_eq!((&found["rate_reached"], &found["unloaded"]), (&false.into(), &false.into()));
-    assert!(found["rate_missed"].as_str().is_some_and(|text| text.contains(why)), "{found}");
+    assert!(
+        found["rate_missed"]["text"].as_str().is_some_and(|text| text.contains(why)),
+        "{found}"
+    );
     let page = fs::read_to_string(folder.path().join("out/jitter/report.html"));
     assert!(page.expect("a report").contains(why));
     // What it can serve.
@@ -275,7 +278,7 @@ fn what_was_measured_before_a_leaf_failed_is_reported() {
     let why =
         format!("none was answered any more by http://{target}/ after {executions} executions: ");
     assert!(
-        found["ended_because"].as_str().is_some_and(|because| because.starts_with(&why)),
+        found["ended_because"]["text"].as_str().is_some_and(|because| because.starts_with(&why)),
         "{found}"
     );
     assert_eq!(fs::read_to_string(p).expect("a file").lines().count(), 1 + 3);
