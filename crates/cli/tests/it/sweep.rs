@@ -308,7 +308,7 @@ fn a_flag_of_what_the_grid_varies_is_refused() {
         &["--file", &file, "--warmup", "0.3"],
         &out,
         2,
-        "--warmup 0.3: the grid varies warm-up",
+        "--warm-up 0.3: the grid varies warm-up",
     );
     let flags = ["--grid", "speeds=1", "--replicas=2", "--speeds", "1,0.5"];
     refused(&flags, &out, 2, "--speeds 1,0.5: the grid varies speeds");
