@@ -27,6 +27,7 @@ mod signals;
 mod sim;
 mod soak;
 mod sweep;
+mod table;
 mod usage;
 mod verdict;
 

@@ -7,6 +7,7 @@ use curtail_load::jitter::Bias;
 use super::result::{Found, Hiccup};
 use crate::load::ms;
 use crate::say;
+use crate::table::row;
 
 pub(super) fn table(found: &Found) -> String {
     let mut text = what_was_done(found);
@@ -55,18 +56,18 @@ pub(super) fn often(found: &Found) -> String {
 
 /// Means, as in Table 6.1 of document 000.
 fn components(text: &mut String, found: &Found) {
-    let [name, service, p, j] = ["", "mean P + J", "mean P", "mean J"];
-    let _ = writeln!(text, "{name:<16}{service:>14}{p:>14}{j:>14}{:>12}", "hiccups");
-    let mut row = |name: &str, service: f64, p: f64, j: f64, hiccup: &Hiccup| {
+    let columns = [-16, 14, 14, 14, 12];
+    *text += &row(&columns, ["", "mean P + J", "mean P", "mean J", "hiccups"]);
+    let mut add = |name: &str, service: f64, p: f64, j: f64, hiccup: &Hiccup| {
         let [service, p, j] = [service, p, j].map(|ns| ms(ns.round() as u64));
         let share = format!("{:.4}", hiccup.probability);
-        let _ = writeln!(text, "{name:<16}{service:>14}{p:>14}{j:>14}{share:>12}");
+        *text += &row(&columns, [name, &service, &p, &j, &share]);
     };
     let Found { service_ns, p_ns, j_ns, .. } = found;
-    row("all", service_ns.mean, p_ns.mean, j_ns.mean, &found.seen);
+    add("all", service_ns.mean, p_ns.mean, j_ns.mean, &found.seen);
     for class in found.classes.iter().filter(|_| found.classes.len() > 1) {
         let name = if class.class.is_empty() { "(none)" } else { &class.class };
-        row(name, class.service_ns.mean, class.p_ns.mean, class.j_ns.mean, &class.seen);
+        add(name, class.service_ns.mean, class.p_ns.mean, class.j_ns.mean, &class.seen);
     }
     if let Some(Bias { ns, share, .. }) = found.p_ns.bias {
         let enough = match found.enough {
@@ -92,8 +93,8 @@ pub(super) fn least(found: &Found) -> String {
 }
 
 fn hiccups(text: &mut String, found: &Found) {
-    let [name, probability, duration] = ["", "probability", "duration"];
-    let _ = writeln!(text, "{name:<16}{probability:>30}{duration:>34}");
+    let columns = [-16, 30, 34];
+    *text += &row(&columns, ["", "probability", "duration"]);
     for (name, hiccup) in [("hiccups seen", &found.seen), ("the leaf's own", &found.hiccup)] {
         let [low, high] = hiccup.probability_ci95;
         let probability = format!("{:.5} [{low:.5}, {high:.5}]", hiccup.probability);
@@ -103,19 +104,19 @@ fn hiccups(text: &mut String, found: &Found) {
             }
             _ => "–".to_owned(),
         };
-        let _ = writeln!(text, "{name:<16}{probability:>30}{duration:>34}");
+        *text += &row(&columns, [name, &probability, &duration]);
     }
     for between in &found.intermediate {
         let probability = format!("{:.5}", between.probability);
         let duration = ms(between.duration_ns.round() as u64);
-        let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "in between");
+        *text += &row(&columns, ["in between", &probability, &duration]);
     }
     let (probability, duration) = match machines(found) {
         Some((probability, duration)) => (format!("{probability:.5}"), duration),
         None => ("–".to_owned(), None),
     };
     let duration = duration.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
-    let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "the machine's");
+    *text += &row(&columns, ["the machine's", &probability, &duration]);
     let _ = writeln!(text, "(intervals of 95 %; {})", gaps(found));
     if !found.seen.bimodal {
         let _ = writeln!(
