@@ -168,7 +168,7 @@ mod tests {
     fn wrong_processes_say_what_to_write() {
         for (bad, mend) in [
             ("", "use one of poisson"),
-            ("Poisson", "use one of poisson"),
+            ("Poisson", "did you mean poisson?"),
             ("trace", "use one of poisson"),
             ("trace:", "use one of poisson"),
             ("mmpp:5:0.1", "use one of poisson"),
