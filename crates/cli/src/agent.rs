@@ -45,7 +45,7 @@ pub(crate) struct Args {
 pub(crate) struct TokenArgs {
     /// A file with the token that agents and coordinators share [default: the variable
     /// CURTAIL_AGENT_TOKEN]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Sender")]
     token_file: Option<PathBuf>,
 }
 

@@ -6,7 +6,9 @@
 
 mod advise;
 mod agent;
+mod args;
 mod child;
+mod completions;
 mod demo;
 mod digits;
 mod exit;
@@ -24,7 +26,9 @@ mod signals;
 mod sim;
 mod soak;
 mod sweep;
+mod table;
 mod usage;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -67,6 +71,7 @@ enum Verb {
     Report(report::Args),
     Jitter(jitter::Args),
     Leaf(leaf::Args),
+    Completions(completions::Args),
     #[command(hide = true)]
     Root(root::Args),
     #[command(hide = true)]
@@ -91,6 +96,7 @@ fn main() -> ExitCode {
         Verb::Sweep(args) => sweep::run(&args),
         Verb::Model(args) => model::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
+        Verb::Completions(args) => completions::run(&args),
         Verb::Root(args) => root::run(&args),
         Verb::Soak(args) => soak::run(&args),
     };

@@ -1,17 +1,19 @@
 //! `curtail proxy`.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use curtail_proxy::Server;
 use curtail_proxy::config::{self, Config, LogFormat, LogLevel};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
+use crate::args::{Json, Seed};
 use crate::child;
 use crate::exit::Stop;
 use crate::say;
 use crate::signals::Hangup;
+use crate::verdict::Typed;
 
 /// Put a proxy in front of a replicated service.
 ///
@@ -41,7 +43,7 @@ pub(crate) struct Args {
     /// Print the JSON schema of the configuration and exit
     #[arg(long, conflicts_with_all = ["config", "check"])]
     schema: bool,
-    /// Check the configuration and exit: 0 when it is fine, 2 when it is not
+    /// Check the configuration and exit (with --json: a document): 0 when it is fine, 2 when it is not
     #[arg(long)]
     check: bool,
     /// Say on stdout where it listens: for clients, and for operators
@@ -50,9 +52,10 @@ pub(crate) struct Args {
     /// End when stdin closes, so that nothing outlives who started it
     #[arg(long, hide = true)]
     tied_to_stdin: bool,
-    /// Seed of the generator that decides ties
-    #[arg(long, default_value_t = 42, value_name = "N")]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
+    #[command(flatten)]
+    output: Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
@@ -63,9 +66,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     };
     let config = config::load(path).map_err(|errors| Stop::BadConfig(errors.to_string()))?;
     if args.check {
-        report(&config);
-        let text = format!("{}: fine, {}", path.display(), summary(&config));
-        say::result(say::plain(&text))?;
+        let checked = Checked::new(path, &config);
+        if args.output.json {
+            say::result(crate::json(&checked)?)?;
+        } else {
+            checked.warnings.iter().for_each(|text| say::aside(format_args!("warning: {text}")));
+            checked.notes.iter().for_each(|text| say::aside(format_args!("note: {text}")));
+            say::result(say::plain(&checked.verdict.text))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     log(&config);
@@ -79,12 +87,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     done
 }
 
-fn report(config: &Config) {
-    for warning in config.warnings() {
-        say::aside(format_args!("warning: {warning}"));
-    }
-    for note in config.notes() {
-        say::aside(format_args!("note: {note}"));
+/// A configuration that would do.
+#[derive(Serialize)]
+struct Checked {
+    verdict: Typed<Fine>,
+    warnings: Vec<String>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Fine {
+    Fine,
+}
+
+impl Checked {
+    fn new(path: &Path, config: &Config) -> Self {
+        let text = format!("{}: fine, {}", path.display(), summary(config));
+        Self {
+            verdict: Typed::new(Fine::Fine, text),
+            warnings: config.warnings().to_vec(),
+            notes: config.notes().to_vec(),
+        }
     }
 }
 
@@ -100,8 +124,9 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     let mut hangup = Hangup::listen().map_err(lacking)?;
     let said = summary(&config);
-    let server =
-        Server::bind(config, args.seed).await.map_err(|error| Stop::Lacking(error.to_string()))?;
+    let server = Server::bind(config, args.seed.seed)
+        .await
+        .map_err(|error| Stop::Lacking(error.to_string()))?;
     let http = server.address().map_err(lacking)?;
     let admin = server.admin_address().and_then(Result::ok);
     match admin {
@@ -164,7 +189,7 @@ fn log(config: &Config) {
         .with_writer(std::io::stderr)
         // It would say on stderr that stderr cannot be written, and panic.
         .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(say::colored(&std::io::stderr()));
     match config.log.format {
         LogFormat::Json => builder.json().init(),
         LogFormat::Text => builder.init(),

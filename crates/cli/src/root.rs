@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+use curtail_dist::instead;
 use curtail_kernel::{Limits, Policy, PolicyError};
 use curtail_search::root_server::{RootConfig, RootServer, RootServerError};
 
+use crate::args::Seed;
 use crate::child;
 use crate::exit::Stop;
 use crate::load::span;
@@ -37,9 +39,8 @@ pub(crate) struct Args {
     /// For a cancelled copy that stays silent
     #[arg(long, default_value = "10s", value_parser = span)]
     cancel_timeout: u64,
-    /// Decides ties
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
     /// End when stdin closes, so that nothing outlives who started it
     #[arg(long)]
     tied_to_stdin: bool,
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
     let policy = Policy::parse(text, None).map_err(|error| match error {
         PolicyError::Unknown { .. } => {
-            format!("unknown policy {text:?}; use one of {}", Policy::live_forms().join(", "))
+            format!("unknown policy {text:?}; {}", instead(text, &Policy::live_forms()))
         }
         PolicyError::Argument { .. } => error.to_string(),
     })?;
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         policy: args.policy,
         limits,
         slots: args.slots,
-        seed: args.seed,
+        seed: args.seed.seed,
     };
     crate::run_small(async {
         // Before anybody is told where we listen: a signal must not find us unprepared.

@@ -4,7 +4,9 @@
 //! must not end a proxy.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, IsTerminal, Write as _};
+
+use anstyle::{AnsiColor, Style};
 
 use crate::exit::Stop;
 
@@ -24,7 +26,35 @@ pub(crate) fn unwritten(error: &io::Error) -> Stop {
 
 /// Writes a line to stderr, if somebody can read it. It may quote files and flags.
 pub(crate) fn aside(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{}", plain(&text.to_string()));
+    let text = plain(&text.to_string());
+    let marks = [("error:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
+    let mark = marks.into_iter().find(|(mark, _)| text.starts_with(mark));
+    let _ = match mark.filter(|_| colored(&io::stderr())) {
+        Some((mark, color)) => {
+            let (style, rest) = (color.on_default().bold(), &text[mark.len()..]);
+            writeln!(io::stderr().lock(), "{style}{mark}{style:#}{rest}")
+        }
+        None => writeln!(io::stderr().lock(), "{text}"),
+    };
+}
+
+/// Are colors for this stream? At a terminal, unless NO_COLOR says otherwise.
+pub(crate) fn colored(stream: &impl IsTerminal) -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    stream.is_terminal() && !refused && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// A verdict on stdout: good, bad, or neither.
+pub(crate) fn verdict(text: &str, good: Option<bool>) -> String {
+    if !colored(&io::stdout()) {
+        return text.to_owned();
+    }
+    let style = match good {
+        Some(true) => AnsiColor::Green.on_default().bold(),
+        Some(false) => AnsiColor::Red.on_default().bold(),
+        None => Style::new().bold(),
+    };
+    format!("{style}{text}{style:#}")
 }
 
 /// Without what a terminal would obey, because files and flags may hold anything.

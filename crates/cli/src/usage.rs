@@ -11,9 +11,17 @@ use clap::{ArgAction, Command, Error, Parser};
 use crate::exit::Stop;
 use crate::say;
 
+/// Examples stand above the flags.
+const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}";
+
+/// The command line as it is read, shown and completed.
+pub(crate) fn command<T: Parser>() -> Command {
+    T::command().mut_subcommands(finished)
+}
+
 /// Reads arguments; an error tells how to mend them.
 pub(crate) fn parse<T: Parser>(line: impl IntoIterator<Item = OsString>) -> Result<T, Error> {
-    let matches = negatives(T::command()).try_get_matches_from(line).map_err(with_mend)?;
+    let matches = command::<T>().try_get_matches_from(line).map_err(with_mend)?;
     T::from_arg_matches(&matches)
 }
 
@@ -31,14 +39,16 @@ pub(crate) fn print(said: &Error) -> Result<ExitCode, Stop> {
     }
 }
 
-/// Lets `-1` be a value, which the flag it follows can then refuse by its name.
-fn negatives(command: Command) -> Command {
+/// Shows examples first, and lets `-1` be a value, which the flag it follows can then refuse by its
+/// name.
+fn finished(command: Command) -> Command {
+    let command = if command.has_subcommands() { command } else { command.help_template(TEMPLATE) };
     command
         .mut_args(|arg| match arg.get_action() {
             ArgAction::Set | ArgAction::Append => arg.allow_negative_numbers(true),
             _ => arg,
         })
-        .mut_subcommands(negatives)
+        .mut_subcommands(finished)
 }
 
 /// Rust's words for what is no number do not say what would be one.

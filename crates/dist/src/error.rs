@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::spec::FORMS;
-use crate::text::TextError;
+use crate::text::{TextError, instead};
 use curtail_kernel::duration::UNITS;
 
 /// Why a text is not a distribution. The message names the value and what to write instead.
@@ -12,7 +12,7 @@ use curtail_kernel::duration::UNITS;
 pub enum ParseError {
     #[error("a distribution is missing in `{0}`; write for instance exp:5ms")]
     Missing(String),
-    #[error("`{0}` is not a distribution; use one of {forms}", forms = FORMS.map(|(_, form, _)| form).join(", "))]
+    #[error("`{0}` is not a distribution; {fix}", fix = instead(.0, &FORMS.map(|(_, form, _)| form)))]
     UnknownName(String),
     #[error("`{term}` has the wrong number of values; write {form}")]
     WrongCount { term: String, form: &'static str },

@@ -65,6 +65,31 @@ pub fn read_text(path: &Path) -> Result<String, TextError> {
     Ok(text)
 }
 
+/// The form that was probably meant by a name that is unknown. What follows a colon is no part of
+/// either's name.
+#[must_use]
+pub fn closest<'k>(wrong: &str, forms: &[&'k str]) -> Option<&'k str> {
+    let name = |form: &str| form.split(':').next().unwrap_or_default().to_lowercase();
+    let wrong = name(wrong);
+    // A third of the letters may differ; a swap of neighbors counts once.
+    let near = |form: &&&str| {
+        let right = name(form);
+        let off = strsim::damerau_levenshtein(&wrong, &right);
+        (off * 3 <= wrong.chars().count().max(right.chars().count())).then_some(off)
+    };
+    let candidates = forms.iter().filter_map(|form| Some((near(&form)?, *form)));
+    candidates.min_by_key(|&(off, _)| off).map(|(_, form)| form)
+}
+
+/// What to write in place of a name that is unknown: the form that was probably meant, else any.
+#[must_use]
+pub fn instead(wrong: &str, forms: &[&str]) -> String {
+    match closest(wrong, forms) {
+        Some(close) => format!("did you mean {close}?"),
+        None => format!("use one of {}", forms.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

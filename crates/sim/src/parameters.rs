@@ -49,6 +49,7 @@ pub struct Parameters {
     /// What it is the utilization of.
     pub utilization_of: UtilizationOf,
     /// P: the part of the service time that a query's copies share.
+    #[serde(alias = "service-time")]
     pub service: String,
     /// J: the part that each copy draws for itself. None, or `none`: no jitter.
     pub jitter: Option<String>,
@@ -62,6 +63,7 @@ pub struct Parameters {
     /// Requests of each replication, warm-up included, 100 to 10¹².
     pub requests: u64,
     /// The share of them that comes before measuring begins, 0 to 0.9.
+    #[serde(alias = "warmup")]
     pub warm_up: f64,
     /// Independent replications, for the confidence intervals, 1 to 1,000.
     pub replications: u32,

@@ -11,7 +11,7 @@
 
 use curtail_dist::Distribution;
 use curtail_kernel::{Core, HedgeSpec};
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::candidate::Candidate;
 use crate::experiment::Experiment;
@@ -30,8 +30,7 @@ const FULL: f64 = 0.99;
 const LEFT_OVER: f64 = 0.02;
 
 /// Why an experiment has no steady state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstable {
     /// The copies that surely run to their end are more work than the servers can do.
     Overload,
@@ -41,6 +40,32 @@ pub enum Unstable {
     TooManyOpen,
     /// The backlog grew from quarter to quarter.
     Growth,
+}
+
+impl Unstable {
+    /// Its name for programs, and what people read.
+    #[must_use]
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Overload => ("overload", "more work comes than the replicas can do"),
+            Self::QueueFull => ("queue-full", "a shard's queue was full; see --queue"),
+            Self::TooManyOpen => {
+                ("too-many-open", "more requests are open at once than there is room for")
+            }
+            Self::Growth => ("growth", "queues grow without end"),
+        }
+    }
+}
+
+/// As a verdict: its kind, and a text.
+impl Serialize for Unstable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, text) = self.words();
+        let mut verdict = serializer.serialize_struct("Unstable", 2)?;
+        verdict.serialize_field("kind", kind)?;
+        verdict.serialize_field("text", text)?;
+        verdict.end()
+    }
 }
 
 /// Why the runs of an experiment say that it has no steady state; none where it has one.

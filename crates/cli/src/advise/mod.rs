@@ -5,18 +5,21 @@ mod picture;
 mod question;
 mod words;
 
-use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use curtail_sim::advise::{self, Document};
+use curtail_sim::advise::{self, Advice, Document, WORTH};
 use curtail_sim::{PERCENTILES, Plan, UtilizationOf, allowed};
 
+use serde::Serialize;
+
+use crate::args::{Effort, Json, Seed, ServiceTimes, within};
 use crate::exit::Stop;
-use crate::sim::{args, length, work};
+use crate::sim::args::utilization_of;
+use crate::sim::{length, work};
+use crate::verdict::Typed;
 use crate::{progress, say};
 use question::Asked;
-
-const THREADS: RangeInclusive<u32> = 1..=1024;
 
 /// Say whether hedging would help a replicated service: by how much, with which policy, up to which
 /// load.
@@ -26,74 +29,71 @@ const THREADS: RangeInclusive<u32> = 1..=1024;
 /// and the bound O1, a world whose hiccups cost nothing. The answer may be no; the exit code is 0
 /// all the same.
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("times").required(true).args(["service", "samples"])))]
+#[command(group(clap::ArgGroup::new("times").required(true).args(["service_time", "samples"])))]
 #[command(group(clap::ArgGroup::new("load").required(true).args(["utilization", "rate"])))]
 #[command(after_help = "\
 Examples:
-  curtail advise --shards 5 --utilization 0.35 --service exp:5ms --jitter bimodal:0.003:75ms
+  curtail advise --shards 5 --utilization 0.35 --service-time exp:5ms --jitter bimodal:0.003:75ms
   curtail advise --shards 20 --utilization 0.3 --samples service-times.txt --json
   curtail advise --samples out/jitter --rate 350 --replicas-at 127.0.0.1:9001,127.0.0.1:9002 \\
-                 --write-config proxy.toml
+                 --out hedged
 
 Samples are service times without queueing, one per line, as 5.1ms or 5.1. Hiccups are found in
 them where they are well beyond the other samples. A folder of curtail jitter has times of the same
 queries, repeated, so that nothing need be guessed.")]
 pub(crate) struct Args {
     /// Shards that every request asks
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "replicas_at", value_parser = args::within(&allowed::SHARDS))]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "replicas_at", value_parser = within(&allowed::SHARDS), help_heading = SERVICE)]
     shards: u32,
     /// Replicas of each shard
-    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "replicas_at", value_parser = args::within(&allowed::REPLICAS))]
+    #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "replicas_at", value_parser = within(&allowed::REPLICAS), help_heading = SERVICE)]
     replicas: u32,
     /// Queries that a replica serves at once
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = args::within(&allowed::SLOTS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(&allowed::SLOTS), help_heading = SERVICE)]
     slots: u32,
-    /// The utilization of the replicas, a fraction
-    #[arg(long, value_name = "U")]
-    utilization: Option<f64>,
-    /// Requests per second, in place of --utilization
-    #[arg(long, value_name = "N")]
-    rate: Option<f64>,
-    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄)
-    #[arg(long, value_name = "WHAT", value_parser = args::utilization_of, default_value = "mean")]
-    utilization_of: UtilizationOf,
-    /// P, a query's own service time, the same for all of its copies
-    #[arg(long, value_name = "DIST")]
-    service: Option<String>,
-    /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
-    #[arg(long, value_name = "DIST", conflicts_with = "samples")]
-    jitter: Option<String>,
-    /// Service times, one per line, in place of --service and --jitter; or a folder of curtail jitter
-    #[arg(long, value_name = "FILE|DIR")]
-    samples: Option<std::path::PathBuf>,
-    /// Arrivals: poisson, constant, mmpp:…, on-off:…, trace:PATH
-    #[arg(long, value_name = "PROCESS", default_value = "poisson")]
-    arrivals: String,
+    #[command(flatten)]
+    times: ServiceTimes,
+    /// Service times, one per line, in place of --service-time and --jitter; or a folder of curtail
+    /// jitter
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "jitter", help_heading = SERVICE)]
+    samples: Option<PathBuf>,
     /// What a replica does with a query that is given up: none (it goes on) or reset (it stops)
-    #[arg(long, value_name = "HOW", default_value = "none")]
+    #[arg(long, value_name = "HOW", default_value = "none", help_heading = SERVICE)]
     cancel: question::Cancel,
     /// The addresses of a shard's replicas, for the configuration; once per shard
-    #[arg(long, value_name = "ADDRESS,…")]
+    #[arg(long, value_name = "ADDRESS,…", help_heading = SERVICE)]
     replicas_at: Vec<String>,
-    /// Write the configuration of the proxy to a file
-    #[arg(long, value_name = "FILE", requires = "replicas_at")]
-    write_config: Option<std::path::PathBuf>,
-    /// Overwrite that file
-    #[arg(long, requires = "write_config")]
+    /// The utilization of the replicas, a fraction
+    #[arg(long, value_name = "U", help_heading = LOAD)]
+    utilization: Option<f64>,
+    /// Requests per second, in place of --utilization
+    #[arg(short, long, value_name = "N", help_heading = LOAD)]
+    rate: Option<f64>,
+    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄)
+    #[arg(long, value_name = "WHAT", value_parser = utilization_of, default_value = "mean", help_heading = LOAD)]
+    utilization_of: UtilizationOf,
+    /// Arrivals: poisson, constant, mmpp:…, on-off:…, trace:PATH
+    #[arg(long, value_name = "PROCESS", default_value = "poisson", help_heading = LOAD)]
+    arrivals: String,
+    #[command(flatten)]
+    seed: Seed,
+    #[command(flatten)]
+    effort: Effort,
+    /// Write the configuration of the proxy there, as proxy.toml
+    #[arg(long, value_name = "DIR", requires = "replicas_at", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// The same, to a file: of versions before
+    #[arg(long, hide = true, requires = "replicas_at", conflicts_with = "out")]
+    write_config: Option<PathBuf>,
+    /// Overwrite what is there
+    #[arg(long, help_heading = "Output")]
     force: bool,
-    /// Decides every draw
-    #[arg(long, value_name = "N", default_value_t = 42)]
-    seed: u64,
-    /// Threads; the answer does not depend on them [default: all cores]
-    #[arg(long, value_name = "N", value_parser = args::within(&THREADS))]
-    threads: Option<u32>,
-    /// Go on although it takes more than an hour
-    #[arg(long)]
-    yes: bool,
-    /// Print one JSON document on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Json,
 }
+
+const SERVICE: &str = "Service";
+const LOAD: &str = "Load";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Asked { experiment, resampled, samples, replicas_at } = question::asked(args)?;
@@ -105,15 +105,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         resampled: &resampled,
         replicas_at: &replicas_at,
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads =
-        args.threads.map_or(cores, |threads| threads as usize).min(*THREADS.end() as usize);
+    let threads = args.effort.threads();
     let requests = advise::total(&question);
-    if !args.yes {
-        let speed = if question.cancel { length::STOPPED } else { length::HEDGED };
-        let queries = requests as f64 * f64::from(args.shards);
-        length::check_length(queries, speed * threads as f64, "shards")?;
-    }
+    let speed = if question.cancel { length::STOPPED } else { length::HEDGED };
+    let queries = requests as f64 * f64::from(args.shards);
+    args.effort.check(queries, speed * threads as f64, "shards")?;
     let bar = progress::bar("simulating");
     bar.set_length(requests);
     let answered = work::watched(&bar, |watch| {
@@ -130,11 +126,55 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Err(Stop::Interrupted("before there was an answer"));
     };
     let written = config::write(args, &advice.config);
-    if args.json {
-        say::result(crate::json(&Document { advice, samples })?)?;
+    if args.output.json {
+        let verdict = verdict(&advice);
+        let document = Document { advice, samples };
+        say::result(crate::json(&Answer { verdict, document })?)?;
     } else {
         say::result(words::answer(&advice, samples.as_ref(), progress::width()))?;
     }
     written?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What programs read.
+#[derive(Serialize)]
+struct Answer {
+    verdict: Typed<Verdict>,
+    #[serde(flatten)]
+    document: Document,
+}
+
+/// Whether hedging pays, and else what keeps it from that.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Verdict {
+    Pays {
+        policy: String,
+        p99_gain: Option<f64>,
+    },
+    /// Copies of a query take as long.
+    NoJitter,
+    /// Even where hiccups cost nothing p99 would hardly be lower.
+    LittleToGain {
+        p99_bound: Option<f64>,
+    },
+    /// Second copies cost what they gain.
+    CostsWhatItGains {
+        policy: String,
+        p99_gain: Option<f64>,
+        p99_bound: Option<f64>,
+    },
+}
+
+fn verdict(advice: &Advice) -> Typed<Verdict> {
+    let (p99_gain, p99_bound) = (advice.gain.p99, advice.bound.p99);
+    let policy = advice.hedging_policy.clone();
+    let of = match p99_bound {
+        _ if advice.hedge => Verdict::Pays { policy, p99_gain },
+        _ if advice.hiccups.lesser_of_two.is_none() => Verdict::NoJitter,
+        Some(bound) if bound < WORTH => Verdict::LittleToGain { p99_bound },
+        _ => Verdict::CostsWhatItGains { policy, p99_gain, p99_bound },
+    };
+    Typed::new(of, &*advice.because)
 }

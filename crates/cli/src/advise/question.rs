@@ -91,16 +91,16 @@ pub(super) fn asked(args: &Args) -> Result<Asked, Stop> {
         slots: args.slots,
         utilization: args.utilization.unwrap_or(HALF),
         utilization_of: args.utilization_of,
-        jitter: args.jitter.clone(),
+        jitter: args.times.jitter.clone(),
         arrivals: args.arrivals.clone(),
-        seed: args.seed,
+        seed: args.seed.seed,
         ..Parameters::default()
     };
     if let Some(first) = replicas_at.first() {
         // No more than fit into a line of arguments.
         (parameters.shards, parameters.replicas) = (replicas_at.len() as u32, first.len() as u32);
     }
-    if let Some(service) = &args.service {
+    if let Some(service) = &args.times.service_time {
         parameters.service.clone_from(service);
     }
     let times = Times::read(args)?;

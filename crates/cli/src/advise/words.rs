@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use curtail_sim::advise::{Advice, Latency, SampleSummary, UNSETTLED};
 
 use super::picture;
-use crate::digits;
+use crate::{digits, say};
 
 /// What stands where there is no figure.
 const NONE: &str = "–";
@@ -38,9 +38,11 @@ fn headline(advice: &Advice, samples: Option<&SampleSummary>) -> String {
         let up_to = advice
             .stop_above_utilization
             .map_or(String::new(), |u| format!(", up to a utilization of {u:.2}"));
-        return format!("Yes: {} {does}{up_to}. ({sure})\n\n", advice.policy);
+        let yes = format!("Yes: {} {does}{up_to}.", advice.policy);
+        return format!("{} ({sure})\n\n", say::verdict(&yes, Some(true)));
     }
-    format!("No: hedging does not pay here; run {}. ({sure})\n\n", advice.policy)
+    let no = format!("No: hedging does not pay here; run {}.", advice.policy);
+    format!("{} ({sure})\n\n", say::verdict(&no, Some(false)))
 }
 
 /// From where to where a share may be, in percent.
@@ -66,7 +68,7 @@ fn found(samples: &SampleSummary, unit: &str, width: usize) -> String {
         "{count} samples, of which {with_hiccup} have a hiccup: {:.3} % ({low:.3} to {high:.3} %) of \
          {duration:.2}{unit}. A hiccup strikes one copy of a query; a query that takes long on every \
          replica looks the same, and a second copy is of no use to it. Repeat some of these queries: \
-         where they are as slow again, give the file as --service file:PATH.",
+         where they are as slow again, give the file as --service-time file:PATH.",
         probability * 100.0
     );
     paragraph(&text, width)
@@ -81,20 +83,7 @@ fn sentence(text: &str) -> String {
 
 /// Breaks lines between words.
 fn paragraph(text: &str, width: usize) -> String {
-    let width = width.clamp(40, 100);
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines.join("\n") + "\n\n"
+    textwrap::fill(text, width.clamp(40, 100)) + "\n\n"
 }
 
 fn table(advice: &Advice) -> String {

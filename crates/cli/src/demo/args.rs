@@ -9,6 +9,7 @@ use curtail_search::leaf_server::Hiccup;
 
 use super::findings::same_load;
 use super::pause::Pauses;
+use crate::args::{Json, Seed};
 use crate::exit::Stop;
 
 /// How long the warm-up is, in mean service times: at 70 % the effect of an empty start is over.
@@ -35,9 +36,6 @@ pub(crate) struct Args {
     /// Three loads and four policies, in about a minute
     #[arg(long)]
     quick: bool,
-    /// Print one JSON document on stdout
-    #[arg(long)]
-    pub(super) json: bool,
     /// Where the report, the figures and the index go
     #[arg(long, default_value = "out/demo", value_name = "DIR")]
     out: PathBuf,
@@ -45,13 +43,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     corpus: Option<PathBuf>,
     /// Utilizations, λ P̄ / (r c), as fractions like 0.2
-    #[arg(long, value_delimiter = ',', value_name = "U,…", value_parser = fraction, allow_hyphen_values = true)]
+    #[arg(long = "utilization", alias = "loads", value_delimiter = ',', value_name = "U,…", value_parser = fraction, allow_hyphen_values = true)]
     loads: Vec<f64>,
     /// Policies; gains are over psq, or over the first if that is not among them
-    #[arg(long, value_delimiter = ',', value_name = "POLICY,…")]
+    #[arg(long = "policy", alias = "policies", value_delimiter = ',', value_name = "POLICY,…")]
     policies: Vec<String>,
     /// Measured requests per load and policy
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     requests: Option<u64>,
     /// Shards of the index
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -75,12 +73,13 @@ pub(crate) struct Args {
     /// Real hiccups: give each leaf no more than this share of a core, like 0.05, by control groups
     #[arg(long, value_name = "SHARE", value_parser = fraction, allow_hyphen_values = true)]
     throttle: Option<f64>,
-    /// Decides all draws
-    #[arg(long, default_value_t = 42, value_name = "N")]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
     /// Write where the time of each request went, shard by shard, to timings.csv in --out
     #[arg(long)]
     timings: bool,
+    #[command(flatten)]
+    pub(super) output: Json,
 }
 
 /// What is run.
@@ -135,7 +134,7 @@ impl Args {
         let rate = rate(fastest, self.replicas * self.slots, mean);
         if rate > curtail_load::RATE_MAX {
             return bad(format!(
-                "--loads {fastest}: {} slots of {} per query take {rate:.0} requests per second; \
+                "--utilization {fastest}: {} slots of {} per query take {rate:.0} requests per second; \
                  no more than {:.0} can be sent: give a longer --service-time or fewer slots",
                 self.replicas * self.slots,
                 about(mean),
@@ -160,7 +159,7 @@ impl Args {
             hiccup,
             pause: self.pause,
             throttle: self.throttle,
-            seed: self.seed,
+            seed: self.seed.seed,
             timings: self.timings,
             quick: self.quick,
         })
@@ -174,10 +173,10 @@ impl Args {
         };
         let bad = |text: String| Err(Stop::BadInput(text));
         if let Some(load) = loads.iter().find(|load| !(0.01..1.0).contains(*load)) {
-            return bad(format!("--loads {load:?}: give utilizations from 0.01 to below 1"));
+            return bad(format!("--utilization {load:?}: give utilizations from 0.01 to below 1"));
         }
         if let Some((load, _)) = twice(&loads, |a, b| same_load(*a, *b)) {
-            return bad(format!("--loads {load} is there twice; give each load once"));
+            return bad(format!("--utilization {load} is there twice; give each load once"));
         }
         // What is found is told from the lowest on, and drawn from left to right.
         loads.sort_by(f64::total_cmp);
@@ -198,19 +197,19 @@ impl Args {
         };
         let policies = names.into_iter().map(|name| -> Result<_, Stop> {
             let policy = crate::root::policy(&name)
-                .map_err(|why| Stop::BadInput(format!("--policies: {why}")))?;
+                .map_err(|why| Stop::BadInput(format!("--policy: {why}")))?;
             // The root would find out, but not before the first policy has been measured.
             let topology = Topology::replicated(self.replicas, self.slots);
             let limits = Limits { cancel: true, ..Limits::default() };
             policy
                 .build(&topology, limits, rng(0))
-                .map_err(|error| Stop::BadInput(format!("--policies {name}: {error}")))?;
+                .map_err(|error| Stop::BadInput(format!("--policy {name}: {error}")))?;
             Ok((name, policy))
         });
         let policies: Vec<(String, Policy)> = policies.collect::<Result<_, _>>()?;
         if let Some(((first, _), (second, _))) = twice(&policies, |a, b| a.1 == b.1) {
             let also = if first == second { "" } else { " and means the same" };
-            let text = format!("--policies {first}: {second} is there too{also}; give each once");
+            let text = format!("--policy {first}: {second} is there too{also}; give each once");
             return Err(Stop::BadInput(text));
         }
         Ok(policies)
@@ -270,7 +269,7 @@ impl Plan {
         Some(format!(
             "note: with hiccups of {hiccup} a leaf is busy with a query for {times:.2} times its mean \
              service time, so that loads of {overloaded} and above are more than all leaves can do, \
-             unless hiccups are cut short; give lower --loads or a lesser --hiccup"
+             unless hiccups are cut short; give a lower --utilization or a lesser --hiccup"
         ))
     }
 
@@ -321,7 +320,7 @@ impl Plan {
         let names: Vec<&str> = self.policies.iter().map(|(name, _)| name.as_str()).collect();
         let _ = write!(
             text,
-            " --loads {} --policies {} --requests {} --shards {} --replicas {} --slots {} \
+            " --utilization {} --policy {} --requests {} --shards {} --replicas {} --slots {} \
              --service-time {} --seed {}",
             loads.join(","),
             names.join(","),
@@ -359,14 +358,15 @@ mod tests {
 
     #[test]
     fn loads_are_told_from_the_lowest_on() {
-        let demo = Demo::try_parse_from(["demo", "--loads", "0.6,0.2,0.4"]).expect("good");
+        let demo = Demo::try_parse_from(["demo", "--utilization", "0.6,0.2,0.4"]).expect("good");
         assert_eq!(demo.args.loads().expect("good"), [0.2, 0.4, 0.6]);
     }
 
     #[test]
     fn hiccups_that_take_all_leaves_are_told() {
         let overload = |flags: &[&str]| {
-            let demo = Demo::try_parse_from([&["demo", "--loads", "0.1,0.3,0.4"], flags].concat());
+            let demo =
+                Demo::try_parse_from([&["demo", "--utilization", "0.1,0.3,0.4"], flags].concat());
             let Ok(plan) = demo.expect("good").args.plan() else { panic!("good") };
             plan.overload()
         };

@@ -13,7 +13,6 @@ mod table;
 mod throttle;
 mod timings;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -120,10 +119,10 @@ fn finish(args: &Args, plan: &Plan, mut results: Results) -> Result<ExitCode, St
     }
     let json = crate::json(&results)?;
     write(&out.join("results.json"), &json)?;
-    if args.json {
+    if args.output.json {
         say::result(json)?;
     } else {
-        let color = std::io::stdout().is_terminal();
+        let color = say::colored(&std::io::stdout());
         let table = table::render(&results, progress::width(), color);
         say::result(format_args!("{table}\nreport: {}", page.display()))?;
     }

@@ -8,6 +8,7 @@ use curtail_load::{
     Extent, Pace, Plan, PlanError, Protocol, QueryOrder, Scheme, Target, query_class,
 };
 
+use crate::args::{Json, Seed};
 use crate::exit::Stop;
 use crate::files;
 use crate::load::{ProtocolArgs, percent, span};
@@ -31,58 +32,54 @@ pub(crate) struct Args {
     /// Where to: http://HOST:PORT, or another protocol of `curtail load`
     target: Target,
     /// One query per line: a request target, or JSON such as {"path": "/a", "class": "term"}
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = LOAD)]
     queries: PathBuf,
     /// Execute each query so many times [default: until P is known, from 20 times on]
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = LOAD)]
     repeat: Option<u32>,
     /// P is known when it is off by less than this share of its mean
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%", conflicts_with = "repeat")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%", conflicts_with = "repeat", help_heading = LOAD)]
     tolerance: f64,
     /// Execute no query more often than this to know P
-    #[arg(long, value_name = "K", default_value_t = 1000, conflicts_with = "repeat", value_parser = clap::value_parser!(u32).range(20..))]
+    #[arg(long, value_name = "K", default_value_t = 1000, conflicts_with = "repeat", value_parser = clap::value_parser!(u32).range(20..), help_heading = LOAD)]
     repeat_at_most: u32,
     /// Execute for so long even if P is known sooner: hiccups are rare
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "10s", conflicts_with = "repeat")]
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "10s", conflicts_with = "repeat", help_heading = LOAD)]
     at_least: u64,
     /// Queries per second, with Poisson arrivals [default: one at a time, also over HTTP/2 and gRPC, so
     /// that none waits]
-    #[arg(long, value_name = "N", value_parser = rate)]
+    #[arg(short, long, value_name = "N", value_parser = rate, help_heading = LOAD)]
     rate: Option<f64>,
-    /// The time for the loops that do nothing, as a share of the time for executions
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50%")]
-    floor: f64,
-    /// Executions for so long, then the loops that do nothing, and so on
-    #[arg(long, value_name = "SPAN", value_parser = some_time, default_value = "10s")]
-    turn: u64,
     /// Ask the queries for so long before each turn without measuring: connections are opened, caches filled
-    #[arg(long, default_value = "200ms", value_name = "SPAN", value_parser = span)]
+    #[arg(long, default_value = "200ms", value_name = "SPAN", value_parser = span, help_heading = LOAD)]
     warmup: u64,
+    #[command(flatten)]
+    pub(super) seed: Seed,
     /// Connections at most, with --rate
-    #[arg(long, default_value_t = 64, value_name = "N", requires = "rate")]
+    #[arg(short, long, default_value_t = 64, value_name = "N", requires = "rate", help_heading = SENDER)]
     connections: usize,
-    /// An execution without an answer for so long has failed
-    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span)]
-    timeout: u64,
     /// Processor for the thread that sends, which should not be the leaf's; the rest of this program keeps
     /// off it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = SENDER)]
     processors: Option<Processors>,
-    /// A header to send, like 'x-shard: 0'; may be repeated
-    #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
-    header: Vec<(String, String)>,
-    /// Where the samples and the report go; those of a run before are overwritten
-    #[arg(long, value_name = "DIR", default_value = "out/jitter")]
-    pub(super) out: PathBuf,
-    /// Same seed, same order of queries
-    #[arg(long, default_value_t = 42, value_name = "N")]
-    pub(super) seed: u64,
-    /// Print one JSON document on stdout
-    #[arg(long)]
-    pub(super) json: bool,
+    /// The time for the loops that do nothing, as a share of the time for executions
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "50%", help_heading = MACHINE)]
+    floor: f64,
+    /// Executions for so long, then the loops that do nothing, and so on
+    #[arg(long, value_name = "SPAN", value_parser = some_time, default_value = "10s", help_heading = MACHINE)]
+    turn: u64,
     #[command(flatten)]
     protocol: ProtocolArgs,
+    /// Where the samples and the report go; those of a run before are overwritten
+    #[arg(long, value_name = "DIR", default_value = "out/jitter", help_heading = "Output")]
+    pub(super) out: PathBuf,
+    #[command(flatten)]
+    pub(super) output: Json,
 }
+
+const LOAD: &str = "Load";
+const SENDER: &str = "Sender";
+const MACHINE: &str = "Machine";
 
 fn some_time(text: &str) -> Result<u64, String> {
     match span(text)? {
@@ -172,14 +169,14 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         pace: args.rate.map_or(Pace::Closed, Pace::poisson),
         extent: Extent::Duration { ns: args.turn },
         connections: if args.rate.is_some() { args.connections } else { 1 },
-        headers: args.header.clone(),
+        headers: args.protocol.header.clone(),
         order: QueryOrder::Rounds,
         // Who sleeps while a slow query runs sees its answer later than that of a fast one.
         spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
         processors: args.processors.clone().unwrap_or_default(),
-        timeout_ns: args.timeout,
+        timeout_ns: args.protocol.timeout,
         warmup_ns: args.warmup,
-        seed: args.seed,
+        seed: args.seed.seed,
         body_bytes_max: args.protocol.max_response,
         protocol: protocol(args, scheme)?,
         queries,

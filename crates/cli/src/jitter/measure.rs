@@ -15,9 +15,10 @@ use indicatif::ProgressBar;
 
 use super::args::Work;
 use super::reach::Reach;
-use super::turns::{Turned, Turns};
+use super::turns::{Ended, Turned, Turns};
 use crate::exit::Stop;
 use crate::signals::Termination;
+use crate::verdict::Typed;
 
 /// How often the counters of a local leaf are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -45,7 +46,7 @@ pub(super) struct Measured {
     /// A signal ended it.
     pub(super) interrupted: bool,
     /// Why it ended before there was enough, if nobody wanted it to.
-    pub(super) ended: Option<String>,
+    pub(super) ended: Option<Typed<Ended>>,
 }
 
 pub(super) async fn measure(
@@ -77,7 +78,7 @@ pub(super) async fn measure(
     }
     let interrupted = matches!(turned, Turned::Interrupted);
     let ended = match turned {
-        Turned::InVain(why) if turns.each.is_empty() => return Err(Stop::Lacking(why)),
+        Turned::InVain(why) if turns.each.is_empty() => return Err(Stop::Lacking(why.text)),
         // Nothing that was measured is lost.
         Turned::InVain(why) => Some(why),
         Turned::Well | Turned::Early | Turned::Interrupted => None,

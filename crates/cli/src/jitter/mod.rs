@@ -9,6 +9,7 @@ mod reach;
 mod result;
 mod table;
 mod turns;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -41,10 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Err(Stop::Interrupted("before anything was measured"));
     }
     let found = result::conclude(&measured, &work.plan, &args.out.join(files::SERVICE));
-    let figures = Figures::new(&found, &measured.executions, args.seed);
+    let figures = Figures::new(&found, &measured.executions, args.seed.seed);
     // What was measured is told even where it cannot be kept.
     let written = files::write(&args.out, &measured, &figures);
-    if args.json {
+    if args.output.json {
         say::result(crate::json(&found)?)?;
     } else {
         say::result(table::table(&found))?;
@@ -58,11 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
     }
     if let Some(why) = &found.rate_missed {
-        say::aside(format_args!("warning: {why}"));
+        say::aside(format_args!("warning: {}", why.text));
     }
     written?;
     match found.ended_because {
-        Some(why) => Err(Stop::Lacking(format!("{why}; these are partial results"))),
+        Some(why) => Err(Stop::Lacking(format!("{}; these are partial results", why.text))),
         None if found.partial => Ok(ExitCode::from(130)),
         None if found.rate_missed.is_some() => Ok(ExitCode::from(1)),
         None => Ok(ExitCode::SUCCESS),

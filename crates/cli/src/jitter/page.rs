@@ -6,7 +6,7 @@ use curtail_jitter::Bias;
 
 use super::figures::{CLASSES, Figures, Part, parts};
 use super::result::{Found, Hiccup};
-use super::table::{gaps, least, machines, often, verdict};
+use super::table::{gaps, least, machines, often};
 use crate::plot::format::{NONE, count, counted, escape, share, three};
 use crate::plot::html::{figure, list, table};
 use crate::plot::palette::key_of;
@@ -67,12 +67,12 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
         reading = list(READING.map(|(term, text)| (term, text.to_owned()))),
     );
     let partial = if found.partial {
-        let why = found.ended_because.as_deref().unwrap_or("it was interrupted");
+        let why = found.ended_because.as_ref().map_or("it was interrupted", |why| &why.text);
         format!(r#"<p class="partial" role="note"><strong>Partial:</strong> {}.</p>"#, escape(why))
     } else {
         String::new()
     };
-    let missed = found.rate_missed.as_deref().map_or(String::new(), |why| {
+    let missed = found.rate_missed.as_ref().map(|why| &why.text).map_or(String::new(), |why| {
         format!(r#"<p class="partial" role="note"><strong>But</strong> {}.</p>"#, escape(why))
     });
     let summary = format!(
@@ -86,7 +86,7 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
     Page {
         verb: "jitter",
         title: &escape(&found.target),
-        headline: &escape(verdict(found)),
+        headline: &escape(&found.verdict.text),
         more: &format!(r#"{partial}{missed}<p class="summary">{}</p>"#, escape(&summary)),
         main: main.trim_end(),
     }
@@ -231,7 +231,7 @@ fn hiccups(found: &Found) -> String {
 
 fn causes(found: &Found) -> String {
     let Some(causes) = found.causes.as_ref().filter(|causes| !causes.0.is_empty()) else {
-        let why = if found.seen.bimodal { &found.leaf } else { "there are no hiccups" };
+        let why = if found.seen.bimodal { &found.leaf.text } else { "there are no hiccups" };
         return format!("<p>No likely causes: {}.</p>", escape(why));
     };
     let mut body = "<tbody>".to_owned();
@@ -246,7 +246,7 @@ fn causes(found: &Found) -> String {
     body += "</tbody>";
     let caption = format!(
         "<b>Table 3.</b> Likely causes of what was seen, by what the kernel counted for {} meanwhile.",
-        escape(&found.leaf)
+        escape(&found.leaf.text)
     );
     let head = r#"<th scope="col">Cause</th><th scope="col">Hiccups</th>"#;
     table("causes", &caption, head, &body)
@@ -265,7 +265,7 @@ fn measured(found: &Found) -> Vec<(&'static str, String)> {
     let fit = &found.fit;
     vec![
         ("Target", found.target.clone()),
-        ("Leaf", found.leaf.clone()),
+        ("Leaf", found.leaf.text.clone()),
         ("Pace", pace),
         ("Repetitions", format!("{}; {enough}", often(found))),
         ("Failed", found.errors.to_string()),

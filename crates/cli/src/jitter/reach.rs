@@ -4,11 +4,21 @@
 //! queue. A turn may end early, and a pause of the leaf may spoil one: neither decides.
 
 use curtail_load::{Errors, Invalid, Report};
+use serde::Serialize;
+
+use crate::verdict::Typed;
 
 /// So many queries may be late by chance: a turn that ends early has a few of them under way.
 const CHANCE: u64 = 20;
 /// The share of the queries that may be late.
 const SHARE_FINE: f64 = 0.03;
+
+/// That a load was not reached.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(super) enum Missed {
+    RateMissed { rate: f64, due: u64, late: u64 },
+}
 
 /// Queries that were not executed when they were due.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -48,17 +58,17 @@ impl Reach {
     }
 
     /// Why P and J are not those of this rate, if they are not.
-    pub(super) fn missed(&self, rate: f64) -> Option<String> {
+    pub(super) fn missed(&self, rate: f64) -> Option<Typed<Missed>> {
         let late = self.unanswered.max(self.waited);
         let too_many = late > CHANCE && late as f64 > SHARE_FINE * self.due as f64;
         (too_many || self.dropped > 0).then(|| {
-            format!(
-                "the load of {rate}/s was not reached: of {} queries that were due, {} were sent or \
+            let (due, late) = (self.due, late.max(self.dropped));
+            let text = format!(
+                "the load of {rate}/s was not reached: of {due} queries that were due, {late} were sent or \
                  answered too late or not at all, so P and J are those of a queue; use a lower --rate, or \
-                 more --connections",
-                self.due,
-                late.max(self.dropped)
-            )
+                 more --connections"
+            );
+            Typed::new(Missed::RateMissed { rate, due, late }, text)
         })
     }
 }
@@ -79,7 +89,7 @@ mod tests {
     fn missed(turns: &[(u64, Errors, &[Invalid])]) -> Option<String> {
         let mut reach = Reach::default();
         turns.iter().for_each(|(due, errors, reasons)| reach.count(*due, *errors, reasons));
-        reach.missed(400.0)
+        reach.missed(400.0).map(|missed| missed.text)
     }
 
     #[test]

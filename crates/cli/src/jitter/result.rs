@@ -10,6 +10,10 @@ use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 
 use super::measure::{Execution, Measured};
+use super::reach::Missed;
+use super::turns::Ended;
+use super::verdict::{Verdict, verdict};
+use crate::verdict::Typed;
 
 /// The document of `curtail jitter`.
 #[derive(Debug, Serialize)]
@@ -19,7 +23,7 @@ pub(super) struct Found {
     pub(super) partial: bool,
     /// Why, unless a signal ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ended_because: Option<String>,
+    pub(super) ended_because: Option<Typed<Ended>>,
     pub(super) target: String,
     pub(super) queries: usize,
     pub(super) executions: usize,
@@ -35,7 +39,7 @@ pub(super) struct Found {
     pub(super) rate_reached: Option<bool>,
     /// Why P and J are not those of this rate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rate_missed: Option<String>,
+    pub(super) rate_missed: Option<Typed<Missed>>,
     pub(super) errors: Errors,
     pub(super) service_ns: Mean,
     #[serde(rename = "P_ns")]
@@ -57,9 +61,19 @@ pub(super) struct Found {
     /// The likely causes of the hiccups, where the leaf is on this machine.
     pub(super) causes: Option<Causes>,
     /// The leaf that was watched, or why none was.
-    pub(super) leaf: String,
+    pub(super) leaf: Typed<Leaf>,
+    /// Whether there are hiccups, and whose.
+    pub(super) verdict: Typed<Verdict>,
     pub(super) classes: Vec<Class>,
     pub(super) samples: String,
+}
+
+/// Whether the leaf's processes are on this machine, where their counters can be read.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(super) enum Leaf {
+    Watched { name: String, processes: usize },
+    NotWatched,
 }
 
 #[derive(Debug, Serialize)]
@@ -147,13 +161,16 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     let classes = (0..measured.executions.classes().len())
         .filter_map(|index| Some(class(&measured.executions.class(index)?.summarize())));
     let found_floor = attribution.as_ref().map(|of| (of.floor, of.gaps_from_ns));
+    let causes = causes(measured, &summary);
+    let blame = attribution.as_ref().map_or(Blame::Undecided, |of| of.blame);
+    let repetitions = measured.executions.repetitions();
     Found {
         partial: measured.interrupted || measured.ended.is_some(),
         ended_because: measured.ended.clone(),
         target: plan.target.to_string(),
         queries: summary.queries,
         executions: summary.executions,
-        repetitions: measured.executions.repetitions(),
+        repetitions,
         enough: match measured.enough {
             Stop::Converged => "converged",
             Stop::AtMost => "at-most",
@@ -179,11 +196,16 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
             processors: measured.floor.processors,
             longest_gap_ns: measured.floor.gaps.max(),
         },
-        blame: attribution.as_ref().map_or(Blame::Undecided, |of| of.blame),
-        causes: causes(measured, &summary),
+        blame,
+        verdict: verdict(summary.modality.bimodal, repetitions, blame, causes.as_ref()),
+        causes,
         leaf: match &measured.leaf {
-            Ok((leaf, _)) => format!("{} ({})", leaf.name, leaf.processes.len()),
-            Err(why) => why.clone(),
+            Ok((leaf, _)) => {
+                let (name, processes) = (leaf.name.clone(), leaf.processes.len());
+                let text = format!("{name} ({processes})");
+                Typed::new(Leaf::Watched { name, processes }, text)
+            }
+            Err(why) => Typed::new(Leaf::NotWatched, why),
         },
         fit: summary.modality,
         classes: classes.collect(),

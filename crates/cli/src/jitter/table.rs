@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use curtail_jitter::machine::Cause;
-use curtail_jitter::{Bias, Blame};
+use curtail_jitter::Bias;
 
-use super::args::LEAST;
 use super::result::{Found, Hiccup};
 use crate::load::ms;
+use crate::say;
+use crate::table::row;
 
 pub(super) fn table(found: &Found) -> String {
     let mut text = what_was_done(found);
@@ -16,17 +16,17 @@ pub(super) fn table(found: &Found) -> String {
     let _ = writeln!(text);
     hiccups(&mut text, found);
     if let Some(causes) = found.causes.as_ref().filter(|causes| !causes.0.is_empty()) {
-        let _ = writeln!(text, "\nlikely causes of what was seen, in {}:", found.leaf);
+        let _ = writeln!(text, "\nlikely causes of what was seen, in {}:", found.leaf.text);
         for likely in &causes.0 {
             let _ = writeln!(text, "  {:>6}  {}", likely.hiccups, likely.cause.text());
         }
     }
-    let _ = write!(text, "\n{}", verdict(found));
+    let _ = write!(text, "\n{}", say::verdict(&found.verdict.text, None));
     if let Some(why) = &found.rate_missed {
-        let _ = write!(text, "\n\nBut {why}.");
+        let _ = write!(text, "\n\nBut {}.", why.text);
     }
     if found.partial {
-        let why = found.ended_because.as_deref().unwrap_or("interrupted");
+        let why = found.ended_because.as_ref().map_or("interrupted", |why| &why.text);
         let _ = write!(text, "\n\n{why}: partial results");
     }
     text
@@ -56,18 +56,18 @@ pub(super) fn often(found: &Found) -> String {
 
 /// Means, as in Table 6.1 of document 000.
 fn components(text: &mut String, found: &Found) {
-    let [name, service, p, j] = ["", "mean P + J", "mean P", "mean J"];
-    let _ = writeln!(text, "{name:<16}{service:>14}{p:>14}{j:>14}{:>12}", "hiccups");
-    let mut row = |name: &str, service: f64, p: f64, j: f64, hiccup: &Hiccup| {
+    let columns = [-16, 14, 14, 14, 12];
+    *text += &row(&columns, ["", "mean P + J", "mean P", "mean J", "hiccups"]);
+    let mut add = |name: &str, service: f64, p: f64, j: f64, hiccup: &Hiccup| {
         let [service, p, j] = [service, p, j].map(|ns| ms(ns.round() as u64));
         let share = format!("{:.4}", hiccup.probability);
-        let _ = writeln!(text, "{name:<16}{service:>14}{p:>14}{j:>14}{share:>12}");
+        *text += &row(&columns, [name, &service, &p, &j, &share]);
     };
     let Found { service_ns, p_ns, j_ns, .. } = found;
-    row("all", service_ns.mean, p_ns.mean, j_ns.mean, &found.seen);
+    add("all", service_ns.mean, p_ns.mean, j_ns.mean, &found.seen);
     for class in found.classes.iter().filter(|_| found.classes.len() > 1) {
         let name = if class.class.is_empty() { "(none)" } else { &class.class };
-        row(name, class.service_ns.mean, class.p_ns.mean, class.j_ns.mean, &class.seen);
+        add(name, class.service_ns.mean, class.p_ns.mean, class.j_ns.mean, &class.seen);
     }
     if let Some(Bias { ns, share, .. }) = found.p_ns.bias {
         let enough = match found.enough {
@@ -93,8 +93,8 @@ pub(super) fn least(found: &Found) -> String {
 }
 
 fn hiccups(text: &mut String, found: &Found) {
-    let [name, probability, duration] = ["", "probability", "duration"];
-    let _ = writeln!(text, "{name:<16}{probability:>30}{duration:>34}");
+    let columns = [-16, 30, 34];
+    *text += &row(&columns, ["", "probability", "duration"]);
     for (name, hiccup) in [("hiccups seen", &found.seen), ("the leaf's own", &found.hiccup)] {
         let [low, high] = hiccup.probability_ci95;
         let probability = format!("{:.5} [{low:.5}, {high:.5}]", hiccup.probability);
@@ -104,19 +104,19 @@ fn hiccups(text: &mut String, found: &Found) {
             }
             _ => "–".to_owned(),
         };
-        let _ = writeln!(text, "{name:<16}{probability:>30}{duration:>34}");
+        *text += &row(&columns, [name, &probability, &duration]);
     }
     for between in &found.intermediate {
         let probability = format!("{:.5}", between.probability);
         let duration = ms(between.duration_ns.round() as u64);
-        let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "in between");
+        *text += &row(&columns, ["in between", &probability, &duration]);
     }
     let (probability, duration) = match machines(found) {
         Some((probability, duration)) => (format!("{probability:.5}"), duration),
         None => ("–".to_owned(), None),
     };
     let duration = duration.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
-    let _ = writeln!(text, "{:<16}{probability:>30}{duration:>34}", "the machine's");
+    *text += &row(&columns, ["the machine's", &probability, &duration]);
     let _ = writeln!(text, "(intervals of 95 %; {})", gaps(found));
     if !found.seen.bimodal {
         let _ = writeln!(
@@ -150,39 +150,4 @@ pub(super) fn gaps(found: &Found) -> String {
         floor.processors,
         ms(floor.longest_gap_ns)
     )
-}
-
-/// Half of the hiccups or more were waits for a processor.
-fn mostly_queued(found: &Found) -> bool {
-    let Some(causes) = &found.causes else { return false };
-    let all: u64 = causes.0.iter().map(|likely| likely.hiccups).sum();
-    let queued = causes.0.iter().find(|likely| likely.cause == Cause::RunQueue);
-    queued.is_some_and(|queued| 2 * queued.hiccups >= all)
-}
-
-/// In a sentence.
-pub(super) fn verdict(found: &Found) -> &'static str {
-    match (found.seen.bimodal, found.blame) {
-        (false, _) if found.repetitions < LEAST => {
-            "Whether there are hiccups cannot be told: execute every query 20 times or more (--repeat)."
-        }
-        (false, _) => {
-            "No hiccups were found: J has one mode. Whether a second copy of a query gains anything depends \
-             on how far J spreads: ask curtail advise --samples."
-        }
-        (true, Blame::Leaf) if mostly_queued(found) => {
-            "The machine alone does not have these hiccups: the leaf waits for a processor that others \
-             have, this generator perhaps among them. Keep the two apart, such as with --processors."
-        }
-        (true, Blame::Leaf) => "The hiccups are the leaf's own: the machine does not explain them.",
-        (true, Blame::Both) => "Some of the hiccups are the leaf's own, some are the machine's.",
-        (true, Blame::Machine) => {
-            "The hiccups are the machine's: the leaf has no more of them than a \
-             loop that does nothing."
-        }
-        (true, _) => {
-            "There are hiccups, and it cannot be told whether they are the leaf's or the machine's: \
-             measure for longer, or with a larger --floor."
-        }
-    }
 }

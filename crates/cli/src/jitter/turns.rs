@@ -11,11 +11,15 @@ use indicatif::ProgressBar;
 use rand_core::Rng as _;
 use tokio::sync::Notify;
 
+use serde::Serialize;
+
 use super::args::{self, Work};
 use super::measure::Execution;
 use super::reach::Reach;
 use crate::exit::Stop;
+use crate::load::ms;
 use crate::signals::Termination;
+use crate::verdict::Typed;
 
 /// So many times as many executions as are needed are the most, failed ones included.
 const FAILURES_FACTOR: u64 = 2;
@@ -33,6 +37,26 @@ const FAILURES_LEAST: u64 = 5;
 /// Whether P has converged is asked again when there are so many times as many executions.
 const ASK_AGAIN: f64 = 1.2;
 
+/// Why a measurement ended before it was done.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(super) enum Ended {
+    NoGoodAnswers {
+        executions: usize,
+    },
+    NoAnswers,
+    /// No connection served more than one query.
+    ConnectionsClose,
+    /// Counted from 1, as lines are.
+    QueryFails {
+        query: usize,
+    },
+    TooManyFail {
+        failed: u64,
+        executed: u64,
+    },
+}
+
 /// How a turn ended.
 pub(super) enum Turned {
     Well,
@@ -40,7 +64,7 @@ pub(super) enum Turned {
     Early,
     Interrupted,
     /// Another one would be no better, and why.
-    InVain(String),
+    InVain(Typed<Ended>),
 }
 
 /// The turns of executions so far.
@@ -123,6 +147,9 @@ impl<'a> Turns<'a> {
         self.since = Instant::now();
         let (give_up, silent) = (Notify::new(), Cell::new(self.executions.is_empty()));
         let look = |so_far: &Snapshot| {
+            let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
+            let (p50, p99) = (shown(so_far.p50_ns), shown(so_far.p99_ns));
+            self.bar.set_message(format!("executing   p50 {p50}   p99 {p99}"));
             let failing = so_far.elapsed_ns >= SILENCE_NS && so_far.errors >= FAILURES_LEAST;
             if silent.get() && failing && so_far.answered == 0 {
                 give_up.notify_one();
@@ -195,12 +222,14 @@ impl<'a> Turns<'a> {
     fn in_vain(&mut self, first: Option<String>) -> Turned {
         let target = &self.work.plan.target;
         if let Some(first) = first {
-            return Turned::InVain(match self.executions.len() {
+            let executions = self.executions.len();
+            let text = match executions {
                 0 => format!("no query was answered well by {target}: {first}"),
                 n => {
                     format!("none was answered any more by {target} after {n} executions: {first}")
                 }
-            });
+            };
+            return Turned::InVain(Typed::new(Ended::NoGoodAnswers { executions }, text));
         }
         self.fruitless += 1;
         // With few queries per second, or next to no time, it is chance whether any comes to a turn.
@@ -210,11 +239,16 @@ impl<'a> Turns<'a> {
             return Turned::Well;
         }
         Turned::InVain(match self.opened {
-            0 => format!("no answer came from {target}; use a longer --turn"),
-            _ => "no query was answered over a connection that was open already, so all of them took the \
-                  time to open one; let the server keep its connections open, and answer only what it is \
-                  asked"
-                .to_owned(),
+            0 => {
+                let text = format!("no answer came from {target}; use a longer --turn");
+                Typed::new(Ended::NoAnswers, text)
+            }
+            _ => Typed::new(
+                Ended::ConnectionsClose,
+                "no query was answered over a connection that was open already, so all of them took the \
+                 time to open one; let the server keep its connections open, and answer only what it is \
+                 asked",
+            ),
         })
     }
 
@@ -227,16 +261,18 @@ impl<'a> Turns<'a> {
             |query: &usize| self.is_refused(*query) || (often && self.answered[*query] == 0);
         if let Some(never) = (0..self.answered.len()).find(never) {
             let first = first.map_or(String::new(), |first| format!(" ({first})"));
-            return Turned::InVain(format!(
-                "query {} of {queries}, `{}`, was never answered well{first}; take it out of the file, or \
-                 mend the server",
-                never + 1,
+            let query = never + 1;
+            let text = format!(
+                "query {query} of {queries}, `{}`, was never answered well{first}; take it out of the \
+                 file, or fix the server",
                 self.work.plan.queries[never]
-            ));
+            );
+            return Turned::InVain(Typed::new(Ended::QueryFails { query }, text));
         }
         if self.enough == Enough::NotYet && executed >= FAILURES_FACTOR * self.work.most {
             let failed = self.errors.total();
-            return Turned::InVain(format!("{failed} of {executed} executions failed"));
+            let text = format!("{failed} of {executed} executions failed");
+            return Turned::InVain(Typed::new(Ended::TooManyFail { failed, executed }, text));
         }
         Turned::Well
     }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use curtail_dist::Spec;
 use curtail_search::leaf_server::{Cancel, Hiccup, LeafConfig, LeafServer, LeafServerError};
 
+use crate::args::Seed;
 use crate::child;
 use crate::exit::Stop;
 use manual::Manual;
@@ -73,9 +74,8 @@ pub(crate) struct Args {
     /// The folder of an index, which `curtail demo --out DIR` leaves in DIR/index [default: the guides]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
-    /// Decides all draws; give all leaves of a service the same
-    #[arg(long, value_name = "N", default_value_t = 42)]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
     /// End when stdin closes, so that nothing outlives who started it
     #[arg(long, hide = true)]
     tied_to_stdin: bool,
@@ -145,6 +145,6 @@ fn config(args: &Args, manual: Option<&Manual>) -> Result<LeafConfig, Stop> {
         stratified: args.stratified,
         cancel: if args.honor_cancel { Cancel::Honor } else { Cancel::Ignore },
         queue: args.queue,
-        seed: args.seed,
+        seed: args.seed.seed,
     })
 }

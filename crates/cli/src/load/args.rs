@@ -10,6 +10,7 @@ use curtail_load::{
 use super::out::Outputs;
 use super::protocol::ProtocolArgs;
 use crate::agent::TokenArgs;
+use crate::args::{Json, Seed};
 use crate::exit::Stop;
 
 /// Send requests at a fixed rate, whatever the answers do, and report honest latencies.
@@ -20,11 +21,11 @@ use crate::exit::Stop;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  curtail load http://127.0.0.1:8080/search?q=rust --rate 500 --duration 10s
+  curtail load http://127.0.0.1:8080/search?q=rust -r 500 -d 10s
   curtail load http://127.0.0.1:8080 --rate 200 --queries targets.txt --json
   curtail load https://127.0.0.1:8443/a --http2 --cacert ca.pem --rate 2000
-  curtail load grpc://127.0.0.1:50051/shop.Cart/Get --proto cart.proto --data '{\"id\": 7}' --rate 500
-  curtail load redis://127.0.0.1:6379 --data 'GET user:{key}' --keys 10000 --rate 5000
+  curtail load grpc://127.0.0.1:50051/shop.Cart/Get --proto cart.proto -b '{\"id\": 7}' -r 500
+  curtail load redis://127.0.0.1:6379 -b 'GET user:{key}' --keys 10000 --rate 5000
   curtail load udp://127.0.0.1:7000 --size 128 --rate 10000
   curtail load --calibrate
   curtail load http://10.0.0.9/ --rate 50000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
@@ -32,83 +33,78 @@ pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
     #[arg(required_unless_present = "calibrate")]
     target: Option<Target>,
-    /// Tell what each way of measuring costs on this machine, and send nothing to anybody
+    /// Report what each way of measuring costs on this machine, and send nothing to anybody
     #[arg(long, conflicts_with_all = ["target", "rate", "processors", "threads", "connections", "stamps", "spin", "agents", "out"])]
     pub(super) calibrate: bool,
     /// Requests per second: 500, a ramp 100..2000, or steps 100:10s,200:10s
-    #[arg(long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals", "calibrate"], conflicts_with = "closed")]
+    #[arg(short, long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals", "calibrate"], conflicts_with = "closed", help_heading = LOAD)]
     rate: Option<Profile>,
     /// Gaps between requests: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, or
     /// trace:FILE, whose own rate is kept without --rate
-    #[arg(long, value_name = "PROCESS", conflicts_with = "closed")]
+    #[arg(long, value_name = "PROCESS", conflicts_with = "closed", help_heading = LOAD)]
     arrivals: Option<String>,
     /// Replay a trace so many times as fast
-    #[arg(long, value_name = "X", value_parser = number, requires = "arrivals", conflicts_with = "rate")]
+    #[arg(long, value_name = "X", value_parser = number, requires = "arrivals", conflicts_with = "rate", help_heading = LOAD)]
     speed: Option<f64>,
     /// Closed loop: each connection asks again once it is answered. Finds the most that a server can
     /// do; the latencies leave out what others would wait
-    #[arg(long)]
+    #[arg(long, help_heading = LOAD)]
     closed: bool,
     /// For how long [default: 10s, or what the steps take]
-    #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "requests", allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "SPAN", value_parser = span, conflicts_with = "requests", allow_hyphen_values = true, help_heading = LOAD)]
     duration: Option<u64>,
     /// So many requests, rather than a duration
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", help_heading = LOAD)]
     requests: Option<u64>,
     /// Requests sent before the measured ones
-    #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
+    #[arg(long, default_value = "0s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true, help_heading = LOAD)]
     warmup: u64,
     /// End before, as soon as the percentiles are known so well: 2%
-    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true, help_heading = LOAD)]
     until_ci: Option<f64>,
     /// The percentiles that --until-ci is about, each from 0.1 to 99.9 in steps of 0.1
-    #[arg(long, value_name = "P", value_parser = per_mille, value_delimiter = ',', default_value = "50,99", requires = "until_ci")]
+    #[arg(long, value_name = "P", value_parser = per_mille, value_delimiter = ',', default_value = "50,99", requires = "until_ci", help_heading = LOAD)]
     percentiles: Vec<u32>,
+    /// Requests, one per line, sent in turn: targets or JSON objects (HTTP), messages, commands or text
+    #[arg(long, value_name = "FILE", help_heading = LOAD)]
+    queries: Option<PathBuf>,
+    /// Draw from the queries at random rather than in turn
+    #[arg(long, requires = "queries", help_heading = LOAD)]
+    shuffle: bool,
+    #[command(flatten)]
+    seed: Seed,
     /// Connections at most [default: 64, or 1 with --stamps xdp]
-    #[arg(long, value_name = "N")]
+    #[arg(short, long, value_name = "N", help_heading = SENDER)]
     connections: Option<usize>,
     /// Threads that send
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(short, long, default_value_t = 1, value_name = "N", help_heading = SENDER)]
     threads: usize,
     /// Never sleep while waiting: more exact, and takes a processor per thread
-    #[arg(long)]
+    #[arg(long, help_heading = SENDER)]
     spin: bool,
     /// Processors for the threads that send, one for each, such as 0 or 2,4-5; the rest of this program
     /// keeps off them where it may run on others
-    #[arg(long, value_name = "LIST", conflicts_with = "agents")]
+    #[arg(long, value_name = "LIST", conflicts_with = "agents", help_heading = SENDER)]
     processors: Option<Processors>,
     /// Who says when requests leave and answers come
-    #[arg(long, value_name = "WHO", default_value = "user")]
+    #[arg(long, value_name = "WHO", default_value = "user", help_heading = SENDER)]
     stamps: Stamps,
-    /// A request without an answer for so long has failed
-    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
-    timeout: u64,
-    /// A header to send, like 'x-shard: 0'; may be repeated
-    #[arg(long, value_name = "K: V", value_parser = curtail_load::parse_header)]
-    header: Vec<(String, String)>,
-    /// Requests, one per line, sent in turn: targets or JSON objects (HTTP), messages, commands or text
-    #[arg(long, value_name = "FILE")]
-    queries: Option<PathBuf>,
-    /// Draw from the queries at random rather than in turn
-    #[arg(long, requires = "queries")]
-    shuffle: bool,
-    /// Same seed, same schedule and queries
-    #[arg(long, default_value_t = 42, value_name = "N")]
-    seed: u64,
     /// Have these send it together, each its part of one schedule: what `curtail agent` runs on other
     /// machines. Connections are divided among them; each has so many --threads
-    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = curtail_load::agents::parse_agent)]
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', value_parser = curtail_load::agents::parse_agent, help_heading = SENDER)]
     pub(super) agents: Vec<String>,
     #[command(flatten)]
     pub(super) token: TokenArgs,
     #[command(flatten)]
     protocol: ProtocolArgs,
-    /// Print one JSON document on stdout
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) output: Json,
     #[command(flatten)]
     pub(super) outputs: Outputs,
 }
+
+const LOAD: &str = "Load";
+const SENDER: &str = "Sender";
 
 /// Who says when requests leave and answers come.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -247,16 +243,16 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         extent,
         until,
         connections: args.connections.unwrap_or(if stamps == StampsBy::Xdp { 1 } else { 64 }),
-        headers: args.header.clone(),
+        headers: args.protocol.header.clone(),
         queries,
         order,
-        timeout_ns: args.timeout,
+        timeout_ns: args.protocol.timeout,
         warmup_ns: args.warmup,
         threads: args.threads,
         spin: args.spin,
         processors: args.processors.clone().unwrap_or_default(),
         stamps,
-        seed: args.seed,
+        seed: args.seed.seed,
         body_bytes_max: args.protocol.max_response,
         protocol: args.protocol.protocol(),
         ..Plan::new(target.clone(), 1.0)

@@ -10,6 +10,7 @@ use crate::exit::Stop;
 use crate::progress;
 use crate::say;
 use crate::signals::Termination;
+use crate::table::row;
 
 pub(super) fn run(json: bool) -> Result<ExitCode, Stop> {
     let runtime = crate::runtime()?;
@@ -37,15 +38,9 @@ fn table(found: &Calibration) -> String {
         "one look at the clock takes {:.0} ns, at the system's {:.0} ns\n\n",
         found.clock_read_ns, found.system_clock_read_ns
     );
-    let heads = ["p50", "p99", "wire", "beyond", "lag p50", "lag p99"];
-    let _ = write!(text, "{:<36}", "an echo, over loopback but for veth");
-    for head in heads {
-        let _ = write!(text, "{head:>12}");
-    }
-    for method in &found.methods {
-        let _ = write!(text, "\n{}", row(method));
-    }
-    text += "\n";
+    let head = "an echo, over loopback but for veth";
+    text += &row(&COLUMNS, [head, "p50", "p99", "wire", "beyond", "lag p50", "lag p99"]);
+    text.extend(found.methods.iter().map(figures));
     for method in &found.methods {
         if let Found::Measured(measured) = &method.found
             && let Some(stamps) = &measured.stamped
@@ -82,23 +77,22 @@ fn name(method: &Method) -> String {
     format!("{}{over}, {stamps}, {waiting}", method.transport)
 }
 
-fn row(method: &Method) -> String {
+/// The name of a method, and its figures.
+const COLUMNS: [isize; 7] = [-36, 12, 12, 12, 12, 12, 12];
+
+fn figures(method: &Method) -> String {
     let name = name(method);
     let measured: &Measured = match &method.found {
         Found::Measured(measured) => measured,
-        Found::Lacking(why) => return format!("{name:<36}{:>12} {why}", "–"),
+        Found::Lacking(why) => return format!("{name:<36}{:>12} {why}\n", "–"),
     };
     let Measured { latency_ns, schedule_lag_ns, median_parts_ns, .. } = measured;
     let wire = median_parts_ns.map(|parts| parts.wire_to_wire);
     let beyond = median_parts_ns.map(|parts| parts.client_send + parts.client_wake_up);
     let cells =
         [latency_ns.p50, latency_ns.p99, wire, beyond, schedule_lag_ns.p50, schedule_lag_ns.p99];
-    let mut text = format!("{name:<36}");
-    for cell in cells {
-        let us = cell.map_or_else(|| "–".to_owned(), microseconds);
-        let _ = write!(text, "{us:>12}");
-    }
-    text
+    let cells = cells.map(|cell| cell.map_or_else(|| "–".to_owned(), microseconds));
+    row(&COLUMNS, std::iter::once(name).chain(cells))
 }
 
 /// Of what is shorter than one, nothing would be left with one digit.
@@ -137,7 +131,7 @@ mod tests {
     fn what_a_method_lacks_stands_in_its_row() {
         let lacking = Found::Lacking("one processor".to_owned());
         assert_eq!(
-            row(&method(lacking)).trim_end(),
+            figures(&method(lacking)).trim_end(),
             "udp, user space, spinning                      – one processor"
         );
         let latency_ns = Summary { p50: Some(12_345), ..Summary::default() };
@@ -148,7 +142,7 @@ mod tests {
             median_parts_ns: None,
             stamped: None,
         };
-        let row = row(&method(Found::Measured(Box::new(measured))));
+        let row = figures(&method(Found::Measured(Box::new(measured))));
         let cells: Vec<&str> = row.split_whitespace().skip(4).collect();
         assert_eq!(cells, ["12.3", "µs", "–", "–", "–", "0.022", "µs", "–"]);
     }

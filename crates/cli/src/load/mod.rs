@@ -9,7 +9,7 @@ pub(crate) mod table;
 use std::process::ExitCode;
 
 use curtail_load::agents::{self, Agents, AgentsError};
-use curtail_load::{Invalid, LoadError, Plan, Report, Sample, Snapshot};
+use curtail_load::{Extent, Invalid, LoadError, Plan, Report, Sample, Snapshot};
 
 use args::plan;
 pub(crate) use args::{Args, percent, span};
@@ -26,7 +26,7 @@ use crate::signals::Termination;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.calibrate {
-        return calibrate::run(args.json);
+        return calibrate::run(args.output.json);
     }
     let plan = plan(args)?;
     let agents = match args.agents.is_empty() {
@@ -84,13 +84,18 @@ async fn measure(
 ) -> Result<Report, Stop> {
     let mut signals = Termination::listen_at_terminal()
         .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
-    let bar = progress::spinner();
+    let bar = progress::bar("load");
+    bar.set_length(length(&plan.extent, plan.warmup_ns));
     let (mut looks, samples) = match results {
         Some(Results { looks, samples, .. }) => (Some(looks), samples.as_mut()),
         None => (None, None),
     };
     let told = |at: &Snapshot| {
         *last = Counts { sent: at.sent, ended: at.answered + at.errors };
+        bar.set_position(match plan.extent {
+            Extent::Requests(_) => last.ended,
+            Extent::Duration { .. } => at.elapsed_ns,
+        });
         bar.set_message(line(at));
         looks.iter_mut().for_each(|looks| looks.see(at));
     };
@@ -119,7 +124,7 @@ async fn measure(
 }
 
 fn print(args: &Args, report: &Report, last: Counts) -> Result<(), Stop> {
-    if args.json {
+    if args.output.json {
         // The document is for programs. In the table, people read it anyway.
         if let Some(warning) = report.warning() {
             say::aside(format_args!("warning: {warning}"));
@@ -135,15 +140,22 @@ fn print(args: &Args, report: &Report, last: Counts) -> Result<(), Stop> {
     }
 }
 
+/// Requests or nanoseconds until the end. A run may end before, and a warm-up adds requests.
+fn length(extent: &Extent, warmup_ns: u64) -> u64 {
+    match *extent {
+        Extent::Requests(requests) => requests,
+        Extent::Duration { ns } => ns.saturating_add(warmup_ns),
+    }
+}
+
 /// What goes on, in a line.
 fn line(at: &Snapshot) -> String {
-    let Snapshot { elapsed_ns, warming_up, answered, errors, rate_now, .. } = at;
-    let phase = if *warming_up { "warming up" } else { "measuring" };
+    let Snapshot { warming_up, answered, errors, rate_now, .. } = at;
+    let phase = if *warming_up { "warming up   " } else { "" };
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
     let (p50, p99, lag) = (shown(at.p50_ns), shown(at.p99_ns), shown(at.lag_p99_ns));
-    let seconds = *elapsed_ns as f64 / 1e9;
     format!(
-        "{phase} {seconds:5.1} s   {rate_now:.0}/s   answered {answered}   errors {errors}   \
-         p50 {p50}   p99 {p99}   lag p99 {lag}"
+        "{phase}{rate_now:.0}/s   answered {answered}   errors {errors}   p50 {p50}   p99 {p99}   \
+         lag p99 {lag}"
     )
 }

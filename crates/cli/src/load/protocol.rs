@@ -1,20 +1,28 @@
 //! What `curtail load` is told of its protocol.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use curtail_dist::read_text;
 use curtail_load::{AnswerEnd, KeyDistribution, Keys, Protocol, Trust};
 
+use super::args::span;
 use crate::say;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Requests and protocols")]
 pub(crate) struct ProtocolArgs {
-    /// The method of HTTP requests that name none [default: GET, or POST with --data]
+    /// A header to send, like 'x-shard: 0'; may be repeated
+    #[arg(short = 'H', long, value_name = "K: V", value_parser = curtail_load::parse_header)]
+    pub(crate) header: Vec<(String, String)>,
+    /// A request without an answer for so long has failed
+    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
+    pub(crate) timeout: u64,
+    /// The method of HTTP requests that name none [default: GET, or POST with --body]
     #[arg(long, value_name = "NAME")]
     method: Option<String>,
-    /// The body of HTTP requests; else the message, the command or the text to send
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    data: Option<String>,
+    /// The body of HTTP requests, or @FILE with it; else the message, the command or the text to send
+    #[arg(short, long, alias = "data", value_name = "TEXT|@FILE", value_parser = body, allow_hyphen_values = true)]
+    body: Option<String>,
     /// Put a number below N where a request has {key}
     #[arg(long, value_name = "N")]
     keys: Option<usize>,
@@ -31,7 +39,7 @@ pub(crate) struct ProtocolArgs {
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Trust any certificate at all
-    #[arg(long, conflicts_with = "cacert")]
+    #[arg(short = 'k', long, conflicts_with = "cacert")]
     insecure: bool,
     /// Describes the messages of gRPC: a .proto file, or what protoc --descriptor_set_out writes
     #[arg(long, value_name = "FILE")]
@@ -52,6 +60,15 @@ pub(crate) struct ProtocolArgs {
 
 /// Not a list of arguments, for which clap would take a `Vec`.
 type Bytes = std::vec::Vec<u8>;
+
+/// What stands there, or the file that is named after an `@`; `@@` begins with an `@`.
+fn body(text: &str) -> Result<String, String> {
+    match text.strip_prefix('@') {
+        None => Ok(text.to_owned()),
+        Some(literal) if literal.starts_with('@') => Ok(literal.to_owned()),
+        Some(path) => read_text(Path::new(path)).map_err(|error| error.to_string()),
+    }
+}
 
 impl ProtocolArgs {
     pub(crate) fn has_keys(&self) -> bool {
@@ -93,7 +110,7 @@ impl ProtocolArgs {
             answer_end,
             datagram_bytes: self.size.unwrap_or(default.datagram_bytes),
             method: self.method.clone(),
-            data: self.data.clone(),
+            data: self.body.clone(),
             keys: self.keys.map(|count| Keys { count, distribution }),
         }
     }

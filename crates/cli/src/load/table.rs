@@ -1,11 +1,15 @@
 //! The result for people.
 
 use std::fmt::Write as _;
+use std::iter;
 
 use curtail_load::{
     Failures, Intervals, Invalid, Parts, PastStack, Report, SAMPLES_ABOVE_MIN, Splits, Stamps,
     Summary,
 };
+
+use crate::say;
+use crate::table::row;
 
 pub(crate) fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
@@ -36,8 +40,10 @@ pub(super) fn table(report: &Report) -> String {
         let _ = writeln!(text, "\nclosed loop: the latencies leave out what others would wait");
     }
     for reason in &report.invalid_because {
-        let verdict = if matches!(reason, Invalid::Interrupted { .. }) { "" } else { "invalid: " };
-        let _ = writeln!(text, "\n{verdict}{reason}");
+        let _ = match reason {
+            Invalid::Interrupted { .. } => writeln!(text, "\n{reason}"),
+            _ => writeln!(text, "\n{} {reason}", say::verdict("invalid:", Some(false))),
+        };
     }
     text.truncate(text.trim_end().len());
     text
@@ -62,20 +68,20 @@ fn what_was_asked(report: &Report) -> String {
 
 fn latencies(text: &mut String, report: &Report) {
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
-    let [name, p50, p90, p99, p999, max] = ["", "p50", "p90", "p99", "p99.9", "max"];
-    let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}{max:>13}");
+    let columns = [-16, 13, 13, 13, 13, 13];
+    *text += &row(&columns, ["", "p50", "p90", "p99", "p99.9", "max"]);
     let rows = [
         ("latency", &report.latency_ns),
         ("uncorrected", &report.uncorrected_ns),
         ("schedule lag", &report.schedule_lag_ns),
     ];
     for (at, (name, of)) in rows.into_iter().enumerate() {
-        let [p50, p90, p99, p999, max] = [of.p50, of.p90, of.p99, of.p999, of.max].map(shown);
-        let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}{max:>13}");
+        let cells = [of.p50, of.p90, of.p99, of.p999, of.max].map(shown);
+        *text += &row(&columns, iter::once(name.to_owned()).chain(cells));
         let Intervals { p50, p90, p99, p999, .. } = report.latency_ci95_ns;
         if at == 0 && [p50, p90, p99, p999].iter().any(Option::is_some) {
-            let [p50, p90, p99, p999] = [p50, p90, p99, p999].map(either_way);
-            let _ = writeln!(text, "{:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}", "  95 % sure");
+            let cells = [p50, p90, p99, p999].map(either_way);
+            *text += &row(&columns, iter::once("  95 % sure".to_owned()).chain(cells));
         }
     }
 }

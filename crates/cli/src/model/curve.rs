@@ -12,6 +12,7 @@ use super::rows::{self, malformed, this};
 use super::values::{OneUnit, figure, time, time_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
+use crate::table::row;
 
 /// What a row of the file is.
 const FORM: &str = "LOAD LATENCY";
@@ -140,10 +141,10 @@ impl Answer for Curve {
             }
             None => {}
         }
-        let _ = writeln!(text, "\n{:>12}{:>14}{:>14}", "load", "measured", "fitted");
+        let columns = [12, 14, 14];
+        text = text + "\n" + &row(&columns, ["load", "measured", "fitted"]);
         for Measured { load, latency, fitted } in &self.points {
-            let [load, latency, fitted] = [*load, *latency, *fitted].map(figure);
-            let _ = writeln!(text, "{load:>12}{latency:>14}{fitted:>14}");
+            text += &row(&columns, [*load, *latency, *fitted].map(figure));
         }
         text
     }

@@ -14,19 +14,19 @@ use super::values::{figure, unit_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
 
-/// Which distribution fits measured times, ranked, each as --service takes it.
+/// Which distribution fits measured times, ranked, each as --service-time takes it.
 ///
 /// The file has one time per line, all with a unit (5ms) or none; `#` starts a comment. A few times of 0,
 /// which a clock has rounded, count as half of the shortest other. By AIC every
 /// sample's likelihood counts, and parameters cost; by KS the largest distance of the distribution
 /// functions counts, which is in the body. Neither sees far into the tail, where there are few
-/// samples: for the tail as it was measured, use the samples themselves, as --service file:PATH.
+/// samples: for the tail as it was measured, use the samples themselves, as --service-time file:PATH.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   curtail model fit service-times.txt
   curtail model fit service-times.txt --by ks --json
-  curtail sim --service \"$(curtail model fit service-times.txt --json | jq -r .best)\"")]
+  curtail sim --service-time \"$(curtail model fit service-times.txt --json | jq -r .best)\"")]
 pub(super) struct Args {
     /// The file of times
     file: PathBuf,
@@ -106,7 +106,7 @@ impl Answer for Fits {
         if let Some(best) = &self.report.best {
             let is_first = self.report.fits.first().is_some_and(|fit| fit.spec.is_some());
             let of = if is_first { "" } else { " of those that can be written so" };
-            let _ = writeln!(text, "\nbest{of}: --service {best}");
+            let _ = writeln!(text, "\nbest{of}: --service-time {best}");
         }
         text
     }

@@ -3,10 +3,11 @@
 use curtail_queueing::fork_join;
 use serde::Serialize;
 
-use super::prediction::{Percentiles, Told, table};
+use super::prediction::{Told, table};
 use super::service::{Load, Service};
 use super::values::{figure, rate_words, unit_words};
 use super::{Answer, refused};
+use crate::args::Percentiles;
 use crate::exit::Stop;
 
 /// Latency of a request that asks every shard, under load: between two bounds.
@@ -19,13 +20,13 @@ use crate::exit::Stop;
 #[command(after_help = "\
 Examples:
   curtail model fork-join --shards 10 --utilization 0.5
-  curtail model fork-join --shards 50 --service exp:5ms --arrival-rate 60/s --percentiles 50,99")]
+  curtail model fork-join --shards 50 --service-time exp:5ms --arrival-rate 60/s --percentiles 50,99")]
 pub(super) struct Args {
     /// Shards that every request asks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     shards: u32,
     /// The service time of a shard, exponential
-    #[arg(long, value_name = "DIST", default_value = "exp:1")]
+    #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
     service: String,
     #[command(flatten)]
     load: Load,
@@ -48,9 +49,11 @@ pub(super) struct ForkJoin {
 }
 
 pub(super) fn answer(args: &Args) -> Result<ForkJoin, Stop> {
-    let percentiles = args.percentiles.checked()?;
-    let service = Service::of_server("--service", &args.service)?
-        .exponential("--service", "the bounds take exp:MEAN; curtail sim --shards takes any")?;
+    let percentiles = args.percentiles.checked(None)?;
+    let service = Service::of_server("--service-time", &args.service)?.exponential(
+        "--service-time",
+        "the bounds take exp:MEAN; curtail sim --shards takes any",
+    )?;
     let rate = args.load.rate(&service, 1)?;
     let known = fork_join(rate, 1.0 / service.moments.mean, args.shards).map_err(refused)?;
     let told = |tail| Told::tail(tail, &percentiles).map_err(refused);

@@ -7,10 +7,11 @@ use curtail_queueing::estimate::{Estimate, EstimateError, Interval, Record, esti
 use curtail_queueing::models::{gg1, ggk};
 use serde::Serialize;
 
-use super::prediction::{Percentiles, Predicted};
+use super::prediction::Predicted;
 use super::rows::{self, malformed, this};
 use super::values::{OneUnit, Scale, figure, unit_words};
 use super::{Answer, refused};
+use crate::args::Percentiles;
 use crate::exit::Stop;
 
 /// What a row of the file is.
@@ -89,7 +90,7 @@ impl Estimated {
 }
 
 pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
-    let percentiles = args.percentiles.checked()?;
+    let percentiles = args.percentiles.checked(None)?;
     let file = &args.file;
     let mut unit = OneUnit::default();
     let rows = rows::read(file, FORM, |fields| record(fields, &mut unit))?;

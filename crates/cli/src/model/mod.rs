@@ -35,7 +35,7 @@ use crate::say;
     disable_help_subcommand = true,
     after_help = "\
 Examples:
-  curtail model queue --service exp:5ms --utilization 0.8
+  curtail model queue --service-time exp:5ms --utilization 0.8
   curtail model unloaded --shards 50 --jitter bimodal:0.001:15
   curtail model fit service-times.txt
   curtail model log requests.txt --servers 4 --json
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     question: Question,
     /// Print one JSON document on stdout
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     json: bool,
 }
 

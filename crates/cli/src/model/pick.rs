@@ -6,10 +6,12 @@ use curtail_queueing::models::{
     Arrivals, Hyper, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
 };
 use curtail_queueing::{ModelError, Prediction};
+use serde::Serialize;
 
 use super::refused;
 use super::service::Service;
 use crate::exit::Stop;
+use crate::verdict::Typed;
 
 /// A model by the name that it has on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,12 +76,22 @@ impl Model {
     }
 }
 
+/// Why a model answers.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(super) enum Why {
+    AskedFor,
+    Fits,
+    NoCloserForm,
+}
+
 impl Station<'_> {
     /// The model that is meant, and why it is this one.
-    pub(super) fn pick(&self, wanted: Model) -> Result<(Model, String), Stop> {
+    pub(super) fn pick(&self, wanted: Model) -> Result<(Model, Typed<Why>), Stop> {
         if wanted != Model::Auto {
             self.check(wanted)?;
-            return Ok((wanted, format!("asked for; {}", self.words())));
+            let text = format!("asked for; {}", self.words());
+            return Ok((wanted, Typed::new(Why::AskedFor, text)));
         }
         let model = match (self.arrival_scv, self.servers, self.service.form) {
             (None, 1, Form::Exponential) => Model::Mm1,
@@ -90,11 +102,16 @@ impl Station<'_> {
             (Some(_), 1, _) => Model::Gg1,
             _ => Model::Ggk,
         };
-        let moments = match model {
-            Model::Mg1 | Model::Gg1 | Model::Ggk => "; no closer form is known",
-            _ => "",
-        };
-        Ok((model, format!("{}{moments}", self.words())))
+        Ok((
+            model,
+            match model {
+                Model::Mg1 | Model::Gg1 | Model::Ggk => {
+                    let text = format!("{}; no closer form is known", self.words());
+                    Typed::new(Why::NoCloserForm, text)
+                }
+                _ => Typed::new(Why::Fits, self.words()),
+            },
+        ))
     }
 
     fn words(&self) -> String {

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use curtail_queueing::{Basis, Law, ModelError, Prediction, Tail};
-use curtail_sim::{Figures, PERCENTILES};
+use curtail_sim::Figures;
 use serde::Serialize;
 
 use super::refused;
 use super::values::{Scale, figure};
 use crate::exit::Stop;
-use crate::sim::args::checked;
+use crate::verdict::Typed;
 
 /// What stands where there is no figure.
 const NONE: &str = "–";
@@ -20,17 +20,25 @@ const COLUMN: usize = 10;
 /// What is said beside a line of a table; more is said below it.
 const SHORT: usize = 20;
 
-/// Which percentiles are told.
-#[derive(clap::Args)]
-pub(super) struct Percentiles {
-    /// Percentiles to tell [default: 50,95,99,99.9]
-    #[arg(long, value_name = "P,…", value_delimiter = ',')]
-    percentiles: Option<Vec<f64>>,
+/// How far a figure is to be trusted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(super) enum Trust {
+    Exact,
+    Approximation { method: &'static str },
+    LowerBound,
+    UpperBound,
 }
 
-impl Percentiles {
-    pub(super) fn checked(&self) -> Result<Vec<f64>, Stop> {
-        checked(self.percentiles.clone().unwrap_or_else(|| PERCENTILES.to_vec()))
+impl Trust {
+    fn typed(basis: Basis) -> Typed<Self> {
+        let of = match basis {
+            Basis::Exact => Self::Exact,
+            Basis::Approximation(method) => Self::Approximation { method },
+            Basis::LowerBound => Self::LowerBound,
+            Basis::UpperBound => Self::UpperBound,
+        };
+        Typed::new(of, basis.to_string())
     }
 }
 
@@ -40,15 +48,15 @@ pub(super) struct Told {
     #[serde(flatten)]
     pub(super) figures: Figures,
     /// How far the mean is to be trusted; none without a mean.
-    mean_basis: Option<String>,
+    mean_basis: Option<Typed<Trust>>,
     /// How far the percentiles are; none without percentiles.
-    percentiles_basis: Option<String>,
+    percentiles_basis: Option<Typed<Trust>>,
 }
 
 impl Told {
     /// Of a model's time. Where the model gives a mean only, there are no percentiles.
     pub(super) fn tail(tail: &Tail, percentiles: &[f64]) -> Result<Self, ModelError> {
-        let basis = Some(tail.mean_basis().to_string());
+        let basis = Some(Trust::typed(tail.mean_basis()));
         let mean = Some(tail.mean());
         Ok(match (tail.law(), tail.law_basis()) {
             (Some(law), Some(trust)) => {
@@ -79,15 +87,15 @@ impl Told {
         let one = |&p: &f64| Ok((p, Some(law.quantile(p / 100.0)?)));
         let percentiles = percentiles.iter().map(one).collect::<Result<_, ModelError>>()?;
         let figures = Figures { mean, percentiles };
-        Ok(Self { figures, mean_basis: None, percentiles_basis: Some(trust.to_string()) })
+        Ok(Self { figures, mean_basis: None, percentiles_basis: Some(Trust::typed(trust)) })
     }
 
     fn trust(&self) -> String {
         match (&self.mean_basis, &self.percentiles_basis) {
-            (Some(mean), Some(rest)) if mean == rest => mean.clone(),
-            (Some(mean), Some(rest)) => format!("mean {mean}, percentiles {rest}"),
-            (Some(only), None) => format!("mean {only}"),
-            (None, Some(rest)) => rest.clone(),
+            (Some(mean), Some(rest)) if mean == rest => mean.text.clone(),
+            (Some(mean), Some(rest)) => format!("mean {}, percentiles {}", mean.text, rest.text),
+            (Some(only), None) => format!("mean {}", only.text),
+            (None, Some(rest)) => rest.text.clone(),
             (None, None) => String::new(),
         }
     }
@@ -169,9 +177,9 @@ impl Predicted {
         }
         let [waiting, all] = [self.mean_waiting, self.mean_in_system].map(figure);
         let _ = write!(text, "on average {waiting} wait and {all} are there");
-        let exact = Basis::Exact.to_string();
-        let basis = self.wait.mean_basis.as_deref().filter(|&basis| basis != exact);
-        let _ = writeln!(text, "{}", basis.map_or(String::new(), |basis| format!(": {basis}")));
+        let basis = self.wait.mean_basis.as_ref().filter(|basis| basis.of != Trust::Exact);
+        let basis = basis.map_or(String::new(), |basis| format!(": {}", basis.text));
+        let _ = writeln!(text, "{basis}");
         let unknown = match (&self.wait.percentiles_basis, &self.sojourn.percentiles_basis) {
             (None, _) if self.waiting_probability.is_none() => "the wait",
             (None, _) => "a wait with such a service",

@@ -3,13 +3,15 @@
 use curtail_queueing::ModelError;
 use serde::Serialize;
 
-use super::pick::{Model, Station};
+use super::pick::{Model, Station, Why};
 use super::plot::{self, Point};
-use super::prediction::{Percentiles, Predicted};
+use super::prediction::Predicted;
 use super::service::{Load, Service};
 use super::values::{figure, rate_words, scv, unit_words};
 use super::{Answer, refused};
+use crate::args::Percentiles;
 use crate::exit::Stop;
+use crate::verdict::Typed;
 
 /// How long queries wait for a station: one queue, first come first served, k equal servers.
 ///
@@ -20,18 +22,18 @@ use crate::exit::Stop;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  curtail model queue --service exp:5ms --arrival-rate 160
+  curtail model queue --service-time exp:5ms --arrival-rate 160
       how long does it take, where each of 160 queries per second takes 5 ms on average?
-  curtail model queue --service exp:5ms --arrival-rate 640/s --servers 4
+  curtail model queue --service-time exp:5ms --arrival-rate 640/s --servers 4
       the same load per server, but one queue in front of four of them
-  curtail model queue --service h2:1:4 --utilization 0.8
+  curtail model queue --service-time h2:1:4 --utilization 0.8
       how much does a variable service cost? Compare with exp:1 and det:1
-  curtail model queue --service gamma:1:0.5 --utilization 0.8 --arrival-scv 4
+  curtail model queue --service-time gamma:1:0.5 --utilization 0.8 --arrival-scv 4
       and bursts? SCV is variance/mean² of the gaps; 1 for Poisson arrivals
   curtail model queue --utilization 0.8 --plot")]
 pub(super) struct Args {
     /// The service time
-    #[arg(long, value_name = "DIST", default_value = "exp:1")]
+    #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
     service: String,
     #[command(flatten)]
     load: Load,
@@ -54,7 +56,7 @@ pub(super) struct Args {
 /// What is known of a queue.
 #[derive(Serialize)]
 pub(super) struct Queue {
-    because: String,
+    because: Typed<Why>,
     service: String,
     mean_service: f64,
     service_scv: f64,
@@ -76,15 +78,15 @@ struct Curve {
 }
 
 pub(super) fn answer(args: &Args) -> Result<Queue, Stop> {
-    let percentiles = args.percentiles.checked()?;
-    let service = Service::of_server("--service", &args.service)?;
+    let percentiles = args.percentiles.checked(None)?;
+    let service = Service::of_server("--service-time", &args.service)?;
     let rate = args.load.rate(&service, args.servers)?;
     let station =
         Station { service: &service, servers: args.servers, arrival_scv: args.arrival_scv };
     let (model, because) = station.pick(args.model)?;
     let prediction = station.predict(model, rate).map_err(|error| match error {
         ModelError::InfiniteMoment(_) => {
-            refused(format_args!("--service {}: {error}", args.service))
+            refused(format_args!("--service-time {}: {error}", args.service))
         }
         _ => refused(error),
     })?;
@@ -123,7 +125,7 @@ impl Answer for Queue {
             "{model}: {}\n\
              arrival rate {}, service {} (mean {}, SCV {}), utilization {}\n\
              times in {}\n\n{}",
-            self.because,
+            self.because.text,
             rate_words(arrival_rate, self.rate_unit),
             self.service,
             figure(self.mean_service),

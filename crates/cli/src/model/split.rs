@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::values::{Rate, Scale, figure, rate_words, time_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
+use crate::table::row;
 
 /// How to split a stream over unequal servers, each with a queue of its own.
 ///
@@ -104,35 +105,23 @@ pub(super) fn answer(args: &Args) -> Result<Split, Stop> {
 
 impl Answer for Split {
     fn text(&self) -> String {
+        let servers = match self.servers.len() {
+            1 => "1 server".to_owned(),
+            count => format!("{count} servers"),
+        };
         let mut text = format!(
-            "{} over {}, utilization {}\n\n{:>14}{:>14}{:>8}{:>8}{:>16}{:>8}{:>8}\n",
+            "{} over {servers}, utilization {}\n\n",
             rate_words(self.arrival_rate, self.rate_unit),
-            match self.servers.len() {
-                1 => "1 server".to_owned(),
-                count => format!("{count} servers"),
-            },
-            figure(self.utilization),
-            "service rate",
-            "optimal",
-            "share",
-            "busy",
-            "proportional",
-            "share",
-            "busy"
+            figure(self.utilization)
         );
+        let columns = [14, 14, 8, 8, 16, 8, 8];
+        let heads = ["service rate", "optimal", "share", "busy", "proportional", "share", "busy"];
+        text += &row(&columns, heads);
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         for Server { service_rate, optimal, proportional } in &self.servers {
-            let _ = writeln!(
-                text,
-                "{:>14}{:>14}{:>8}{:>8}{:>16}{:>8}{:>8}",
-                figure(*service_rate),
-                figure(optimal.rate),
-                percent(optimal.share),
-                percent(optimal.utilization),
-                figure(proportional.rate),
-                percent(proportional.share),
-                percent(proportional.utilization)
-            );
+            let part = |of: &Part| [figure(of.rate), percent(of.share), percent(of.utilization)];
+            let cells = [part(optimal), part(proportional)].concat();
+            text += &row(&columns, std::iter::once(figure(*service_rate)).chain(cells));
         }
         let [optimal, proportional] =
             [&self.optimal, &self.proportional].map(|way| time_words(way.mean_sojourn, self.unit));

@@ -4,10 +4,11 @@ use curtail_dist::Form;
 use curtail_queueing::unloaded::HiccupService;
 use serde::Serialize;
 
-use super::prediction::{Percentiles, Told, table};
+use super::prediction::{Told, table};
 use super::service::Service;
 use super::values::unit_words;
 use super::{Answer, refused};
+use crate::args::Percentiles;
 use crate::exit::Stop;
 
 /// Latency of a request to many shards without load: what fan-out costs, and hedging can win.
@@ -21,13 +22,13 @@ use crate::exit::Stop;
 Examples:
   curtail model unloaded --shards 50 --jitter bimodal:0.001:15
       one query in a thousand hiccups for 15 mean service times: what do 50 shards make of it?
-  curtail model unloaded --shards 5 --service exp:5ms --jitter bimodal:0.003:75ms --copies 1,2,3")]
+  curtail model unloaded --shards 5 --service-time exp:5ms --jitter bimodal:0.003:75ms --copies 1,2,3")]
 pub(super) struct Args {
     /// Shards that every request asks
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     shards: u32,
     /// P, exponential
-    #[arg(long, value_name = "DIST", default_value = "exp:1")]
+    #[arg(long = "service-time", alias = "service", value_name = "DIST", default_value = "exp:1")]
     service: String,
     /// J: bimodal:PROB:VALUE [default: none]
     #[arg(long, value_name = "DIST")]
@@ -65,9 +66,9 @@ struct Request {
 }
 
 pub(super) fn answer(args: &Args) -> Result<Unloaded, Stop> {
-    let percentiles = args.percentiles.checked()?;
-    let service = Service::of_server("--service", &args.service)?.exponential(
-        "--service",
+    let percentiles = args.percentiles.checked(None)?;
+    let service = Service::of_server("--service-time", &args.service)?.exponential(
+        "--service-time",
         "the closed form takes exp:MEAN, and hiccups by --jitter bimodal:PROB:VALUE; curtail sim takes any",
     )?;
     let jitter = args.jitter.as_deref().filter(|text| *text != "none");
@@ -95,7 +96,7 @@ fn hiccups(service: &Service, jitter: Option<&Service>) -> Result<HiccupService,
     let text = &jitter.text;
     if jitter.scale != service.scale {
         return Err(refused(format_args!(
-            "--jitter {text} and --service {}: give both units or none",
+            "--jitter {text} and --service-time {}: give both units or none",
             service.text
         )));
     }

@@ -1,27 +1,26 @@
 //! The parameters of an experiment on the command line and in a file, and how they combine.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
+use clap::builder::RangedU64ValueParser;
 use clap::value_parser;
-use curtail_sim::{
-    Candidate, Experiment, JitterOf, PERCENTILES, Parameters, UNIT_NS, UtilizationOf, allowed,
-    check_percentiles,
-};
+use curtail_dist::closest;
+use curtail_kernel::{Policy, PolicyError};
+use curtail_sim::{Candidate, Experiment, JitterOf, Parameters, UNIT_NS, UtilizationOf, allowed};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
-use super::length::check_length;
+use crate::args::{Effort, Json, Percentiles, ServiceTimes, of_flag, within};
 use crate::exit::Stop;
 use crate::files;
 
 /// The experiment: each parameter may come from a file, and a flag overrides it.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Service")]
 pub(crate) struct ExperimentArgs {
     /// Read the experiment from a TOML file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Experiment")]
     pub(crate) file: Option<PathBuf>,
     /// Shards that every request asks [default: 50]
     #[arg(long, value_name = "N", value_parser = within(&allowed::SHARDS))]
@@ -32,18 +31,8 @@ pub(crate) struct ExperimentArgs {
     /// Queries that a replica serves at once [default: 1]
     #[arg(long, value_name = "N", value_parser = within(&allowed::SLOTS))]
     pub(crate) slots: Option<u32>,
-    /// Offered utilization of the replicas, a fraction [default: 0.3]
-    #[arg(long, value_name = "U")]
-    pub(crate) utilization: Option<f64>,
-    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄) [default: mean]
-    #[arg(long, value_name = "WHAT", value_parser = utilization_of)]
-    pub(crate) utilization_of: Option<UtilizationOf>,
-    /// P, a query's own service time, the same for all of its copies [default: exp:1]
-    #[arg(long, value_name = "DIST")]
-    pub(crate) service: Option<String>,
-    /// J, what each copy adds: hiccups, as bimodal:0.001:15 [default: none]
-    #[arg(long, value_name = "DIST")]
-    pub(crate) jitter: Option<String>,
+    #[command(flatten)]
+    pub(crate) times: ServiceTimes,
     /// Whose jitter it is: of each copy, or of the query, whose copies then share it [default: copy]
     #[arg(long, value_name = "WHOSE", value_parser = jitter_of)]
     pub(crate) jitter_of: Option<JitterOf>,
@@ -51,21 +40,6 @@ pub(crate) struct ExperimentArgs {
     /// [default: no hints]
     #[arg(long, value_name = "SD")]
     pub(crate) hint_error: Option<f64>,
-    /// Arrivals: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
-    #[arg(long, value_name = "PROCESS")]
-    pub(crate) arrivals: Option<String>,
-    /// Requests of each replication [default: 100000]
-    #[arg(long, value_name = "N", value_parser = requests())]
-    pub(crate) requests: Option<u64>,
-    /// The share of them that is not measured [default: 0.1]
-    #[arg(long, value_name = "SHARE")]
-    pub(crate) warm_up: Option<f64>,
-    /// Independent replications, for the confidence intervals [default: 6]
-    #[arg(long, value_name = "N", value_parser = within(&allowed::REPLICATIONS))]
-    pub(crate) replications: Option<u32>,
-    /// Decides every draw [default: 42]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
     /// Queries that may wait per shard, or copies at its replicas; beyond it a run is unstable
     /// [default: 100000]
     #[arg(long, value_name = "N", value_parser = within(&allowed::QUEUE))]
@@ -85,35 +59,51 @@ pub(crate) struct ExperimentArgs {
     /// How long a replica needs to stop a copy [default: no time]
     #[arg(long, value_name = "TIME")]
     pub(crate) cancel_cost: Option<String>,
-    /// What is different from a request on: jitter=DIST, service=DIST or speeds=SPEED,…; may be
-    /// repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) change: Option<Vec<String>>,
-    /// That request, counted from 0 [default: the first one that is measured]
-    #[arg(long, value_name = "N")]
-    pub(crate) change_at: Option<u64>,
-    /// Tell latencies in windows of so many requests from there on
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(allowed::WINDOW))]
-    pub(crate) window: Option<u64>,
     /// A policy, as in the proxy; may be repeated. `idealized` and the bound `o1` exist here only
     /// [default: psq, laedge, idealized, o1]
-    #[arg(long = "policy", value_name = "POLICY")]
+    #[arg(long = "policy", value_name = "POLICY", help_heading = "Policies")]
     pub(crate) policies: Vec<String>,
-    /// Percentiles to tell [default: 50,95,99,99.9]
-    #[arg(long, value_name = "P,…", value_delimiter = ',')]
-    pub(crate) percentiles: Option<Vec<f64>>,
-    /// Threads; the figures do not depend on them [default: all cores]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-    /// Go on although it takes more than an hour
-    #[arg(long)]
-    pub(crate) yes: bool,
+    /// Offered utilization of the replicas, a fraction [default: 0.3]
+    #[arg(long, value_name = "U", help_heading = LOAD)]
+    pub(crate) utilization: Option<f64>,
+    /// Of what: mean (λ·P̄, without jitter) or total (λ·S̄) [default: mean]
+    #[arg(long, value_name = "WHAT", value_parser = utilization_of, help_heading = LOAD)]
+    pub(crate) utilization_of: Option<UtilizationOf>,
+    /// Arrivals: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH
+    #[arg(long, value_name = "PROCESS", help_heading = LOAD)]
+    pub(crate) arrivals: Option<String>,
+    /// What is different from a request on: jitter=DIST, service=DIST or speeds=SPEED,…; may be
+    /// repeated
+    #[arg(long, value_name = "KEY=VALUE", help_heading = LOAD)]
+    pub(crate) change: Option<Vec<String>>,
+    /// That request, counted from 0 [default: the first one that is measured]
+    #[arg(long, value_name = "N", help_heading = LOAD)]
+    pub(crate) change_at: Option<u64>,
+    /// Requests of each replication [default: 100000]
+    #[arg(short = 'n', long, value_name = "N", value_parser = requests(), help_heading = SIMULATION)]
+    pub(crate) requests: Option<u64>,
+    /// The share of them that is not measured [default: 0.1]
+    #[arg(long = "warmup", alias = "warm-up", value_name = "SHARE", help_heading = SIMULATION)]
+    pub(crate) warm_up: Option<f64>,
+    /// Independent replications, for the confidence intervals [default: 6]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::REPLICATIONS), help_heading = SIMULATION)]
+    pub(crate) replications: Option<u32>,
+    /// Decides every draw: the same seed, the same run [default: 42]
+    #[arg(long, value_name = "N", help_heading = SIMULATION)]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+    #[command(flatten)]
+    pub(crate) percentiles: Percentiles,
+    /// Report latencies in windows of so many requests from the change on
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(allowed::WINDOW), help_heading = "Output")]
+    pub(crate) window: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: Json,
 }
 
-/// Whole numbers of a range.
-pub(crate) fn within(range: &RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
-    value_parser!(u32).range(i64::from(*range.start())..=i64::from(*range.end()))
-}
+const LOAD: &str = "Load";
+const SIMULATION: &str = "Simulation";
 
 fn requests() -> RangedU64ValueParser {
     value_parser!(u64).range(allowed::REQUESTS)
@@ -197,15 +187,12 @@ impl ExperimentArgs {
         let flags = Some(self.policies.clone()).filter(|list| !list.is_empty());
         let named = flags.or(file.policies);
         let named = named.unwrap_or_else(|| policies.iter().map(ToString::to_string).collect());
-        let percentiles = self.percentiles.clone().or(file.percentiles);
-        let percentiles = percentiles.unwrap_or_else(|| PERCENTILES.to_vec());
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Written {
             parameters,
             grid,
-            candidates: Candidate::parse_all(&named, UNIT_NS).map_err(of_flag)?,
-            percentiles: checked(percentiles)?,
-            threads: self.threads.unwrap_or(cores).clamp(1, 1024),
+            candidates: candidates(&named)?,
+            percentiles: self.percentiles.checked(file.percentiles)?,
+            threads: self.effort.threads(),
         })
     }
 
@@ -224,10 +211,12 @@ impl ExperimentArgs {
                 }
             )*};
         }
-        plain!(shards, replicas, slots, utilization, utilization_of, service, arrivals, requests);
+        plain!(shards, replicas, slots, utilization, utilization_of, arrivals, requests);
         plain!(jitter_of, warm_up, replications, seed, queue, speeds, change);
-        optional!(jitter, network, slowdown, outage, cancel_cost, change_at, window);
-        optional!(hint_error);
+        optional!(network, slowdown, outage, cancel_cost, change_at, window, hint_error);
+        let ServiceTimes { service_time, jitter } = self.times.clone();
+        parameters.service = service_time.unwrap_or(std::mem::take(&mut parameters.service));
+        parameters.jitter = jitter.or(parameters.jitter.take());
     }
 
     /// The parameters that flags give: their names, and what was written.
@@ -240,15 +229,14 @@ impl ExperimentArgs {
                 }
             )*};
         }
-        given!(shards, replicas, slots, utilization, utilization_of, service, jitter, arrivals);
+        given!(shards, replicas, slots, utilization, utilization_of, arrivals);
         given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
         given!(cancel_cost, jitter_of, change, change_at, window, hint_error);
+        for (name, value) in [("service", &self.times.service_time), ("jitter", &self.times.jitter)]
+        {
+            given.extend(value.clone().map(|value| (name.to_owned(), value)));
+        }
         given
-    }
-
-    /// Refuses work that takes long, unless it was asked for.
-    pub(crate) fn check_length(&self, events: f64, speed: f64) -> Result<(), Stop> {
-        if self.yes { Ok(()) } else { check_length(events, speed, "requests or replications") }
     }
 }
 
@@ -283,13 +271,17 @@ fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
     Ok((file, grid))
 }
 
-/// Percentiles of a flag.
-pub(crate) fn checked(percentiles: Vec<f64>) -> Result<Vec<f64>, Stop> {
-    check_percentiles(&percentiles).map_err(of_flag)?;
-    Ok(percentiles)
-}
-
-/// What begins with the name of a flag.
-fn of_flag(error: impl std::fmt::Display) -> Stop {
-    Stop::BadInput(format!("--{error}"))
+/// What is compared.
+fn candidates(names: &[String]) -> Result<Vec<Candidate>, Stop> {
+    let forms = [Policy::FORMS, &["o1"]].concat();
+    for name in names {
+        if let Err(PolicyError::Unknown { .. }) = Policy::parse(name, Some(UNIT_NS))
+            && let Some(close) = closest(name, &forms).filter(|close| close != name)
+        {
+            return Err(Stop::BadInput(format!(
+                "--policy {name}: unknown policy {name:?}; did you mean {close}?"
+            )));
+        }
+    }
+    Candidate::parse_all(names, UNIT_NS).map_err(of_flag)
 }

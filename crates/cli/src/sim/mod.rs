@@ -16,6 +16,9 @@ use args::{ExperimentArgs, Ready};
 /// What is compared where nothing is named.
 pub(crate) const POLICIES: &[&str] = &["psq", "laedge", "idealized", "o1"];
 
+/// What to ask less of where work takes long.
+pub(crate) const LESS: &str = "requests or replications";
+
 /// Simulate a replicated service, with the very policies that the proxy runs.
 ///
 /// Requests arrive, ask every shard, and take as long as the slowest. A query's service time is
@@ -26,7 +29,7 @@ pub(crate) const POLICIES: &[&str] = &["psq", "laedge", "idealized", "o1"];
 #[command(after_help = "\
 Examples:
   curtail sim --jitter bimodal:0.001:15 --policy psq --policy laedge --utilization 0.3
-  curtail sim --service exp:5ms --jitter bimodal:0.003:75ms --shards 5 --json
+  curtail sim --service-time exp:5ms --jitter bimodal:0.003:75ms --shards 5 --json
   curtail sim --file experiment.toml --seed 7
 
 An experiment in a file has the same names:
@@ -41,9 +44,6 @@ are the results.")]
 pub(crate) struct Args {
     #[command(flatten)]
     experiment: ExperimentArgs,
-    /// Print one JSON document on stdout
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let requests = total(&experiment, &candidates);
     let (replicas, network) = (experiment.servers.len(), experiment.network.is_some());
     let speed = length::speed(&candidates, replicas, network, threads);
-    args.experiment.check_length(requests as f64 * experiment.events_per_request(), speed)?;
+    let events = requests as f64 * experiment.events_per_request();
+    args.experiment.effort.check(events, speed, LESS)?;
     let bar = progress::bar("simulating");
     bar.set_length(requests);
     let outcomes = work::watched(&bar, |watch| {
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Some(outcomes) = outcomes else {
         return Err(Stop::Interrupted("before all replications were done"));
     };
-    if args.json {
+    if args.experiment.output.json {
         say::result(crate::json(&outcomes)?)?;
     } else {
         say::result(table::render(&experiment, &outcomes, &percentiles))?;

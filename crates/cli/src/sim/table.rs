@@ -4,7 +4,7 @@ mod windows;
 
 use std::fmt::Write as _;
 
-use curtail_sim::{Experiment, Outcome, Unstable, Versus};
+use curtail_sim::{Experiment, Outcome, Versus};
 
 use crate::digits;
 
@@ -30,7 +30,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
     for outcome in outcomes {
         let _ = write!(text, "{:<width$}", outcome.policy);
         let Some(figures) = &outcome.request else {
-            let because = outcome.unstable_because.map_or("", why);
+            let because = outcome.unstable_because.map_or("", |because| because.words().1);
             let _ = writeln!(text, "  unstable: {because}");
             continue;
         };
@@ -77,16 +77,6 @@ fn figure(value: Option<f64>, width: Option<f64>) -> String {
 
 fn percent(share: Option<f64>) -> String {
     share.map_or(NONE.to_owned(), |share| format!("{:.0} %", share * 100.0))
-}
-
-/// Why there is no steady state.
-fn why(because: Unstable) -> &'static str {
-    match because {
-        Unstable::Overload => "more work comes than the replicas can do",
-        Unstable::QueueFull => "a shard's queue was full; see --queue",
-        Unstable::TooManyOpen => "more requests are open at once than there is room for",
-        Unstable::Growth => "queues grow without end",
-    }
 }
 
 /// What was made of policies that had to be trained.

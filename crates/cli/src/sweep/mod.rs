@@ -18,8 +18,8 @@ use indicatif::ProgressBar;
 use crate::exit::Stop;
 use crate::plot::format::counted;
 use crate::sim::args::{ExperimentArgs, Written};
-use crate::sim::{POLICIES, length, work};
-use crate::{progress, say};
+use crate::sim::{LESS, POLICIES, length, work};
+use crate::{digits, progress, say};
 use axes::Axes;
 use figures::Figures;
 use report::Plots;
@@ -47,7 +47,7 @@ A grid in a file, which is one of curtail sim with a table more:
 
 A key is a parameter (the name of its flag), or stands in braces in a text of the experiment. The
 last key varies fastest. In the directory:
-  sweep.json       what is run; another sweep needs another directory, or --restart
+  sweep.json       what is run; another sweep needs another directory, or --force
   results.jsonl    a line per point, as soon as it is done: its values, and what curtail sim prints
   results.csv      when all are done: a row per point and policy
   results.parquet  the same, where curtail was built with --features parquet
@@ -55,24 +55,21 @@ last key varies fastest. In the directory:
   results.svg      the chart alone, where there is only one")]
 pub(crate) struct Args {
     /// What is varied: KEY=A,B,C or KEY=FROM..TO:STEP or KEY=FROM..TO:COUNT:log; may be repeated
-    #[arg(long = "grid", value_name = "KEY=VALUES")]
+    #[arg(long = "grid", value_name = "KEY=VALUES", help_heading = "Grid")]
     grid: Vec<String>,
     /// Where the results go
-    #[arg(long, value_name = "DIR", default_value = "sweep-results")]
+    #[arg(long, value_name = "DIR", default_value = "sweep-results", help_heading = "Output")]
     out: PathBuf,
-    /// Drop the results that are there
-    #[arg(long)]
-    restart: bool,
+    /// Overwrite: drop the results that are there
+    #[arg(long, alias = "restart", help_heading = "Output")]
+    force: bool,
     /// Insist on results.parquet: fail at once if this curtail cannot write it
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     parquet: bool,
     /// The policy with which maps compare those behind it in the list; may be repeated, and changed
     /// when all points are there [default: the first one]
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", help_heading = "Output")]
     versus: Vec<String>,
-    /// Print one JSON document on stdout: the list of all points
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     experiment: ExperimentArgs,
 }
@@ -95,10 +92,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let plan = Plan::new(&parameters, axes, candidates, percentiles).map_err(bad)?;
     let versus = versus(&args.versus, plan.policies())?;
     let lengths = plan.check().map_err(bad)?;
-    let mut store = Store::open(&args.out, &plan, args.restart)?;
+    let mut store = Store::open(&args.out, &plan, args.force)?;
     let left = store.lines.missing();
     let events: f64 = left.iter().map(|&point| lengths[point].1).sum();
-    args.experiment.check_length(events, speed)?;
+    args.experiment.effort.check(events, speed, LESS)?;
     store.begin(&plan)?;
     let points = plan.grid().points();
     let there = points - left.len();
@@ -175,12 +172,13 @@ fn simulate(
             stop: &watch.stop,
         };
         let done = |line: String| {
+            let figures = running(&line);
             if let Err(error) = store.lines.append(plan, line) {
                 unwritten = Some(Stop::from(error));
                 return false;
             }
             there += 1;
-            bar.set_message(format!("{there}/{all} points"));
+            bar.set_message(format!("{there}/{all} points{figures}"));
             !watch.stop.load(Ordering::Relaxed)
         };
         plan.run(left, &how, done)
@@ -189,6 +187,15 @@ fn simulate(
         Some(stop) => Err(stop),
         None => ran.map_err(|error| Stop::BadInput(error.to_string())),
     }
+}
+
+/// The median and p99 of a point that is done, of its first policy.
+fn running(line: &str) -> String {
+    let point: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+    let request = &point["outcomes"][0]["request"];
+    let figures = [("p50", &request["p50"]), ("p99", &request["p99"])];
+    let known = figures.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
+    known.map(|(name, value)| format!("   {name} {}", digits::latency(value))).collect()
 }
 
 /// Writes what there is when all points are done.
@@ -207,7 +214,7 @@ fn finish(args: &Args, plan: &Plan, store: &Store, versus: &[usize]) -> Result<(
             files.push(name);
         }
     }
-    if args.json {
+    if args.experiment.output.json {
         let mut stdout = BufWriter::new(io::stdout().lock());
         let printed = store.lines.write_json(&mut stdout);
         return Ok(printed.map_err(|error| say::unwritten(&error))??);
@@ -228,10 +235,10 @@ impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Another { .. } => {
-                Stop::BadInput(format!("{error}; give another --out, or drop it with --restart"))
+                Stop::BadInput(format!("{error}; give another --out, or drop it with --force"))
             }
             StoreError::Line { .. } => Stop::BadInput(format!(
-                "{error}; repair the line, or drop all results with --restart"
+                "{error}; repair the line, or drop all results with --force"
             )),
             StoreError::Io { .. } => {
                 Stop::Lacking(format!("{error}; make room for it, or give another --out"))

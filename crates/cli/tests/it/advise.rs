@@ -7,12 +7,7 @@ use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
 /// The service of the examples, at most loads.
-const SERVICE: &str =
-    "advise --shards 5 --replicas 2 --service exp:5ms --jitter bimodal:0.003:75ms";
-
-fn json(line: &str) -> Value {
-    json_in(std::path::Path::new("."), line)
-}
+const SERVICE: &str = "advise --service-time exp:5ms --jitter bimodal:0.003:75ms";
 
 fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or_else(|| panic!("{of} is not a number"))
@@ -36,7 +31,13 @@ fn samples(hiccups: u64) -> String {
 
 #[test]
 fn where_hedging_pays_it_says_how_much_and_up_to_where() {
-    let advice = json(&format!("{SERVICE} --utilization 0.35"));
+    let folder = folder(&[]);
+    let replicas =
+        (0..5).map(|shard| format!(" --replicas-at 127.0.0.1:9{shard}1,127.0.0.1:9{shard}2"));
+    let replicas: String = replicas.collect();
+    let line = format!("{SERVICE} --utilization 0.35{replicas} --out out --json");
+    let answer = curtail_in(folder.path(), &line);
+    let advice: Value = serde_json::from_slice(&answer.stdout).expect("JSON alone");
     let policy = "rescue:no-cancel";
     assert_eq!((&advice["hedge"], &advice["policy"]), (&true.into(), &policy.into()));
     let gain = number(&advice["gain"]["p99"]);
@@ -45,6 +46,7 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
     let stop = number(&advice["stop_above_utilization"]);
     assert!((0.4..0.6).contains(&stop), "{stop}");
     assert!((0.9..=0.999).contains(&number(&advice["confidence"])));
+    assert_eq!(advice["verdict"]["kind"], "pays", "{}", advice["verdict"]);
     let because = advice["because"].as_str().expect("a text");
     assert!(because.contains("hit 0.30 % of the queries"), "{because}");
     let few = "second copies of 0.27 % of the queries take p99 from";
@@ -58,11 +60,14 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
     assert_eq!(config["service"][0]["policy"].as_str(), Some(policy));
     assert_eq!(config["service"][0]["cancel"].as_str(), Some("none"));
     assert!(advice.get("samples").is_none());
+    let checked = json_in(folder.path(), "proxy --config out/proxy.toml --check");
+    assert_eq!(checked["verdict"]["kind"], "fine", "{checked}");
 }
 
 #[test]
 fn without_jitter_there_is_nothing_to_gain() {
-    let answer = curtail_in(std::path::Path::new("."), "advise --service det:1 --utilization 0.3");
+    let answer =
+        curtail_in(std::path::Path::new("."), "advise --service-time det:1 --utilization 0.3");
     let said = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert_eq!(answer.status.code(), Some(0), "{said}");
     assert!(said.starts_with("No: hedging does not pay here; run psq."), "{said}");
@@ -80,67 +85,57 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("zeros", &"0\n".repeat(200)),
     ]);
     let cases = [
-        ("--service exp:1", "--utilization <U>"),
-        ("--service exp:1 --utilization 1", "utilization is 1; give it less"),
+        ("--service-time exp:1", "--utilization <U>"),
+        ("--service-time exp:1 --utilization 1", "utilization is 1; give it less"),
         (
-            "--service exp:1 --utilization 0.3 --shards 100000 --threads 1",
+            "--service-time exp:1 --utilization 0.3 --shards 100000 --threads 1",
             "fewer shards, or add --yes",
         ),
-        ("--service exp:1 --utilization 1.5", "utilization is 1.5; give it less"),
-        ("--service exp:1 --utilization -1", "utilization is -1; give it a number above 0"),
-        ("--service exp:1 --jitter bimodal:0.1:15 --utilization 0.9", "busy 225 % of the time"),
-        ("--service exp:1 --utilization 1e-9", "e-8 at least: a run is up to 146 years"),
-        ("--service exp:1 --utilization 0.3 --slots -1", "-1 is not in 1..=1024"),
+        ("--service-time exp:1 --utilization 1.5", "utilization is 1.5; give it less"),
+        ("--service-time exp:1 --utilization -1", "utilization is -1; give it a number above 0"),
+        (
+            "--service-time exp:1 --jitter bimodal:0.1:15 --utilization 0.9",
+            "busy 225 % of the time",
+        ),
+        ("--service-time exp:1 --utilization 1e-9", "e-8 at least: a run is up to 146 years"),
+        ("--service-time exp:1 --utilization 0.3 --slots -1", "-1 is not in 1..=1024"),
         ("--utilization 0.3 --samples escape", r"escape:1: `\u{1b}[31m1` is not a sample"),
-        ("--utilization 0.3", "<--service <DIST>|--samples <FILE|DIR>>"),
-        ("--utilization 0.3 --service exp:1 --samples good", "cannot be used with"),
+        ("--utilization 0.3", "<--service-time <DIST>|--samples <FILE|DIR>>"),
+        ("--utilization 0.3 --service-time exp:1 --samples good", "cannot be used with"),
         ("--utilization 0.3 --samples good --jitter det:1", "cannot be used with"),
         ("--utilization 0.3 --samples good --arrivals on-off:0.5:10", "give a unit to every time"),
         ("--utilization 0.3 --samples few", "few: 3 samples say too little"),
         ("--utilization 0.3 --samples word", "word:3: `fast` is not a sample"),
         ("--utilization 0.3 --samples zeros", "zeros: all samples are zero; give service times"),
         ("--utilization 0.3 --samples /nowhere", "/nowhere"),
-        ("--service exp:5ms --rate 1e9", "--rate 1000000000: at that rate utilization is 2500000;"),
-        ("--service exp:5ms --rate 1e-9", "--rate 0.000000001: at that rate utilization is "),
-        ("--service exp:5ms --rate 9 --threads 0", "'--threads <N>': 0 is not in 1..=1024"),
-        ("--utilization 0.3 --service exp:1 --cancel maybe", "[possible values: none, reset]"),
+        (
+            "--service-time exp:5ms --rate 1e9",
+            "--rate 1000000000: at that rate utilization is 2500000;",
+        ),
+        ("--service-time exp:5ms --rate 1e-9", "--rate 0.000000001: at that rate utilization is "),
+        ("--service-time exp:5ms --rate 9 --threads 0", "'--threads <N>': 0 is not in 1..=1024"),
+        ("--utilization 0.3 --service-time exp:1 --cancel maybe", "[possible values: none, reset]"),
     ];
     refused(folder.path(), "advise", &cases);
 }
 
 #[test]
-fn what_jitter_left_becomes_a_proxy() {
-    let p: String = (1..=100).map(|at| format!("{}us\n", at * 40)).collect();
-    let j: String = (0..5_000).map(|at| if at % 100 < 2 { "40ms\n" } else { "10us\n" }).collect();
-    let folder = folder(&[("p.txt", &p), ("j.txt", &j), ("taken", "")]);
+fn what_cannot_become_a_proxy_is_refused() {
+    let folder = folder(&[
+        ("p.txt", &"40us\n".repeat(200)),
+        ("j.txt", &"10us\n".repeat(200)),
+        ("proxy.toml", ""),
+    ]);
     let replicas = "--replicas-at 127.0.0.1:9001,127.0.0.1:9002";
-    let asked = format!("advise --samples . --rate 200 {replicas}");
-    let line = format!("{asked} --write-config proxy.toml");
-    let answer = curtail_in(folder.path(), &line);
-    let said = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert_eq!(answer.status.code(), Some(0), "{}", String::from_utf8_lossy(&answer.stderr));
-    // 200 queries of 2.02 ms per second on two replicas.
-    assert!(said.contains("0.202 (200.0 requests/s)"), "{said}");
-    assert!(
-        said.contains("% (95 % sure: ") && said.contains("hit 2.00 % of the queries"),
-        "{said}"
-    );
-    let written = std::fs::read_to_string(folder.path().join("proxy.toml")).expect("a file");
-    assert!(said.ends_with(&format!("{}\n", written.trim_end())), "{said}");
-    let checked = curtail_in(folder.path(), "proxy --config proxy.toml --check");
-    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stderr));
+    let taken = format!("--service-time exp:5ms --rate 200 {replicas} --out .");
+    let uneven = format!("--service-time exp:5ms --rate 200 {replicas} --replicas-at 127.0.0.1:3");
     let cases = [
         ("--samples . --rate 200 --replicas-at 127.0.0.1", "\"127.0.0.1\" is no IP:PORT"),
         ("--samples . --rate -1", "--rate -1: give requests per second above 0"),
-        ("--service exp:1 --rate 5", "the times have no unit"),
+        ("--service-time exp:1 --rate 5", "the times have no unit"),
         ("--samples .. --rate 5", "p.txt; give a folder that curtail jitter --out has written"),
-    ];
-    refused(folder.path(), "advise", &cases);
-    let taken = format!("--samples . --rate 200 {replicas} --write-config taken");
-    let uneven = format!("--samples . --rate 200 {replicas} --replicas-at 127.0.0.1:9003");
-    let cases = [
-        (&taken[..], "--write-config taken: it is there already"),
-        (&uneven[..], "a shard has 2 replicas, and another has 1"),
+        (&taken, "--out ./proxy.toml: it is there already"),
+        (&uneven, "a shard has 2 replicas, and another has 1"),
     ];
     refused(folder.path(), "advise", &cases);
 }

@@ -195,7 +195,7 @@ fn another_plan_needs_another_directory_or_a_restart() {
     refused(&with(&SMALL, &["--grid", "queue=9"]), &out, 2, "grid queue is nothing there and [9]");
     refused(&with(&SMALL, &["--policy", "random"]), &out, 2, "policies is [\"psq\",\"laedge\"]");
     fs::write(out.join("results.svg"), "the chart of a sweep that had one").expect("a file");
-    done(&with(&other, &["--restart"]), &out);
+    done(&with(&other, &["--force"]), &out);
     assert!(!out.join("results.svg").exists(), "not beside results of another sweep");
     assert_ne!(csv(&out), before);
     refused(&SMALL, &out, 2, "seed is 7 there and 42 here");
@@ -305,7 +305,7 @@ fn a_flag_of_what_the_grid_varies_is_refused() {
     fs::write(&file, "[grid]\nwarm-up = [0.1, 0.2]\n").expect("a file");
     let file = file.display().to_string();
     refused(
-        &["--file", &file, "--warm-up", "0.3"],
+        &["--file", &file, "--warmup", "0.3"],
         &out,
         2,
         "--warm-up 0.3: the grid varies warm-up",

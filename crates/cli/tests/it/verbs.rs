@@ -69,24 +69,30 @@ fn bad_input_is_two_and_names_the_mend() {
         (&["load", "http://127.0.0.1:1/", "--rate", "5", "--queries", "/nowhere"], "/nowhere"),
         (&["load", "http://127.0.0.1:1/", "--rate", "5", "--queries", "/dev/null"], "no query"),
         (&["demo", "--corpus", "/nowhere"], "/nowhere"),
-        (&["demo", "--loads", "-0.1"], "--loads -0.1: give"),
-        (&["demo", "--loads", "20%"], "'20%' for '--loads <U,…>': write a fraction such as 0.2"),
-        (&["demo", "--loads", "0.2,0.3,0.2"], "--loads 0.2 is there twice"),
-        (&["demo", "--policies", "psq,psq"], "--policies psq: psq is there too"),
+        (&["demo", "--loads", "-0.1"], "--utilization -0.1: give"),
+        (
+            &["demo", "--loads", "20%"],
+            "'20%' for '--utilization <U,…>': write a fraction such as 0.2",
+        ),
+        (&["demo", "--loads", "0.2,0.3,0.2"], "--utilization 0.2 is there twice"),
+        (&["demo", "--policies", "psq,psq"], "--policy psq: psq is there too"),
         (&["demo", "--policies", "delayed:1ms,delayed:1000us"], "means the same"),
         (&["demo", "--service-time", "exp:10h"], "its mean is 36000s;"),
         (&["demo", "--requests", "-5"], "-5"),
         (&["demo", "--loads", "1.5"], "below 1"),
-        (&["demo", "--policies", "lædge"], "use one of random, "),
+        (&["demo", "--policies", "frob"], "use one of random, "),
+        (&["demo", "--policy", "psq", "--policy", "lædge"], "did you mean laedge?"),
+        (&["simm"], "a similar subcommand exists: 'sim'"),
+        (&["sim", "--utilizaton", "1"], "a similar argument exists: '--utilization'"),
         // The simulator has one more.
-        (&["demo", "--policies", "lædge"], "rescue+bounded:N\n"),
+        (&["demo", "--policies", "frob"], "rescue+bounded:N\n"),
         (&["demo", "--policies", "idealized"], "unknown policy \"idealized\""),
         (
             &["demo", "--policies", "psq,tied"],
             "\"tied\": it needs servers that tell when they begin",
         ),
         (&["demo", "--policies", "probabilistic:auto"], "unknown policy \"probabilistic:auto\""),
-        (&["demo", "--slots", "2", "--policies", "psq,bounded:1"], "--policies bounded:1: "),
+        (&["demo", "--slots", "2", "--policies", "psq,bounded:1"], "--policy bounded:1: "),
         (&["soak", "--rate", "1e-300"], "give requests per second from 0.01"),
         (&["demo", "--hiccup", "2:3ms"], "0 to 1"),
         (&["demo", "--service-time", "det:0ms"], "10us"),
@@ -212,4 +218,29 @@ fn load_reports_json_and_nothing_else_on_stdout() {
     assert_eq!(report["requests"], 50);
     assert_eq!(report["errors"]["connect"], 0);
     assert!(report["latency_ns"]["p99"].is_null(), "50 samples do not make a 99th percentile");
+}
+
+#[test]
+fn shells_and_man_learn_the_command_line() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let printed = curtail(&["completions", shell]);
+        let printed = String::from_utf8(printed.stdout).expect("text");
+        assert!(printed.contains("service-time") && !printed.contains("warm-up"), "{shell}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("man").display().to_string();
+    assert_eq!(curtail(&["completions", "man", "--out", &out]).status.code(), Some(0));
+    let page = std::fs::read_to_string(folder.path().join("man/curtail-sim.1")).expect("a page");
+    assert!(page.contains("service\\-time"), "{page}");
+    assert_eq!(curtail(&["completions", "man"]).status.code(), Some(2), "it has many pages");
+}
+
+#[test]
+fn examples_stand_above_the_flags() {
+    for verb in ["load", "sim", "sweep", "advise", "jitter", "leaf", "proxy", "agent"] {
+        let help = String::from_utf8(curtail(&[verb, "--help"]).stdout).expect("text");
+        let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("no {text} in {help}"));
+        let example = if verb == "proxy" { "A configuration" } else { "Examples:" };
+        assert!(at(example) < at("Options:"), "{help}");
+    }
 }

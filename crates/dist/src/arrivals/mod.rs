@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::spec::Spec;
-use crate::text::TextError;
+use crate::text::{TextError, closest};
 
 mod clock;
 mod trace;
@@ -59,6 +59,16 @@ const SMALLEST_SHARE: f64 = 1e-6;
 pub const FORMS: &str =
     "poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH";
 
+/// What to write in place of what is no process.
+fn instead(text: &str) -> String {
+    let forms: Vec<&str> = FORMS.split(", ").collect();
+    let name = |form: &str| form.split(':').next().map(str::to_owned);
+    match closest(text, &forms).filter(|form| name(form) != name(text)) {
+        Some(close) => format!("did you mean {close}?"),
+        None => format!("use one of {FORMS}"),
+    }
+}
+
 impl Arrivals {
     /// Parses a process; a trace is read. Lengths without a unit are multiples of `unit_ns`.
     pub fn parse(text: &str, unit_ns: f64) -> Result<Self, ArrivalsError> {
@@ -78,7 +88,7 @@ impl Arrivals {
                 let trace::Recorded { gaps, mean_ns } = trace::read(&path)?;
                 Ok(Self::Trace { gaps: gaps.into(), mean_ns, path })
             }
-            _ => Err(bad(format!("use one of {FORMS}"))),
+            _ => Err(bad(instead(text))),
         }
     }
 
@@ -168,7 +178,7 @@ mod tests {
     fn wrong_processes_say_what_to_write() {
         for (bad, fix) in [
             ("", "use one of poisson"),
-            ("Poisson", "use one of poisson"),
+            ("Poisson", "did you mean poisson?"),
             ("trace", "use one of poisson"),
             ("trace:", "use one of poisson"),
             ("mmpp:5:0.1", "use one of poisson"),

@@ -10,7 +10,7 @@ const BAD: &[(&str, &[&str])] = &[
     ("   ", &["missing"]),
     ("exp:1+", &["missing", "exp:1+"]),
     ("+exp:1", &["missing"]),
-    ("normal:1:2", &["`normal`", "use one of", "lognormal:MEAN:CV"]),
+    ("normal:1:2", &["`normal`", "did you mean lognormal:MEAN:CV?"]),
     ("5ms", &["`5ms`", "use one of"]),
     ("exp", &["`exp`", "wrong number", "exp:MEAN"]),
     ("exp:", &["not a number", "MEAN"]),

@@ -32,6 +32,7 @@ pub(crate) use files::{LOG, RESULT, make_directory, remove};
 
 /// Where results go, and which.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Outputs {
     /// Write the results to a directory: result.json, latency.hlog, samples.csv, report.html, plots
     #[arg(long, value_name = "DIR")]
