@@ -5,9 +5,8 @@
 //! does this one: the request counts once, its latency runs from the intended time as always, and its
 //! lag is that of the first sending, for what came after it is the server's doing.
 //!
-//! A server of HTTP/1.1 cannot say so: it closes a connection that was used before, and the next request
-//! may be on its way just then. A user's client sends that one again, once, if it may be done twice (RFC
-//! 9112 §9.3.1), and so does this one. Else whatever a server may have seen is never sent twice.
+//! What a server may have seen is never sent twice: a request on a keep-alive connection that the server
+//! closes just then counts as cut off.
 
 use crate::plan::schedule::Slot;
 use crate::results::outcome::Outcome;

@@ -2,6 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod keys;
+mod process;
 pub(crate) mod profile;
 pub(crate) mod protocol;
 pub(crate) mod queries;
@@ -32,13 +33,14 @@ const OWNED: [&str; 5] =
     ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 
 /// What decides when requests are sent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
     /// A schedule that is fixed beforehand: an open loop, as of users who do not know of each other.
     Open {
         /// The rate over time.
         profile: Profile,
         /// How requests are spread at that rate. The lengths of bursts are those at the first rate.
+        #[serde(with = "process")]
         arrivals: Arrivals,
     },
     /// Every connection sends its next request when it has the answer to the last one: a closed loop.
@@ -64,7 +66,7 @@ impl Pace {
 }
 
 /// How sure the percentiles are to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
     /// Half of the 95 % confidence interval over the percentile, above 0 and below 1.
     pub relative: f64,
@@ -85,7 +87,7 @@ pub enum Extent {
 }
 
 /// What a run does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The server, and what to ask for if there are no [`queries`](Plan::queries).
     pub target: Target,

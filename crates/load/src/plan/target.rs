@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::error::TargetError;
 
 /// What an address begins with: the protocol.
@@ -103,7 +105,8 @@ impl fmt::Display for Scheme {
 /// assert_eq!(target.path(), "/search?q=tail");
 /// # Ok::<(), curtail_load::TargetError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Target {
     scheme: Scheme,
     /// Without the brackets of an IPv6 address.
@@ -150,6 +153,20 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.scheme, self.authority(), self.path)
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> String {
+        target.to_string()
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = TargetError;
+
+    fn try_from(text: String) -> Result<Target, TargetError> {
+        text.parse()
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod sample;
 pub(crate) mod sends;
+pub(crate) mod sent;
 pub(crate) mod split;
 pub(crate) mod stationary;
 pub(crate) mod summary;

@@ -6,10 +6,11 @@
 //!
 //! Cost: constant per request; some thousand buckets of memory.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::results::bucket;
 use crate::results::outcome::Outcome;
+use crate::results::sent::COUNT_MAX;
 
 /// So many requests tell how a percentile is divided.
 const AROUND: u64 = 20;
@@ -83,8 +84,12 @@ impl Bucket {
     }
 }
 
+/// A bucket that is not empty: its number, its count and its sums.
+type Sparse = (u32, u64, [u64; 4]);
+
 /// Sums of the parts, by latency.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Vec<Sparse>")]
 pub(crate) struct Split {
     buckets: Vec<Bucket>,
     count: u64,
@@ -105,23 +110,6 @@ impl Split {
             mine.add(theirs);
         }
         self.count += other.count;
-    }
-
-    /// As a message has them: the buckets that are not empty, with their counts and sums.
-    pub(crate) fn sparse(&self) -> Vec<(u32, u64, [u64; 4])> {
-        let all = self.buckets.iter().enumerate();
-        let all = all.map(|(at, bucket)| (at as u32, bucket.count, bucket.sums));
-        all.filter(|(_, count, _)| *count > 0).collect()
-    }
-
-    /// Those of a message, if they can be.
-    pub(crate) fn from_sparse(sparse: &[(u32, u64, [u64; 4])]) -> Option<Split> {
-        let mut split = Split::new();
-        for (at, count, sums) in sparse {
-            split.buckets.get_mut(*at as usize)?.add(&Bucket { count: *count, sums: *sums });
-            split.count = split.count.checked_add(*count)?;
-        }
-        Some(split)
     }
 
     /// The parts of `latency_ns`, which a share `quantile` of the requests does not exceed; none without
@@ -149,6 +137,28 @@ impl Split {
             below = above;
         }
         sums
+    }
+}
+
+/// Without the buckets that are empty.
+impl Serialize for Split {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let all = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0);
+        to.collect_seq(all.map(|(at, bucket)| -> Sparse { (at as u32, bucket.count, bucket.sums) }))
+    }
+}
+
+impl TryFrom<Vec<Sparse>> for Split {
+    type Error = &'static str;
+
+    fn try_from(sparse: Vec<Sparse>) -> Result<Split, &'static str> {
+        let mut split = Split::new();
+        for (at, count, sums) in sparse {
+            let bucket = split.buckets.get_mut(at as usize).filter(|_| count <= COUNT_MAX);
+            bucket.ok_or("its parts of latencies are none")?.add(&Bucket { count, sums });
+            split.count += count;
+        }
+        Ok(split)
     }
 }
 

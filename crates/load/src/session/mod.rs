@@ -265,14 +265,6 @@ impl Sessions {
         matches!(self.requests, Requests::Udp(_))
     }
 
-    /// True for a request of HTTP/1.1 that may be done twice (RFC 9110 §9.2.2), so that it is sent again if
-    /// it crosses the closing of its connection.
-    pub(crate) fn repeatable(&self, query: usize) -> bool {
-        let methods = ["GET ", "HEAD ", "OPTIONS ", "TRACE ", "PUT ", "DELETE "];
-        let Requests::Http1(requests) = &self.requests else { return false };
-        methods.iter().any(|method| requests[query].starts_with(method.as_bytes()))
-    }
-
     /// True for gRPC.
     fn is_grpc(&self) -> bool {
         matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))

@@ -159,7 +159,7 @@ async fn an_agent_that_says_garbage_is_lost_and_the_others_are_stopped() {
 #[tokio::test]
 async fn a_coordinator_that_says_garbage_ends_its_run_only() {
     let mut agent = Agent::start(None).await;
-    let hello = json!({"protocol": 2, "curtail": "0", "token": null});
+    let hello = json!({"protocol": 3, "curtail": "0", "token": null});
     for (garbage, heard) in [
         (json!("stop"), true),
         (json!({"plan": {"number": 1}}), false),

@@ -11,7 +11,7 @@
 
 use std::hint::black_box;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::results::bucket;
 use curtail_jitter::student_quantile;
@@ -25,7 +25,8 @@ const DOUBLED_MAX: u32 = 30;
 /// Fewer blocks say too little about how they vary.
 const BLOCKS_MIN: usize = 8;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "SparseBlocks")]
 pub(crate) struct Blocks {
     length_ns: u64,
     /// One count per bucket and block; blocks up to the last that has any, or that there was to be room
@@ -35,7 +36,7 @@ pub(crate) struct Blocks {
 
 /// Blocks without the buckets that are empty.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SparseBlocks {
+struct SparseBlocks {
     length_ns: u64,
     /// Of each block: buckets and their counts.
     counts: Vec<Vec<(u32, u32)>>,
@@ -126,37 +127,6 @@ impl Blocks {
         self.counts.len()
     }
 
-    /// As a message has them.
-    pub(crate) fn sparse(&self) -> SparseBlocks {
-        let counted = |counts: &Vec<u32>| {
-            let all = counts.iter().enumerate().map(|(at, count)| (at as u32, *count));
-            all.filter(|(_, count)| *count > 0).collect()
-        };
-        SparseBlocks {
-            length_ns: self.length_ns,
-            counts: self.counts.iter().map(counted).collect(),
-        }
-    }
-
-    /// Those of a message, if it has any that can be.
-    pub(crate) fn from_sparse(sparse: &SparseBlocks) -> Option<Blocks> {
-        let SparseBlocks { length_ns, counts } = sparse;
-        // Others would never fit into each other.
-        let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == *length_ns);
-        if !known || counts.len() > BLOCKS_MAX {
-            return None;
-        }
-        let mut blocks = Blocks { length_ns: *length_ns, counts: Vec::new() };
-        for block in counts {
-            let mut counts = vec![0; bucket::COUNT];
-            for (at, count) in block {
-                *counts.get_mut(*at as usize)? = *count;
-            }
-            blocks.counts.push(counts);
-        }
-        Some(blocks)
-    }
-
     /// The standard error of the share of requests that are not above `ns`; none if there are too few
     /// blocks to tell. Longer blocks are tried as well, and the largest error counts: where blocks are
     /// too short to be independent, theirs is too small.
@@ -200,6 +170,40 @@ impl Blocks {
             (all >= requests).then(|| at.map(|at| bucket::middle_ns(at) as f64)).flatten()
         };
         self.counts.iter().filter_map(of).collect()
+    }
+}
+
+/// Without the buckets that are empty.
+impl Serialize for Blocks {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let counted = |counts: &Vec<u32>| {
+            let all = counts.iter().enumerate().map(|(at, count)| (at as u32, *count));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
+        let counts = self.counts.iter().map(counted).collect();
+        SparseBlocks { length_ns: self.length_ns, counts }.serialize(to)
+    }
+}
+
+impl TryFrom<SparseBlocks> for Blocks {
+    type Error = &'static str;
+
+    fn try_from(sparse: SparseBlocks) -> Result<Blocks, &'static str> {
+        let SparseBlocks { length_ns, counts } = sparse;
+        // Others would never fit into each other.
+        let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == length_ns);
+        if !known || counts.len() > BLOCKS_MAX {
+            return Err("its blocks are none");
+        }
+        let mut blocks = Blocks { length_ns, counts: Vec::new() };
+        for block in counts {
+            let mut counts = vec![0; bucket::COUNT];
+            for (at, count) in block {
+                *counts.get_mut(at as usize).ok_or("its blocks are none")? = count;
+            }
+            blocks.counts.push(counts);
+        }
+        Ok(blocks)
     }
 }
 
