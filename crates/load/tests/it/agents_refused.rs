@@ -92,7 +92,7 @@ async fn versions_tell_each_other_apart() {
     let mut stream = TcpStream::connect(&agent.address).await.unwrap();
     tell(&mut stream, &json!({"protocol": 9, "curtail": "9.1.0", "token": null, "new": 1})).await;
     let refused = hear(&mut stream).await.unwrap();
-    assert_eq!(refused["refused"]["version"]["protocol"], 2);
+    assert_eq!(refused["refused"]["version"]["protocol"], 3);
     assert!(hear(&mut stream).await.is_none(), "and it closes");
 }
 
