@@ -11,6 +11,7 @@ pub(crate) mod share;
 pub(crate) mod target;
 
 use curtail_dist::arrivals::Arrivals;
+use curtail_kernel::duration::format;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::stamp::{StampsBy, fits};
@@ -184,13 +185,16 @@ impl Plan {
 
     /// A ramp needs an end, and steps have one.
     fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
+        let refuse = |what: &str| Err(PlanError::Value(what.to_owned()));
+        let own = format(profile.own_ns().unwrap_or(0));
+        let steps = format!("the steps of the rate take {own} in all; leave the duration to them");
         match (profile, self.extent) {
-            (Profile::Ramp { .. }, Extent::Requests(_)) => Err(PlanError::RampNeedsDuration),
-            (Profile::Steps(_), Extent::Requests(_)) => {
-                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+            (Profile::Ramp { .. }, Extent::Requests(_)) => {
+                refuse("a ramp takes a duration, not a number of requests")
             }
+            (Profile::Steps(_), Extent::Requests(_)) => refuse(&steps),
             (Profile::Steps(_), Extent::Duration { ns }) if profile.own_ns() != Some(ns) => {
-                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+                refuse(&steps)
             }
             _ => Ok(()),
         }
@@ -202,9 +206,12 @@ impl Plan {
     ///
     /// [`PlanError`] names the first value that is out of range or cannot be sent.
     pub fn check(&self) -> Result<(), PlanError> {
+        let refuse = |what: String| Err(PlanError::Value(what));
         self.schedule()?;
         if matches!(self.extent, Extent::Duration { ns: 0 } | Extent::Requests(0)) {
-            return Err(PlanError::Empty);
+            let what =
+                "the duration, or the number of requests, is zero; nothing would be measured";
+            return refuse(what.to_owned());
         }
         if let (Extent::Duration { ns }, Pace::Open { profile, .. }) = (self.extent, &self.pace) {
             let rate = profile.mean(ns);
@@ -219,38 +226,54 @@ impl Plan {
                 && !per_mille.is_empty()
                 && per_mille.iter().all(|per_mille| (1..1_000).contains(per_mille)))
         {
-            return Err(PlanError::Precision);
+            let what =
+                "a precision is above 0 % and below 100 %, of percentiles above 0 and below 100";
+            return refuse(what.to_owned());
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
-            return Err(PlanError::Connections(self.connections));
+            return refuse(format!("{} connections; use 1 to 65536", self.connections));
         }
         if !(1..=THREADS_MAX).contains(&self.threads) || self.threads > self.connections {
             let most = THREADS_MAX.min(self.connections);
-            return Err(PlanError::Threads { threads: self.threads, most });
+            let threads = self.threads;
+            return refuse(format!(
+                "{threads} threads; use 1 to {most}: each has a connection at least"
+            ));
         }
         let processors = self.processors.numbers().len();
         if processors != 0 && processors != self.threads {
-            return Err(PlanError::Processors { processors, threads: self.threads });
+            let threads = self.threads;
+            return refuse(format!(
+                "threads: {threads}, processors: {processors}; name one processor for each thread"
+            ));
         }
         if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
-            return Err(PlanError::Timeout { ns: self.timeout_ns });
+            let time = format(self.timeout_ns);
+            return refuse(format!("a time-out of {time}; use more than zero and at most 60s"));
         }
         if self.stamps == StampsBy::Xdp {
             if self.target.scheme() != Scheme::Udp || self.connections != 1 {
-                return Err(PlanError::PastStack { connections: self.connections });
+                let connections = self.connections;
+                return refuse(format!(
+                    "past the network stack (AF_XDP) goes UDP, over one connection, on which many requests \
+                     are under way at once; write udp://HOST:PORT, and leave out --connections (here: \
+                     {connections})"
+                ));
             }
             fits(self, PAYLOAD_MAX)?;
         }
         let scheme = self.target.scheme();
         if !(self.headers.is_empty() || scheme.is_http() || scheme.is_grpc()) {
-            return Err(PlanError::Protocol(format!(
+            return refuse(format!(
                 "{scheme}:// has no use for headers; leave them out, or use http://, https://, grpc:// or \
                  grpcs://"
-            )));
+            ));
         }
         for (name, _) in &self.headers {
             if is_owned(name) {
-                return Err(PlanError::HeaderOwned(name.clone()));
+                return refuse(format!(
+                    "header `{name}` is written by the load generator itself; leave it out"
+                ));
             }
         }
         crate::session::requests::check(self)
@@ -266,12 +289,12 @@ pub(crate) fn is_owned(name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`PlanError::HeaderSyntax`] without a colon or a name.
+/// [`PlanError`] without a colon or a name.
 pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     let (name, value) = text.split_once(':').unwrap_or_default();
     let (name, value) = (name.trim(), value.trim());
     if name.is_empty() {
-        return Err(PlanError::HeaderSyntax(text.to_owned()));
+        return Err(PlanError::Value(format!("header `{text}` is not `name: value`")));
     }
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -93,7 +93,7 @@ impl Default for AnswerEnd {
 impl Protocol {
     /// Looks for what is out of range, or does not go with the scheme.
     pub(crate) fn check(&self, scheme: Scheme, requests: usize) -> Result<(), PlanError> {
-        let refuse = |what: String| Err(PlanError::Protocol(what));
+        let refuse = |what: String| Err(PlanError::Value(what));
         let default = Protocol::default();
         if !(1..=STREAMS_MAX).contains(&self.streams) {
             return refuse(format!("{} streams; use 1 to 65536", self.streams));

@@ -245,7 +245,7 @@ impl Connection {
         if blocked != self.watched
             && let Err(error) = context.poller.modify(&*wire, self.id as u64, blocked)
         {
-            return self.close(&Fault::Io(error), context);
+            return self.close(&Fault::Io(error.into()), context);
         }
         self.watched = blocked;
         self.note_sent(context);
@@ -461,7 +461,7 @@ impl Connection {
         (self.written, self.datagrams, self.watched) = (0, 0, false);
         let now_ns = context.clock.elapsed_ns();
         for flight in self.flights.drain() {
-            context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
+            context.outcomes.push(flight.ends(now_ns, Err(fault.clone())));
         }
     }
 }

@@ -135,7 +135,7 @@ impl Http2 {
                 // The server has said why it closes.
                 let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
                 for reply in replies[before..].iter_mut().filter(closed) {
-                    reply.result = Err(fault.again());
+                    reply.result = Err(fault.clone());
                 }
                 Err(fault)
             }
@@ -213,7 +213,7 @@ impl Http2 {
         for (token, slot) in self.streams.iter_mut().enumerate() {
             let Some(stream) = slot.take() else { continue };
             let half = matches!(fault, Fault::Closed) && stream.has_begun();
-            let fault = if half { Fault::HalfAnswer } else { fault.again() };
+            let fault = if half { Fault::HalfAnswer } else { fault.clone() };
             replies.push(Reply { token: token as Token, result: Err(fault) });
         }
         self.live = 0;

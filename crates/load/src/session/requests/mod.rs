@@ -61,13 +61,13 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
         }
         (Some(_), None) => {
             let what = "there are keys, but no request has {key}; put it where the number belongs";
-            return Err(PlanError::Protocol(what.to_owned()));
+            return Err(PlanError::Value(what.to_owned()));
         }
         (Some(keys), Some(_)) => {
             let bytes: usize = texts.iter().map(|text| text.len() + data.len()).sum();
             if bytes.saturating_mul(keys.count) > TEXT_BYTES_MAX {
                 let most = TEXT_BYTES_MAX / bytes.max(1);
-                return Err(PlanError::Protocol(format!(
+                return Err(PlanError::Value(format!(
                     "{} keys make more than 1 GiB of these requests; use at most {most}",
                     keys.count
                 )));
@@ -137,7 +137,7 @@ fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
         // A message without fields, and a datagram.
         (Scheme::Grpc | Scheme::Grpcs | Scheme::Udp, None) => String::new(),
         (_, None) => {
-            return Err(PlanError::Protocol(format!(
+            return Err(PlanError::Value(format!(
                 "there is nothing to ask {scheme}://; say what with --data or --queries"
             )));
         }
