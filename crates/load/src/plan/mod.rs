@@ -2,7 +2,6 @@
 
 pub(crate) mod error;
 pub(crate) mod keys;
-mod process;
 pub(crate) mod profile;
 pub(crate) mod protocol;
 pub(crate) mod queries;
@@ -11,8 +10,12 @@ pub(crate) mod share;
 pub(crate) mod target;
 
 use curtail_dist::arrivals::Arrivals;
+use curtail_jitter::machine::Processors;
 use curtail_kernel::duration::format;
+use curtail_xdp::PAYLOAD_MAX;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
+use serde::{Deserializer, Serializer};
 
 use crate::engine::stamp::{StampsBy, fits};
 use crate::plan::error::PlanError;
@@ -21,8 +24,6 @@ use crate::plan::protocol::Protocol;
 use crate::plan::queries::QueryOrder;
 use crate::plan::schedule::Schedule;
 use crate::plan::target::{Scheme, Target};
-use curtail_jitter::machine::Processors;
-use curtail_xdp::PAYLOAD_MAX;
 
 /// The longest time-out, in nanoseconds: what the histograms hold.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
@@ -41,7 +42,7 @@ pub enum Pace {
         /// The rate over time.
         profile: Profile,
         /// How requests are spread at that rate. The lengths of bursts are those at the first rate.
-        #[serde(with = "process")]
+        #[serde(serialize_with = "serialize_arrivals", deserialize_with = "deserialize_arrivals")]
         arrivals: Arrivals,
     },
     /// Every connection sends its next request when it has the answer to the last one: a closed loop.
@@ -297,4 +298,46 @@ pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
         return Err(PlanError::Value(format!("header `{text}` is not `name: value`")));
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Of a burst without a unit in its text; no plan has one.
+const UNIT_NS: f64 = 1e6;
+
+/// An arrival process in a plan that is sent. A trace comes with its gaps, because its file is on the machine
+/// where the plan was made: nothing here opens a file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Process {
+    Text(String),
+    Trace { name: String, gaps: Vec<f64>, mean_ns: Option<f64> },
+}
+
+fn serialize_arrivals<S: Serializer>(of: &Arrivals, to: S) -> Result<S::Ok, S::Error> {
+    let process = match of {
+        Arrivals::Trace { path, gaps, mean_ns } => Process::Trace {
+            name: path.display().to_string(),
+            gaps: gaps.to_vec(),
+            mean_ns: *mean_ns,
+        },
+        other => Process::Text(other.to_string()),
+    };
+    process.serialize(to)
+}
+
+fn deserialize_arrivals<'de, D: Deserializer<'de>>(from: D) -> Result<Arrivals, D::Error> {
+    match Process::deserialize(from)? {
+        Process::Text(text) if text.starts_with("trace") => {
+            Err(D::Error::custom(format!("arrivals `{text}`: the gaps of a trace are missing")))
+        }
+        Process::Text(text) => Arrivals::parse(&text, UNIT_NS).map_err(D::Error::custom),
+        Process::Trace { name, gaps, mean_ns } => {
+            let time = |gap: &f64| gap.is_finite() && *gap >= 0.0;
+            // With no time in it a schedule would never get anywhere.
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            if gaps.iter().all(time) && mean >= 0.5 {
+                return Ok(Arrivals::Trace { path: name.into(), gaps: gaps.into(), mean_ns });
+            }
+            Err(D::Error::custom(format!("trace {name}: its gaps have no mean of 1")))
+        }
+    }
 }

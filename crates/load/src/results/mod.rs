@@ -2,7 +2,6 @@
 
 pub(crate) mod arrival_test;
 pub(crate) mod blocks;
-pub(crate) mod bucket;
 pub(crate) mod conclude;
 pub(crate) mod outcome;
 pub(crate) mod record;

@@ -8,7 +8,6 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::results::bucket;
 use crate::results::outcome::Outcome;
 use crate::results::sent::COUNT_MAX;
 
@@ -97,11 +96,11 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn new() -> Split {
-        Split { buckets: vec![Bucket::default(); bucket::COUNT], count: 0 }
+        Split { buckets: vec![Bucket::default(); BUCKETS], count: 0 }
     }
 
     pub(crate) fn add(&mut self, latency_ns: u64, parts: &Parts) {
-        self.buckets[bucket::index(latency_ns)].add(&Bucket { count: 1, sums: parts.all() });
+        self.buckets[bucket_of(latency_ns)].add(&Bucket { count: 1, sums: parts.all() });
         self.count += 1;
     }
 
@@ -160,6 +159,28 @@ impl TryFrom<Vec<Sparse>> for Split {
         }
         Ok(split)
     }
+}
+
+/// Buckets per factor of two.
+const LINEAR: u32 = 64;
+const LINEAR_BITS: u32 = LINEAR.ilog2();
+/// Enough for the longest time-out, and some more.
+pub(crate) const BUCKETS: usize = (37 - LINEAR_BITS as usize) * LINEAR as usize;
+
+/// The bucket of a latency, in nanoseconds: by its highest bit, and linear within that.
+pub(crate) fn bucket_of(ns: u64) -> usize {
+    let high = (ns | 1).ilog2();
+    let shift = high.saturating_sub(LINEAR_BITS);
+    let within = (ns >> shift) as usize;
+    (shift as usize * LINEAR as usize + within).min(BUCKETS - 1)
+}
+
+/// The middle of a bucket, in nanoseconds.
+pub(crate) fn bucket_middle_ns(index: usize) -> u64 {
+    let linear = LINEAR as usize;
+    let shift = (index / linear).saturating_sub(1);
+    let within = index - shift * linear;
+    ((within as u64) << shift) + (1 << shift) / 2
 }
 
 #[cfg(test)]
@@ -247,5 +268,22 @@ mod tests {
         other.add(3_000, &parts(3_000, 0, 0));
         one.merge(&other);
         assert_eq!(one.at(0.5, 3_000), Some(parts(2_000, 500, 500)));
+    }
+
+    #[test]
+    fn buckets_are_in_order_narrow_and_have_their_middle() {
+        let mut before = 0;
+        for ns in (0..20_000).chain((20_000..60_000_000_000).step_by(7_654_321)) {
+            let at = bucket_of(ns);
+            assert!(at >= before, "{ns}");
+            assert!(at - before <= 1 || ns >= 20_000, "{ns} skips a bucket");
+            assert_eq!(bucket_of(bucket_middle_ns(at)), at, "{ns}");
+            assert!(
+                bucket_middle_ns(at).abs_diff(ns) as f64 <= (ns as f64 * 0.008).max(0.5),
+                "{ns}"
+            );
+            before = at;
+        }
+        assert!(before < BUCKETS - 1, "the longest time-out has a bucket of its own");
     }
 }

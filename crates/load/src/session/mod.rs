@@ -28,7 +28,6 @@ mod http2;
 mod memcached;
 mod redis;
 pub(crate) mod requests;
-mod tcp;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -47,8 +46,7 @@ use http1::Http1;
 use http2::Http2;
 use memcached::Memcached;
 use redis::Redis;
-use tcp::Tcp;
-use turns::Turns;
+use turns::{Tcp, Turns};
 use udp::Udp;
 
 pub(crate) use tls::Tls;

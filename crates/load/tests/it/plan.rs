@@ -3,8 +3,8 @@
 use std::fs;
 
 use curtail_load::{
-    Arrivals, Extent, LoadError, Pace, Plan, PlanError, Precision, Profile, QueriesError, Target,
-    TargetError, parse_header, read_queries, run,
+    Arrivals, Extent, Pace, Plan, Precision, Profile, QueriesError, Target, parse_header,
+    read_queries, run,
 };
 
 fn plan() -> Plan {

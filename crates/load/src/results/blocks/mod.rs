@@ -11,10 +11,10 @@
 
 use std::hint::black_box;
 
+use curtail_jitter::student_quantile;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::results::bucket;
-use curtail_jitter::student_quantile;
+use crate::results::split::{BUCKETS, bucket_middle_ns, bucket_of};
 
 /// Most blocks.
 pub(crate) const BLOCKS_MAX: usize = 64;
@@ -56,7 +56,7 @@ impl Blocks {
         let length_ns = (0..DOUBLED_MAX).map(doubled).find(fits).unwrap_or(doubled(DOUBLED_MAX));
         let blocks = so_far_ns.saturating_add(more_ns).div_ceil(length_ns);
         let most = BLOCKS_MAX as u64 + more_ns.div_ceil(length_ns);
-        let mut counts = vec![vec![0; bucket::COUNT]; blocks.min(most) as usize];
+        let mut counts = vec![vec![0; BUCKETS]; blocks.min(most) as usize];
         // The system gives zeros, and the memory for them only when it is written to.
         black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
         Blocks { length_ns, counts }
@@ -71,9 +71,9 @@ impl Blocks {
         }
         let block = block as usize;
         if self.counts.len() <= block {
-            self.counts.resize_with(block + 1, || vec![0; bucket::COUNT]);
+            self.counts.resize_with(block + 1, || vec![0; BUCKETS]);
         }
-        let count = &mut self.counts[block][bucket::index(latency_ns)];
+        let count = &mut self.counts[block][bucket_of(latency_ns)];
         *count = count.saturating_add(1);
     }
 
@@ -108,7 +108,7 @@ impl Blocks {
             self.coarsen();
         }
         if self.counts.len() < other.counts.len() {
-            self.counts.resize_with(other.counts.len(), || vec![0; bucket::COUNT]);
+            self.counts.resize_with(other.counts.len(), || vec![0; BUCKETS]);
         }
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             add_up(mine, theirs);
@@ -131,7 +131,7 @@ impl Blocks {
     /// blocks to tell. Longer blocks are tried as well, and the largest error counts: where blocks are
     /// too short to be independent, theirs is too small.
     pub(crate) fn share_error(&self, ns: u64) -> Option<Error> {
-        let last = bucket::index(ns);
+        let last = bucket_of(ns);
         let mut pairs: Vec<(f64, f64)> = self
             .counts
             .iter()
@@ -167,7 +167,7 @@ impl Blocks {
                 below += u64::from(*count);
                 below >= rank
             });
-            (all >= requests).then(|| at.map(|at| bucket::middle_ns(at) as f64)).flatten()
+            (all >= requests).then(|| at.map(|at| bucket_middle_ns(at) as f64)).flatten()
         };
         self.counts.iter().filter_map(of).collect()
     }
@@ -197,7 +197,7 @@ impl TryFrom<SparseBlocks> for Blocks {
         }
         let mut blocks = Blocks { length_ns, counts: Vec::new() };
         for block in counts {
-            let mut counts = vec![0; bucket::COUNT];
+            let mut counts = vec![0; BUCKETS];
             for (at, count) in block {
                 *counts.get_mut(at as usize).ok_or("its blocks are none")? = count;
             }

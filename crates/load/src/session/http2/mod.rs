@@ -7,7 +7,6 @@
 //!
 //! Cost: some microseconds per request, for the header tables and the bookkeeping of streams.
 
-pub(super) mod greeting;
 mod grpc;
 mod pipe;
 mod stream;
@@ -20,12 +19,11 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Bytes, BytesMut};
 use h2::client::{Builder, Connection, SendRequest};
 
-use greeting::Greeting;
 use pipe::Pipe;
 use stream::{Stream, fault, unseen};
 use wakers::Wakers;
 
-use crate::session::fault::Fault;
+use crate::session::fault::{Fault, Greeting};
 use crate::session::{Reply, Session, Sessions, Token, check_output};
 
 /// What a server may send before it hears that it was read.

@@ -5,13 +5,12 @@
 //! | HTTP | `http.rs`, `http2.rs` | a request target, or a JSON object |
 //! | gRPC | `grpc.rs` | a message as JSON |
 //! | memcached, Redis | `commands.rs` | a command as one types it |
-//! | TCP | `escapes.rs` | text with escapes |
+//! | TCP | `commands.rs` | text with escapes |
 //!
 //! Where there are keys, every request is made ready with every key: that of request *r* with key *k*
 //! is number *k* × requests + *r*.
 
 mod commands;
-mod escapes;
 mod grpc;
 mod http;
 mod http2;
@@ -28,7 +27,7 @@ use crate::plan::target::Scheme;
 use crate::session::Requests;
 use crate::session::tls_client::TlsClient;
 
-pub use escapes::unescape;
+pub use commands::unescape;
 pub use http::query_class;
 pub(crate) use http2::Call;
 
