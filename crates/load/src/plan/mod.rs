@@ -263,6 +263,12 @@ impl Plan {
             }
             fits(self, PAYLOAD_MAX)?;
         }
+        self.check_headers()?;
+        crate::session::requests::check(self)
+    }
+
+    fn check_headers(&self) -> Result<(), PlanError> {
+        let refuse = |what: String| Err(PlanError::Value(what));
         let scheme = self.target.scheme();
         if !(self.headers.is_empty() || scheme.is_http() || scheme.is_grpc()) {
             return refuse(format!(
@@ -277,7 +283,7 @@ impl Plan {
                 ));
             }
         }
-        crate::session::requests::check(self)
+        Ok(())
     }
 }
 
