@@ -8,7 +8,6 @@
 //! `run` has the turns; `agree` compares; `out` tells.
 
 mod agree;
-mod antagonist;
 mod frame;
 mod function;
 mod method;

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::sys::options::{Policy, schedule};
+use crate::sys::{Policy, schedule};
 
 /// Of the function, with FIFO.
 const FUNCTION_PRIORITY: i32 = 30;

@@ -1,11 +1,14 @@
 //! A thread beside the measurement that is ready before it begins, and gone after it ends.
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, Result, anyhow};
+
+use crate::place::Places;
 
 /// Stops when it is dropped.
 #[derive(Debug)]
@@ -60,6 +63,30 @@ impl Drop for Worker {
             // Whoever wants to know how it ended calls `end`.
             drop(thread.join());
         }
+    }
+}
+
+/// More than the cache of a core.
+const BYTES: usize = 4 << 20;
+const LINE_BYTES: usize = 64;
+
+/// Starts one. It ends when it is dropped.
+pub(crate) fn antagonist(places: Places) -> anyhow::Result<Worker> {
+    Worker::start("antagonist", move |stop, ready| {
+        places.be_antagonist()?;
+        let mut memory = vec![0_u8; BYTES];
+        ready();
+        walk(&mut memory, stop);
+        Ok(())
+    })
+}
+
+fn walk(memory: &mut [u8], stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        for byte in memory.iter_mut().step_by(LINE_BYTES) {
+            *byte = byte.wrapping_add(1);
+        }
+        black_box(&memory);
     }
 }
 

@@ -6,12 +6,10 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use crate::harness::CURTAIL;
 use crate::harness::answering::{Server, text};
-use curtail_dist::{LogReader, LogWriter};
-use curtail_load::Histogram;
+use curtail_dist::LogReader;
 use serde_json::Value;
 
 const FILES: [&str; 6] =
@@ -274,11 +272,6 @@ fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
     fs::write(at("no-log/result.json"), &result).expect("a file");
     fs::write(at("text.hlog"), "hello\n").expect("a file");
     fs::write(at("blank.hlog"), "#[Histogram log format version 1.3]\n").expect("a file");
-    let mut coarse = Histogram::<u64>::new_with_bounds(1, 1_000, 2).expect("constants");
-    coarse.record(7).expect("in range");
-    let file = fs::File::create(at("coarse.hlog")).expect("a file");
-    let mut writer = LogWriter::new(file, "of another tool", Duration::ZERO).expect("a log");
-    writer.write(&coarse, Duration::ZERO, Duration::from_secs(1)).expect("an interval");
     for (args, why) in [
         (&["nowhere"][..], "cannot read nowhere: No such file"),
         (&["nothing"], "nothing: it has no result.json; give a directory"),
@@ -290,7 +283,6 @@ fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
         (&["cut"], "cut/latency.hlog:"),
         (&["text.hlog"], "text.hlog:1: `hello` is not a sample: write start,length,max,histogram"),
         (&["blank.hlog"], "blank.hlog: it holds no histogram with a sample"),
-        (&["--merge", "good", "coarse.hlog"], "coarse.hlog keeps 2 digits from 1 ns on"),
     ] {
         let output = report(args, folder.path());
         let said = text(&output.stderr);
@@ -355,11 +347,4 @@ fn a_run_without_a_good_answer_is_compared_with_others() {
     assert_eq!((nowhere.status.code(), text(&nowhere.stdout)), (Some(3), said));
     let page = fs::read_to_string(folder.path().join("page.html")).expect("a page");
     assert!(page.contains("bad") && page.ends_with("</html>\n"), "{page}");
-    let merged = report(&["--merge", "good", "bad", "--json"], folder.path());
-    assert_eq!(merged.status.code(), Some(1), "the sum is not valid");
-    let merged: Value = serde_json::from_slice(&merged.stdout).expect("JSON alone");
-    assert_eq!(
-        (&merged["merged"]["requests"], &merged["merged"]["errors"]),
-        (&100.into(), &50.into())
-    );
 }

@@ -9,12 +9,13 @@ use std::io;
 use std::str::FromStr;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 
 /// Most processors that are looked at.
 const PROCESSORS_MAX: usize = CpuSet::MAX_CPU;
 
 /// Processors, by the numbers that the system gives them. None: wherever the system puts a thread.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processors(Vec<usize>);
 
 impl Processors {

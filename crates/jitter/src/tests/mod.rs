@@ -1,7 +1,6 @@
 mod attribution;
 mod bias;
 mod coverage;
-mod curves;
 mod edges;
 mod shapes;
 mod world;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::asked::Asked;
 use super::error::AgentsError;
 use super::link::{Compared, Link, News, Phase};
+use super::message::PartOfPlan;
 use super::verdict::{Ended, Member, alone, own_plan, report};
 use super::{AGENTS_MAX, Agents, SILENCE, parse_agent};
 use crate::engine::stamp::Stamping;
@@ -93,11 +93,12 @@ async fn prepare(plan: &Plan, agents: &Agents) -> Result<Ready, AgentsError> {
     let mut preparing = JoinSet::new();
     for (number, address) in agents.addresses.iter().enumerate() {
         let part = part(number, of);
-        let asked = Asked::of(&own_plan(plan, part), part)?;
+        let sent = PartOfPlan { part, plan: own_plan(plan, part) };
+        sent.validate().map_err(AgentsError::Unsupported)?;
         let (address, token) = (address.clone(), agents.token.clone());
         preparing.spawn(async move {
             let mut link = Link::open(&address, token.as_ref()).await?;
-            let stamps = link.prepare(asked).await?;
+            let stamps = link.prepare(sent).await?;
             Ok((number, (link, stamps)))
         });
     }

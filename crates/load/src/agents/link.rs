@@ -7,14 +7,13 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::asked::Asked;
-use super::counted::shown;
 use super::error::AgentsError;
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, TOLD_BYTES_MAX, send};
-use super::message::{CURTAIL, Hello, Order, PROTOCOL, Refusal, Told};
+use super::message::{CURTAIL, Hello, Order, PROTOCOL, PartOfPlan, Refusal, Told};
 use super::{GREETING, PREPARATION, SILENCE, Token};
 use crate::engine::stamp::Stamping;
 use crate::results::record::Record;
+use crate::results::sent::shown;
 
 /// Pings before the start; the one with the shortest way tells the time.
 const PINGS: usize = 16;
@@ -77,8 +76,11 @@ impl Link {
     }
 
     /// Tells it what to do, and waits until it is ready to.
-    pub(super) async fn prepare(&mut self, asked: Asked) -> Result<Option<Stamping>, AgentsError> {
-        let plan = Order::Plan(Box::new(asked));
+    pub(super) async fn prepare(
+        &mut self,
+        sent: PartOfPlan,
+    ) -> Result<Option<Stamping>, AgentsError> {
+        let plan = Order::Plan(Box::new(sent));
         let sent = send(&mut self.out, &plan, ORDER_BYTES_MAX, SILENCE).await;
         sent.map_err(|error| self.broken(&error))?;
         match self.next(PREPARATION).await? {
@@ -146,9 +148,9 @@ impl Link {
                 told = self.frames.next() => {
                     heard = Instant::now();
                     match told.map_err(|error| error.to_string())? {
-                        Told::Record(counted) => {
+                        Told::Record(record) => {
                             let garbage = |why| FrameError::Garbage(why).to_string();
-                            let record = Box::new(counted.record().map_err(garbage)?);
+                            let record = Box::new(record.validate().map_err(garbage)?);
                             let sent = to.send((number, News::Record(record))).await;
                             sent.map_err(|_| "the run is over".to_owned())?;
                         }

@@ -15,12 +15,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::asked::Asked;
-use super::counted::Counted;
-use crate::engine::stamp::Stamping;
+use super::AGENTS_MAX;
+use crate::engine::stamp::{Stamping, StampsBy};
+use crate::plan::Plan;
+use crate::plan::protocol::Trust;
+use crate::plan::share::Part;
+use crate::results::record::Record;
 
 /// The version of what follows the greeting.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 /// The release, for people.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 
@@ -36,7 +39,7 @@ pub(crate) struct Hello {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    Plan(Box<Asked>),
+    Plan(Box<PartOfPlan>),
     Ping,
     /// The schedule begins then, in nanoseconds of the agent's clock.
     Start {
@@ -46,6 +49,43 @@ pub(crate) enum Order {
     Drain,
     /// End at once.
     Stop,
+}
+
+/// An agent's part of a plan.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PartOfPlan {
+    pub(crate) part: Part,
+    /// What it does, as a plan of its own but for the schedule, of which it sends a part.
+    pub(crate) plan: Plan,
+}
+
+impl PartOfPlan {
+    /// Looks for what agents cannot have: an agent opens no file because a coordinator names it.
+    ///
+    /// # Errors
+    ///
+    /// What that is.
+    pub(crate) fn validate(&self) -> Result<(), &'static str> {
+        let PartOfPlan { part, plan } = self;
+        if part.number >= part.of || part.of > AGENTS_MAX as u64 {
+            return Err("a part of a load of more than 64 agents");
+        }
+        if plan.protocol.schema.is_some() {
+            return Err("a schema of gRPC; write the messages as {\"base64\": \"...\"}");
+        }
+        if matches!(plan.protocol.trust, Trust::File(_)) {
+            return Err(
+                "authorities of a file; have the systems of the agents trust them, or anyone",
+            );
+        }
+        if !plan.processors.numbers().is_empty() {
+            return Err("processors, which every machine numbers for itself");
+        }
+        if plan.stamps == StampsBy::Xdp {
+            return Err("a way past the network stack, which has one connection");
+        }
+        Ok(())
+    }
 }
 
 /// What an agent says.
@@ -64,7 +104,7 @@ pub(crate) enum Told {
         at_ns: u64,
     },
     /// What was measured since the last one.
-    Record(Box<Counted>),
+    Record(Box<Record>),
     /// All was told.
     End {
         /// The intended time of the last request.
@@ -90,4 +130,78 @@ pub(crate) enum Refusal {
     Plan { why: String },
     /// Its machine lacks something.
     Lacking { why: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::keys::{KeyDistribution, Keys};
+    use crate::plan::protocol::AnswerEnd;
+    use crate::plan::queries::QueryOrder;
+    use crate::plan::{Extent, Pace};
+    use curtail_dist::arrivals::Arrivals;
+    use serde_json::{Value, json};
+
+    fn sent(plan: &Plan) -> Value {
+        serde_json::to_value(plan).unwrap()
+    }
+
+    #[test]
+    fn a_plan_arrives_as_it_was() {
+        let arrived = |plan: &Plan| serde_json::from_value::<Plan>(sent(plan)).unwrap();
+        let mut plan = Plan::new("http://127.0.0.1:1/a?b=c".parse().unwrap(), 1.0);
+        let gaps = vec![0.5, 1.5].into();
+        let trace = Arrivals::Trace { path: "t.txt".into(), gaps, mean_ns: Some(1.0 / 3.0) };
+        for (rate, arrivals) in [
+            ("333.3333333333333", Arrivals::Poisson),
+            ("10..70", Arrivals::Constant),
+            ("1:10s,2:1h", Arrivals::parse("mmpp:5:0.1:50ms", 1.0).unwrap()),
+            ("7", trace),
+        ] {
+            plan.pace = Pace::Open { profile: rate.parse().unwrap(), arrivals };
+            assert_eq!(arrived(&plan), plan);
+        }
+        (plan.pace, plan.extent) = (Pace::Closed, Extent::Requests(u64::MAX));
+        plan.headers = vec![("a".to_owned(), "\u{1}ü\"".to_owned())];
+        plan.queries = vec!["/ä".to_owned(), "{\"path\": \"/\"}".to_owned()];
+        plan.order = QueryOrder::Rounds;
+        plan.protocol.keys = Some(Keys { count: 3, distribution: KeyDistribution::Zipf(0.99) });
+        plan.protocol.answer_end = AnswerEnd::Until(vec![0, 255]);
+        plan.protocol.trust = Trust::Anyone;
+        assert_eq!(arrived(&plan), plan);
+    }
+
+    #[test]
+    fn a_part_that_there_is_not_is_refused() {
+        let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
+        let most = AGENTS_MAX as u64;
+        for (number, of, fine) in [
+            (0, 1, true),
+            (most - 1, most, true),
+            (0, 0, false),
+            (1, 1, false),
+            (0, most + 1, false),
+            (u64::MAX - 1, u64::MAX, false),
+        ] {
+            let sent = PartOfPlan { part: Part { number, of }, plan: plan.clone() };
+            assert_eq!(sent.validate().is_ok(), fine, "{number} of {of}");
+        }
+    }
+
+    #[test]
+    fn files_of_the_agents_machine_are_not_opened() {
+        let mut plan = Plan::new("https://127.0.0.1:1/".parse().unwrap(), 1.0);
+        plan.protocol.trust = Trust::File("ca.pem".into());
+        assert!(PartOfPlan { part: Part::WHOLE, plan: plan.clone() }.validate().is_err());
+        let trace =
+            |gaps: Value| json!({ "trace": { "name": "t", "gaps": gaps, "mean_ns": null } });
+        let none = [trace(json!([])), trace(json!([0.0, 0.0])), trace(json!([-1.0, 3.0]))];
+        for process in
+            none.into_iter().chain(["trace:/etc/passwd", "trace"].map(|t| json!({"text": t})))
+        {
+            let mut value = sent(&plan);
+            value["pace"]["Open"]["arrivals"] = process;
+            assert!(serde_json::from_value::<Plan>(value).is_err());
+        }
+    }
 }

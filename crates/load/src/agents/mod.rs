@@ -11,14 +11,10 @@
 //!
 //! # Map
 //!
-//! On both sides `message` is what is said, in `frame`s; `asked` is a plan and `counted` (`counts`) a record on
-//! its way. The agent's side is `agent`, which lets coordinators in, and `session`, a run for one. The
+//! On both sides `message` is what is said, in `frame`s. The agent's side is `agent`, which lets coordinators in, and `session`, a run for one. The
 //! coordinator's side is `link` to one agent, `crew`, which drives all, and `verdict`.
 
 mod agent;
-mod asked;
-mod counted;
-mod counts;
 mod crew;
 mod error;
 mod frame;

@@ -12,9 +12,8 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
 
 use super::agent::{Ending, Turn};
-use super::counted::Counted;
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, TOLD_BYTES_MAX, send};
-use super::message::{Order, Refusal, Told};
+use super::message::{Order, PartOfPlan, Refusal, Told};
 use super::{GREETING, PREPARATION, SILENCE};
 use crate::engine::stamp::Source;
 use crate::engine::threads::{Machine, Threads};
@@ -110,8 +109,9 @@ impl From<LoadError> for Stop {
 async fn prepare(frames: &mut Frames) -> Result<Prepared, Stop> {
     let refuse = |why: String| Stop::Refused(Refusal::Plan { why });
     let order = frames.next_within(PREPARATION).await.map_err(Stop::Frame)?;
-    let Order::Plan(asked) = order else { return Err(refuse("it is no plan".to_owned())) };
-    let (plan, part) = asked.plan().map_err(refuse)?;
+    let Order::Plan(sent) = order else { return Err(refuse("it is no plan".to_owned())) };
+    sent.validate().map_err(|what| refuse(format!("agents cannot have {what}")))?;
+    let PartOfPlan { part, plan } = *sent;
     // Of many requests it takes a while, and the agent has others to answer.
     let making = tokio::task::spawn_blocking(move || {
         plan.check()?;
@@ -188,7 +188,7 @@ async fn measure(
                     return Err(FrameError::Silent(SILENCE).into());
                 }
                 let record = threads.collect();
-                tell(&mut out, &Told::Record(Box::new(Counted::of(record)))).await?;
+                tell(&mut out, &Told::Record(Box::new(record))).await?;
             }
             () = threads.finished() => break,
         }
@@ -197,7 +197,7 @@ async fn measure(
         Ok(joined) => joined,
         Err(error) => return fail(&mut out, error.to_string()).await,
     };
-    tell(&mut out, &Told::Record(Box::new(Counted::of(rest)))).await?;
+    tell(&mut out, &Told::Record(Box::new(rest))).await?;
     // Who has heard of the end may ask for the next run at once.
     drop(turn);
     Ok(tell(&mut out, &Told::End { last_ns }).await?)

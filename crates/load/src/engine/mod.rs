@@ -7,21 +7,18 @@
 //! # How it waits
 //!
 //! Long before the next request is due it sleeps until a socket is ready; then it looks at the
-//! sockets again and again; and for the last microseconds it looks only at the clock ([`wait`]).
+//! sockets again and again; and for the last microseconds it looks only at the clock (`clock`).
 
 mod clock;
 mod connection;
 pub(crate) mod exchange;
 mod flight;
-mod leaving;
 pub(crate) mod observe;
 mod poller;
 mod pool;
 mod rest;
-mod source;
 pub mod stamp;
 pub(crate) mod threads;
-mod wait;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -31,15 +28,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use clock::Clock;
-use connection::Connection;
-use flight::{Due, Flight};
-use poller::Poller;
-use pool::{Placed, Pool};
-use rest::Rest;
-pub(crate) use source::Source;
-use wait::{Waited, Waiting};
-use wire::Scratch;
+use curtail_xdp::Bypass;
 
 use crate::engine::exchange::Exchange;
 use crate::engine::observe::Observer;
@@ -48,7 +37,15 @@ use crate::results::outcome::Outcome;
 use crate::results::record::Record;
 use crate::results::sends::Keep;
 use crate::session::{Sessions, Token};
-use curtail_xdp::Bypass;
+pub(crate) use clock::Clock;
+use clock::{Waited, Waiting};
+use connection::Connection;
+pub(crate) use flight::Source;
+use flight::{Due, Flight};
+use poller::Poller;
+use pool::{Placed, Pool};
+use rest::Rest;
+use wire::Scratch;
 
 /// What a thread is to do.
 #[derive(Debug)]
@@ -387,6 +384,59 @@ impl Engine {
 /// On the clock of a run, which is negative before its start.
 fn at(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+/// Connections that a server is leaving: they take no further request, but some are still on them
+/// (RFC 9113 §6.8).
+///
+/// A user's client opens another one at once, and so does this one: a leaving connection gives its place to
+/// another, and ends when its last request has. There are as many of them at most as the plan has
+/// connections; beyond that they stay where they are, and requests wait. Cost: O(requests on it).
+impl Engine {
+    /// Makes room for another connection in the place of this one, if the server is leaving it.
+    pub(super) fn move_out(&mut self, id: usize) {
+        if !self.is_leaving(id) {
+            return;
+        }
+        let Some(place) = self.other_place() else { return };
+        self.connections.swap(id, place);
+        // It is closed, and nobody knows it yet.
+        self.connections[id].moved(id, &self.poller);
+        self.connections[place].moved(place, &self.poller);
+        for index in self.connections[place].requests() {
+            if let Some((_, at, _)) = self.flying.get_mut(&index) {
+                *at = place;
+            }
+        }
+    }
+
+    /// True for a connection that has moved out.
+    pub(super) fn has_moved_out(&self, id: usize) -> bool {
+        id >= self.task.connections
+    }
+
+    /// Its place can be another's once it has ended.
+    pub(super) fn give_up_place(&mut self, id: usize) {
+        if self.connections[id].is_closed() && !self.vacant.contains(&id) {
+            self.vacant.push(id);
+        }
+    }
+
+    fn is_leaving(&self, id: usize) -> bool {
+        !self.has_moved_out(id) && self.connections[id].is_leaving()
+    }
+
+    fn other_place(&mut self) -> Option<usize> {
+        if let Some(vacant) = self.vacant.pop() {
+            return Some(vacant);
+        }
+        let place = self.connections.len();
+        if place >= 2 * self.task.connections {
+            return None;
+        }
+        self.connections.push(Connection::new(place));
+        Some(place)
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl FromStr for KeyDistribution {
         };
         let known = exponent.filter(|exponent| *exponent > 0.0 && *exponent <= EXPONENT_MAX);
         known.map(KeyDistribution::Zipf).ok_or_else(|| {
-            PlanError::Protocol(format!(
+            PlanError::Value(format!(
                 "key distribution `{text}` is not known; use uniform, or zipf:S with an S above 0 and \
                  at most 10, such as zipf:0.99"
             ))
@@ -57,14 +57,14 @@ impl Keys {
     pub(crate) fn check(self, requests: usize) -> Result<(), PlanError> {
         let most = RENDERED_MAX / requests.max(1);
         if !(1..=most).contains(&self.count) {
-            return Err(PlanError::Protocol(format!(
+            return Err(PlanError::Value(format!(
                 "{} keys; use 1 to {most}: each of the requests is made ready with each key",
                 self.count
             )));
         }
         match self.distribution {
             KeyDistribution::Zipf(exponent) if !(exponent > 0.0 && exponent <= EXPONENT_MAX) => {
-                Err(PlanError::Protocol(format!(
+                Err(PlanError::Value(format!(
                     "keys by a Zipf distribution of {exponent:?}; use above 0 and at most 10"
                 )))
             }

@@ -10,7 +10,12 @@ pub(crate) mod share;
 pub(crate) mod target;
 
 use curtail_dist::arrivals::Arrivals;
+use curtail_jitter::machine::Processors;
+use curtail_kernel::duration::format;
+use curtail_xdp::PAYLOAD_MAX;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
+use serde::{Deserializer, Serializer};
 
 use crate::engine::stamp::{StampsBy, fits};
 use crate::plan::error::PlanError;
@@ -19,8 +24,6 @@ use crate::plan::protocol::Protocol;
 use crate::plan::queries::QueryOrder;
 use crate::plan::schedule::Schedule;
 use crate::plan::target::{Scheme, Target};
-use curtail_jitter::machine::Processors;
-use curtail_xdp::PAYLOAD_MAX;
 
 /// The longest time-out, in nanoseconds: what the histograms hold.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
@@ -32,13 +35,14 @@ const OWNED: [&str; 5] =
     ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 
 /// What decides when requests are sent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
     /// A schedule that is fixed beforehand: an open loop, as of users who do not know of each other.
     Open {
         /// The rate over time.
         profile: Profile,
         /// How requests are spread at that rate. The lengths of bursts are those at the first rate.
+        #[serde(serialize_with = "serialize_arrivals", deserialize_with = "deserialize_arrivals")]
         arrivals: Arrivals,
     },
     /// Every connection sends its next request when it has the answer to the last one: a closed loop.
@@ -64,7 +68,7 @@ impl Pace {
 }
 
 /// How sure the percentiles are to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
     /// Half of the 95 % confidence interval over the percentile, above 0 and below 1.
     pub relative: f64,
@@ -85,7 +89,7 @@ pub enum Extent {
 }
 
 /// What a run does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The server, and what to ask for if there are no [`queries`](Plan::queries).
     pub target: Target,
@@ -182,13 +186,16 @@ impl Plan {
 
     /// A ramp needs an end, and steps have one.
     fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
+        let refuse = |what: &str| Err(PlanError::Value(what.to_owned()));
+        let own = format(profile.own_ns().unwrap_or(0));
+        let steps = format!("the steps of the rate take {own} in all; leave the duration to them");
         match (profile, self.extent) {
-            (Profile::Ramp { .. }, Extent::Requests(_)) => Err(PlanError::RampNeedsDuration),
-            (Profile::Steps(_), Extent::Requests(_)) => {
-                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+            (Profile::Ramp { .. }, Extent::Requests(_)) => {
+                refuse("a ramp takes a duration, not a number of requests")
             }
+            (Profile::Steps(_), Extent::Requests(_)) => refuse(&steps),
             (Profile::Steps(_), Extent::Duration { ns }) if profile.own_ns() != Some(ns) => {
-                Err(PlanError::StepsTake { ns: profile.own_ns().unwrap_or(0) })
+                refuse(&steps)
             }
             _ => Ok(()),
         }
@@ -200,9 +207,12 @@ impl Plan {
     ///
     /// [`PlanError`] names the first value that is out of range or cannot be sent.
     pub fn check(&self) -> Result<(), PlanError> {
+        let refuse = |what: String| Err(PlanError::Value(what));
         self.schedule()?;
         if matches!(self.extent, Extent::Duration { ns: 0 } | Extent::Requests(0)) {
-            return Err(PlanError::Empty);
+            let what =
+                "the duration, or the number of requests, is zero; nothing would be measured";
+            return refuse(what.to_owned());
         }
         if let (Extent::Duration { ns }, Pace::Open { profile, .. }) = (self.extent, &self.pace) {
             let rate = profile.mean(ns);
@@ -217,41 +227,63 @@ impl Plan {
                 && !per_mille.is_empty()
                 && per_mille.iter().all(|per_mille| (1..1_000).contains(per_mille)))
         {
-            return Err(PlanError::Precision);
+            let what =
+                "a precision is above 0 % and below 100 %, of percentiles above 0 and below 100";
+            return refuse(what.to_owned());
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
-            return Err(PlanError::Connections(self.connections));
+            return refuse(format!("{} connections; use 1 to 65536", self.connections));
         }
         if !(1..=THREADS_MAX).contains(&self.threads) || self.threads > self.connections {
             let most = THREADS_MAX.min(self.connections);
-            return Err(PlanError::Threads { threads: self.threads, most });
+            let threads = self.threads;
+            return refuse(format!(
+                "{threads} threads; use 1 to {most}: each has a connection at least"
+            ));
         }
         let processors = self.processors.numbers().len();
         if processors != 0 && processors != self.threads {
-            return Err(PlanError::Processors { processors, threads: self.threads });
+            let threads = self.threads;
+            return refuse(format!(
+                "threads: {threads}, processors: {processors}; name one processor for each thread"
+            ));
         }
         if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
-            return Err(PlanError::Timeout { ns: self.timeout_ns });
+            let time = format(self.timeout_ns);
+            return refuse(format!("a time-out of {time}; use more than zero and at most 60s"));
         }
         if self.stamps == StampsBy::Xdp {
             if self.target.scheme() != Scheme::Udp || self.connections != 1 {
-                return Err(PlanError::PastStack { connections: self.connections });
+                let connections = self.connections;
+                return refuse(format!(
+                    "past the network stack (AF_XDP) goes UDP, over one connection, on which many requests \
+                     are under way at once; write udp://HOST:PORT, and leave out --connections (here: \
+                     {connections})"
+                ));
             }
             fits(self, PAYLOAD_MAX)?;
         }
+        self.check_headers()?;
+        crate::session::requests::check(self)
+    }
+
+    fn check_headers(&self) -> Result<(), PlanError> {
+        let refuse = |what: String| Err(PlanError::Value(what));
         let scheme = self.target.scheme();
         if !(self.headers.is_empty() || scheme.is_http() || scheme.is_grpc()) {
-            return Err(PlanError::Protocol(format!(
+            return refuse(format!(
                 "{scheme}:// has no use for headers; leave them out, or use http://, https://, grpc:// or \
                  grpcs://"
-            )));
+            ));
         }
         for (name, _) in &self.headers {
             if is_owned(name) {
-                return Err(PlanError::HeaderOwned(name.clone()));
+                return refuse(format!(
+                    "header `{name}` is written by the load generator itself; leave it out"
+                ));
             }
         }
-        crate::session::requests::check(self)
+        Ok(())
     }
 }
 
@@ -264,12 +296,54 @@ pub(crate) fn is_owned(name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`PlanError::HeaderSyntax`] without a colon or a name.
+/// [`PlanError`] without a colon or a name.
 pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     let (name, value) = text.split_once(':').unwrap_or_default();
     let (name, value) = (name.trim(), value.trim());
     if name.is_empty() {
-        return Err(PlanError::HeaderSyntax(text.to_owned()));
+        return Err(PlanError::Value(format!("header `{text}` is not `name: value`")));
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Of a burst without a unit in its text; no plan has one.
+const UNIT_NS: f64 = 1e6;
+
+/// An arrival process in a plan that is sent. A trace comes with its gaps, because its file is on the machine
+/// where the plan was made: nothing here opens a file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Process {
+    Text(String),
+    Trace { name: String, gaps: Vec<f64>, mean_ns: Option<f64> },
+}
+
+fn serialize_arrivals<S: Serializer>(of: &Arrivals, to: S) -> Result<S::Ok, S::Error> {
+    let process = match of {
+        Arrivals::Trace { path, gaps, mean_ns } => Process::Trace {
+            name: path.display().to_string(),
+            gaps: gaps.to_vec(),
+            mean_ns: *mean_ns,
+        },
+        other => Process::Text(other.to_string()),
+    };
+    process.serialize(to)
+}
+
+fn deserialize_arrivals<'de, D: Deserializer<'de>>(from: D) -> Result<Arrivals, D::Error> {
+    match Process::deserialize(from)? {
+        Process::Text(text) if text.starts_with("trace") => {
+            Err(D::Error::custom(format!("arrivals `{text}`: the gaps of a trace are missing")))
+        }
+        Process::Text(text) => Arrivals::parse(&text, UNIT_NS).map_err(D::Error::custom),
+        Process::Trace { name, gaps, mean_ns } => {
+            let time = |gap: &f64| gap.is_finite() && *gap >= 0.0;
+            // With no time in it a schedule would never get anywhere.
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            if gaps.iter().all(time) && mean >= 0.5 {
+                return Ok(Arrivals::Trace { path: name.into(), gaps: gaps.into(), mean_ns });
+            }
+            Err(D::Error::custom(format!("trace {name}: its gaps have no mean of 1")))
+        }
+    }
 }

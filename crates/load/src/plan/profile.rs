@@ -107,10 +107,16 @@ impl Profile {
                 || steps.is_empty()
                 || steps.iter().any(|step| step.ns == 0))
         {
-            return Err(PlanError::Steps { count: steps.len() });
+            let count = steps.len();
+            return Err(PlanError::Value(format!(
+                "{count} steps of the rate; write 1 to {STEPS_MAX}, each for a time above zero"
+            )));
         }
         match rates.into_iter().find(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
-            Some(rate) => Err(PlanError::Rate(rate)),
+            // Debug writes large and small ones with an exponent.
+            Some(rate) => Err(PlanError::Value(format!(
+                "rate {rate:?} is not above 0 and at most 1000000 requests per second"
+            ))),
             None => Ok(()),
         }
     }
@@ -176,7 +182,7 @@ impl FromStr for Profile {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Profile, PlanError> {
-        let bad = |why: &str| PlanError::Profile { text: text.to_owned(), why: why.to_owned() };
+        let bad = |why: &str| PlanError::Value(format!("rate `{text}`: {why}"));
         let rate = |text: &str| {
             let rate: f64 = text.trim().parse().map_err(|_| {
                 bad("write a number such as 500, a ramp such as 100..2000, or steps such as \

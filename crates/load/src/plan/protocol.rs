@@ -19,7 +19,7 @@ const DELIMITER_BYTES_MAX: usize = 1 << 10;
 const OVER_TLS: &str = "use https:// or grpcs://";
 
 /// What a run needs to know of its protocol. What does not go with the target's scheme is refused.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
     /// Speak HTTP/2: over TLS by agreement (ALPN), else with prior knowledge (RFC 9113 §3.3). gRPC
     /// always does.
@@ -63,7 +63,7 @@ impl Default for Protocol {
 }
 
 /// Whose certificates are trusted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
     /// Those of the authorities that the system trusts.
     #[default]
@@ -93,7 +93,7 @@ impl Default for AnswerEnd {
 impl Protocol {
     /// Looks for what is out of range, or does not go with the scheme.
     pub(crate) fn check(&self, scheme: Scheme, requests: usize) -> Result<(), PlanError> {
-        let refuse = |what: String| Err(PlanError::Protocol(what));
+        let refuse = |what: String| Err(PlanError::Value(what));
         let default = Protocol::default();
         if !(1..=STREAMS_MAX).contains(&self.streams) {
             return refuse(format!("{} streams; use 1 to 65536", self.streams));

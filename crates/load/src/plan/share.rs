@@ -13,13 +13,14 @@
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, Uniform};
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::schedule::{Schedule, Slot};
 use crate::plan::{Pace, Plan};
 use curtail_dist::arrivals::Arrivals;
 
 /// A machine's part of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// Which machine, from 0.
     pub(crate) number: u64,

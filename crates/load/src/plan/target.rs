@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::error::TargetError;
 
 /// What an address begins with: the protocol.
@@ -103,7 +105,8 @@ impl fmt::Display for Scheme {
 /// assert_eq!(target.path(), "/search?q=tail");
 /// # Ok::<(), curtail_load::TargetError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Target {
     scheme: Scheme,
     /// Without the brackets of an IPv6 address.
@@ -153,51 +156,80 @@ impl fmt::Display for Target {
     }
 }
 
+impl From<Target> for String {
+    fn from(target: Target) -> String {
+        target.to_string()
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = TargetError;
+
+    fn try_from(text: String) -> Result<Target, TargetError> {
+        text.parse()
+    }
+}
+
 impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Target, TargetError> {
-        let shown = || text.to_owned();
+        let refuse = |why: &str| TargetError { text: text.to_owned(), why: why.to_owned() };
         let (scheme, rest) = text
             .split_once("://")
             .and_then(|(name, rest)| {
                 let named = |scheme: &Scheme| scheme.name().eq_ignore_ascii_case(name);
                 Some((Scheme::ALL.into_iter().find(named)?, rest))
             })
-            .ok_or_else(|| TargetError::Scheme(shown()))?;
+            .ok_or_else(|| refuse(" does not begin with http://; write http://HOST:PORT/path, or one of https://, grpc://, \
+                     grpcs://, memcached://, redis://, tcp:// and udp://"))?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
             return Err(match scheme {
-                Scheme::Redis => TargetError::RedisUserInfo(shown()),
-                _ => TargetError::UserInfo(shown()),
+                Scheme::Redis => refuse(
+                    ": a name or password before the host is not supported; write AUTH PASSWORD as the first \
+                     query, and use one connection",
+                ),
+                _ => refuse(": a name or password before the host is not supported; use a header"),
             });
         }
         let (host, port) = split_port(authority);
         if is_bare_ipv6(authority) {
-            return Err(TargetError::NoBrackets(shown()));
+            return Err(refuse(": write an IPv6 address in [ ], such as http://[::1]:9100/"));
         }
         if host.is_empty() {
-            return Err(TargetError::NoHost(shown()));
+            return Err(refuse(
+                " has no host; write it after the ://, such as http://HOST:PORT/path",
+            ));
         }
-        let host = clean_host(host).ok_or_else(|| TargetError::BadHost(shown()))?;
+        let host = clean_host(host).ok_or_else(|| refuse(": the host may have letters, digits, `.`, `-` and `_`, or be an IPv6 address in []"))?;
         let port = match port {
-            None | Some("") => scheme.port().ok_or_else(|| TargetError::NoPort(shown()))?,
-            Some(port) => parse_port(port).ok_or_else(|| TargetError::BadPort(shown()))?,
+            None | Some("") => scheme.port().ok_or_else(|| {
+                refuse(" has no port; write it behind the host, such as HOST:9000")
+            })?,
+            Some(port) => parse_port(port)
+                .ok_or_else(|| refuse(": the port is not a number from 1 to 65535"))?,
         };
         let path = clean_path(scheme, path, text)?;
         Ok(Target { scheme, host: host.to_owned(), port, path })
     }
 }
 
+const NO_METHOD: &str = " names no method; write grpc://HOST:PORT/package.Service/Method";
+
 /// The path as the protocol has it.
 fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, TargetError> {
-    let shown = || text.to_owned();
+    let refuse = |why: &str| TargetError { text: text.to_owned(), why: why.to_owned() };
     if path.contains('#') {
-        return Err(TargetError::Fragment(shown()));
+        return Err(refuse(
+            ": a fragment (#) is never sent to a server; leave it out, or write %23",
+        ));
     }
     if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(TargetError::BadPath(shown()));
+        return Err(refuse(
+            ": the path has a character that must be percent-encoded, such as a space",
+        ));
     }
     if scheme.is_http() {
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -206,20 +238,22 @@ fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, TargetEr
     if scheme.is_grpc() {
         let parts: Vec<&str> = path.split('/').collect();
         let [_, service, method] = parts[..] else {
-            return Err(TargetError::NoMethod(shown()));
+            return Err(refuse(NO_METHOD));
         };
         let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         let named = |name: &str| !name.is_empty() && name.bytes().all(fine);
         return if named(service) && named(method) {
             Ok(path.to_owned())
         } else {
-            Err(TargetError::NoMethod(shown()))
+            Err(refuse(NO_METHOD))
         };
     }
     if matches!(path, "" | "/") {
         Ok(String::new())
     } else {
-        Err(TargetError::Path { text: shown(), scheme: scheme.name() })
+        Err(refuse(&format!(
+            ": {scheme} has no paths; write {scheme}://HOST:PORT, and what to ask with --data"
+        )))
     }
 }
 

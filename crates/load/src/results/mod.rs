@@ -2,13 +2,13 @@
 
 pub(crate) mod arrival_test;
 pub(crate) mod blocks;
-pub(crate) mod bucket;
 pub(crate) mod conclude;
 pub(crate) mod outcome;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod sample;
 pub(crate) mod sends;
+pub(crate) mod sent;
 pub(crate) mod split;
 pub(crate) mod stationary;
 pub(crate) mod summary;

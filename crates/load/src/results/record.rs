@@ -11,6 +11,7 @@ use crate::plan::schedule::Slot;
 use crate::results::blocks::Blocks;
 use crate::results::outcome::Outcome;
 use crate::results::sends::Sends;
+use crate::results::sent;
 use crate::results::split::{Parts, Split};
 use crate::session::Status;
 use crate::session::fault::Fault;
@@ -130,14 +131,24 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(most_ns, 3).expect("the bound and the digits are constants in range")
 }
 
+/// One whose range grows with its values, to four digits.
+pub(super) fn growing_histogram() -> Histogram<u64> {
+    let mut counts = Histogram::new(4).expect("four digits are in range");
+    counts.auto(true);
+    counts
+}
+
 /// What is known so far. Values are in nanoseconds unless said otherwise.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// Good answers: from the intended time.
+    #[serde(with = "sent")]
     pub(crate) latency: Histogram<u64>,
     /// Good answers: from when they were taken up.
+    #[serde(with = "sent")]
     pub(crate) uncorrected: Histogram<u64>,
     /// All requests but dropped ones.
+    #[serde(with = "sent")]
     pub(crate) lag: Histogram<u64>,
     /// The same as `latency`, in blocks of time.
     pub(crate) blocks: Blocks,
@@ -145,6 +156,7 @@ pub(crate) struct Record {
     pub(crate) sends: Sends,
     /// When good answers ended, those of the warm-up included, in microseconds from the start of
     /// the schedule. Four digits, for it serves to count what fell into a window.
+    #[serde(serialize_with = "sent::serialize", deserialize_with = "sent::growing")]
     pub(crate) ends_us: Histogram<u64>,
     /// What the latencies of good answers are made of.
     pub(crate) split: Split,
@@ -167,7 +179,7 @@ pub(crate) struct Record {
     pub(crate) waited: u64,
     /// Connections opened.
     pub(crate) connects: u64,
-    /// Times that a request was written again, for the server had not looked at it, or closed just then.
+    /// Times that a request was written again, because the server had not looked at it.
     pub(crate) sent_again: u64,
     /// Connections closed for bytes behind a good answer that nobody had asked for; warm-up included.
     pub(crate) unasked: u64,
@@ -176,12 +188,13 @@ pub(crate) struct Record {
     pub(crate) came_stamps: u64,
     /// How often the clock of the system was set.
     pub(crate) clock_steps: u32,
-    /// Answers that an observer was not told.
+    /// Responses that an observer was too slow for.
+    #[serde(skip)]
     pub(crate) unobserved: u64,
 }
 
 /// What failed first.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FirstError {
     pub(crate) at_ns: u64,
     pub(crate) text: String,
@@ -189,15 +202,13 @@ pub(crate) struct FirstError {
 
 impl Record {
     pub(crate) fn new() -> Record {
-        let mut ends_us = Histogram::new(4).expect("four digits are in range");
-        ends_us.auto(true);
         Record {
             latency: histogram(),
             uncorrected: histogram(),
             lag: histogram(),
             blocks: Blocks::new(),
             sends: Sends::new(),
-            ends_us,
+            ends_us: growing_histogram(),
             split: Split::new(),
             errors: Errors::default(),
             requests: 0,
@@ -387,7 +398,7 @@ mod tests {
         assert_eq!((&sum.ends_us, &sum.latency), (&whole.ends_us, &whole.latency));
         let blocks = |record: &Record| {
             let Record { blocks, .. } = record;
-            let sparse = serde_json::to_value(blocks.sparse()).unwrap();
+            let sparse = serde_json::to_value(blocks).unwrap();
             (sparse, blocks.share_error(4_000_000), blocks.quantiles(0.5, 0))
         };
         assert_eq!(blocks(&sum), blocks(&whole));

@@ -58,8 +58,8 @@ pub struct Report {
     pub stamps: Option<Stamps>,
     /// Connections opened, those of the warm-up included. The first request on each waited for it.
     pub connections_opened: u64,
-    /// Times that a request was sent again over another connection, for the server had gone away without
-    /// having looked at it, or closed just then. It counts once.
+    /// Times that a request was sent again over another connection, because the server had gone away
+    /// without having looked at it (HTTP/2). It counts once.
     #[serde(skip_serializing_if = "is_zero")]
     pub sent_again: u64,
     /// Connections that were closed because the server sent bytes behind a good answer that nobody had

@@ -6,10 +6,10 @@
 //!
 //! Cost: constant per request; some thousand buckets of memory.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::results::bucket;
 use crate::results::outcome::Outcome;
+use crate::results::sent::COUNT_MAX;
 
 /// So many requests tell how a percentile is divided.
 const AROUND: u64 = 20;
@@ -83,8 +83,12 @@ impl Bucket {
     }
 }
 
+/// A bucket that is not empty: its number, its count and its sums.
+type Sparse = (u32, u64, [u64; 4]);
+
 /// Sums of the parts, by latency.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Vec<Sparse>")]
 pub(crate) struct Split {
     buckets: Vec<Bucket>,
     count: u64,
@@ -92,11 +96,11 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn new() -> Split {
-        Split { buckets: vec![Bucket::default(); bucket::COUNT], count: 0 }
+        Split { buckets: vec![Bucket::default(); BUCKETS], count: 0 }
     }
 
     pub(crate) fn add(&mut self, latency_ns: u64, parts: &Parts) {
-        self.buckets[bucket::index(latency_ns)].add(&Bucket { count: 1, sums: parts.all() });
+        self.buckets[bucket_of(latency_ns)].add(&Bucket { count: 1, sums: parts.all() });
         self.count += 1;
     }
 
@@ -105,23 +109,6 @@ impl Split {
             mine.add(theirs);
         }
         self.count += other.count;
-    }
-
-    /// As a message has them: the buckets that are not empty, with their counts and sums.
-    pub(crate) fn sparse(&self) -> Vec<(u32, u64, [u64; 4])> {
-        let all = self.buckets.iter().enumerate();
-        let all = all.map(|(at, bucket)| (at as u32, bucket.count, bucket.sums));
-        all.filter(|(_, count, _)| *count > 0).collect()
-    }
-
-    /// Those of a message, if they can be.
-    pub(crate) fn from_sparse(sparse: &[(u32, u64, [u64; 4])]) -> Option<Split> {
-        let mut split = Split::new();
-        for (at, count, sums) in sparse {
-            split.buckets.get_mut(*at as usize)?.add(&Bucket { count: *count, sums: *sums });
-            split.count = split.count.checked_add(*count)?;
-        }
-        Some(split)
     }
 
     /// The parts of `latency_ns`, which a share `quantile` of the requests does not exceed; none without
@@ -150,6 +137,50 @@ impl Split {
         }
         sums
     }
+}
+
+/// Without the buckets that are empty.
+impl Serialize for Split {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let all = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0);
+        to.collect_seq(all.map(|(at, bucket)| -> Sparse { (at as u32, bucket.count, bucket.sums) }))
+    }
+}
+
+impl TryFrom<Vec<Sparse>> for Split {
+    type Error = &'static str;
+
+    fn try_from(sparse: Vec<Sparse>) -> Result<Split, &'static str> {
+        let mut split = Split::new();
+        for (at, count, sums) in sparse {
+            let bucket = split.buckets.get_mut(at as usize).filter(|_| count <= COUNT_MAX);
+            bucket.ok_or("its parts of latencies are none")?.add(&Bucket { count, sums });
+            split.count += count;
+        }
+        Ok(split)
+    }
+}
+
+/// Buckets per factor of two.
+const LINEAR: u32 = 64;
+const LINEAR_BITS: u32 = LINEAR.ilog2();
+/// Enough for the longest time-out, and some more.
+pub(crate) const BUCKETS: usize = (37 - LINEAR_BITS as usize) * LINEAR as usize;
+
+/// The bucket of a latency, in nanoseconds: by its highest bit, and linear within that.
+pub(crate) fn bucket_of(ns: u64) -> usize {
+    let high = (ns | 1).ilog2();
+    let shift = high.saturating_sub(LINEAR_BITS);
+    let within = (ns >> shift) as usize;
+    (shift as usize * LINEAR as usize + within).min(BUCKETS - 1)
+}
+
+/// The middle of a bucket, in nanoseconds.
+pub(crate) fn bucket_middle_ns(index: usize) -> u64 {
+    let linear = LINEAR as usize;
+    let shift = (index / linear).saturating_sub(1);
+    let within = index - shift * linear;
+    ((within as u64) << shift) + (1 << shift) / 2
 }
 
 #[cfg(test)]
@@ -237,5 +268,22 @@ mod tests {
         other.add(3_000, &parts(3_000, 0, 0));
         one.merge(&other);
         assert_eq!(one.at(0.5, 3_000), Some(parts(2_000, 500, 500)));
+    }
+
+    #[test]
+    fn buckets_are_in_order_narrow_and_have_their_middle() {
+        let mut before = 0;
+        for ns in (0..20_000).chain((20_000..60_000_000_000).step_by(7_654_321)) {
+            let at = bucket_of(ns);
+            assert!(at >= before, "{ns}");
+            assert!(at - before <= 1 || ns >= 20_000, "{ns} skips a bucket");
+            assert_eq!(bucket_of(bucket_middle_ns(at)), at, "{ns}");
+            assert!(
+                bucket_middle_ns(at).abs_diff(ns) as f64 <= (ns as f64 * 0.008).max(0.5),
+                "{ns}"
+            );
+            before = at;
+        }
+        assert!(before < BUCKETS - 1, "the longest time-out has a bucket of its own");
     }
 }

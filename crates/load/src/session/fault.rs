@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use curtail_http1::BadResponse;
 
 /// Why there is no whole answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("cannot connect: {0}")]
-    Connect(io::Error),
+    Connect(Arc<io::Error>),
     #[error("no answer in time{0}")]
     Timeout(Wait),
     #[error("TLS: {0}")]
@@ -37,7 +38,7 @@ pub(crate) enum Fault {
     #[error("the answer is longer than {limit} bytes; raise --max-response")]
     TooLarge { limit: u64 },
     #[error("transport: {0}")]
-    Io(io::Error),
+    Io(Arc<io::Error>),
 }
 
 /// What a request without an answer waited for in the end.
@@ -80,9 +81,9 @@ impl Fault {
                 "no local port is free, for connections are opened faster than the system takes them \
                  back; let the server keep them open, or use a lower rate"
             }
-            _ => return Fault::Connect(error),
+            _ => return Fault::Connect(error.into()),
         };
-        Fault::Connect(io::Error::new(error.kind(), format!("{error}: {mend}")))
+        Fault::Connect(io::Error::new(error.kind(), format!("{error}: {mend}")).into())
     }
 
     /// The meaning of a failed read or write: a reset is an end.
@@ -94,27 +95,47 @@ impl Fault {
             // Of datagrams: nobody listens at the port.
             ConnectionRefused => Fault::connect(error),
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
-            _ => Fault::Io(error),
+            _ => Fault::Io(error.into()),
         }
     }
+}
 
-    /// The same for another request of the same connection.
-    pub(crate) fn again(&self) -> Fault {
-        let copy = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
-        match self {
-            Fault::Connect(error) => Fault::Connect(copy(error)),
-            Fault::Timeout(wait) => Fault::Timeout(*wait),
-            Fault::Tls(why) => Fault::Tls(why.clone()),
-            Fault::Closed => Fault::Closed,
-            Fault::HalfAnswer => Fault::HalfAnswer,
-            Fault::Surplus => Fault::Surplus,
-            Fault::Reset(why) => Fault::Reset(why.clone()),
-            Fault::Unprocessed(why) => Fault::Unprocessed(why.clone()),
-            Fault::Garbage(bad) => Fault::Garbage(*bad),
-            Fault::Malformed(why) => Fault::Malformed(why.clone()),
-            Fault::Mismatch(why) => Fault::Mismatch(why),
-            Fault::TooLarge { limit } => Fault::TooLarge { limit: *limit },
-            Fault::Io(error) => Fault::Io(copy(error)),
+/// What is known from the first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    /// Too few to tell.
+    Unknown,
+    Http1,
+    Http2,
+    /// A record of TLS that says no.
+    Tls,
+    /// None of them.
+    Other,
+}
+
+/// What every answer of HTTP/1 begins with.
+const HTTP1: &[u8] = b"HTTP/1.";
+/// An alert of TLS (RFC 8446 §5.1).
+const ALERT: &[u8] = &[21, 3];
+/// Of a frame (RFC 9113 §4.1): the type, behind a length of 3 bytes; that of SETTINGS, which comes
+/// first (§3.4), is 4.
+const TYPE_AT: usize = 3;
+const SETTINGS: u8 = 4;
+
+impl Greeting {
+    pub(crate) fn of(bytes: &[u8]) -> Greeting {
+        for (start, greeting) in [(HTTP1, Greeting::Http1), (ALERT, Greeting::Tls)] {
+            let known = bytes.len().min(start.len());
+            if bytes[..known] == start[..known] {
+                return if known == start.len() { greeting } else { Greeting::Unknown };
+            }
+        }
+        match bytes.get(TYPE_AT) {
+            // A frame of SETTINGS is short.
+            _ if bytes[0] != 0 => Greeting::Other,
+            None => Greeting::Unknown,
+            Some(&SETTINGS) => Greeting::Http2,
+            Some(_) => Greeting::Other,
         }
     }
 }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use curtail_http1::{BadResponse, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
 
 use crate::session::fault::Fault;
-use crate::session::http2::greeting::Greeting;
+use crate::session::fault::Greeting;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
 /// Most interim answers (1xx) before one answer.

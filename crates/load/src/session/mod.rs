@@ -28,7 +28,6 @@ mod http2;
 mod memcached;
 mod redis;
 pub(crate) mod requests;
-mod tcp;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -47,8 +46,7 @@ use http1::Http1;
 use http2::Http2;
 use memcached::Memcached;
 use redis::Redis;
-use tcp::Tcp;
-use turns::Turns;
+use turns::{Tcp, Turns};
 use udp::Udp;
 
 pub(crate) use tls::Tls;
@@ -263,14 +261,6 @@ impl Sessions {
     /// True for datagrams rather than a stream of bytes.
     pub(crate) fn datagrams(&self) -> bool {
         matches!(self.requests, Requests::Udp(_))
-    }
-
-    /// True for a request of HTTP/1.1 that may be done twice (RFC 9110 §9.2.2), so that it is sent again if
-    /// it crosses the closing of its connection.
-    pub(crate) fn repeatable(&self, query: usize) -> bool {
-        let methods = ["GET ", "HEAD ", "OPTIONS ", "TRACE ", "PUT ", "DELETE "];
-        let Requests::Http1(requests) = &self.requests else { return false };
-        methods.iter().any(|method| requests[query].starts_with(method.as_bytes()))
     }
 
     /// True for gRPC.

@@ -44,11 +44,15 @@ impl Tls {
     fn write(&mut self, out: &mut BytesMut) -> Result<(), Fault> {
         loop {
             if self.agreed && !self.output.is_empty() {
-                let taken = self.tls.writer().write(&self.output).map_err(Fault::Io)?;
+                let taken = self
+                    .tls
+                    .writer()
+                    .write(&self.output)
+                    .map_err(|error| Fault::Io(error.into()))?;
                 self.output.advance(taken);
             }
             while self.tls.wants_write() {
-                self.tls.write_tls(&mut out.writer()).map_err(Fault::Io)?;
+                self.tls.write_tls(&mut out.writer()).map_err(|error| Fault::Io(error.into()))?;
             }
             if !self.agreed || self.output.is_empty() {
                 return Ok(());
@@ -89,7 +93,7 @@ impl Tls {
         out: &mut BytesMut,
         replies: &mut Vec<Reply>,
     ) -> Result<(), Fault> {
-        if self.tls.read_tls(&mut input.reader()).map_err(Fault::Io)? == 0 {
+        if self.tls.read_tls(&mut input.reader()).map_err(|error| Fault::Io(error.into()))? == 0 {
             // The server has said that it is done; what it sends after that is not looked at.
             input.clear();
         }

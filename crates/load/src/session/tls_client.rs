@@ -33,7 +33,7 @@ impl TlsClient {
     ///
     /// If there is no authority to be trusted, or the host is none that a certificate can name.
     pub(crate) fn prepare(plan: &Plan) -> Result<TlsClient, PlanError> {
-        let refuse = |what: String| PlanError::Protocol(what);
+        let refuse = |what: String| PlanError::Value(what);
         let provider = Arc::new(ring::default_provider());
         let versions = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -80,12 +80,12 @@ fn verifier(
 ) -> Result<Arc<WebPkiServerVerifier>, PlanError> {
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
-        .map_err(|error| PlanError::Protocol(format!("TLS cannot be set up: {error}")))
+        .map_err(|error| PlanError::Value(format!("TLS cannot be set up: {error}")))
 }
 
 /// The authorities of a file.
 fn file(path: &Path) -> Result<RootCertStore, PlanError> {
-    let refuse = |what: String| PlanError::Protocol(format!("--cacert {}: {what}", path.display()));
+    let refuse = |what: String| PlanError::Value(format!("--cacert {}: {what}", path.display()));
     let mut roots = RootCertStore::empty();
     let mend = "use a file with certificates in PEM";
     let certificates = CertificateDer::pem_file_iter(path)
@@ -104,7 +104,7 @@ fn system() -> Result<RootCertStore, PlanError> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         let what = "the system trusts no authority; name one with --cacert FILE, or use --insecure";
-        return Err(PlanError::Protocol(what.to_owned()));
+        return Err(PlanError::Value(what.to_owned()));
     }
     Ok(roots)
 }

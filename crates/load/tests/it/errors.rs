@@ -1,13 +1,10 @@
 //! Failures are counted by kind and kept out of the latencies.
 
 use std::future::pending;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{MS, Server, answer, next_head, plan_for, say, target};
 use curtail_load::{Errors, run, run_observed};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 
 /// Does what the request's target says.
 async fn misbehave(mut stream: TcpStream) {
@@ -96,82 +93,10 @@ async fn one_each(mut stream: TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_crosses_the_closing_of_a_used_connection_is_sent_again_if_it_may_be_done_twice() {
+async fn what_crosses_the_closing_of_a_used_connection_is_cut_off() {
     let server = Server::start(one_each).await;
     let mut plan = server.plan(200.0, 20);
     plan.connections = 1;
     let report = run(&plan, pending(), |_| {}).await.unwrap();
-    assert_eq!((report.errors.total(), report.sent_again), (0, 19));
-    plan.protocol.method = Some("POST".to_owned());
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
     assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 0));
-}
-
-/// What two connections that are closed one after the other tell each other.
-#[derive(Default)]
-struct Closing {
-    /// The second has a request that it will not answer.
-    crossed: Notify,
-    /// The first has answered, and will not do so again.
-    answered: Notify,
-    once: AtomicBool,
-}
-
-/// Closes the connection that is asked for `/cross`, while the one of `/slow` is free again, but about to be
-/// closed as well.
-async fn close_both(mut stream: TcpStream, closing: Arc<Closing>) {
-    while let Some(head) = next_head(&mut stream).await {
-        match target(&head) {
-            "/slow" => {
-                closing.crossed.notified().await;
-                answer(&mut stream, 200, "late").await;
-                closing.answered.notify_one();
-                next_head(&mut stream).await;
-                return;
-            }
-            "/cross" if !closing.once.swap(true, Ordering::Relaxed) => {
-                closing.crossed.notify_one();
-                return closing.answered.notified().await;
-            }
-            _ => answer(&mut stream, 200, "fine").await,
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_crossed_a_closing_goes_over_a_new_connection() {
-    let closing = Arc::<Closing>::default();
-    let server = Server::start(move |stream| close_both(stream, Arc::clone(&closing))).await;
-    let mut plan = server.plan(50.0, 3);
-    plan.connections = 2;
-    plan.queries = ["/slow", "/ok", "/cross"].map(str::to_owned).to_vec();
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
-    assert_eq!((report.errors.total(), report.sent_again, server.accepted()), (0, 1, 3));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_no_connection_took_was_not_sent_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let plan = plan_for(listener.local_addr().unwrap(), 50.0, 3);
-    let plan = curtail_load::Plan { connections: 1, ..plan };
-    let server = async move {
-        let (stream, _) = listener.accept().await.unwrap();
-        // Before the one connection is closed, so that there is no other.
-        drop(listener);
-        one_each(stream).await;
-    };
-    let (report, ()) = tokio::join!(run(&plan, pending(), |_| {}), server);
-    let report = report.unwrap();
-    assert_eq!(report.errors, Errors { connect: 2, ..Errors::default() });
-    assert_eq!((report.sent_again, report.connections_opened), (0, 1));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_never_answered_is_sent_twice_at_most() {
-    let server = Server::start(misbehave).await;
-    let mut plan = server.plan(200.0, 20);
-    plan.connections = 1;
-    plan.queries = ["/ok", "/closed"].map(str::to_owned).to_vec();
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
-    assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 10));
 }

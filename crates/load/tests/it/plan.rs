@@ -3,8 +3,8 @@
 use std::fs;
 
 use curtail_load::{
-    Arrivals, Extent, LoadError, Pace, Plan, PlanError, Precision, Profile, QueriesError, Target,
-    TargetError, parse_header, read_queries, run,
+    Arrivals, Extent, Pace, Plan, Precision, Profile, QueriesError, Target, parse_header,
+    read_queries, run,
 };
 
 fn plan() -> Plan {
@@ -35,42 +35,40 @@ fn targets_are_host_port_and_path() {
 
 #[test]
 fn other_targets_are_refused() {
-    type Kind = fn(String) -> TargetError;
-    let cases: [(&str, Kind); 29] = [
-        ("", TargetError::Scheme),
-        ("127.0.0.1:8080/path", TargetError::Scheme),
-        ("ftp://h:1/", TargetError::Scheme),
-        ("grpc://h/a.B/C", TargetError::NoPort),
-        ("tcp://h", TargetError::NoPort),
-        ("grpc://h:1", TargetError::NoMethod),
-        ("grpcs://h:1/a.B", TargetError::NoMethod),
-        ("grpc://h:1/a.B/C/D", TargetError::NoMethod),
-        ("grpc://h:1//C", TargetError::NoMethod),
-        ("grpc://h:1/a.B/C?d", TargetError::NoMethod),
-        ("http://", TargetError::NoHost),
-        ("http://:80/", TargetError::NoHost),
-        ("http:///path", TargetError::NoHost),
-        ("http://a b:80/", TargetError::BadHost),
-        ("http://ä:80/", TargetError::BadHost),
-        ("http://[::1:80/", TargetError::BadHost),
-        ("http://[::1]x:80/", TargetError::BadHost),
-        ("http://[name]:80/", TargetError::BadHost),
-        ("http://me:secret@h:80/", TargetError::UserInfo),
-        ("http://h:0/", TargetError::BadPort),
-        ("http://h:65536/", TargetError::BadPort),
-        ("http://h:+80/", TargetError::BadPort),
-        ("http://::1:80/", TargetError::NoBrackets),
-        ("http://fe80::1/", TargetError::NoBrackets),
-        ("http://h:80:81/", TargetError::BadPort),
-        ("redis://:secret@h", TargetError::RedisUserInfo),
-        ("http://h:80/a#b", TargetError::Fragment),
-        ("http://h:80/a b", TargetError::BadPath),
-        ("http://h:80/\r\nx", TargetError::BadPath),
+    let cases = [
+        ("", "does not begin with"),
+        ("127.0.0.1:8080/path", "does not begin with"),
+        ("ftp://h:1/", "does not begin with"),
+        ("grpc://h/a.B/C", "has no port"),
+        ("tcp://h", "has no port"),
+        ("grpc://h:1", "names no method"),
+        ("grpcs://h:1/a.B", "names no method"),
+        ("grpc://h:1/a.B/C/D", "names no method"),
+        ("grpc://h:1//C", "names no method"),
+        ("grpc://h:1/a.B/C?d", "names no method"),
+        ("http://", "has no host"),
+        ("http://:80/", "has no host"),
+        ("http:///path", "has no host"),
+        ("http://a b:80/", "the host may have"),
+        ("http://ä:80/", "the host may have"),
+        ("http://[::1:80/", "the host may have"),
+        ("http://[::1]x:80/", "the host may have"),
+        ("http://[name]:80/", "the host may have"),
+        ("http://me:secret@h:80/", "use a header"),
+        ("http://h:0/", "the port is not"),
+        ("http://h:65536/", "the port is not"),
+        ("http://h:+80/", "the port is not"),
+        ("http://::1:80/", "in [ ]"),
+        ("http://fe80::1/", "in [ ]"),
+        ("http://h:80:81/", "the port is not"),
+        ("redis://:secret@h", "AUTH PASSWORD"),
+        ("http://h:80/a#b", "a fragment"),
+        ("http://h:80/a b", "percent-encoded"),
+        ("http://h:80/\r\nx", "percent-encoded"),
     ];
-    for (text, kind) in cases {
-        let error = text.parse::<Target>().unwrap_err();
-        assert_eq!(error, kind(text.to_owned()));
-        assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+    for (text, why) in cases {
+        let error = text.parse::<Target>().unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains(&format!("`{text}`")), "{error}");
     }
 }
 
@@ -139,7 +137,7 @@ async fn a_run_refuses_what_it_cannot_do() {
     let mut bad = plan();
     bad.connections = 0;
     let error = run(&bad, std::future::pending(), |_| {}).await.unwrap_err();
-    assert!(matches!(error, LoadError::Plan(PlanError::Connections(0))));
+    assert!(error.to_string().starts_with("0 connections"), "{error}");
 }
 
 #[test]
@@ -149,7 +147,8 @@ fn headers_are_read() {
     assert_eq!(parse_header("k:v:w"), pair("k", "v:w"));
     assert_eq!(parse_header("k:"), pair("k", ""));
     for text in ["", "k", ": v"] {
-        assert_eq!(parse_header(text), Err(PlanError::HeaderSyntax(text.to_owned())));
+        let error = parse_header(text).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{text}` is not")), "{error}");
     }
 }
 

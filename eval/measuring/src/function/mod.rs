@@ -13,9 +13,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::antagonist;
 use crate::place::{Configuration, Places};
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 use crate::world::{Tap, World};
 
 /// How often a function that waits looks whether it is to end.
@@ -95,7 +94,7 @@ impl Running {
     ///
     /// Where the environment lacks what it takes.
     pub(crate) fn start(world: &Arc<World>, places: Places, subject: Subject) -> Result<Self> {
-        let antagonist = subject.antagonist.then(|| antagonist::start(places)).transpose()?;
+        let antagonist = subject.antagonist.then(|| worker::antagonist(places)).transpose()?;
         let Some(configuration) = subject.configuration else {
             return Ok(Self { forwarder: None, antagonist, _tap: Arc::new(world.switch()?) });
         };

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::LOOK;
 use crate::frame::{PAYLOAD_BYTES, PORT};
 use crate::place::BUSY_POLL;
-use crate::sys::options::busy_poll;
+use crate::sys::busy_poll;
 use crate::world::{FUNCTION_IN, FUNCTION_OUT, GENERATOR_IN};
 
 pub(super) fn forward(busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result<()> {

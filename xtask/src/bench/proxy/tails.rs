@@ -113,7 +113,10 @@ fn measure(
         proxy: found.kind.name(),
         valid: report["valid"] == true,
         errors: errors(&report),
-        invalid_because: reasons.filter_map(Value::as_str).map(str::to_owned).collect(),
+        invalid_because: reasons
+            .filter_map(|why| why["text"].as_str())
+            .map(str::to_owned)
+            .collect(),
         p50_ms: ms("p50"),
         p99_ms: ms("p99"),
         rate: report["achieved_rate"].as_f64().unwrap_or(0.0),

@@ -245,7 +245,7 @@ impl Connection {
         if blocked != self.watched
             && let Err(error) = context.poller.modify(&*wire, self.id as u64, blocked)
         {
-            return self.close(&Fault::Io(error), context);
+            return self.close(&Fault::Io(error.into()), context);
         }
         self.watched = blocked;
         self.note_sent(context);
@@ -445,9 +445,8 @@ impl Connection {
 
     /// Ends the connection, and with this fault all that is on it.
     fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
-        let used = std::mem::take(&mut self.answered);
         self.well = false;
-        if !used {
+        if !std::mem::take(&mut self.answered) {
             self.in_vain = self.in_vain.saturating_add(1);
         }
         if let Link::Connecting { wire, .. } | Link::Open { wire, .. } =
@@ -461,14 +460,8 @@ impl Connection {
         self.leaving.clear();
         (self.written, self.datagrams, self.watched) = (0, 0, false);
         let now_ns = context.clock.elapsed_ns();
-        let crossed = used && matches!(fault, Fault::Closed);
         for flight in self.flights.drain() {
-            let repeatable = || context.sessions.repeatable(flight.slot.query);
-            if crossed && flight.is_first() && repeatable() {
-                context.again.push(flight);
-            } else {
-                context.outcomes.push(flight.ends(now_ns, Err(fault.again())));
-            }
+            context.outcomes.push(flight.ends(now_ns, Err(fault.clone())));
         }
     }
 }

@@ -1,8 +1,128 @@
-//! What a connection keeps.
+//! Past the network stack, a connection that ends keeps its socket. The wire is between two network namespaces of
+//! this process.
 
-mod past_stack;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use curtail_xdp::namespace::pair;
 
 use super::*;
+use crate::engine::Clock;
+use crate::engine::poller::Poller;
+use crate::engine::wire::Scratch;
+use crate::plan::Plan;
+use crate::plan::schedule::Slot;
+use crate::session::Sessions;
+use curtail_xdp::Bypass;
+
+const DUE: Due = Due::New(Slot { index: 0, at_ns: 0, query: 0, warmup: false });
+
+/// What a connection has around it.
+struct Around {
+    clock: Clock,
+    addresses: [SocketAddr; 1],
+    sessions: Arc<Sessions>,
+    poller: Poller,
+    scratch: Scratch,
+    bypass: Arc<Bypass>,
+    outcomes: Vec<Outcome>,
+    connects: u64,
+}
+
+impl Around {
+    fn new(server: SocketAddr) -> Around {
+        let plan = Plan::new(format!("udp://{server}").parse().unwrap(), 1.0);
+        Around {
+            clock: Clock::new(Instant::now()),
+            addresses: [server],
+            sessions: Arc::new(Sessions::prepare(&plan, false).unwrap()),
+            poller: Poller::new().unwrap(),
+            scratch: Scratch::new(),
+            bypass: Arc::new(Bypass::prepare(server).expect("a kernel with AF_XDP")),
+            outcomes: Vec::new(),
+            connects: 0,
+        }
+    }
+
+    fn with<T>(&mut self, what: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        what(&mut Context {
+            clock: self.clock,
+            addresses: &self.addresses,
+            sessions: &self.sessions,
+            poller: &self.poller,
+            scratch: &mut self.scratch,
+            stamps: &mut None,
+            bypass: Some(&self.bypass),
+            outcomes: &mut self.outcomes,
+            again: &mut Vec::new(),
+            unasked: &mut 0,
+            sent_again: &mut 0,
+            connects: &mut self.connects,
+        })
+    }
+
+    /// Waits for something to happen, and lets the connection take it.
+    fn turn(&mut self, connection: &mut Connection) {
+        let events = self.poller.wait(Duration::from_secs(10)).unwrap();
+        assert!(events > 0, "something happens within ten seconds: {connection:?}");
+        for at in 0..events {
+            let ready = self.poller.ready(at);
+            self.with(|context| connection.ready(ready.readable || ready.error, context));
+        }
+    }
+
+    /// Sends a request, which ends.
+    fn ask(&mut self, connection: &mut Connection) -> Outcome {
+        self.with(|context| connection.send(DUE, 0, context)).expect("it is on its way");
+        while self.outcomes.is_empty() {
+            self.turn(connection);
+        }
+        self.outcomes.remove(0)
+    }
+}
+
+#[test]
+fn past_the_stack_a_refusal_leaves_the_socket_open_and_nothing_wakes_it_for_long() {
+    let (near, far) = match pair() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            println!("SKIPPED: {error}");
+            return;
+        }
+        pair => pair.expect("a wire"),
+    };
+    let bind = |address: SocketAddr| far.inside(|| UdpSocket::bind(address)).unwrap();
+    let socket = bind("10.201.0.2:0".parse().unwrap());
+    let server = socket.local_addr().unwrap();
+    drop(socket);
+    near.inside(|| -> io::Result<()> {
+        let (mut around, mut connection) = (Around::new(server), Connection::new(0));
+        let refused = around.ask(&mut connection).result.unwrap_err();
+        assert!(refused.to_string().contains("refused"), "{refused}");
+        assert!(matches!(connection.link, Link::Closed));
+        let kept = connection.kept.as_ref().expect("it is kept");
+        let (number, own) = (kept.as_fd().as_raw_fd(), kept.stack().unwrap().local_addr()?);
+        assert_eq!(around.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
+        // The server is back, and says something late.
+        let socket = bind(server);
+        socket.send_to(b"too late", own)?;
+        around.turn(&mut connection);
+        assert_eq!(around.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
+        let echo = std::thread::spawn(move || {
+            let mut bytes = [0; 2_000];
+            let (count, from) = socket.recv_from(&mut bytes).unwrap();
+            socket.send_to(&bytes[..count], from).unwrap();
+        });
+        around.ask(&mut connection).result.expect("an answer");
+        echo.join().unwrap();
+        let Link::Open { wire, .. } = &connection.link else { panic!("{connection:?}") };
+        assert_eq!((wire.as_fd().as_raw_fd(), around.connects), (number, 2));
+        Ok(())
+    })
+    .unwrap();
+}
 
 #[test]
 fn without_stamps_the_latest_requests_are_waited_for_and_no_more() {

@@ -1,19 +1,20 @@
 //! Switches the stamping of received packets on, and keeps it on.
 
+use std::fs;
 use std::io;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::hardware::clocks;
 use super::{PastStack, Room, Sent, Stage, drain, enable, read};
 
-/// Most packets that are sent until one is stamped. It takes some tens of microseconds on Linux, where
-/// the switch is thrown by a task of its own.
-const PACKETS_MAX: u32 = 2_000;
+/// Packets are sent for so long until one is stamped. It takes some tens of microseconds on Linux, where the
+/// switch is thrown by a task of its own; longer where all processors are busy.
+const SWITCHED_WITHIN: Duration = Duration::from_secs(1);
 /// A packet to oneself is there by then, or it is lost.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ARRIVES_WITHIN: Duration = Duration::from_millis(100);
 /// Packets that are sent and received for one figure.
 const CALIBRATED: u32 = 2_000;
 
@@ -58,17 +59,17 @@ impl Keeper {
     pub fn new() -> io::Result<Keeper> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(socket.local_addr()?)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(ARRIVES_WITHIN))?;
         let plain_ns = round_trips(&socket, |socket| {
             socket.send(&[0; 8])?;
             socket.recv(&mut [0; 8]).map(drop)
         })?;
         enable(&socket, false)?;
         let mut room = Room::new();
-        let mut unstamped = 0;
+        let (mut unstamped, start) = (0, Instant::now());
         while !stamped(&socket, &mut room)? {
             unstamped += 1;
-            if unstamped == PACKETS_MAX {
+            if start.elapsed() > SWITCHED_WITHIN {
                 let why =
                     "the kernel stamps no packets (SO_TIMESTAMPING); leave out --stamps kernel";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, why));
@@ -103,4 +104,48 @@ fn round_trips(
     }
     took.sort_unstable();
     Ok(took[took.len() / 2].as_nanos() as u64)
+}
+
+const DEVICES: &str = "/sys/class/net";
+/// Most devices that are looked at.
+const DEVICES_MAX: usize = 256;
+
+/// The names of the devices with a clock, in order.
+pub(crate) fn clocks() -> Vec<String> {
+    clocks_in(Path::new(DEVICES))
+}
+
+/// The names of all devices, in order.
+pub(crate) fn devices() -> Vec<String> {
+    devices_in(Path::new(DEVICES))
+}
+
+fn clocks_in(folder: &Path) -> Vec<String> {
+    let mut names = devices_in(folder);
+    names.retain(|name| folder.join(name).join("device/ptp").is_dir());
+    names
+}
+
+fn devices_in(folder: &Path) -> Vec<String> {
+    let devices = fs::read_dir(folder).into_iter().flatten().flatten().take(DEVICES_MAX);
+    let names = devices.filter_map(|device| device.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_with_a_clock_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["eth1/device/ptp/ptp0", "eth0/device/ptp/ptp1", "veth0", "lo"] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        assert_eq!(clocks_in(folder.path()), ["eth0", "eth1"]);
+        assert_eq!(devices_in(folder.path()), ["eth0", "eth1", "lo", "veth0"]);
+        assert_eq!(clocks_in(Path::new("/nowhere")), Vec::<String>::new());
+    }
 }

@@ -17,7 +17,6 @@
 //!
 //! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
 
-mod hardware;
 mod keeper;
 mod realtime;
 mod source;
@@ -31,9 +30,9 @@ use nix::sys::socket::{
     setsockopt, sockopt,
 };
 
-pub(crate) use hardware::{clocks, devices};
 pub use keeper::Keeper;
 pub(crate) use keeper::Stamping;
+pub(crate) use keeper::{clocks, devices};
 pub(crate) use realtime::Realtime;
 pub use source::{PastStack, StampsBy};
 pub(crate) use source::{Source, fits};

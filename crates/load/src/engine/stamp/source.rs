@@ -94,7 +94,7 @@ pub(crate) fn fits(plan: &Plan, most: usize) -> Result<(), PlanError> {
     if bytes <= most {
         return Ok(());
     }
-    Err(PlanError::Protocol(format!(
+    Err(PlanError::Value(format!(
         "datagrams of {bytes} bytes; past the network stack at most {most} fit: use a smaller --size"
     )))
 }

@@ -11,10 +11,10 @@
 
 use std::hint::black_box;
 
-use serde::{Deserialize, Serialize};
-
-use crate::results::bucket;
 use curtail_jitter::student_quantile;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::results::split::{BUCKETS, bucket_middle_ns, bucket_of};
 
 /// Most blocks.
 pub(crate) const BLOCKS_MAX: usize = 64;
@@ -25,7 +25,8 @@ const DOUBLED_MAX: u32 = 30;
 /// Fewer blocks say too little about how they vary.
 const BLOCKS_MIN: usize = 8;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "SparseBlocks")]
 pub(crate) struct Blocks {
     length_ns: u64,
     /// One count per bucket and block; blocks up to the last that has any, or that there was to be room
@@ -35,7 +36,7 @@ pub(crate) struct Blocks {
 
 /// Blocks without the buckets that are empty.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SparseBlocks {
+struct SparseBlocks {
     length_ns: u64,
     /// Of each block: buckets and their counts.
     counts: Vec<Vec<(u32, u32)>>,
@@ -55,7 +56,7 @@ impl Blocks {
         let length_ns = (0..DOUBLED_MAX).map(doubled).find(fits).unwrap_or(doubled(DOUBLED_MAX));
         let blocks = so_far_ns.saturating_add(more_ns).div_ceil(length_ns);
         let most = BLOCKS_MAX as u64 + more_ns.div_ceil(length_ns);
-        let mut counts = vec![vec![0; bucket::COUNT]; blocks.min(most) as usize];
+        let mut counts = vec![vec![0; BUCKETS]; blocks.min(most) as usize];
         // The system gives zeros, and the memory for them only when it is written to.
         black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
         Blocks { length_ns, counts }
@@ -70,9 +71,9 @@ impl Blocks {
         }
         let block = block as usize;
         if self.counts.len() <= block {
-            self.counts.resize_with(block + 1, || vec![0; bucket::COUNT]);
+            self.counts.resize_with(block + 1, || vec![0; BUCKETS]);
         }
-        let count = &mut self.counts[block][bucket::index(latency_ns)];
+        let count = &mut self.counts[block][bucket_of(latency_ns)];
         *count = count.saturating_add(1);
     }
 
@@ -107,7 +108,7 @@ impl Blocks {
             self.coarsen();
         }
         if self.counts.len() < other.counts.len() {
-            self.counts.resize_with(other.counts.len(), || vec![0; bucket::COUNT]);
+            self.counts.resize_with(other.counts.len(), || vec![0; BUCKETS]);
         }
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             add_up(mine, theirs);
@@ -126,42 +127,11 @@ impl Blocks {
         self.counts.len()
     }
 
-    /// As a message has them.
-    pub(crate) fn sparse(&self) -> SparseBlocks {
-        let counted = |counts: &Vec<u32>| {
-            let all = counts.iter().enumerate().map(|(at, count)| (at as u32, *count));
-            all.filter(|(_, count)| *count > 0).collect()
-        };
-        SparseBlocks {
-            length_ns: self.length_ns,
-            counts: self.counts.iter().map(counted).collect(),
-        }
-    }
-
-    /// Those of a message, if it has any that can be.
-    pub(crate) fn from_sparse(sparse: &SparseBlocks) -> Option<Blocks> {
-        let SparseBlocks { length_ns, counts } = sparse;
-        // Others would never fit into each other.
-        let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == *length_ns);
-        if !known || counts.len() > BLOCKS_MAX {
-            return None;
-        }
-        let mut blocks = Blocks { length_ns: *length_ns, counts: Vec::new() };
-        for block in counts {
-            let mut counts = vec![0; bucket::COUNT];
-            for (at, count) in block {
-                *counts.get_mut(*at as usize)? = *count;
-            }
-            blocks.counts.push(counts);
-        }
-        Some(blocks)
-    }
-
     /// The standard error of the share of requests that are not above `ns`; none if there are too few
     /// blocks to tell. Longer blocks are tried as well, and the largest error counts: where blocks are
     /// too short to be independent, theirs is too small.
     pub(crate) fn share_error(&self, ns: u64) -> Option<Error> {
-        let last = bucket::index(ns);
+        let last = bucket_of(ns);
         let mut pairs: Vec<(f64, f64)> = self
             .counts
             .iter()
@@ -197,9 +167,43 @@ impl Blocks {
                 below += u64::from(*count);
                 below >= rank
             });
-            (all >= requests).then(|| at.map(|at| bucket::middle_ns(at) as f64)).flatten()
+            (all >= requests).then(|| at.map(|at| bucket_middle_ns(at) as f64)).flatten()
         };
         self.counts.iter().filter_map(of).collect()
+    }
+}
+
+/// Without the buckets that are empty.
+impl Serialize for Blocks {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let counted = |counts: &Vec<u32>| {
+            let all = counts.iter().enumerate().map(|(at, count)| (at as u32, *count));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
+        let counts = self.counts.iter().map(counted).collect();
+        SparseBlocks { length_ns: self.length_ns, counts }.serialize(to)
+    }
+}
+
+impl TryFrom<SparseBlocks> for Blocks {
+    type Error = &'static str;
+
+    fn try_from(sparse: SparseBlocks) -> Result<Blocks, &'static str> {
+        let SparseBlocks { length_ns, counts } = sparse;
+        // Others would never fit into each other.
+        let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == length_ns);
+        if !known || counts.len() > BLOCKS_MAX {
+            return Err("its blocks are none");
+        }
+        let mut blocks = Blocks { length_ns, counts: Vec::new() };
+        for block in counts {
+            let mut counts = vec![0; BUCKETS];
+            for (at, count) in block {
+                *counts.get_mut(at as usize).ok_or("its blocks are none")? = count;
+            }
+            blocks.counts.push(counts);
+        }
+        Ok(blocks)
     }
 }
 

@@ -145,7 +145,10 @@ fn lag_beyond_the_limit_for_more_than_a_percent_is_falling_behind() {
     assert!(warning.contains("fell behind: 11 of 1000 requests"), "{warning}");
     assert!(warning.contains("less busy machine"), "{warning}");
     let json = to_value(&report).unwrap();
-    assert!(json["invalid_because"][0].as_str().unwrap().starts_with("fell behind"));
+    let reason = &json["invalid_because"][0];
+    let text = report.invalid_because[0].to_string();
+    assert_eq!((&reason["kind"], &reason["text"]), (&json!("fell_behind"), &json!(text)));
+    assert_eq!((&reason["late"], &reason["limit_ns"]), (&json!(11), &json!(MS)));
 }
 
 #[test]
@@ -212,7 +215,15 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
     let said = "p99.9 is withheld: 11 of 10000 requests were sent more than 1ms after their \
                 intended times, which is too much of it";
     let json = to_value(&report).unwrap();
-    assert_eq!((&json["withheld"], &json["latency_ns"]["p999"]), (&json!(said), &Value::Null));
+    let typed = json!({
+        "kind": "withheld", "late": 11, "requests": 10_000, "limit_ns": MS, "text": said,
+    });
+    assert_eq!((&json["withheld"], &json["latency_ns"]["p999"]), (&typed, &Value::Null));
+    let nested =
+        Invalid::Agent { agent: "a:1".to_owned(), reason: Invalid::Withheld(withheld).into() };
+    let nested = to_value(nested).unwrap();
+    assert_eq!((&nested["kind"], &nested["reason"]["late"]), (&json!("agent"), &json!(11)));
+    assert_eq!(nested["reason"]["kind"], json!("withheld"));
     assert_eq!(report.warning().unwrap(), format!("{said}."));
 
     assert_eq!(lagging(30, 3 * MS, 9_999).withheld, None, "there is none to withhold");
@@ -354,7 +365,8 @@ fn a_run_interrupted_before_the_measurement_blames_nobody() {
     let report = conclude(Record::new(), &Facts { cut_ns: Some(0), ..facts(0) });
     assert_eq!((report.valid, report.partial), (false, true));
     let json = to_value(&report).unwrap();
-    let reason = "interrupted before anything was measured";
+    let text = "interrupted before anything was measured";
+    let reason = json!({ "kind": "interrupted", "requests": 0, "text": text });
     assert_eq!((&json["partial"], &json["invalid_because"]), (&json!(true), &json!([reason])));
 }
 
@@ -364,7 +376,12 @@ fn a_run_cut_short_is_judged_by_its_own_time() {
     assert_eq!(report.invalid_because, [Invalid::Interrupted { requests: 500 }]);
     let json = to_value(&report).unwrap();
     assert_eq!(json["valid"], json!(false), "these are not the figures that were asked for");
-    assert_eq!(json["invalid_because"], json!(["interrupted: partial results"]));
+    assert_eq!(
+        json["invalid_because"],
+        json!([{
+            "kind": "interrupted", "requests": 500, "text": "interrupted: partial results",
+        }])
+    );
     assert!((report.achieved_rate - 500.0).abs() < 5.0, "{}", report.achieved_rate);
 }
 

@@ -5,6 +5,7 @@
 mod text;
 
 use hdrhistogram::Histogram;
+use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::engine::stamp::PastStack;
@@ -33,8 +34,10 @@ const FEW: u64 = 3;
 /// The share of the requests that may be missing from the latencies: what a p99.9 leaves above it.
 const LEFT_OUT_SHARE_FINE: f64 = 0.001;
 
-/// Why a report must not be relied on. In JSON and for people it is a sentence.
-#[derive(Debug, Clone, PartialEq)]
+/// Why a report must not be relied on. In JSON `{"kind": …, fields…, "text": …}`, where the text is for
+/// people.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Invalid {
     /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile, requests
@@ -111,7 +114,7 @@ pub enum Invalid {
         asked: f64,
     },
     /// A percentile that the plan asks for is not told.
-    Withheld(Withheld),
+    Withheld(#[serde(serialize_with = "Withheld::serialize")] Withheld),
     /// The requests were not sent as Poisson arrivals are. See [`ArrivalTest`](crate::ArrivalTest).
     NotPoisson {
         /// The largest difference between the distribution functions of the gaps, 0 to 1.
@@ -154,15 +157,25 @@ pub enum Invalid {
 
 impl Serialize for Invalid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        /// With what it says.
+        #[derive(Serialize)]
+        struct Verdict<'a> {
+            #[serde(flatten, serialize_with = "fields")]
+            fields: &'a Invalid,
+            text: String,
+        }
+        fn fields<S: Serializer>(of: &&Invalid, to: S) -> Result<S::Ok, S::Error> {
+            Invalid::serialize(of, to)
+        }
+        Verdict { fields: self, text: self.to_string() }.serialize(serializer)
     }
 }
 
 /// A percentile that is not told, for the lag of the generator would be a part of it; the others
 /// stand. It is the 99.9th, where requests were taken up later than `limit_ns` after their intended
-/// times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms. In JSON and for people it is
-/// a sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(remote = "Self")]
 #[non_exhaustive]
 pub struct Withheld {
     /// Requests that late.
@@ -173,9 +186,17 @@ pub struct Withheld {
     pub limit_ns: u64,
 }
 
+/// As [`Invalid`].
 impl Serialize for Withheld {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let Withheld { late, requests, limit_ns } = self;
+        let mut typed = serializer.serialize_struct("Withheld", 5)?;
+        typed.serialize_field("kind", "withheld")?;
+        typed.serialize_field("late", late)?;
+        typed.serialize_field("requests", requests)?;
+        typed.serialize_field("limit_ns", limit_ns)?;
+        typed.serialize_field("text", &self.to_string())?;
+        typed.end()
     }
 }
 

@@ -7,7 +7,6 @@
 //!
 //! Cost: some microseconds per request, for the header tables and the bookkeeping of streams.
 
-pub(super) mod greeting;
 mod grpc;
 mod pipe;
 mod stream;
@@ -20,12 +19,11 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Bytes, BytesMut};
 use h2::client::{Builder, Connection, SendRequest};
 
-use greeting::Greeting;
 use pipe::Pipe;
 use stream::{Stream, fault, unseen};
 use wakers::Wakers;
 
-use crate::session::fault::Fault;
+use crate::session::fault::{Fault, Greeting};
 use crate::session::{Reply, Session, Sessions, Token, check_output};
 
 /// What a server may send before it hears that it was read.
@@ -135,7 +133,7 @@ impl Http2 {
                 // The server has said why it closes.
                 let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
                 for reply in replies[before..].iter_mut().filter(closed) {
-                    reply.result = Err(fault.again());
+                    reply.result = Err(fault.clone());
                 }
                 Err(fault)
             }
@@ -213,7 +211,7 @@ impl Http2 {
         for (token, slot) in self.streams.iter_mut().enumerate() {
             let Some(stream) = slot.take() else { continue };
             let half = matches!(fault, Fault::Closed) && stream.has_begun();
-            let fault = if half { Fault::HalfAnswer } else { fault.again() };
+            let fault = if half { Fault::HalfAnswer } else { fault.clone() };
             replies.push(Reply { token: token as Token, result: Err(fault) });
         }
         self.live = 0;

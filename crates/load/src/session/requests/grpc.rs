@@ -35,7 +35,7 @@ pub(super) fn line_fault(line: &str) -> Option<String> {
 
 /// All calls of a plan.
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
-    let refuse = |why: String| PlanError::Protocol(why);
+    let refuse = |why: String| PlanError::Value(why);
     let path = plan.protocol.schema.as_deref();
     let schema = path.map(|path| Schema::read(path, plan.target.path())).transpose()?;
     let mut messages = Rendered::with_capacity(texts.len());

@@ -5,13 +5,12 @@
 //! | HTTP | `http.rs`, `http2.rs` | a request target, or a JSON object |
 //! | gRPC | `grpc.rs` | a message as JSON |
 //! | memcached, Redis | `commands.rs` | a command as one types it |
-//! | TCP | `escapes.rs` | text with escapes |
+//! | TCP | `commands.rs` | text with escapes |
 //!
 //! Where there are keys, every request is made ready with every key: that of request *r* with key *k*
 //! is number *k* × requests + *r*.
 
 mod commands;
-mod escapes;
 mod grpc;
 mod http;
 mod http2;
@@ -28,7 +27,7 @@ use crate::plan::target::Scheme;
 use crate::session::Requests;
 use crate::session::tls_client::TlsClient;
 
-pub use escapes::unescape;
+pub use commands::unescape;
 pub use http::query_class;
 pub(crate) use http2::Call;
 
@@ -61,13 +60,13 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
         }
         (Some(_), None) => {
             let what = "there are keys, but no request has {key}; put it where the number belongs";
-            return Err(PlanError::Protocol(what.to_owned()));
+            return Err(PlanError::Value(what.to_owned()));
         }
         (Some(keys), Some(_)) => {
             let bytes: usize = texts.iter().map(|text| text.len() + data.len()).sum();
             if bytes.saturating_mul(keys.count) > TEXT_BYTES_MAX {
                 let most = TEXT_BYTES_MAX / bytes.max(1);
-                return Err(PlanError::Protocol(format!(
+                return Err(PlanError::Value(format!(
                     "{} keys make more than 1 GiB of these requests; use at most {most}",
                     keys.count
                 )));
@@ -137,7 +136,7 @@ fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
         // A message without fields, and a datagram.
         (Scheme::Grpc | Scheme::Grpcs | Scheme::Udp, None) => String::new(),
         (_, None) => {
-            return Err(PlanError::Protocol(format!(
+            return Err(PlanError::Value(format!(
                 "there is nothing to ask {scheme}://; say what with --data or --queries"
             )));
         }

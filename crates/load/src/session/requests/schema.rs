@@ -49,7 +49,7 @@ impl Schema {
 
 /// What a method takes.
 fn input(path: &Path, method: &str) -> Result<MessageDescriptor, PlanError> {
-    let refuse = |what: String| PlanError::Protocol(format!("--proto {}: {what}", path.display()));
+    let refuse = |what: String| PlanError::Value(format!("--proto {}: {what}", path.display()));
     let pool = caught(|| pool(path)).map_err(refuse)?;
     let (service, name) = method.trim_start_matches('/').split_once('/').unwrap_or_default();
     let Some(service) = pool.get_service_by_name(service) else {

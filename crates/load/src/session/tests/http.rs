@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{cuts, hear, nearly, one, sessions};
 use crate::plan::Plan;
-use crate::session::http2::greeting::Greeting;
+use crate::session::fault::Greeting;
 use crate::session::requests;
 use crate::session::{Requests, Session, Token};
 

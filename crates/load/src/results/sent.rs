@@ -1,0 +1,302 @@
+//! A record on its way between machines. What could not have been measured is refused, so that nothing that
+//! is added up overflows.
+//!
+//! A histogram is in the V2 format of HdrHistogram, as base64. The decoder of that format believes what it
+//! reads: it reserves what the header asks for, and negates numbers that have no negative. So all of it is
+//! looked at first.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use curtail_dist::plausible_counts;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize as _, Serialize as _};
+
+use crate::results::record::{Record, growing_histogram, histogram};
+use crate::results::sends::KEPT_MAX;
+
+/// Most of anything in a message. There is one twice per second, and a run is no longer than a century.
+pub(crate) const COUNT_MAX: u64 = 1 << 32;
+/// Most times of requests that an agent keeps.
+const SENDS_MAX: usize = 2 * KEPT_MAX;
+/// A text of another machine is shown so far.
+const TEXT_CHARS: usize = 300;
+/// Cookie, length, offset, digits, lowest and highest value, ratio.
+const HEADER_BYTES: usize = 40;
+/// Most buckets: those of four digits up to the highest value of all.
+const BUCKETS_MAX: u64 = 1 << 20;
+/// The highest range of a histogram that grows: years of microseconds.
+const GROWN_MAX: u64 = 1 << 50;
+
+impl Record {
+    /// The record, if a run can have it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(crate) fn validate(mut self) -> Result<Record, String> {
+        let Record { requests, failed_since, sent, answered, failed, waited, .. } = self;
+        let Record { connects, left_stamps, came_stamps, sent_again, unasked, .. } = self;
+        let of_requests = [requests, failed_since, sent, answered, failed, waited];
+        let others = [connects, left_stamps, came_stamps, sent_again, unasked];
+        let all = of_requests.into_iter().chain(others).chain(self.errors.counts());
+        let most = all.max().unwrap_or_default();
+        if most > COUNT_MAX {
+            return Err(format!("it counts {most} of something"));
+        }
+        if self.sends.len() > SENDS_MAX {
+            return Err("it has too many numbers".to_owned());
+        }
+        let (good, failed) = (self.latency.len(), self.errors.total());
+        if requests != good + failed {
+            return Err(format!(
+                "of {requests} requests it has {good} latencies and {failed} failures"
+            ));
+        }
+        if let Some(first) = &mut self.first_error {
+            first.text = shown(&first.text);
+        }
+        Ok(self)
+    }
+}
+
+/// A text of another machine, as it can be shown anywhere.
+pub(crate) fn shown(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().take(TEXT_CHARS).map(plain).collect()
+}
+
+pub(super) fn serialize<S: serde::Serializer>(
+    counts: &Histogram<u64>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    encode(counts).serialize(to)
+}
+
+/// One as [`histogram`] makes it.
+pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Histogram<u64>, D::Error> {
+    decode(&String::deserialize(from)?, &histogram()).map_err(D::Error::custom)
+}
+
+/// One as [`growing_histogram`] makes it.
+pub(super) fn growing<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Histogram<u64>, D::Error> {
+    decode(&String::deserialize(from)?, &growing_histogram()).map_err(D::Error::custom)
+}
+
+/// As base64.
+fn encode(counts: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    // Fails for counts that no run reaches: the reader finds them missing.
+    let _ = V2Serializer::new().serialize(counts, &mut bytes);
+    STANDARD.encode(bytes)
+}
+
+/// A histogram with the digits and the range of `like`; that of one that grows may be another.
+///
+/// # Errors
+///
+/// What is wrong with it.
+fn decode(text: &str, like: &Histogram<u64>) -> Result<Histogram<u64>, String> {
+    let bytes =
+        STANDARD.decode(text).map_err(|error| format!("a histogram is not base64: {error}"))?;
+    let (header, payload) =
+        bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| "a histogram is cut off".to_owned())?;
+    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
+    let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+    let (length, digits, low, high) = (word(4), word(12), long(16), long(24));
+    let fits = if like.is_auto_resize() { high <= GROWN_MAX } else { high == like.high() };
+    if digits != u32::from(like.sigfig()) || low != like.low() || !fits {
+        return Err(format!("a histogram has {digits} digits from {low} to {high}"));
+    }
+    if length as usize != payload.len() || !plausible_counts(payload, BUCKETS_MAX, COUNT_MAX) {
+        return Err("a histogram has no counts".to_owned());
+    }
+    let decoded = Deserializer::new().deserialize(&mut &bytes[..]);
+    let mut counts: Histogram<u64> = decoded.map_err(|error| error.to_string())?;
+    counts.auto(like.is_auto_resize());
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::plan::schedule::Slot;
+    use crate::results::conclude::{End, Facts, conclude};
+    use crate::results::outcome::Outcome;
+    use crate::session::fault::Fault;
+    use crate::session::{Status, Whole};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn filled(values: &[(u64, u64)]) -> Record {
+        let mut record = Record::new();
+        for (value, count) in values {
+            record.latency.saturating_record_n(*value, *count);
+            record.ends_us.record_n(*value, *count).unwrap();
+        }
+        record
+    }
+
+    #[test]
+    fn a_histogram_arrives_count_by_count() {
+        let record = filled(&[(5_000, 3), (1_234_567, 1), (60_000_000_000, 1 << 31)]);
+        let like = Record::new();
+        assert_eq!(decode(&encode(&record.latency), &like.latency).unwrap(), record.latency);
+        let mut ends = decode(&encode(&record.ends_us), &like.ends_us).unwrap();
+        assert_eq!(ends, record.ends_us);
+        ends.record(1 << 45).expect("it grows");
+        assert!(decode(&encode(&like.lag), &like.lag).unwrap().is_empty());
+    }
+
+    #[test]
+    fn others_are_refused() {
+        let record = filled(&[(5_000, 3), (60_000_000, 300)]);
+        let text = encode(&record.latency);
+        let refused = |text: &str| decode(text, &record.latency).unwrap_err();
+        assert!(refused("?").contains("base64"));
+        assert!(refused("AAAA").contains("cut off"));
+        assert!(refused(&text[..text.len() - 4]).contains("counts"));
+        assert!(refused(&encode(&record.ends_us)).contains("4 digits"));
+        let coarse = Histogram::new_with_bounds(1_000, 61_000_000_000, 2).unwrap();
+        assert!(refused(&encode(&coarse)).contains("2 digits"));
+        let wide = Histogram::new_with_bounds(1, u64::MAX, 4).unwrap();
+        assert!(decode(&encode(&wide), &record.ends_us).unwrap_err().contains("4 digits"));
+        let many = filled(&[(5_000, COUNT_MAX + 1)]);
+        assert!(refused(&encode(&many.latency)).contains("counts"));
+    }
+
+    #[test]
+    fn the_number_that_has_no_negative_is_refused() {
+        let record = Record::new();
+        let mut bytes = STANDARD.decode(encode(&record.lag)).unwrap();
+        bytes.truncate(HEADER_BYTES);
+        bytes.extend([0xff; 9]);
+        bytes[7] = 9;
+        assert!(decode(&STANDARD.encode(&bytes), &record.lag).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_counts_are_taken_or_refused(payload: Vec<u8>, header: [u8; 8], at in 0..40_usize) {
+            let record = Record::new();
+            for like in [&record.latency, &record.ends_us] {
+                let mut bytes = STANDARD.decode(encode(like)).unwrap();
+                bytes.truncate(HEADER_BYTES);
+                bytes[4..8].copy_from_slice(&(payload.len() as u32).to_be_bytes());
+                bytes.extend(&payload);
+                if let Ok(counts) = decode(&STANDARD.encode(&bytes), like) {
+                    let mut sum = like.clone();
+                    sum.add(&counts).expect("they are alike");
+                }
+                bytes.splice(at..bytes.len().min(at + 8), header);
+                let _ = decode(&STANDARD.encode(&bytes), like);
+            }
+        }
+    }
+
+    /// Requests every 2 ms, from one on; every tenth fails.
+    fn measured(from: u64, requests: u64) -> Record {
+        let mut record = Record::new();
+        for index in from..from + requests {
+            let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
+            let whole = Whole { status: Status::Http(200), head: None, body_bytes: 0 };
+            let taken_ns = slot.at_ns + 1_000 * index;
+            let done_ns = taken_ns + 3_000_000 + index % 7 * 500_000;
+            let result = if index % 10 == 3 { Err(Fault::Closed) } else { Ok(whole) };
+            let sent_ns = Some(taken_ns + 5_000);
+            record.sends.push(index, slot.at_ns);
+            record.add(
+                &Outcome { taken_ns, sent_ns, done_ns, result, ..Outcome::never_sent(slot, 0) },
+                0,
+            );
+        }
+        record
+    }
+
+    fn sent(record: Record) -> Record {
+        received(serde_json::to_value(record).unwrap()).unwrap()
+    }
+
+    fn received(value: Value) -> Result<Record, String> {
+        serde_json::from_value::<Record>(value).map_err(|error| error.to_string())?.validate()
+    }
+
+    fn concluded(record: Record) -> Value {
+        let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 500.0);
+        let end = End { last_ns: 0, cut_ns: None, enough_ns: None };
+        serde_json::to_value(conclude(record, &Facts::of(&plan, end, None))).unwrap()
+    }
+
+    #[test]
+    fn records_that_were_sent_in_parts_add_up_to_what_one_would_have() {
+        let mut together = Record::new();
+        for (from, requests) in [(0, 1_000), (2_500, 2_500), (1_000, 1_500)] {
+            together.merge(&sent(measured(from, requests)));
+        }
+        let one = measured(0, 5_000);
+        assert_eq!(together.latency, one.latency);
+        assert_eq!(concluded(together), concluded(one));
+    }
+
+    #[test]
+    fn what_does_not_add_up_is_refused() {
+        let good = serde_json::to_value(measured(0, 100)).unwrap();
+        for (path, value, why) in [
+            ("/requests", json!(101), "of 101 requests it has 90 latencies and 10 failures"),
+            ("/sent", json!(COUNT_MAX + 1), "counts 4294967297 of something"),
+            ("/errors/dropped", json!(u64::MAX), "of something"),
+            ("/split", json!([[5_000, 1, [0, 0, 0, 0]]]), "its parts"),
+            ("/blocks/length_ns", json!(30_000_000), "its blocks"),
+            ("/blocks/counts", json!([[[5_000, 1]]]), "its blocks"),
+            ("/lag", json!("AAAA"), "a histogram is cut off"),
+        ] {
+            let mut bad = good.clone();
+            *bad.pointer_mut(path).expect(path) = value;
+            let refused = received(bad).unwrap_err();
+            assert!(refused.contains(why), "{path}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_text_of_an_agent_says_nothing_to_a_terminal() {
+        assert_eq!(shown("a\u{1b}[2Jb\n"), "a [2Jb ");
+        assert_eq!(shown(&"x".repeat(1_000)).len(), TEXT_CHARS);
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_are_added_up_or_refused(
+            numbers in prop::collection::vec(any::<u64>(), 8),
+            small in prop::collection::vec(0..5_000_u32, 8),
+            doubled in 0..40_u32,
+            sends: Vec<u64>,
+        ) {
+            let mut record = serde_json::to_value(measured(0, 100)).unwrap();
+            let kept: Vec<(u64, u64)> = sends.chunks(2).map(|of| (of[0], of[of.len() - 1])).collect();
+            record["sends"] = json!({ "every": numbers[0], "kept": kept });
+            record["last_good_ns"] = numbers[1].into();
+            record["last_error_ns"] = numbers[2].into();
+            record["first_error"] = json!({ "at_ns": numbers[3], "text": "x" });
+            record["sent"] = (numbers[4] >> (numbers[5] % 64)).into();
+            let sums = [numbers[5], numbers[6], numbers[7], u64::MAX];
+            let parts = json!([small[0], numbers[4] >> (numbers[6] % 64), sums]);
+            record["split"].as_array_mut().unwrap().push(parts);
+            record["blocks"] = json!({
+                "length_ns": 20_000_000_u64.checked_shl(doubled).unwrap_or(1),
+                "counts": [[[small[1], u32::MAX], [small[2], 1]], [], [[small[3], small[4]]]],
+            });
+            if let Ok(record) = received(record) {
+                let mut total = measured(50, 10);
+                total.merge(&record);
+                total.merge(&record);
+                concluded(total);
+            }
+        }
+    }
+}
