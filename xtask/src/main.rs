@@ -2,22 +2,20 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-mod bench;
 mod cargo;
 mod ci;
 mod eval;
 mod fuzz;
-mod http;
 #[allow(unreachable_pub)] // a test of curtail has it, too
 mod page;
+mod process;
 mod purity;
 mod python;
-mod reason;
 mod reprint;
 mod soak;
 mod test;
 mod tidy;
-mod tied;
+mod verdict;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,10 +41,13 @@ enum Recipe {
     Purity,
     /// Check the repository's own rules: sizes, leftovers, documents
     Tidy,
-    /// Measure what things cost
+    /// Measure what things cost: lines of xtask/capabilities/bench.toml
     Bench {
-        #[command(subcommand)]
-        what: bench::Bench,
+        /// Which lines
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        options: accept::Options,
     },
     /// Run the experiments of the sources beside ours, and services beside their simulations
     Eval {
@@ -82,7 +83,9 @@ enum Recipe {
         name: accept::Capability,
         /// Only these lines
         #[arg(long = "line", value_delimiter = ',', value_name = "N,…")]
-        lines: Vec<u32>,
+        lines: Vec<String>,
+        #[command(flatten)]
+        options: accept::Options,
     },
 }
 
@@ -106,9 +109,11 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Ci => ci::run(root),
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
-        Recipe::Bench { what } => bench::run(what, root),
+        Recipe::Bench { names, options } => accept::run(root, "bench", &names, &options),
         Recipe::Eval { what } => eval::run(&what, root),
-        Recipe::Accept { name, lines } => accept::run(root, name, &lines),
+        Recipe::Accept { name, lines, options } => {
+            accept::run(root, &name.file(), &lines, &options)
+        }
         Recipe::Reprint { pages } => reprint::run(root, &pages),
         Recipe::Fuzz { cases } => fuzz::run(root, cases),
         Recipe::Python => match python::run(root)? {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::cargo::{self, Profile};
-use crate::tied::tied;
+use crate::process::tied;
 
 /// Those that share the time, if none are named: with and without cancellation, and with every kind
 /// of gate.
@@ -27,7 +27,7 @@ pub(crate) fn run(
     let each = (minutes / policies.len() as f64).to_string();
     let mut passed = true;
     for policy in policies {
-        let mut command = tied(&curtail, None);
+        let mut command = tied(&curtail);
         command.args(["soak", "--minutes", &each, "--policy", policy]);
         if profile == Profile::Dev {
             command.args(["--rate", DEV_RATE]);
