@@ -13,6 +13,7 @@ mod purity;
 mod python;
 mod reprint;
 mod soak;
+mod table;
 mod test;
 mod tidy;
 mod verdict;
