@@ -48,17 +48,6 @@ impl Simulator {
         let all: Vec<Value> = serde_json::from_str(&printed).context("sim prints JSON")?;
         Ok(all.into_iter().map(Outcome).collect())
     }
-
-    /// The 99th percentiles of policies; an error where one is unstable.
-    pub(crate) fn p99<const N: usize>(
-        &self,
-        utilization: f64,
-        policies: [&str; N],
-    ) -> Result<[f64; N]> {
-        let outcomes = self.at(utilization, &policies, &[])?;
-        let each: Result<Vec<f64>> = outcomes.iter().map(Outcome::p99).collect();
-        Ok(each?.try_into().expect("an outcome for each policy"))
-    }
 }
 
 impl Outcome {
@@ -79,18 +68,8 @@ impl Outcome {
         self.0["stable"] == true
     }
 
-    /// Its windows.
-    pub(crate) fn windows(&self) -> &[Value] {
-        self.0["windows"].as_array().map_or(&[], Vec::as_slice)
-    }
-
     /// The 99th percentile of requests.
     pub(crate) fn p99(&self) -> Result<f64> {
         self.number("/request/p99")
-    }
-
-    /// Its latencies of requests, as they are printed.
-    pub(crate) fn figures(&self) -> &Value {
-        &self.0["request"]
     }
 }
