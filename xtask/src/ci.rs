@@ -45,16 +45,14 @@ const STEPS: &[Step] = &[
     Step { name: "python", run: python },
     Step { name: "measuring", run: measuring },
     Step { name: "fuzz", run: |root| Ok(fuzz::run(root, FUZZ_CASES)?.into()) },
-    Step { name: "soak", run: |root| Ok(soak::run(root, Profile::Dev, 1.0, &policies())?.into()) },
+    Step {
+        name: "soak",
+        run: |root| Ok(soak::run(root, Profile::Dev, &soak::Args::minute())?.into()),
+    },
 ];
 
 /// A minute or two's worth, half of it for the protocols of the load generator.
 const FUZZ_CASES: u32 = 100_000;
-
-/// Those that the minute of soaking is shared by: one that pulls and hedges, and one that pushes.
-fn policies() -> Vec<String> {
-    vec!["laedge".into(), "least-outstanding".into()]
-}
 
 /// The Python package, where there is Python and a registry of its packages.
 fn python(root: &Path) -> Result<Outcome> {
@@ -64,7 +62,7 @@ fn python(root: &Path) -> Result<Outcome> {
             println!("error: {what}");
             Outcome::Failed
         }
-        python::Ran::Tested { passed, closing, .. } => {
+        python::Ran::Tested { passed, closing } => {
             println!("{closing}");
             passed.into()
         }

@@ -61,15 +61,9 @@ enum Recipe {
         #[arg(long, default_value_t = 100_000)]
         cases: u32,
     },
-    /// Kill, pause and black-hole leaves behind the proxy, and see that nothing is lost
-    Soak {
-        /// For how long in all
-        #[arg(long, default_value_t = 10.0)]
-        minutes: f64,
-        /// Policies, each for its share of the time
-        #[arg(long, value_delimiter = ',', default_values = soak::POLICIES)]
-        policies: Vec<String>,
-    },
+    /// Put the proxy under kills, pauses, black holes, slow URLs, poison requests and clients that do not
+    /// read, and see that nothing is lost
+    Soak(soak::Args),
     /// Run the commands of pages of measurements, and put what they print into the pages
     Reprint {
         /// Pages, as docs/chain.md
@@ -118,7 +112,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Reprint { pages } => reprint::run(root, &pages),
         Recipe::Fuzz { cases } => fuzz::run(root, cases),
         Recipe::Python => match python::run(root)? {
-            python::Ran::Tested { passed, closing, .. } => {
+            python::Ran::Tested { passed, closing } => {
                 println!("{closing}");
                 Ok(passed)
             }
@@ -128,9 +122,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
             }
             python::Ran::Lacking(why) => anyhow::bail!(why),
         },
-        Recipe::Soak { minutes, policies } => {
-            soak::run(root, cargo::Profile::Release, minutes, &policies)
-        }
+        Recipe::Soak(args) => soak::run(root, cargo::Profile::Release, &args),
     }
 }
 

@@ -17,9 +17,6 @@ const OLDEST: (u32, u32) = (3, 10);
 /// Something small, to see whether packages can be fetched at all.
 const PROBE: &str = "iniconfig";
 
-/// The test that compares a sweep on Ray with one without.
-const RAY: &str = "::test_a_sweep_on_ray_gives_the_same_bytes ";
-
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum Ran {
@@ -28,8 +25,6 @@ pub(crate) enum Ran {
         passed: bool,
         /// What pytest closes with.
         closing: String,
-        /// A sweep on Ray gave the same bytes as one without.
-        ray: bool,
     },
     /// The package cannot be installed, or its sources are not in order.
     Failed(&'static str),
@@ -131,14 +126,13 @@ fn test(root: &Path, python: &Path, curtail: &Path) -> Result<Ran> {
     let mut command = Command::new(python);
     command.args(["-m", "pytest", "-v", "-p", "no:cacheprovider"]).current_dir(root.join("python"));
     command.env("CURTAIL_BINARY", curtail).env("PYTHONDONTWRITEBYTECODE", "1");
-    let (mut closing, mut ray) = (String::new(), false);
+    let mut closing = String::new();
     let passed = cargo::followed(&mut command, |line| {
-        ray |= line.contains(RAY) && line.contains(" PASSED ");
         if let Some(line) = closing_line(line) {
             line.clone_into(&mut closing);
         }
     })?;
-    Ok(Ran::Tested { passed, closing, ray })
+    Ok(Ran::Tested { passed, closing })
 }
 
 /// Of `==== 84 passed, 1 skipped in 74.31s ====` what is between the bars.

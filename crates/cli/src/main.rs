@@ -23,7 +23,6 @@ mod root;
 mod say;
 mod signals;
 mod sim;
-mod soak;
 mod sweep;
 mod usage;
 
@@ -69,8 +68,6 @@ enum Verb {
     Leaf(leaf::Args),
     #[command(hide = true)]
     Root(root::Args),
-    #[command(hide = true)]
-    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -92,7 +89,6 @@ fn main() -> ExitCode {
         Verb::Model(args) => model::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
         Verb::Root(args) => root::run(&args),
-        Verb::Soak(args) => soak::run(&args),
     };
     exit::code(done)
 }

@@ -1,11 +1,10 @@
 //! Is the proxy's memory flat?
 
 use std::fmt;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::task::JoinHandle;
-use tokio::time::interval;
 
 /// Growth that is no leak: allocators keep what they once needed, and runs differ.
 const SLACK_BYTES: u64 = 8 << 20;
@@ -31,27 +30,25 @@ pub(super) struct Memory {
     unreadable: bool,
 }
 
+/// Samples a process for so long, whatever else goes on.
+pub(super) fn watch(process: u32, length: Duration) -> JoinHandle<Memory> {
+    std::thread::spawn(move || {
+        let mut memory = Memory::new(Some(process));
+        let every = EVERY.min(length / SAMPLES_MIN).max(Duration::from_millis(1));
+        let mut at = Duration::ZERO;
+        while at < length {
+            let now = memory.resident();
+            memory.sample(at, length, now);
+            std::thread::sleep(every);
+            at += every;
+        }
+        memory
+    })
+}
+
 impl Memory {
     fn new(process: Option<u32>) -> Self {
         Self { process, early_bytes: 0, late_bytes: 0, unreadable: false }
-    }
-
-    /// Samples for so long, whatever else goes on.
-    pub(super) fn watch(process: Option<u32>, length: Duration) -> JoinHandle<Self> {
-        tokio::spawn(async move {
-            let mut memory = Self::new(process);
-            let every = EVERY.min(length / SAMPLES_MIN).max(Duration::from_millis(1));
-            let mut ticks = interval(every);
-            let mut at = Duration::ZERO;
-            // Samples that are late count as those that they were meant to be: none is left out.
-            while at < length {
-                ticks.tick().await;
-                let now = memory.resident();
-                memory.sample(at, length, now);
-                at += every;
-            }
-            memory
-        })
     }
 
     fn sample(&mut self, at: Duration, of: Duration, resident: Option<u64>) {
@@ -142,13 +139,11 @@ mod tests {
         assert!(sampled(&[(0.3, Some(10)), (0.9, Some(10))]).is_flat());
     }
 
-    #[tokio::test]
-    async fn a_process_is_sampled_early_and_late_however_short_the_run() {
-        let length = Duration::from_millis(200);
-        let nobody = Memory::watch(None, length).await.expect("it ends");
-        assert!(!nobody.is_flat(), "{nobody:?}");
+    #[test]
+    fn a_process_is_sampled_early_and_late_however_short_the_run() {
         if cfg!(target_os = "linux") {
-            let memory = Memory::watch(Some(std::process::id()), length).await.expect("it ends");
+            let memory =
+                watch(std::process::id(), Duration::from_millis(200)).join().expect("it ends");
             assert!(memory.is_known(), "{memory:?}");
         }
     }
