@@ -91,8 +91,11 @@ pub(crate) enum Profile {
     Release,
 }
 
-/// Builds the `curtail` binary and says where it is.
+/// Builds the `curtail` binary and says where it is; `CURTAIL_BINARY` names one that is there.
 pub(crate) fn curtail(root: &Path, profile: Profile) -> Result<std::path::PathBuf> {
+    if let Some(binary) = std::env::var_os("CURTAIL_BINARY") {
+        return std::path::absolute(binary).context("CURTAIL_BINARY is no path");
+    }
     let (folder, args): (_, &[&str]) = match profile {
         // What the tests have built, with the features that they have: anything else would be
         // compiled beside it.

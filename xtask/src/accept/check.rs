@@ -89,6 +89,8 @@ pub(super) struct Check {
     /// Texts to show, too.
     show: String,
     needs: Vec<String>,
+    /// It holds where there is nothing at this pointer.
+    when: String,
     /// Other checks, of which one has to hold where this does not.
     or: Vec<Value>,
     explained: Vec<Value>,
@@ -100,7 +102,8 @@ pub(super) fn expand(check: &Value, vars: &Vars) -> Result<Vec<Value>> {
     let each = check.as_object_mut().context("a check is a table")?.remove("each");
     let Some(each) = each else { return Ok(vec![fill_value(&check, vars)]) };
     let each: Each = serde_json::from_value(each)?;
-    Ok(each.vars(false).map(|row| fill_value(&check, &joined(vars, &row))).collect())
+    let rows = each.vars(vars, false)?;
+    Ok(rows.iter().map(|row| fill_value(&check, &joined(vars, row))).collect())
 }
 
 /// Judges a document; `claim` is that of the line. `lacking` says what of some needs is not here.
@@ -116,6 +119,9 @@ pub(super) fn judge(
     let finding = |figure: String, verdict| Finding { claim: text.to_owned(), figure, verdict };
     if let Some(why) = lacking(&parsed.needs) {
         return Ok(finding(why, Verdict::Skipped));
+    }
+    if !parsed.when.is_empty() && select(document, &parsed.when).is_empty() {
+        return Ok(finding(String::new(), Verdict::Holds));
     }
     let (mut figure, mut verdict) = parsed.apply(document)?;
     for (others, becomes) in [(&parsed.or, None), (&parsed.explained, Some(Verdict::Explained))] {

@@ -111,6 +111,7 @@ pub(super) struct Run {
     pub(super) needs: Vec<String>,
     /// It is run once for each row.
     pub(super) each: Option<Each>,
+    pub(super) again: Option<Again>,
     #[serde(default)]
     pub(super) server: Vec<Server>,
     #[serde(default)]
@@ -143,22 +144,52 @@ pub(super) enum Read {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Each {
-    pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<Vec<Value>>,
+    #[serde(default)]
+    columns: Vec<String>,
+    #[serde(default)]
+    rows: Vec<Vec<Value>>,
+    /// Rows are in this file of `xtask/capabilities/files`, columns in its first line: so many of them are
+    /// left out, and so many taken.
+    csv: Option<String>,
+    skip: Option<String>,
+    most: Option<String>,
     /// In a quick run only so many rows.
-    pub(super) quick: Option<usize>,
+    quick: Option<usize>,
 }
 
 impl Each {
     /// The variables of each row.
-    pub(super) fn vars(&self, quick: bool) -> impl Iterator<Item = Vars> {
+    pub(super) fn vars(&self, vars: &Vars, quick: bool) -> Result<Vec<Vars>> {
         let most = self.quick.filter(|_| quick).unwrap_or(usize::MAX);
-        self.rows.iter().take(most).map(|row| {
+        if let Some(name) = &self.csv {
+            let path = fill("{data}/", vars) + name;
+            let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+            let count = |text: &Option<String>, default| {
+                text.as_ref().map_or(Ok(default), |text| fill(text, vars).parse::<usize>())
+            };
+            let columns: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
+            let rows = text.lines().skip(1 + count(&self.skip, 0)?).take(count(&self.most, most)?);
+            let row = |line: &str| {
+                let values = line.split(',').map(str::to_owned);
+                columns.iter().map(ToString::to_string).zip(values).collect()
+            };
+            return Ok(rows.map(row).collect());
+        }
+        let rows = self.rows.iter().take(most).map(|row| {
             let texts =
                 row.iter().map(|value| value.as_str().map_or(value.to_string(), Into::into));
             self.columns.iter().cloned().zip(texts).collect()
-        })
+        });
+        Ok(rows.collect())
     }
+}
+
+/// A run whose checks do not hold is run once more, with other variables.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Again {
+    pub(super) set: Vars,
+    pub(super) check: Vec<Value>,
 }
 
 impl File {

@@ -182,7 +182,7 @@ fn tally(verdicts: &[Verdict]) -> String {
 mod tests {
     use super::*;
 
-    const FILES: [&str; 6] = ["main", "decide", "rescue", "measure", "papers", "bench"];
+    const FILES: [&str; 7] = ["main", "decide", "rescue", "measure", "papers", "bench", "worlds"];
 
     #[test]
     fn skipped_lines_are_counted() {

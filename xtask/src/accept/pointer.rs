@@ -59,13 +59,13 @@ pub(super) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Figures from a document, as `median /runs/*/p99 over /base/p99`: functions of pointers, combined
-/// from left to right by `over`, `under` (the other way round), `times`
-/// and `minus`. One figure is combined with each of many.
+/// from left to right by `over`, `under` (the other way round), `times`, `minus`, `from` (the other way
+/// round) and `least` (of both). One figure is combined with each of many.
 pub(super) fn figures(document: &Value, text: &str) -> Vec<Option<f64>> {
     let mut combined: Option<Vec<Option<f64>>> = None;
     let (mut operator, mut term) = (None, Vec::new());
     for word in text.split_whitespace().chain(["over"]) {
-        if !["over", "under", "times", "minus"].contains(&word) {
+        if !["over", "under", "times", "minus", "from", "least"].contains(&word) {
             term.push(word);
             continue;
         }
@@ -96,10 +96,15 @@ fn combine(left: &[Option<f64>], right: &[Option<f64>], operator: &str) -> Vec<O
     let apply = |(a, b): (f64, f64)| match operator {
         "times" => a * b,
         "minus" => a - b,
+        "from" => b - a,
         "under" => b / a,
         _ => a / b,
     };
-    (0..count).map(|at| of(left, at).zip(of(right, at)).map(apply)).collect()
+    let both = |at: usize| match (of(left, at), of(right, at)) {
+        (a, b) if operator == "least" => a.into_iter().chain(b).reduce(f64::min),
+        (a, b) => a.zip(b).map(apply),
+    };
+    (0..count).map(both).collect()
 }
 
 /// One figure of those that there are.
@@ -170,6 +175,8 @@ mod tests {
         assert_eq!(of("median /ours/* over max /theirs/*"), [Some(4.0 / 3.0)]);
         assert_eq!(of("mean /theirs/* times 2"), [Some(4.5)]);
         assert_eq!(of("abs median /one"), [Some(2.0)]);
+        assert_eq!(of("/ours/* least /theirs/*")[2..], [Some(3.0), Some(3.0)]);
+        assert_eq!((of("/one from 5"), of("/one under 5")), (vec![Some(3.0)], vec![Some(2.5)]));
         assert_eq!(of("/none/* over /one"), []);
         assert_eq!((of("count /ours/*"), of("sum /none/*")), (vec![Some(4.0)], vec![Some(0.0)]));
         let eight: Vec<_> = (1..=8).map(|n| Some(f64::from(n))).collect();

@@ -8,8 +8,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use super::data::{Line, Read, Run, Server, Vars, fill, joined};
-use super::{install, steps};
+use super::data::{Again, Line, Read, Run, Server, Vars, fill, joined};
+use super::{check, install, steps};
 use crate::cargo;
 use crate::process::{Process, free_port, get, tied};
 use crate::verdict;
@@ -213,9 +213,17 @@ impl Stage<'_> {
     /// Runs a command once, or once for each row.
     fn run(&self, run: &Run, vars: &Vars, beside: &[SocketAddr]) -> Result<Value> {
         let Some(each) = &run.each else { return self.once(run, vars, &Vars::new(), beside) };
-        let rows =
-            each.vars(self.quick).map(|row| self.once(run, &joined(vars, &row), &row, beside));
-        rows.collect()
+        let once = |row: &Vars| {
+            let vars = joined(vars, row);
+            let part = self.once(run, &vars, row, beside)?;
+            match &run.again {
+                Some(again) if !again.holds(&part)? => {
+                    self.once(run, &joined(&vars, &again.set), row, beside)
+                }
+                _ => Ok(part),
+            }
+        };
+        each.vars(vars, self.quick)?.iter().map(once).collect()
     }
 
     fn once(&self, run: &Run, vars: &Vars, row: &Vars, beside: &[SocketAddr]) -> Result<Value> {
@@ -314,6 +322,19 @@ impl Stage<'_> {
         };
         part.insert(name.to_owned(), value);
         Ok(())
+    }
+}
+
+impl Again {
+    fn holds(&self, part: &Value) -> Result<bool> {
+        // A list of one, so that a check may choose.
+        let alone = json!([part]);
+        for check in &self.check {
+            if check::judge(check, "again", &alone, |_| None)?.verdict == check::Verdict::Broken {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn of_document(name: &str) -> Result<OfDocument> {
     Ok(match name {
         "hiccups" => hiccups,
         "per-query" => per_query,
+        "gap" => gap,
         "chain" => chain,
         _ => bail!("there is no step {name:?} on documents"),
     })
@@ -64,6 +65,17 @@ fn hiccups(_: &Stage<'_>, part: &mut Value) -> Result<()> {
     part["many"] = json!(seen >= 200.0);
     part["probability_off"] = json!(probability_off);
     part["duration_off"] = json!(duration_off);
+    Ok(())
+}
+
+/// How far the p99 of per-shard queuing is above the bound, where there is something to gain.
+fn gap(_: &Stage<'_>, document: &mut Value) -> Result<()> {
+    for world in document.as_array_mut().into_iter().flatten() {
+        let [psq, bound] = [0, 2].map(|at| number(world, &format!("/json/{at}/request/p99")));
+        if bound <= 0.8 * psq {
+            world["gap"] = json!(psq - bound);
+        }
+    }
     Ok(())
 }
 

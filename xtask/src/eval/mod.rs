@@ -1,7 +1,6 @@
 //! `cargo xtask eval …`: published figures beside ours, and simulated ones beside measured ones.
 
 pub(crate) mod measuring;
-mod rescue;
 mod search;
 mod sim;
 
@@ -25,7 +24,13 @@ pub(crate) enum Eval {
         options: Options,
     },
     /// Our own policy in hundreds of worlds: never worse than per-shard queuing? Half an hour
-    Rescue(rescue::Args),
+    Rescue {
+        /// Which lines of xtask/capabilities/worlds.toml
+        #[arg(default_value = "study")]
+        names: Vec<String>,
+        #[command(flatten)]
+        options: Options,
+    },
     /// The search service of the demo, measured beside the simulator
     Search(search::Args),
 }
@@ -37,7 +42,7 @@ pub(crate) fn run(eval: &Eval, root: &Path) -> Result<bool> {
             Err(measuring::run(root, options.quick, options.json))
         }
         Eval::Papers { names, options } => accept::run(root, "papers", names, options),
-        Eval::Rescue(args) => rescue::run(root, args),
+        Eval::Rescue { names, options } => accept::run(root, "worlds", names, options),
         Eval::Search(args) => search::run(root, args),
     }
 }

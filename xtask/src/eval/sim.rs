@@ -56,20 +56,4 @@ impl Outcome {
         let found = self.0.pointer(path).and_then(Value::as_f64);
         found.with_context(|| format!("{} has no {path}", self.0["policy"]))
     }
-
-    /// As the simulator prints it.
-    #[cfg(test)]
-    pub(crate) fn of(json: Value) -> Self {
-        Self(json)
-    }
-
-    /// Did it keep up with the load?
-    pub(crate) fn is_stable(&self) -> bool {
-        self.0["stable"] == true
-    }
-
-    /// The 99th percentile of requests.
-    pub(crate) fn p99(&self) -> Result<f64> {
-        self.number("/request/p99")
-    }
 }

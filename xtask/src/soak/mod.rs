@@ -11,7 +11,7 @@ mod memory;
 mod odd;
 mod scene;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -47,9 +47,6 @@ pub(crate) struct Args {
     /// Decides what happens when
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// The curtail to soak, rather than one that is built for it
-    #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -59,7 +56,7 @@ impl Args {
     /// A minute, shared by a policy that pulls and hedges, and one that pushes.
     pub(crate) fn minute() -> Self {
         let policies = vec!["laedge".into(), "least-outstanding".into()];
-        Self { minutes: 1.0, policies, rate: None, seed: 42, binary: None, json: false }
+        Self { minutes: 1.0, policies, rate: None, seed: 42, json: false }
     }
 }
 
@@ -69,10 +66,7 @@ pub(crate) fn run(root: &Path, profile: Profile, args: &Args) -> Result<bool> {
         args.minutes > 0.0 && args.minutes <= 10_000.0,
         "--minutes is above 0, to 10000"
     );
-    let curtail = match &args.binary {
-        Some(binary) => binary.clone(),
-        None => cargo::curtail(root, profile)?,
-    };
+    let curtail = cargo::curtail(root, profile)?;
     let rate = args.rate.unwrap_or(if profile == Profile::Dev { 200.0 } else { 600.0 });
     anyhow::ensure!((0.01..=100_000.0).contains(&rate), "--rate is from 0.01 to 100000");
     let length = Duration::from_secs_f64(args.minutes * 60.0 / args.policies.len() as f64);
