@@ -5,12 +5,10 @@ mod accept;
 mod cargo;
 mod ci;
 mod eval;
-mod fuzz;
 #[allow(unreachable_pub)] // a test of curtail has it, too
 mod page;
 mod process;
 mod purity;
-mod python;
 mod reprint;
 mod soak;
 mod table;
@@ -37,11 +35,17 @@ enum Recipe {
     /// Run all tests, documentation included; the last line counts them
     Test,
     /// Run every check that `.ci/run` runs, and sum them up
-    Ci,
+    Ci {
+        /// Set a variable of xtask/capabilities/ci.toml, as soak_minutes=10
+        #[arg(long = "set", value_name = "NAME=VALUE")]
+        set: Vec<String>,
+    },
     /// Check that the kernel has no clock, no sockets, no threads and no unordered maps
     Purity,
     /// Check the repository's own rules: sizes, leftovers, documents
     Tidy,
+    /// Print how heavy the tree is: lines, files, words, and what the ratchets of tidy count
+    Weight,
     /// Measure what things cost: lines of xtask/capabilities/bench.toml
     Bench {
         /// Which lines
@@ -101,28 +105,19 @@ fn main() -> ExitCode {
 fn run(recipe: Recipe, root: &Path) -> Result<bool> {
     match recipe {
         Recipe::Test => test::run(root),
-        Recipe::Ci => ci::run(root),
+        Recipe::Ci { set } => ci::run(root, &[], &set),
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
+        Recipe::Weight => tidy::weight::run(root),
         Recipe::Bench { names, options } => accept::run(root, "bench", &names, &options),
         Recipe::Eval { what } => eval::run(&what, root),
         Recipe::Accept { name, lines, options } => {
             accept::run(root, &name.file(), &lines, &options)
         }
         Recipe::Reprint { pages } => reprint::run(root, &pages),
-        Recipe::Fuzz { cases } => fuzz::run(root, cases),
-        Recipe::Python => match python::run(root)? {
-            python::Ran::Tested { passed, closing } => {
-                println!("{closing}");
-                Ok(passed)
-            }
-            python::Ran::Failed(what) => {
-                eprintln!("error: {what}");
-                Ok(false)
-            }
-            python::Ran::Lacking(why) => anyhow::bail!(why),
-        },
-        Recipe::Soak(args) => soak::run(root, cargo::Profile::Release, &args),
+        Recipe::Fuzz { cases } => ci::run(root, &["fuzz"], &[format!("cases={cases}")]),
+        Recipe::Python => ci::run(root, &["python"], &[]),
+        Recipe::Soak(args) => soak::run(root, &args),
     }
 }
 

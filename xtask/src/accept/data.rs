@@ -19,7 +19,23 @@ pub(super) struct File {
     pub(super) vars: Vars,
     #[serde(default)]
     pub(super) quick: Vars,
+    #[serde(default)]
     pub(super) line: Vec<Line>,
+    /// What continuous integration runs.
+    #[serde(default)]
+    pub(super) step: Vec<Step>,
+}
+
+/// Commands that have to end with 0, each.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Step {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) needs: Vec<String>,
+    #[serde(default)]
+    pub(super) env: Vars,
+    pub(super) run: Vec<Vec<String>>,
 }
 
 /// One line of what a capability is done by.
@@ -30,7 +46,7 @@ pub(super) struct Line {
     #[serde(default)]
     pub(super) name: String,
     pub(super) text: String,
-    /// How long it takes, about; 0 in a quick run: it is left out there.
+    /// How long it takes, about; 0: it is left out of such a run.
     pub(super) seconds: u32,
     pub(super) quick_seconds: u32,
     #[serde(default)]
@@ -192,6 +208,12 @@ pub(super) struct Again {
     pub(super) check: Vec<Value>,
 }
 
+impl Step {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl File {
     pub(super) fn read(root: &Path, name: &str) -> Result<Self> {
         let path = root.join("xtask/capabilities").join(format!("{name}.toml"));
@@ -214,7 +236,7 @@ impl File {
     }
 }
 
-/// The lines that stand for one; the first takes all of its time.
+/// The lines that stand for one.
 fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<Vec<Line>> {
     let other = File::read(root, &include.file)?;
     let mut found = Vec::new();
@@ -225,8 +247,11 @@ fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<
     ensure!(!found.is_empty(), "line {}: {} has none of its lines", line.number, include.file);
     for (at, of) in found.iter_mut().enumerate() {
         of.number = line.number;
-        (of.seconds, of.quick_seconds) =
-            if at == 0 { (line.seconds, line.quick_seconds) } else { (0, 0) };
+        // The first takes the time of all.
+        (of.seconds, of.quick_seconds) = match at {
+            0 => (line.seconds, line.quick_seconds),
+            _ => (line.seconds.min(1), line.quick_seconds.min(1)),
+        };
         if include.quick {
             of.vars = joined(&of.vars, &of.quick);
         }

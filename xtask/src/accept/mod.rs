@@ -19,7 +19,9 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use check::{Finding, Verdict};
-use data::{File, Line, Vars, joined};
+use data::{File, Line, Step, Vars, joined};
+
+use crate::ci::Outcome;
 
 /// What can be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,7 +68,7 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
     }
     let mut findings = Vec::new();
     let mut report = String::new();
-    for line in &lines {
+    for line in lines.iter().filter(|line| options.quick || line.seconds > 0) {
         eprintln!(
             "== {} {}{}",
             line.number,
@@ -100,6 +102,18 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
         print!("\n{report}{}\n", tally(&verdicts));
     }
     Ok(findings.iter().all(|(_, finding, _)| finding.verdict != Verdict::Broken))
+}
+
+/// The steps of continuous integration, or those of these names.
+pub(crate) fn steps(root: &Path, only: &[&str]) -> Result<Vec<Step>> {
+    let mut steps = File::read(root, "ci")?.step;
+    steps.retain(|step| only.is_empty() || only.contains(&&*step.name));
+    Ok(steps)
+}
+
+/// Runs a step, with these variables.
+pub(crate) fn step(root: &Path, step: &Step, set: &[String]) -> Result<Outcome> {
+    run::step(root, step, &joined(&File::read(root, "ci")?.vars, &run::set(set)?))
 }
 
 fn chosen(lines: Vec<Line>, only: &[String]) -> Result<Vec<Line>> {
@@ -144,7 +158,7 @@ fn judge(root: &Path, file: &str, line: &Line, options: &Options) -> Result<Vec<
     let skipped = |figure: String| {
         Ok(vec![Finding { claim: line.text.clone(), figure, verdict: Verdict::Skipped }])
     };
-    if options.quick && line.quick_seconds == 0 && line.seconds > 0 {
+    if options.quick && line.quick_seconds == 0 {
         return skipped("not in a quick run".to_owned());
     }
     if let Some(why) = install::lacking(root, &line.needs) {

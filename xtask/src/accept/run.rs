@@ -8,9 +8,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use super::data::{Again, Line, Read, Run, Server, Vars, fill, joined};
+use super::data::{Again, Line, Read, Run, Server, Step, Vars, fill, joined};
 use super::{check, install, steps};
 use crate::cargo;
+use crate::ci::Outcome;
 use crate::process::{Process, free_port, get, tied};
 use crate::verdict;
 
@@ -56,6 +57,25 @@ pub(super) fn line(
     }
     std::fs::write(stage.folder.join("document.json"), serde_json::to_vec_pretty(&document)?)?;
     Ok(document)
+}
+
+/// Runs a step of continuous integration.
+pub(super) fn step(root: &Path, step: &Step, vars: &Vars) -> Result<Outcome> {
+    if let Some(why) = install::lacking(root, &step.needs) {
+        return Ok(Outcome::Skipped(why));
+    }
+    let folder = cargo::target_folder(root)?;
+    let target = Vars::from([("target".to_owned(), folder.display().to_string())]);
+    let stage = Stage { root, folder, clone: None, quick: false };
+    let vars = joined(vars, &target);
+    for words in &step.run {
+        let mut command = stage.command(words, &vars, false)?;
+        command.envs(step.env.iter().map(|(name, value)| (name, fill(value, &vars))));
+        if !cargo::succeeds(&mut command)? {
+            return Ok(Outcome::Failed);
+        }
+    }
+    Ok(Outcome::Passed)
 }
 
 /// A fresh clone of what is committed, with nothing built.

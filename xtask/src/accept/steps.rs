@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::pointer;
 use super::run::Stage;
-use crate::cargo::{self, Profile};
+use crate::cargo;
 use crate::page;
 
 /// A step on a document, or on a part of it.
@@ -91,7 +91,7 @@ fn per_query(_: &Stage<'_>, document: &mut Value) -> Result<()> {
 
 /// The commands of docs/chain.md, in full: the gain that was predicted, and the one that is measured.
 fn chain(stage: &Stage<'_>, document: &mut Value) -> Result<()> {
-    let curtail = cargo::curtail(stage.root, Profile::Release)?;
+    let curtail = cargo::curtail(stage.root)?;
     let programs = curtail.parent().context("a program is in a folder")?;
     let folder = stage.folder.join("page");
     if folder.exists() {

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::cargo::{self, Profile};
+use crate::cargo;
 
 /// The simulator, with the flags that all experiments share.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Simulator {
     /// Builds it. `shared` stands before the flags of each experiment.
     pub(crate) fn new(root: &Path, shared: &[&str]) -> Result<Self> {
         let shared = shared.iter().map(ToString::to_string).collect();
-        Ok(Self { curtail: cargo::curtail(root, Profile::Release)?, shared })
+        Ok(Self { curtail: cargo::curtail(root)?, shared })
     }
 
     /// Simulates policies at a utilization, on common random numbers.

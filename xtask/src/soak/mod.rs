@@ -18,32 +18,34 @@ use anyhow::Result;
 use rand_core::Rng as _;
 use serde_json::{Value, json};
 
-use crate::cargo::{self, Profile};
+use crate::cargo;
 use clients::Counts;
 use scene::Scene;
 
 /// Those that share the time, if none are named: with and without cancellation, and with every kind
 /// of gate.
-pub(crate) const POLICIES: [&str; 4] = ["laedge", "psq", "laedge:cc+pc", "least-outstanding"];
+const POLICIES: [&str; 4] = ["laedge", "psq", "laedge:cc+pc", "least-outstanding"];
 
 /// The share of responses that may be errors: a request may lose both its copies.
 const ERRORS_FINE: f64 = 0.01;
 /// In a run this long faults strike, whatever is drawn.
 const LONG: Duration = Duration::from_secs(15);
 
+/// The timeout of the services.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
 /// How to soak.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// For how long in all
     #[arg(long, default_value_t = 10.0)]
-    pub(crate) minutes: f64,
+    minutes: f64,
     /// Policies, each for its share of the time
     #[arg(long, value_delimiter = ',', default_values = POLICIES)]
-    pub(crate) policies: Vec<String>,
-    /// Requests per second; by default the leaves are about a quarter busy, and in a build for tests so few
-    /// that the proxy catches up at once when a machine on which others compute has stood still
-    #[arg(long)]
-    rate: Option<f64>,
+    policies: Vec<String>,
+    /// Requests per second; by default the leaves are about a quarter busy
+    #[arg(long, default_value_t = 600.0)]
+    rate: f64,
     /// Decides what happens when
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -52,27 +54,18 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl Args {
-    /// A minute, shared by a policy that pulls and hedges, and one that pushes.
-    pub(crate) fn minute() -> Self {
-        let policies = vec!["laedge".into(), "least-outstanding".into()];
-        Self { minutes: 1.0, policies, rate: None, seed: 42, json: false }
-    }
-}
-
 /// Soaks under every policy in turn; false if one of them fails.
-pub(crate) fn run(root: &Path, profile: Profile, args: &Args) -> Result<bool> {
+pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     anyhow::ensure!(
         args.minutes > 0.0 && args.minutes <= 10_000.0,
         "--minutes is above 0, to 10000"
     );
-    let curtail = cargo::curtail(root, profile)?;
-    let rate = args.rate.unwrap_or(if profile == Profile::Dev { 200.0 } else { 600.0 });
-    anyhow::ensure!((0.01..=100_000.0).contains(&rate), "--rate is from 0.01 to 100000");
+    let curtail = cargo::curtail(root)?;
+    anyhow::ensure!((0.01..=100_000.0).contains(&args.rate), "--rate is from 0.01 to 100000");
     let length = Duration::from_secs_f64(args.minutes * 60.0 / args.policies.len() as f64);
     let mut outcomes = Vec::new();
     for policy in &args.policies {
-        let outcome = soak(&curtail, policy, length, rate, args.seed)?;
+        let outcome = soak(&curtail, policy, length, args.rate, args.seed)?;
         eprintln!("{}", outcome["text"].as_str().unwrap_or_default());
         outcomes.push(outcome);
     }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::TIMEOUT;
 use super::clients::{Counts, Tally};
-use super::scene::TIMEOUT;
+
 use crate::process::get;
 
 /// Slower than the attempt timeout.

@@ -15,8 +15,6 @@ const SHARDS: u32 = 3;
 const REPLICAS: u32 = 2;
 /// Odd replicas; one more refuses connections.
 const ODD: u32 = 3;
-/// The timeout of the services.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the proxy may take to come to rest: its cancel timeout, and some probes.
 const REST: Duration = Duration::from_secs(20);
 

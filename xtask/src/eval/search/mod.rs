@@ -34,7 +34,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::cargo::{self, Profile};
+use crate::cargo;
 use crate::eval::sim::{Outcome, Simulator};
 use crate::{table, verdict};
 use estimate::{Estimate, mean_ms, of, pooled};
@@ -144,7 +144,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
 /// keep up with the rate, and a run in which the machine stood still; whatever the latencies. Of
 /// each, the table of times stays in the folder.
 fn measure(root: &Path, out: &Path, args: &Args) -> Result<Measured> {
-    let curtail = cargo::curtail(root, Profile::Release)?;
+    let curtail = cargo::curtail(root)?;
     let mut measured = Measured::default();
     for seed in (1..).take(args.repetitions * (1 + SPARE)) {
         if measured.least(args) >= args.repetitions {
