@@ -36,6 +36,9 @@ enum Recipe {
     Test,
     /// Run every check that `.ci/run` runs, and sum them up
     Ci {
+        /// Only these steps
+        #[arg(long = "step", value_delimiter = ',', value_name = "NAME,…")]
+        steps: Vec<String>,
         /// Set a variable of xtask/capabilities/ci.toml, as soak_minutes=10
         #[arg(long = "set", value_name = "NAME=VALUE")]
         set: Vec<String>,
@@ -105,7 +108,10 @@ fn main() -> ExitCode {
 fn run(recipe: Recipe, root: &Path) -> Result<bool> {
     match recipe {
         Recipe::Test => test::run(root),
-        Recipe::Ci { set } => ci::run(root, &[], &set),
+        Recipe::Ci { steps, set } => {
+            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+            ci::run(root, &steps, &set)
+        }
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
         Recipe::Weight => tidy::weight::run(root),

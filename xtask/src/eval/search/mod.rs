@@ -27,7 +27,6 @@ mod estimate;
 mod samples;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -392,38 +391,11 @@ fn place(policy: &str, load: f64, runs: &[Run], samples: &Samples, plain: &Outco
     })
 }
 
-/// How many of the runs that are left out are shown.
-const SHOWN: usize = 5;
-
 fn render(document: &Value) -> String {
     let list = |name: &str| document[name].as_array().cloned().unwrap_or_default();
-    let mut text = String::new();
-    if document["smoke"] == true {
-        text +=
-            "A SMOKE RUN: too short to judge latencies. It passes if all cells are measured.\n\n";
-    }
-    let _ = writeln!(
-        text,
-        "All times of the service are {} × those of the demo. Latencies of requests in ms, ± half of the \
-         95 % confidence interval, over {} sound runs or more of {} requests in each cell.\n",
-        document["scale"], document["runs"]["sound"], document["runs"]["requests"]
-    );
-    for cell in list("cells") {
-        let verdict = match (cell["agrees"] == true, cell["agrees_with_overhead"] == true) {
-            _ if document["smoke"] == true => "not judged",
-            (true, _) => "agrees",
-            (false, true) => "MISSES, agrees with overhead",
-            (false, false) => "DIFFERS",
-        };
-        let _ = writeln!(text, "{}: {verdict}", cell["text"].as_str().unwrap_or_default());
-    }
-    let _ = writeln!(
-        text,
-        "\nWhat the machine adds, mean and p99 in ms. P + J as drawn should be {:.3} on average where all \
-         copies are known (psq).\n",
-        document["drawn_mean_ms_expected"].as_f64().unwrap_or(f64::NAN)
-    );
-    let columns = [
+    let runs = &document["runs"];
+    let cells = ["text", "agrees", "agrees_with_overhead"];
+    let places = [
         "load",
         "policy",
         "requests",
@@ -439,21 +411,25 @@ fn render(document: &Value) -> String {
         "offered_rate",
         "achieved_rate",
     ];
-    text += &table::of_values(&list("places"), &columns);
-    let left_out = document["runs"]["left_out"].as_array().map_or(&[][..], Vec::as_slice);
-    for why in left_out.iter().take(SHOWN) {
-        let _ = writeln!(text, "left out, unsound: {}", why.as_str().unwrap_or_default());
-    }
-    if left_out.len() > SHOWN {
-        let _ = writeln!(text, "and {} more, which results.json lists", left_out.len() - SHOWN);
-    }
     let verdict = match (document["holds"] == true, document["smoke"] == true) {
         (true, false) => "simulated and measured agree",
         (false, false) => "simulated and measured DO NOT agree, or were not measured soundly",
-        (true, true) => "smoke: all cells are measured and simulated",
+        (true, true) => "smoke: all cells are measured and simulated; no latency is judged",
         (false, true) => "smoke: NOT all cells are measured soundly",
     };
-    text + "\n" + verdict + "\n"
+    format!(
+        "All times of the service are {} × those of the demo; over {} sound runs or more of {} requests in \
+         each cell, ± half of the 95 % confidence interval. P + J as drawn should be {:.3} ms on average \
+         where all copies are known (psq). {} cells were left out as unsound: see results.json.\n\n{}\n{}\n\
+         {verdict}\n",
+        document["scale"],
+        runs["sound"],
+        runs["requests"],
+        document["drawn_mean_ms_expected"].as_f64().unwrap_or(f64::NAN),
+        runs["left_out"].as_array().map_or(0, Vec::len),
+        table::of_values(&list("cells"), &cells),
+        table::of_values(&list("places"), &places),
+    )
 }
 
 #[cfg(test)]
