@@ -1,4 +1,7 @@
 //! `cargo xtask ci`: every check, each timed, none skipped because an earlier one failed.
+//!
+//! The steps are lines of `xtask/capabilities/ci.toml`, quick ones first; what they need is there, or they
+//! are skipped, and that is said.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,203 +9,86 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::bench::kernel;
-use crate::cargo::Profile;
-use crate::{cargo, fuzz, purity, python, soak, test, tidy};
+use crate::accept;
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     Passed,
     Failed,
     /// What it needs is not here: said which.
     Skipped(String),
 }
 
-impl From<bool> for Outcome {
-    fn from(passed: bool) -> Self {
-        if passed { Self::Passed } else { Self::Failed }
-    }
-}
-
-/// One line of the table.
-struct Step {
-    name: &'static str,
-    run: fn(&Path) -> Result<Outcome>,
-}
-
-/// All steps, in order: quick ones first, then the tests. Add a smoke run (real processes,
-/// fuzzing, soak) as one more line.
-const STEPS: &[Step] = &[
-    Step { name: "fmt", run: |root| shown(root, &["fmt", "--all", "--check"]) },
-    Step { name: "clippy", run: clippy },
-    Step { name: "docs", run: docs },
-    Step { name: "deny", run: deny },
-    Step { name: "purity", run: |root| Ok(purity::run(root)?.into()) },
-    Step { name: "tidy", run: |root| Ok(tidy::run(root)?.into()) },
-    Step { name: "instructions", run: instructions },
-    Step { name: "test", run: |root| Ok(test::run(root)?.into()) },
-    Step { name: "python", run: python },
-    Step { name: "fuzz", run: |root| Ok(fuzz::run(root, FUZZ_CASES)?.into()) },
-    Step { name: "soak", run: |root| Ok(soak::run(root, Profile::Dev, 1.0, &policies())?.into()) },
-];
-
-/// A minute or two's worth, half of it for the protocols of the load generator.
-const FUZZ_CASES: u32 = 100_000;
-
-/// Those that the minute of soaking is shared by: one that pulls and hedges, and one that pushes.
-fn policies() -> Vec<String> {
-    vec!["laedge".into(), "least-outstanding".into()]
-}
-
-/// The Python package, where there is Python and a registry of its packages.
-fn python(root: &Path) -> Result<Outcome> {
-    Ok(match python::run(root)? {
-        python::Ran::Lacking(why) => Outcome::Skipped(why),
-        python::Ran::Failed(what) => {
-            println!("error: {what}");
-            Outcome::Failed
-        }
-        python::Ran::Tested { passed, closing, .. } => {
-            println!("{closing}");
-            passed.into()
-        }
-    })
-}
-
-/// The kernel's bound on instructions, where they can be counted.
-fn instructions(root: &Path) -> Result<Outcome> {
-    Ok(match kernel::count(root, kernel::BOUND)? {
-        None => Outcome::Skipped("valgrind is not installed".into()),
-        Some(count) => {
-            println!("{count} instructions per query, {} allowed", kernel::MOST);
-            (count <= kernel::MOST).into()
-        }
-    })
-}
-
-/// Runs all steps and prints a summary; false if one failed.
-pub(crate) fn run(root: &Path) -> Result<bool> {
-    let results = run_steps(STEPS, root);
-    print!("\n{}", summary(&results));
-    Ok(results.iter().all(|result| result.outcome != Outcome::Failed))
-}
-
+/// A step, how it ended, and how long it took.
 struct Timed {
-    name: &'static str,
+    name: String,
     outcome: Outcome,
     took: Duration,
 }
 
-fn run_steps(steps: &[Step], root: &Path) -> Vec<Timed> {
-    let mut results = Vec::with_capacity(steps.len());
-    for step in steps {
-        println!("== {}", step.name);
-        let start = Instant::now();
-        // A step that cannot run is a step that failed: the others still have something to say.
-        let outcome = (step.run)(root).unwrap_or_else(|error| {
-            println!("error: {error:#}");
-            Outcome::Failed
-        });
-        if let Outcome::Skipped(why) = &outcome {
-            println!("SKIPPED {}: {why}", step.name);
-        }
-        results.push(Timed { name: step.name, outcome, took: start.elapsed() });
-    }
-    results
+/// Runs all steps, or those of these names, with these variables, and prints a summary; false if one failed.
+pub(crate) fn run(root: &Path, only: &[&str], set: &[String]) -> Result<bool> {
+    let run = |name: &str, step| timed(name, || accept::step(root, step, set));
+    let results: Vec<Timed> =
+        accept::steps(root, only)?.iter().map(|step| run(step.name(), step)).collect();
+    print!("\n{}", summary(&results));
+    Ok(results.iter().all(|result| result.outcome != Outcome::Failed))
 }
 
-/// What stands between a step that was skipped and why.
-const SKIPPED: &str = " s  SKIPPED: ";
-
-/// Of a line of the summary: the step, and why it was skipped. None of any other line.
-pub(crate) fn skipped(line: &str) -> Option<(&str, &str)> {
-    let (step, why) = line.trim_end().split_once(SKIPPED)?;
-    let (name, seconds) = step.split_once(' ')?;
-    seconds.trim().parse::<f64>().ok()?;
-    Some((name, why))
+fn timed(name: &str, step: impl FnOnce() -> Result<Outcome>) -> Timed {
+    println!("== {name}");
+    let start = Instant::now();
+    // A step that cannot run is a step that failed: the others still have something to say.
+    let outcome = step().unwrap_or_else(|error| {
+        println!("error: {error:#}");
+        Outcome::Failed
+    });
+    if let Outcome::Skipped(why) = &outcome {
+        println!("SKIPPED {name}: {why}");
+    }
+    Timed { name: name.to_owned(), outcome, took: start.elapsed() }
 }
 
 fn summary(results: &[Timed]) -> String {
     let mut text = String::new();
+    let mut total = Duration::ZERO;
     for Timed { name, outcome, took } in results {
         let seconds = took.as_secs_f64();
         let verdict = match outcome {
-            Outcome::Passed => " s  ok".to_owned(),
-            Outcome::Failed => " s  FAILED".to_owned(),
-            Outcome::Skipped(why) => format!("{SKIPPED}{why}"),
+            Outcome::Passed => "ok".to_owned(),
+            Outcome::Failed => "FAILED".to_owned(),
+            Outcome::Skipped(why) => format!("SKIPPED: {why}"),
         };
         // Writing into a string cannot fail.
-        let _ = writeln!(text, "{name:<10} {seconds:>7.1}{verdict}");
+        let _ = writeln!(text, "{name:<12} {seconds:>7.1} s  {verdict}");
+        total += *took;
     }
+    let _ = writeln!(text, "{:<12} {:>7.1} s", "in all", total.as_secs_f64());
     text
-}
-
-fn shown(root: &Path, args: &[&str]) -> Result<Outcome> {
-    Ok(cargo::succeeds(&mut cargo::command(root, args))?.into())
-}
-
-fn clippy(root: &Path) -> Result<Outcome> {
-    shown(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
-}
-
-fn docs(root: &Path) -> Result<Outcome> {
-    let mut command = cargo::command(root, &["doc", "--workspace", "--no-deps"]);
-    Ok(cargo::succeeds(command.env("RUSTDOCFLAGS", "-D warnings"))?.into())
-}
-
-fn deny(root: &Path) -> Result<Outcome> {
-    if cargo::output(&mut cargo::command(root, &["deny", "--version"])).is_err() {
-        return Ok(Outcome::Skipped("cargo-deny is not installed".to_owned()));
-    }
-    // What only one of the workspaces meets is no news in the others.
-    let quiet = ["-A", "license-exception-not-encountered", "-A", "unused-wrapper"];
-    let check = [&["check"], &quiet[..], &["bans", "licenses", "sources"]].concat();
-    let main = shown(root, &[&["deny"], &check[..]].concat())?;
-    let python = ["deny", "--manifest-path", "python/Cargo.toml"];
-    // The Python package is a workspace of its own, under the same rules; they are looked for from there.
-    let python = shown(root, &[&python[..], &check, &["--config", "../deny.toml"]].concat())?;
-    let all = [main, python];
-    Ok(all.into_iter().find(|of| *of != Outcome::Passed).unwrap_or(Outcome::Passed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FAKE: &[Step] = &[
-        Step { name: "bad", run: |_| Ok(Outcome::Failed) },
-        Step { name: "broken", run: |_| anyhow::bail!("no such program") },
-        Step { name: "absent", run: |_| Ok(Outcome::Skipped("it is not installed".to_owned())) },
-        Step { name: "good", run: |_| Ok(Outcome::Passed) },
-    ];
-
     #[test]
-    fn all_steps_run_and_the_summary_names_each() {
-        let results = run_steps(FAKE, Path::new("."));
+    fn the_summary_names_each_step_and_its_outcome() {
+        let skipped = || Ok(Outcome::Skipped("it is not installed".to_owned()));
+        let results = [
+            timed("bad", || Ok(Outcome::Failed)),
+            timed("broken", || anyhow::bail!("no such program")),
+            timed("absent", skipped),
+            timed("good", || Ok(Outcome::Passed)),
+        ];
         let text = summary(&results);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), FAKE.len());
-        for (line, (name, verdict)) in lines.iter().zip([
-            ("bad", "FAILED"),
-            ("broken", "FAILED"),
-            ("absent", "SKIPPED: it is not installed"),
-            ("good", "ok"),
-        ]) {
-            assert!(line.starts_with(name) && line.ends_with(verdict), "{line:?}");
+        let ends = ["FAILED", "FAILED", "  SKIPPED: it is not installed", "ok"];
+        for ((line, name), end) in text.lines().zip(["bad", "broken", "absent", "good"]).zip(ends) {
+            assert!(
+                line.starts_with(name) && line.contains(" s  ") && line.ends_with(end),
+                "{line:?}"
+            );
         }
-        let skipped: Vec<_> = lines.iter().filter_map(|line| skipped(line)).collect();
-        assert_eq!(skipped, [("absent", "it is not installed")]);
-    }
-
-    #[test]
-    fn only_the_summary_tells_what_was_skipped() {
-        assert_eq!(
-            skipped("instructions     0.0 s  SKIPPED: why\n"),
-            Some(("instructions", "why"))
-        );
-        for other in ["SKIPPED deny: why", "it says s  SKIPPED: why", "deny 0.0 s  ok", ""] {
-            assert_eq!(skipped(other), None, "{other}");
-        }
+        assert_eq!(text.lines().count(), results.len() + 1);
     }
 }

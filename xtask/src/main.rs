@@ -2,22 +2,19 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-mod bench;
 mod cargo;
 mod ci;
 mod eval;
-mod fuzz;
-mod http;
 #[allow(unreachable_pub)] // a test of curtail has it, too
 mod page;
+mod process;
 mod purity;
-mod python;
-mod reason;
 mod reprint;
 mod soak;
+mod table;
 mod test;
 mod tidy;
-mod tied;
+mod verdict;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,15 +35,27 @@ enum Recipe {
     /// Run all tests, documentation included; the last line counts them
     Test,
     /// Run every check that `.ci/run` runs, and sum them up
-    Ci,
+    Ci {
+        /// Only these steps
+        #[arg(long = "step", value_delimiter = ',', value_name = "NAME,…")]
+        steps: Vec<String>,
+        /// Set a variable of xtask/capabilities/ci.toml, as soak_minutes=10
+        #[arg(long = "set", value_name = "NAME=VALUE")]
+        set: Vec<String>,
+    },
     /// Check that the kernel has no clock, no sockets, no threads and no unordered maps
     Purity,
     /// Check the repository's own rules: sizes, leftovers, documents
     Tidy,
-    /// Measure what things cost
+    /// Print how heavy the tree is: lines, files, words, and what the ratchets of tidy count
+    Weight,
+    /// Measure what things cost: lines of xtask/capabilities/bench.toml
     Bench {
-        #[command(subcommand)]
-        what: bench::Bench,
+        /// Which lines
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        options: accept::Options,
     },
     /// Run the experiments of the sources beside ours, and services beside their simulations
     Eval {
@@ -59,15 +68,9 @@ enum Recipe {
         #[arg(long, default_value_t = 100_000)]
         cases: u32,
     },
-    /// Kill, pause and black-hole leaves behind the proxy, and see that nothing is lost
-    Soak {
-        /// For how long in all
-        #[arg(long, default_value_t = 10.0)]
-        minutes: f64,
-        /// Policies, each for its share of the time
-        #[arg(long, value_delimiter = ',', default_values = soak::POLICIES)]
-        policies: Vec<String>,
-    },
+    /// Put the proxy under kills, pauses, black holes, slow URLs, poison requests and clients that do not
+    /// read, and see that nothing is lost
+    Soak(soak::Args),
     /// Run the commands of pages of measurements, and put what they print into the pages
     Reprint {
         /// Pages, as docs/chain.md
@@ -82,7 +85,9 @@ enum Recipe {
         name: accept::Capability,
         /// Only these lines
         #[arg(long = "line", value_delimiter = ',', value_name = "N,…")]
-        lines: Vec<u32>,
+        lines: Vec<String>,
+        #[command(flatten)]
+        options: accept::Options,
     },
 }
 
@@ -103,28 +108,22 @@ fn main() -> ExitCode {
 fn run(recipe: Recipe, root: &Path) -> Result<bool> {
     match recipe {
         Recipe::Test => test::run(root),
-        Recipe::Ci => ci::run(root),
+        Recipe::Ci { steps, set } => {
+            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+            ci::run(root, &steps, &set)
+        }
         Recipe::Purity => purity::run(root),
         Recipe::Tidy => tidy::run(root),
-        Recipe::Bench { what } => bench::run(what, root),
+        Recipe::Weight => tidy::weight::run(root),
+        Recipe::Bench { names, options } => accept::run(root, "bench", &names, &options),
         Recipe::Eval { what } => eval::run(&what, root),
-        Recipe::Accept { name, lines } => accept::run(root, name, &lines),
-        Recipe::Reprint { pages } => reprint::run(root, &pages),
-        Recipe::Fuzz { cases } => fuzz::run(root, cases),
-        Recipe::Python => match python::run(root)? {
-            python::Ran::Tested { passed, closing, .. } => {
-                println!("{closing}");
-                Ok(passed)
-            }
-            python::Ran::Failed(what) => {
-                eprintln!("error: {what}");
-                Ok(false)
-            }
-            python::Ran::Lacking(why) => anyhow::bail!(why),
-        },
-        Recipe::Soak { minutes, policies } => {
-            soak::run(root, cargo::Profile::Release, minutes, &policies)
+        Recipe::Accept { name, lines, options } => {
+            accept::run(root, &name.file(), &lines, &options)
         }
+        Recipe::Reprint { pages } => reprint::run(root, &pages),
+        Recipe::Fuzz { cases } => ci::run(root, &["fuzz"], &[format!("cases={cases}")]),
+        Recipe::Python => ci::run(root, &["python"], &[]),
+        Recipe::Soak(args) => soak::run(root, &args),
     }
 }
 

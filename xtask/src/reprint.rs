@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::cargo::{self, Profile};
+use crate::cargo;
 use crate::page::{self, Ran};
 
 /// Reprints pages; false if a command of one failed, and then that page is left as it was.
 pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
-    let curtail = cargo::curtail(root, Profile::Release)?;
+    let curtail = cargo::curtail(root)?;
     let programs = curtail.parent().context("a program is in a folder")?;
     let mut good = true;
     for name in pages {

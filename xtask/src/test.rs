@@ -1,17 +1,24 @@
 //! `cargo xtask test`: all tests, and how many there were.
 
 use std::fmt;
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 use crate::cargo;
 
-/// All tests. Cargo runs documentation tests only on their own.
-const RUNS: [&[&str]; 2] = [
-    &["test", "--workspace", "--all-targets", "--no-fail-fast"],
-    &["test", "--workspace", "--doc", "--no-fail-fast"],
-];
+/// So many test binaries run at a time. Each has threads of its own, and many wait for sockets.
+const AT_A_TIME: usize = 2;
+
+/// Builds all tests, and says what was built.
+const BUILD: [&str; 6] =
+    ["test", "--workspace", "--all-targets", "--no-fail-fast", "--no-run", "--message-format=json"];
+/// Documentation tests run only on their own.
+const DOCS: [&str; 4] = ["test", "--workspace", "--doc", "--no-fail-fast"];
 
 /// How many tests ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,27 +47,96 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs all tests, showing their output as it comes; the last line is the tally of all of them.
-/// False if a test failed, or did not compile.
+/// Something that runs tests.
+struct Job {
+    name: String,
+    command: Command,
+}
+
+/// What came of a job.
+struct Done {
+    name: String,
+    output: Vec<u8>,
+    good: bool,
+}
+
+/// Runs all tests; what a binary prints is shown together, once it has ended, and the last line is the tally
+/// of all of them. False if a test failed, or did not compile.
 pub(crate) fn run(root: &Path) -> Result<bool> {
+    let mut jobs = vec![Job { name: "documentation".into(), command: cargo::command(root, &DOCS) }];
+    let mut built = cargo::command(root, &BUILD);
+    let built =
+        built.stderr(std::process::Stdio::inherit()).output().context("cannot run cargo")?;
+    let mut succeeded = built.status.success();
+    jobs.extend(binaries(root, &String::from_utf8_lossy(&built.stdout)));
     let mut tally = Tally::default();
-    let mut succeeded = true;
-    for args in RUNS {
-        let (part, part_succeeded) = run_part(root, args)?;
-        tally.add(part);
-        if !part_succeeded {
-            eprintln!("error: `cargo {}` failed", args.join(" "));
+    for done in together(jobs)? {
+        if !done.good {
+            eprintln!("error: the tests of {} failed", done.name);
             succeeded = false;
         }
+        String::from_utf8_lossy(&done.output).lines().for_each(|line| tally.read(line));
     }
     println!("{tally}");
     Ok(succeeded && tally.failed == 0)
 }
 
-fn run_part(root: &Path, args: &[&str]) -> Result<(Tally, bool)> {
-    let mut tally = Tally::default();
-    let succeeded = cargo::followed(&mut cargo::command(root, args), |line| tally.read(line))?;
-    Ok((tally, succeeded))
+/// The test binaries that cargo has built, of what it says in JSON, as it would run them.
+fn binaries(root: &Path, messages: &str) -> Vec<Job> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let job = |message: Value| {
+        let executable =
+            message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
+        let package = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+        let package_name = package.strip_prefix(root).unwrap_or(&package).display();
+        let name = format!("{package_name}, {}", message["target"]["name"].as_str()?);
+        let mut command = Command::new(executable);
+        command.current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
+        Some(Job { name, command })
+    };
+    messages.filter_map(job).collect()
+}
+
+/// Runs jobs, some at a time. One that fails beside another is run again alone: timing tests suffer where
+/// others compute.
+fn together(jobs: Vec<Job>) -> Result<Vec<Done>> {
+    let (queue, done) = (Mutex::new(jobs.into_iter()), Mutex::new(Vec::new()));
+    let work = || -> Result<()> {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(mut job) = next else { return Ok(()) };
+            let ran = once(&mut job)?;
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            shown(&ran)?;
+            done.push((job, ran));
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic"))
+    })?;
+    let again = |(mut job, ran): (Job, Done)| {
+        if ran.good {
+            return Ok(ran);
+        }
+        println!("note: {} failed beside others, and is run again alone", ran.name);
+        let ran = once(&mut job)?;
+        shown(&ran)?;
+        Ok(ran)
+    };
+    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().map(again).collect()
+}
+
+fn once(job: &mut Job) -> Result<Done> {
+    let name = job.name.clone();
+    let output = job.command.output().with_context(|| format!("cannot run {:?}", job.command))?;
+    let good = output.status.success();
+    Ok(Done { name, good, output: [output.stdout, output.stderr].concat() })
+}
+
+fn shown(ran: &Done) -> Result<()> {
+    println!("   Running {}", ran.name);
+    std::io::stdout().write_all(&ran.output).context("cannot show the output")
 }
 
 /// Reads `test result: ok. 6 passed; 0 failed; 1 ignored; …`, with which a test binary closes.
@@ -99,5 +175,36 @@ mod tests {
         for line in ["", "test a ... ok", "test result: ok", "test result: ok. x passed; "] {
             assert_eq!(closing_line(line), None, "{line:?}");
         }
+    }
+
+    #[test]
+    fn test_binaries_are_found_in_what_cargo_says() {
+        let message = |test: bool| {
+            serde_json::json!({
+                "reason": "compiler-artifact", "executable": "/t/deps/faults-1", "profile": {"test": test},
+                "manifest_path": "/r/crates/cli/Cargo.toml", "target": {"name": "faults"},
+            })
+        };
+        let messages = format!("{}\n{}\nno json\n{{}}\n", message(true), message(false));
+        let jobs = binaries(Path::new("/r"), &messages);
+        assert_eq!(jobs.len(), 1);
+        assert_eq!(jobs[0].name, "crates/cli, faults");
+        assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/r/crates/cli")));
+    }
+
+    #[test]
+    fn what_fails_beside_others_is_run_again_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let shell = |name: &str, script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).current_dir(folder.path());
+            Job { name: name.to_owned(), command }
+        };
+        let once = "[ -e there ] || { touch there; exit 1; }";
+        let jobs = vec![shell("bad", "exit 1"), shell("once", once), shell("good", "echo x")];
+        let done = together(jobs).expect("they run");
+        let of = |name: &str| done.iter().find(|done| done.name == name).expect(name);
+        assert_eq!(["bad", "once", "good"].map(|name| of(name).good), [false, true, true]);
+        assert_eq!(of("good").output, b"x\n");
     }
 }

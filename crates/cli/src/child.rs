@@ -75,8 +75,6 @@ impl Endings {
 /// In the parent: a process that is killed when this is dropped.
 pub(crate) struct Process {
     pub(crate) address: SocketAddr,
-    /// Where it listens, too.
-    pub(crate) second_address: Option<SocketAddr>,
     child: Child,
 }
 
@@ -91,8 +89,8 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(lacking)?;
         let said = listen_to(&mut child);
-        let addresses = match tokio::time::timeout(START, addresses(&mut child)).await {
-            Ok(Some(addresses)) => addresses,
+        let address = match tokio::time::timeout(START, address(&mut child)).await {
+            Ok(Some(address)) => address,
             Ok(None) | Err(_) => {
                 let _ = child.kill().await;
                 let said = said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,8 +102,7 @@ impl Process {
                 )));
             }
         };
-        let (address, second_address) = addresses;
-        Ok(Self { address, second_address, child })
+        Ok(Self { address, child })
     }
 
     /// How it ended, if it has.
@@ -127,11 +124,10 @@ impl Process {
     }
 }
 
-async fn addresses(child: &mut Child) -> Option<(SocketAddr, Option<SocketAddr>)> {
+async fn address(child: &mut Child) -> Option<SocketAddr> {
     let mut lines = BufReader::new(child.stdout.as_mut()?).lines();
     let first = lines.next_line().await.ok()??;
-    let mut addresses = first.strip_prefix(LISTENING)?.split(' ').map(str::parse);
-    Some((addresses.next()?.ok()?, addresses.next().and_then(Result::ok)))
+    first.strip_prefix(LISTENING)?.split(' ').next()?.parse().ok()
 }
 
 /// Reads a child's stderr, so that it never blocks, and keeps the last lines.

@@ -24,7 +24,6 @@ mod root;
 mod say;
 mod signals;
 mod sim;
-mod soak;
 mod sweep;
 mod table;
 mod usage;
@@ -74,8 +73,6 @@ enum Verb {
     Completions(completions::Args),
     #[command(hide = true)]
     Root(root::Args),
-    #[command(hide = true)]
-    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -98,7 +95,6 @@ fn main() -> ExitCode {
         Verb::Leaf(args) => leaf::run(&args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Root(args) => root::run(&args),
-        Verb::Soak(args) => soak::run(&args),
     };
     exit::code(done)
 }

@@ -1,17 +1,27 @@
-//! `cargo xtask accept NAME`: every line that a capability is done by, with its figure and verdict.
+//! Lines of the capability files in `xtask/capabilities`: what is run, and what has to hold.
 //!
-//! A line is judged by what is run here and now; nothing is remembered. Lines take minutes, and
-//! some of them want an otherwise idle machine.
+//! `cargo xtask accept NAME` judges every line that a capability is done by; benchmarks and the
+//! comparisons with the papers are lines of the same kind. A line is judged by what is run here and
+//! now; nothing is remembered. Lines take minutes, and some want an otherwise idle machine.
 
-mod capability;
-mod finding;
+mod check;
+mod data;
+mod install;
+mod pointer;
+mod run;
+mod steps;
 
 use std::path::Path;
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use serde_json::json;
 
-use finding::{Finding, Verdict};
+use check::{Finding, Verdict};
+use data::{File, Line, Step, Vars, joined};
+
+use crate::ci::Outcome;
 
 /// What can be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,58 +36,219 @@ pub(crate) enum Capability {
     Measure,
 }
 
-/// One line of what a capability is done by.
-struct Check {
-    line: u32,
-    run: fn(&Path) -> Result<Vec<Finding>>,
+impl Capability {
+    pub(crate) fn file(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
-/// Judges a capability; false if a line does not hold. `only`: which lines, or none for all.
-pub(crate) fn run(root: &Path, capability: Capability, only: &[u32]) -> Result<bool> {
-    let checks = match capability {
-        Capability::Main => capability::MAIN,
-        Capability::Decide => capability::DECIDE,
-        Capability::Rescue => capability::RESCUE,
-        Capability::Measure => capability::MEASURE,
-    };
-    let known: Vec<u32> = checks.iter().map(|check| check.line).collect();
-    if let Some(line) = only.iter().find(|line| !known.contains(line)) {
-        let known: Vec<String> = known.iter().map(u32::to_string).collect();
-        anyhow::bail!("--line {line}: there is no such line; give one of {}", known.join(", "));
+/// How lines are run.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Smaller samples: minutes in all, and verdicts less sure
+    #[arg(long, alias = "smoke")]
+    pub(crate) quick: bool,
+    /// Show the lines and how long they take, and run none
+    #[arg(long)]
+    list: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Set a variable of the file, as rounds=3
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+}
+
+/// Judges the lines of a file; false if one does not hold. `only`: by number or name, or none for all.
+pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -> Result<bool> {
+    let lines = chosen(File::read(root, file)?.line, only)?;
+    if options.list {
+        print!("{}", list(&lines));
+        return Ok(true);
     }
-    let mut told = String::new();
-    let mut verdicts = Vec::new();
-    for check in checks.iter().filter(|check| only.is_empty() || only.contains(&check.line)) {
-        eprintln!("== line {}", check.line);
-        let findings = (check.run)(root).unwrap_or_else(|error| {
-            vec![Finding::new("it can be judged", format!("{error:#}"), Verdict::Broken)]
+    let mut findings = Vec::new();
+    let mut report = String::new();
+    for line in lines.iter().filter(|line| options.quick || line.seconds > 0) {
+        eprintln!(
+            "== {} {}{}",
+            line.number,
+            line.name,
+            if line.name.is_empty() { "" } else { ":" }
+        );
+        let start = Instant::now();
+        let found = judge(root, file, line, options).unwrap_or_else(|error| {
+            let (claim, figure) = (line.text.clone(), format!("{error:#}"));
+            vec![Finding { claim, figure, verdict: Verdict::Broken }]
         });
-        for finding in findings {
-            verdicts.push(finding.verdict);
-            let line = format!("{}  {finding}\n", check.line);
-            eprint!("{line}");
-            told.push_str(&line);
+        let seconds = start.elapsed().as_secs_f64();
+        for finding in found {
+            report += &format!("{}  {finding}\n", line.number);
+            findings.push((line, finding, seconds));
+        }
+        let planned = if options.quick { line.quick_seconds } else { line.seconds };
+        report += &format!("{}  took      {seconds:.0} s of {planned} s planned\n", line.number);
+        eprint!("{}", report.lines().last().map(|line| format!("{line}\n")).unwrap_or_default());
+    }
+    if options.json {
+        let document = findings.iter().map(|(line, finding, seconds)| {
+            json!({
+                "line": line.number, "name": line.name, "seconds": seconds,
+                "claim": finding.claim, "figure": finding.figure, "verdict": finding.verdict.name(),
+            })
+        });
+        println!("{:#}", document.collect::<serde_json::Value>());
+    } else {
+        let verdicts: Vec<Verdict> = findings.iter().map(|(_, found, _)| found.verdict).collect();
+        print!("\n{report}{}\n", tally(&verdicts));
+    }
+    Ok(findings.iter().all(|(_, finding, _)| finding.verdict != Verdict::Broken))
+}
+
+/// The steps of continuous integration, or those of these names.
+pub(crate) fn steps(root: &Path, only: &[&str]) -> Result<Vec<Step>> {
+    let mut steps = File::read(root, "ci")?.step;
+    steps.retain(|step| only.is_empty() || only.contains(&&*step.name));
+    Ok(steps)
+}
+
+/// Runs a step, with these variables.
+pub(crate) fn step(root: &Path, step: &Step, set: &[String]) -> Result<Outcome> {
+    run::step(root, step, &joined(&File::read(root, "ci")?.vars, &run::set(set)?))
+}
+
+fn chosen(lines: Vec<Line>, only: &[String]) -> Result<Vec<Line>> {
+    let is = |line: &Line, of: &String| *of == line.number.to_string() || *of == line.name;
+    for of in only {
+        let known: Vec<String> = lines
+            .iter()
+            .map(
+                |line| {
+                    if line.name.is_empty() { line.number.to_string() } else { line.name.clone() }
+                },
+            )
+            .collect();
+        let there = lines.iter().any(|line| is(line, of));
+        ensure!(there, "{of}: there is no such line; give one of {}", known.join(", "));
+    }
+    let wanted = |line: &Line| only.is_empty() || only.iter().any(|of| is(line, of));
+    Ok(lines.into_iter().filter(wanted).collect())
+}
+
+/// The lines, and how long they take.
+fn list(lines: &[Line]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let Line { number, name, text: claim, seconds, quick_seconds, .. } = line;
+        let quick = match quick_seconds {
+            0 => "   —  ".to_owned(),
+            seconds => format!("{seconds:>4} s"),
+        };
+        text += &format!("{number:>2} {name:<14} {seconds:>5} s, quick {quick}  {claim}\n");
+    }
+    let [whole, quick] = plan(lines).map(|seconds| f64::from(seconds) / 60.0);
+    text + &format!("{whole:.1} minutes in all, quick {quick:.1}\n")
+}
+
+/// Seconds of all lines, and of a quick run.
+fn plan(lines: &[Line]) -> [u32; 2] {
+    [lines.iter().map(|line| line.seconds).sum(), lines.iter().map(|line| line.quick_seconds).sum()]
+}
+
+fn judge(root: &Path, file: &str, line: &Line, options: &Options) -> Result<Vec<Finding>> {
+    let skipped = |figure: String| {
+        Ok(vec![Finding { claim: line.text.clone(), figure, verdict: Verdict::Skipped }])
+    };
+    if options.quick && line.quick_seconds == 0 {
+        return skipped("not in a quick run".to_owned());
+    }
+    if let Some(why) = install::lacking(root, &line.needs) {
+        return skipped(why);
+    }
+    let vars = vars(line, options)?;
+    let document = run::line(root, file, line, &vars, options.quick)?;
+    if let Some(why) = document["skipped"].as_str() {
+        return skipped(why.to_owned());
+    }
+    let mut findings = Vec::new();
+    for check in &line.check {
+        for check in check::expand(check, &vars)? {
+            let lacking = |needs: &[String]| install::lacking(root, needs);
+            findings.push(check::judge(&check, &line.text, &document, lacking)?);
         }
     }
-    print!("\n{told}{}\n", tally(&verdicts));
-    Ok(!verdicts.contains(&Verdict::Broken))
+    Ok(findings)
 }
 
-/// What was skipped breaks nothing, but it was not judged: that is said.
+fn vars(line: &Line, options: &Options) -> Result<Vars> {
+    let quick = if options.quick { &line.quick } else { &Vars::new() };
+    Ok(joined(&joined(&line.vars, quick), &run::set(&options.set)?))
+}
+
+/// What was skipped breaks nothing, but it was not judged: the tally says so.
 fn tally(verdicts: &[Verdict]) -> String {
     let count = |verdict| verdicts.iter().filter(|other| **other == verdict).count();
-    let [hold, broken, skipped] = [Verdict::Holds, Verdict::Broken, Verdict::Skipped].map(count);
-    format!("{hold} hold, {broken} BROKEN, {skipped} SKIPPED")
+    let good = count(Verdict::Holds) + count(Verdict::Explained);
+    let [broken, skipped] = [Verdict::Broken, Verdict::Skipped].map(count);
+    format!("{good} hold, {broken} BROKEN, {skipped} SKIPPED")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const FILES: [&str; 7] = ["main", "decide", "rescue", "measure", "papers", "bench", "worlds"];
+
     #[test]
-    fn what_was_skipped_is_told() {
-        let verdicts = [Verdict::Holds, Verdict::Skipped, Verdict::Holds, Verdict::Broken];
+    fn skipped_lines_are_counted() {
+        let verdicts = [Verdict::Holds, Verdict::Skipped, Verdict::Explained, Verdict::Broken];
         assert_eq!(tally(&verdicts), "2 hold, 1 BROKEN, 1 SKIPPED");
         assert_eq!(tally(&[]), "0 hold, 0 BROKEN, 0 SKIPPED");
+    }
+
+    #[test]
+    fn every_line_of_every_file_can_be_read_and_judged() {
+        let root = crate::repository().expect("inside a repository");
+        let nothing = serde_json::json!({});
+        for name in FILES {
+            let file = File::read(root, name).expect(name);
+            for line in &file.line {
+                assert!(!line.check.is_empty(), "{name} {}: nothing is checked", line.number);
+                if let Some(step) = &line.step {
+                    steps::of_document(step).expect(name);
+                }
+                let vars = vars(line, &Options::default()).expect(name);
+                for check in &line.check {
+                    for check in check::expand(check, &vars).expect(name) {
+                        let found = check::judge(&check, &line.text, &nothing, |_| None);
+                        let verdict = found.unwrap_or_else(|e| panic!("{name}: {e:#}")).verdict;
+                        let known = [Verdict::Broken, Verdict::Noted, Verdict::Skipped];
+                        assert!(known.contains(&verdict), "{name}: {check} holds of nothing");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_capability_is_judged_in_half_an_hour_and_hurriedly_in_five_minutes() {
+        let root = crate::repository().expect("inside a repository");
+        for name in &FILES[..4] {
+            let [whole, quick] = plan(&File::read(root, name).expect(name).line);
+            assert!(whole <= 1_800 && quick <= 300, "{name}: {whole} s, {quick} s");
+        }
+    }
+
+    #[test]
+    fn lines_are_chosen_by_number_or_name() {
+        let root = crate::repository().expect("inside a repository");
+        let lines = || File::read(root, "papers").expect("a file").line;
+        let of = |only: &[&str]| {
+            let only: Vec<String> = only.iter().map(ToString::to_string).collect();
+            chosen(lines(), &only).map(|lines| lines.len())
+        };
+        assert_eq!(of(&["paper-2a", "paper-4"]).expect("lines"), 2);
+        assert_eq!(of(&[]).expect("all"), lines().len());
+        let error = of(&["paper-9"]).expect_err("none").to_string();
+        assert!(error.contains("give one of claims, crossings"), "{error}");
     }
 }

@@ -1,22 +1,36 @@
 //! `cargo xtask eval …`: published figures beside ours, and simulated ones beside measured ones.
 
-pub(crate) mod papers;
-pub(crate) mod rescue;
-pub(crate) mod search;
-pub(crate) mod sim;
+pub(crate) mod measuring;
+mod search;
+mod sim;
 
 use std::path::Path;
 
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::accept::{self, Options};
+
 /// What to evaluate.
 #[derive(Clone, Subcommand)]
 pub(crate) enum Eval {
     /// Claims, figures and tables of documents 000 and 001, by simulation
-    Papers(papers::Args),
+    Papers {
+        /// Which lines of xtask/capabilities/papers.toml; or `measuring`: 000 Chapter 3, a network
+        /// function by four methods and under four configurations; 15 minutes, as root
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Our own policy in hundreds of worlds: never worse than per-shard queuing? Half an hour
-    Rescue(rescue::Args),
+    Rescue {
+        /// Which lines of xtask/capabilities/worlds.toml
+        #[arg(default_value = "study")]
+        names: Vec<String>,
+        #[command(flatten)]
+        options: Options,
+    },
     /// The search service of the demo, measured beside the simulator
     Search(search::Args),
 }
@@ -24,8 +38,11 @@ pub(crate) enum Eval {
 /// Evaluates; false if figures that should agree do not.
 pub(crate) fn run(eval: &Eval, root: &Path) -> Result<bool> {
     match eval {
-        Eval::Papers(args) => papers::run(root, args),
-        Eval::Rescue(args) => rescue::run(root, args),
+        Eval::Papers { names, options } if names == &["measuring"] => {
+            Err(measuring::run(root, options.quick, options.json))
+        }
+        Eval::Papers { names, options } => accept::run(root, "papers", names, options),
+        Eval::Rescue { names, options } => accept::run(root, "worlds", names, options),
         Eval::Search(args) => search::run(root, args),
     }
 }

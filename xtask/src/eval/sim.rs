@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::cargo::{self, Profile};
+use crate::cargo;
 
 /// The simulator, with the flags that all experiments share.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Simulator {
     /// Builds it. `shared` stands before the flags of each experiment.
     pub(crate) fn new(root: &Path, shared: &[&str]) -> Result<Self> {
         let shared = shared.iter().map(ToString::to_string).collect();
-        Ok(Self { curtail: cargo::curtail(root, Profile::Release)?, shared })
+        Ok(Self { curtail: cargo::curtail(root)?, shared })
     }
 
     /// Simulates policies at a utilization, on common random numbers.
@@ -48,17 +48,6 @@ impl Simulator {
         let all: Vec<Value> = serde_json::from_str(&printed).context("sim prints JSON")?;
         Ok(all.into_iter().map(Outcome).collect())
     }
-
-    /// The 99th percentiles of policies; an error where one is unstable.
-    pub(crate) fn p99<const N: usize>(
-        &self,
-        utilization: f64,
-        policies: [&str; N],
-    ) -> Result<[f64; N]> {
-        let outcomes = self.at(utilization, &policies, &[])?;
-        let each: Result<Vec<f64>> = outcomes.iter().map(Outcome::p99).collect();
-        Ok(each?.try_into().expect("an outcome for each policy"))
-    }
 }
 
 impl Outcome {
@@ -66,31 +55,5 @@ impl Outcome {
     pub(crate) fn number(&self, path: &str) -> Result<f64> {
         let found = self.0.pointer(path).and_then(Value::as_f64);
         found.with_context(|| format!("{} has no {path}", self.0["policy"]))
-    }
-
-    /// As the simulator prints it.
-    #[cfg(test)]
-    pub(crate) fn of(json: Value) -> Self {
-        Self(json)
-    }
-
-    /// Did it keep up with the load?
-    pub(crate) fn is_stable(&self) -> bool {
-        self.0["stable"] == true
-    }
-
-    /// Its windows.
-    pub(crate) fn windows(&self) -> &[Value] {
-        self.0["windows"].as_array().map_or(&[], Vec::as_slice)
-    }
-
-    /// The 99th percentile of requests.
-    pub(crate) fn p99(&self) -> Result<f64> {
-        self.number("/request/p99")
-    }
-
-    /// Its latencies of requests, as they are printed.
-    pub(crate) fn figures(&self) -> &Value {
-        &self.0["request"]
     }
 }

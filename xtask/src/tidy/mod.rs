@@ -3,15 +3,19 @@
 //! Each rule is one small function from the files to what it found. To add one, write it and name
 //! it in [`check`].
 
+mod circles;
 mod documents;
 mod phrases;
-mod size;
 mod tree;
+pub(crate) mod weight;
+mod words;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
 
 pub(crate) use tree::{Tree, is_test_code};
 
@@ -42,23 +46,53 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Ratchets: what is there today, and may only become less.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    /// How often private words may stand.
+    words: BTreeMap<String, usize>,
+    #[serde(default)]
+    circle: Vec<Circle>,
+}
+
+/// Files that import each other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Circle {
+    files: Vec<String>,
+    /// Why they may.
+    #[allow(dead_code)] // people read it
+    reason: String,
+}
+
+impl Limits {
+    fn read(tree: &Tree) -> Result<Self> {
+        const FILE: &str = "xtask/capabilities/tidy.toml";
+        let file = tree.file(FILE).with_context(|| format!("{FILE} is missing"))?;
+        toml::from_str(&file.text).context(FILE)
+    }
+}
+
 /// Everything in the files that breaks a rule.
-fn check(tree: &Tree) -> Vec<Finding> {
-    [
-        size::long_files(tree),
-        size::median(tree),
+fn check(tree: &Tree) -> Result<Vec<Finding>> {
+    let limits = Limits::read(tree)?;
+    Ok([
+        weight::long_files(tree),
+        circles::findings(tree, &limits),
+        words::findings(tree, &limits),
         phrases::leftovers(tree),
         documents::architecture(tree),
         documents::readme(tree),
         documents::links(tree),
     ]
-    .concat()
+    .concat())
 }
 
 /// Checks the repository and prints what it finds; false if that is anything.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let tree = Tree::load(root)?;
-    let findings = check(&tree);
+    let findings = check(&tree)?;
     for finding in &findings {
         println!("{finding}");
     }
@@ -75,7 +109,7 @@ mod tests {
     #[test]
     fn the_repository_is_tidy() {
         let root = crate::repository().expect("inside a repository");
-        let findings = check(&Tree::load(root).expect("readable"));
+        let findings = check(&Tree::load(root).expect("readable")).expect("limits");
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
     }

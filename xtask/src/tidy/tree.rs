@@ -8,9 +8,6 @@ use anyhow::{Context as _, Result};
 
 use crate::cargo;
 
-/// Folders that hold nothing that people wrote; they matter only where git cannot tell.
-const GENERATED: [&str; 3] = [".git", "target", "out"];
-
 /// A text file.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceFile {
@@ -28,10 +25,9 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads what git tracks, or would track: new files count before they are committed. Without
-    /// git (a source archive), everything but generated folders.
+    /// Reads what git tracks, or would track: new files count before they are committed.
     pub(crate) fn load(root: &Path) -> Result<Self> {
-        let paths = git_files(root).or_else(|_| walk(root))?;
+        let paths = git_files(root)?;
         let mut tree = Self::default();
         for path in paths {
             let full = root.join(&path);
@@ -111,47 +107,9 @@ fn git_files(root: &Path) -> Result<Vec<String>> {
     Ok(paths)
 }
 
-fn walk(root: &Path) -> Result<Vec<String>> {
-    let mut paths = Vec::new();
-    let mut folders = vec![String::new()];
-    while let Some(folder) = folders.pop() {
-        let entries = std::fs::read_dir(root.join(&folder))
-            .with_context(|| format!("cannot list `{folder}`"))?;
-        for entry in entries {
-            let entry = entry.with_context(|| format!("cannot list `{folder}`"))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-            let kind = entry.file_type().with_context(|| format!("cannot look at {path}"))?;
-            if kind.is_file() {
-                paths.push(path);
-            } else if kind.is_dir() && !GENERATED.contains(&name.as_str()) {
-                folders.push(path);
-            }
-        }
-    }
-    paths.sort_unstable();
-    Ok(paths)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn without_git_the_folders_are_walked() {
-        let root = tempfile::tempdir().expect("a scratch folder");
-        for (path, bytes) in [
-            ("a.rs", &b"fn a() {}"[..]),
-            ("b/c.md", b"text"),
-            ("b/d.bin", b"\xff"),
-            ("target/x.rs", b""),
-        ] {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("created");
-            std::fs::write(path, bytes).expect("written");
-        }
-        assert_eq!(walk(root.path()).expect("walked"), ["a.rs", "b/c.md", "b/d.bin"]);
-    }
 
     #[test]
     fn this_repository_is_loaded() {

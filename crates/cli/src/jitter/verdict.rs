@@ -1,7 +1,7 @@
 //! Whether there are hiccups, and whose they are.
 
-use curtail_load::jitter::Blame;
-use curtail_load::machine::{Cause, Causes};
+use curtail_jitter::Blame;
+use curtail_jitter::machine::{Cause, Causes};
 use serde::Serialize;
 
 use super::args::LEAST;

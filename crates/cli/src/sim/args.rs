@@ -273,9 +273,10 @@ fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
 
 /// What is compared.
 fn candidates(names: &[String]) -> Result<Vec<Candidate>, Stop> {
-    let forms = [Policy::FORMS, &["o1"]].concat();
+    let forms = [Policy::forms(), Candidate::SIMULATED.to_vec()].concat();
     for name in names {
-        if let Err(PolicyError::Unknown { .. }) = Policy::parse(name, Some(UNIT_NS))
+        if Candidate::parse(name, UNIT_NS).is_err()
+            && let Err(PolicyError::Unknown { .. }) = Policy::parse(name, Some(UNIT_NS))
             && let Some(close) = closest(name, &forms).filter(|close| close != name)
         {
             return Err(Stop::BadInput(format!(

@@ -93,7 +93,6 @@ fn bad_input_is_two_and_names_the_mend() {
         ),
         (&["demo", "--policies", "probabilistic:auto"], "unknown policy \"probabilistic:auto\""),
         (&["demo", "--slots", "2", "--policies", "psq,bounded:1"], "--policy bounded:1: "),
-        (&["soak", "--rate", "1e-300"], "give requests per second from 0.01"),
         (&["demo", "--hiccup", "2:3ms"], "0 to 1"),
         (&["demo", "--service-time", "det:0ms"], "10us"),
         (&["demo", "--service-time", "exp:3"], "exp:3: its times have no unit; write exp:3ms"),

@@ -1,6 +1,20 @@
 //! Percentiles of samples, and how sure they are.
 
-use super::rule::Estimate;
+use std::fmt;
+
+/// A figure, and half of its 95 % confidence interval where that is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Estimate {
+    pub(super) value: f64,
+    pub(super) half: Option<f64>,
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2}", self.value)?;
+        self.half.map_or(Ok(()), |half| write!(f, " ±{half:.2}"))
+    }
+}
 
 /// A percentile with fewer samples above it is chance.
 const ABOVE_LEAST: f64 = 10.0;
@@ -23,7 +37,7 @@ fn student(degrees: usize) -> Option<f64> {
 /// of samples that are so long, which differs from repetition to repetition (after Woodruff 1952): few
 /// repetitions with many long ones tell how uncertain it is, though most have none. From one repetition
 /// there is none.
-pub(crate) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate> {
+pub(super) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate> {
     let all = repetitions.concat();
     let value = of(&all, percentile)?;
     let half = student(repetitions.len().saturating_sub(1)).map(|t| {
@@ -48,7 +62,7 @@ fn standard_error(repetitions: &[&[u64]], percentile: f64, value_ms: f64) -> f64
 }
 
 /// A percentile of samples in ns, in ms: the least that so many do not exceed.
-pub(crate) fn of(samples: &[u64], percentile: f64) -> Option<f64> {
+pub(super) fn of(samples: &[u64], percentile: f64) -> Option<f64> {
     let above = samples.len() as f64 * (1.0 - percentile / 100.0);
     // 1,000 samples have 9.999… above the 99th percentile.
     if above + 1e-9 < ABOVE_LEAST {
@@ -66,7 +80,7 @@ fn quantile(samples: &[u64], percentile: f64) -> f64 {
 }
 
 /// The mean of samples in ns, in ms.
-pub(crate) fn mean_ms(samples: &[u64]) -> f64 {
+pub(super) fn mean_ms(samples: &[u64]) -> f64 {
     samples.iter().sum::<u64>() as f64 / 1e6 / samples.len() as f64
 }
 

@@ -4,16 +4,18 @@
 //! Both have the same shards, replicas and slots, Poisson arrivals at λ = ρ r c / P̄, a P per query
 //! and shard that copies share, and a J per copy. Every request of the demo is a query of its own,
 //! so no P is drawn twice; requests wait for the slowest shard; LÆDGE lets the losers run. What is
-//! compared is what the client measures, from when a request was due.
+//! compared is what the client measures, from when a request was due. They agree where a measured
+//! percentile is within 15 % of the simulated one. One cell may miss, if a simulation with the
+//! measured overhead agrees there.
 //!
 //! # The overhead
 //!
 //! The simulator's machine costs nothing, ours does. What it adds is measured in the same requests
 //! (`samples.rs`), and given back to the simulator where it belongs:
 //!
-//! - *late*, what the leaf's service took beyond P + J (its timer woke up late), occupies the leaf:
+//! - *late*, what the leaf's service took beyond P + J (its timer fired late), occupies the leaf:
 //!   drawn per copy, in addition to J;
-//! - *network*, what a copy took beyond the leaf's service (sockets, and wake-ups of root and leaf),
+//! - *network*, what a copy took beyond the leaf's service (sockets, and scheduling of root and leaf),
 //!   occupies a slot in the root's books but not the leaf: half of it as the latency each way;
 //! - *front*, what a request took beyond its slowest shard (client, root, their sockets), occupies
 //!   nothing that is simulated: its mean is added to all percentiles.
@@ -22,25 +24,38 @@
 //! only the winner's are known, which is rather the one with less.
 
 mod estimate;
-mod measured;
-pub(crate) mod rule;
 mod samples;
-pub(crate) mod service;
-mod simulated;
-pub(crate) mod table;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
 
-use measured::{Counts, Measured};
-use rule::{Cell, Verdict};
+use crate::cargo;
+use crate::eval::sim::{Outcome, Simulator};
+use crate::{table, verdict};
+use estimate::{Estimate, mean_ms, of, pooled};
 use samples::Samples;
-use service::{PERCENTILES, Plan, Size};
-use simulated::Simulated;
 
-/// How many times as long as the demo's the times of the service are, where nothing is said.
-pub(crate) const SCALE: u32 = 3;
+const PERCENTILES: [f64; 2] = [50.0, 99.0];
+/// How far a measured percentile may be from the simulated one, as a share of that, and how many
+/// cells may agree only with the overhead.
+const TOLERANCE: f64 = 0.15;
+const MISSES_MOST: usize = 1;
+/// How many further runs there may be for each, where some are unsound.
+const SPARE: usize = 2;
+/// The demo's mean of P, and its hiccups.
+const SERVICE_MS: u32 = 3;
+const HICCUP_MS: u32 = 45;
+const HICCUP_PROBABILITY: f64 = 0.003;
+/// The longest that the machine may stand still in a sound run, as a share of a hiccup. Where virtual
+/// machines share a host, that takes hundreds of milliseconds at times; the requests that pile up
+/// meanwhile are more than one in a hundred, and no simulation knows of them.
+const STALL_MOST: f64 = 1.0 / 3.0;
+/// What both have, as flags of both.
+const SERVICE: [&str; 6] = ["--shards", "5", "--replicas", "2", "--slots", "1"];
 
 /// How to evaluate.
 #[derive(Clone, clap::Args)]
@@ -53,173 +68,441 @@ pub(crate) struct Args {
     smoke: bool,
     /// Make all times of the service so many times as long as the demo's: on a busy host a machine
     /// stands still for milliseconds, which tells little of a simulation of 3 ms
-    #[arg(long, value_name = "N", default_value_t = SCALE,
+    #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     scale: u32,
+    /// Sound runs of each cell, each with draws of its own
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    repetitions: usize,
+    /// Requests of a policy at a load, in each of them: few, because a run counts only if nothing
+    /// disturbs it
+    #[arg(long, value_name = "N", default_value_t = 1_050)]
+    requests: u32,
+    #[arg(long, value_delimiter = ',', default_value = "psq,laedge", value_name = "P,…")]
+    policies: Vec<String>,
+    /// Utilizations, λ P̄ / (r c) in both
+    #[arg(long, value_delimiter = ',', default_value = "0.2,0.4,0.6", value_name = "U,…")]
+    loads: Vec<f64>,
+    /// A load before these that is not compared: where policies learn, they do so there
+    #[arg(long, value_name = "U")]
+    learning: Option<f64>,
+    /// A run counts at a load only if it is sound for all policies, so that all have the same requests
+    #[arg(long)]
+    together: bool,
+    /// The folder in `out`
+    #[arg(long, default_value = "search/compare-sim")]
+    name: String,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// A policy at a load: what was measured beside the latencies.
-#[derive(Debug)]
-struct Place {
-    policy: &'static str,
-    load: f64,
-    counts: Counts,
-    /// Copies per query, simulated.
-    copies: Option<f64>,
-    /// Of all repetitions.
-    samples: Samples,
+/// A policy at a load in thousandths.
+type Key = (String, u32);
+
+fn key(policy: &str, load: f64) -> Key {
+    (policy.to_owned(), (load * 1_000.0).round() as u32)
 }
 
-/// Simulated and measured, side by side.
-#[derive(Debug)]
-pub(crate) struct Comparison {
-    smoke: bool,
-    plan: Plan,
-    pub(crate) cells: Vec<Cell>,
-    places: Vec<Place>,
-    /// How many sound runs each cell has, at least.
-    sound: usize,
+/// What a sound run of a policy at a load came to.
+struct Run {
+    samples: Samples,
+    /// As the utilization has it, as it was served, and copies per query.
+    counts: [f64; 3],
+}
+
+/// All sound runs, and why others are left out.
+#[derive(Default)]
+struct Measured {
+    sound: BTreeMap<Key, Vec<Run>>,
     left_out: Vec<String>,
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
-    let comparison = compare(
-        root,
-        "search/compare-sim",
-        Plan::search(Size::new(args.smoke, args.scale)),
-        args.smoke,
-    )?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&table::json(&comparison))?);
-    } else {
-        print!("{}", table::render(&comparison));
+    let mut args = args.clone();
+    if args.smoke {
+        (args.repetitions, args.name) = (1, format!("{}-smoke", args.name));
     }
-    Ok(comparison.holds())
-}
-
-/// Measures and simulates in full, as is told where nothing else is asked for.
-pub(crate) fn compare_all(root: &Path) -> Result<Comparison> {
-    compare(root, "search/compare-sim", Plan::search(Size::new(false, SCALE)), false)
-}
-
-/// Measures, simulates, and keeps both in a folder of that name.
-pub(crate) fn compare(root: &Path, name: &str, plan: Plan, smoke: bool) -> Result<Comparison> {
-    let out = folder(root, name, smoke)?;
-    let measured = measured::run(root, &out, &plan)?;
-    let mut comparison = Comparison {
-        smoke,
-        plan,
-        cells: Vec::new(),
-        places: Vec::new(),
-        sound: measured.least(&plan),
-        left_out: measured.left_out.clone(),
-    };
-    comparison.simulate(root, &out, &measured)?;
-    let json = serde_json::to_string_pretty(&table::json(&comparison))?;
-    std::fs::write(out.join("results.json"), json)?;
-    std::fs::write(out.join("table.txt"), table::render(&comparison))?;
-    Ok(comparison)
-}
-
-fn folder(root: &Path, name: &str, smoke: bool) -> Result<PathBuf> {
-    let name = if smoke { format!("{name}-smoke") } else { name.to_owned() };
-    let out = root.join("out").join(name);
+    let out = root.join("out").join(&args.name);
     std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    Ok(out)
+    let measured = measure(root, &out, &args)?;
+    let document = compare(root, &out, &args, &measured)?;
+    let text = render(&document);
+    std::fs::write(out.join("results.json"), serde_json::to_string_pretty(&document)?)?;
+    std::fs::write(out.join("table.txt"), &text)?;
+    if args.json {
+        println!("{document:#}");
+    } else {
+        print!("{text}");
+    }
+    Ok(document["holds"] == true)
 }
 
-impl Comparison {
-    fn simulate(&mut self, root: &Path, out: &Path, measured: &Measured) -> Result<()> {
-        let simulated = Simulated::new(root, self.plan.size)?;
-        for &load in self.plan.loads {
-            let plain = simulated.plain(self.plan.policies, load)?;
-            for (&policy, plain) in self.plan.policies.iter().zip(plain) {
-                let runs = measured.runs(policy, load);
-                let mut samples = Samples::default();
-                runs.iter().for_each(|run| samples.append(&run.samples));
-                // Without a sound run there is no overhead to simulate with.
-                let with_overhead = match runs.is_empty() {
-                    true => [None; PERCENTILES.len()],
-                    false => simulated.with_overhead(out, policy, load, &samples)?,
-                };
-                let latencies: Vec<&[u64]> =
-                    runs.iter().map(|run| &run.samples.latency[..]).collect();
-                for (at, percentile) in PERCENTILES.into_iter().enumerate() {
-                    self.cells.push(Cell {
-                        policy,
-                        load,
-                        percentile,
-                        measured: estimate::pooled(&latencies, percentile),
-                        simulated: plain.latencies[at],
-                        with_overhead: with_overhead[at],
-                    });
-                }
-                if runs.is_empty() {
+/// Runs the demo until there are enough sound runs of all cells, or there were too many unsound
+/// ones. Unsound is what the load generator calls so, for its own lag or because the service did not
+/// keep up with the rate, and a run in which the machine stood still; whatever the latencies. Of
+/// each, the table of times stays in the folder.
+fn measure(root: &Path, out: &Path, args: &Args) -> Result<Measured> {
+    let curtail = cargo::curtail(root)?;
+    let mut measured = Measured::default();
+    for seed in (1..).take(args.repetitions * (1 + SPARE)) {
+        if measured.least(args) >= args.repetitions {
+            break;
+        }
+        eprintln!("measuring: run {seed} of {}, or of some more", args.repetitions);
+        let mut command = Command::new(&curtail);
+        command.args(["demo", "--json", "--timings", "--out"]).arg(out.join("demo"));
+        command.args(SERVICE).args(args.demo_flags(seed));
+        let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("cannot run {command:?}"))?;
+        ensure!(output.status.success(), "{command:?} failed");
+        let results = serde_json::from_slice(&output.stdout).context("the demo prints JSON")?;
+        let file = out.join(format!("timings-{seed}.csv"));
+        std::fs::rename(out.join("demo/timings.csv"), &file)
+            .with_context(|| format!("{}: the demo's table", file.display()))?;
+        let times = samples::read(&std::fs::read_to_string(&file)?);
+        let times = times.with_context(|| file.display().to_string())?;
+        measured.add(seed, args, &verdict::with_kinds(results), times)?;
+    }
+    Ok(measured)
+}
+
+impl Args {
+    fn demo_flags(&self, seed: usize) -> Vec<String> {
+        let loads: Vec<String> =
+            self.learning.iter().chain(&self.loads).map(f64::to_string).collect();
+        let flags = [
+            ("--loads", loads.join(",")),
+            ("--policies", self.policies.join(",")),
+            ("--requests", self.requests.to_string()),
+            ("--service-time", self.service()),
+            ("--hiccup", self.hiccup()),
+            ("--seed", seed.to_string()),
+        ];
+        flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    }
+
+    fn service(&self) -> String {
+        format!("exp:{}ms", SERVICE_MS * self.scale)
+    }
+
+    fn hiccup(&self) -> String {
+        format!("{HICCUP_PROBABILITY}:{}ms", HICCUP_MS * self.scale)
+    }
+
+    /// The mean of P + J, in ms: what the leaves should draw.
+    fn drawn_mean_ms(&self) -> f64 {
+        f64::from(self.scale) * (f64::from(SERVICE_MS) + HICCUP_PROBABILITY * f64::from(HICCUP_MS))
+    }
+
+    fn places(&self) -> impl Iterator<Item = (f64, &String)> {
+        self.loads.iter().flat_map(|&load| self.policies.iter().map(move |policy| (load, policy)))
+    }
+}
+
+impl Measured {
+    fn runs(&self, policy: &str, load: f64) -> &[Run] {
+        self.sound.get(&key(policy, load)).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many sound runs there are of every policy at every load.
+    fn least(&self, args: &Args) -> usize {
+        args.places().map(|(load, policy)| self.runs(policy, load).len()).min().unwrap_or(0)
+    }
+
+    /// Takes the sound cells of a run of the demo.
+    fn add(
+        &mut self,
+        seed: usize,
+        args: &Args,
+        results: &Value,
+        mut times: BTreeMap<Key, Samples>,
+    ) -> Result<()> {
+        let before = args.learning.iter().len();
+        for (at, &load) in args.loads.iter().enumerate() {
+            let mut sound = Vec::new();
+            for policy in &args.policies {
+                let cell = &results["policies"][policy][before + at];
+                let samples = times.remove(&key(policy, load));
+                if let Some(why) = unsound(cell).or_else(|| stalled(samples.as_ref(), args)) {
+                    let why = format!("seed {seed}, {policy} at {load}: {why}");
+                    eprintln!("left out: {why}");
+                    self.left_out.push(why);
                     continue;
                 }
-                let counts = Counts::mean(runs);
-                let copies = plain.copies;
-                self.places.push(Place { policy, load, counts, copies, samples });
+                let samples = samples.context("a sound run has no times")?;
+                let counts = ["offered_rate", "achieved_rate", "copies_per_query"]
+                    .map(|name| cell[name].as_f64().unwrap_or(f64::NAN));
+                sound.push((key(policy, load), Run { samples, counts }));
+            }
+            if !args.together || sound.len() == args.policies.len() {
+                for (key, run) in sound {
+                    self.sound.entry(key).or_default().push(run);
+                }
             }
         }
         Ok(())
     }
+}
 
-    /// What was compared of a policy at a load; none where nothing was.
-    pub(crate) fn cell(&self, policy: &str, load: f64, percentile: f64) -> Option<&Cell> {
-        let is = |a: f64, b: f64| a.to_bits() == b.to_bits();
-        let mut cells = self.cells.iter().filter(|cell| cell.policy == policy);
-        cells.find(|cell| is(cell.load, load) && is(cell.percentile, percentile))
+/// What is wrong with a cell; none where it is sound.
+fn unsound(cell: &Value) -> Option<String> {
+    let reasons = verdict::reasons(cell);
+    let texts: Vec<&str> = reasons.iter().filter_map(|reason| reason["text"].as_str()).collect();
+    match (cell["valid"] == true, texts.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some("it was not measured".to_owned()),
+        (false, false) => Some(texts.join(", ")),
     }
+}
 
-    /// Copies per query that a policy sent at a load; none where there was no sound run.
-    pub(crate) fn copies(&self, policy: &str, load: f64) -> Option<f64> {
-        let mut places = self.places.iter().filter(|place| place.policy == policy);
-        let place = places.find(|place| place.load.to_bits() == load.to_bits());
-        place.map(|place| place.counts.copies)
-    }
+/// Did the machine stand still?
+fn stalled(samples: Option<&Samples>, args: &Args) -> Option<String> {
+    let stall_ms = samples?.stall_ns() / 1_000_000;
+    let most = f64::from(HICCUP_MS * args.scale) * STALL_MOST;
+    (!args.smoke && stall_ms as f64 > most)
+        .then(|| format!("the machine stood still: what should take no time took {stall_ms} ms"))
+}
 
-    /// Sound requests of each policy at each load, at least.
-    pub(crate) fn requests(&self) -> usize {
-        self.sound * self.plan.size.requests as usize
-    }
-
-    /// Were there enough sound runs?
-    fn is_sound(&self) -> bool {
-        self.sound >= self.plan.size.repetitions
-    }
-
-    /// Of each cell: what should be, what is, and whether that is good enough.
-    pub(crate) fn told(&self) -> impl Iterator<Item = (String, String, bool)> {
-        self.cells.iter().map(table::told)
-    }
-
-    /// How many cells agree, over how many runs.
-    pub(crate) fn summary(&self) -> String {
-        let count = |which| self.cells.iter().filter(|cell| cell.verdict() == which).count();
-        format!(
-            "{} of {} cells agree, {} more with overhead; each over {} sound runs or more, of {} \
-             wanted; times are {} × the demo's",
-            count(Verdict::Agrees),
-            self.plan.cells(),
-            count(Verdict::WithOverhead),
-            self.sound,
-            self.plan.size.repetitions,
-            self.plan.size.scale
-        )
-    }
-
-    /// Does the rule hold? Of a smoke run: were all cells measured?
-    pub(crate) fn holds(&self) -> bool {
-        let verdicts: Vec<Verdict> = self.cells.iter().map(Cell::verdict).collect();
-        let measured = |cell: &Cell| cell.measured.is_some() && cell.with_overhead.is_some();
-        self.is_sound()
-            && match self.smoke {
-                true => self.cells.len() == self.plan.cells() && self.cells.iter().all(measured),
-                false => rule::holds(&verdicts, self.plan.cells()),
+/// Both side by side.
+fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<Value> {
+    let simulator = simulator(root, args)?;
+    let jitter = format!("bimodal:{}", args.hiccup());
+    let (mut cells, mut places) = (Vec::new(), Vec::new());
+    for &load in &args.loads {
+        eprintln!("simulating {load}");
+        let policies: Vec<&str> = args.policies.iter().map(String::as_str).collect();
+        let plain = simulator.at(load, &policies, &["--jitter", &jitter])?;
+        let mut first = [None; 2];
+        for (policy, plain) in policies.into_iter().zip(&plain) {
+            let runs = measured.runs(policy, load);
+            let samples = Samples::all(runs.iter().map(|run| &run.samples));
+            // Without a sound run there is no overhead to simulate with.
+            let loaded = match runs.is_empty() {
+                true => None,
+                false => Some(with_overhead(&simulator, out, &jitter, (policy, load), &samples)?),
+            };
+            let latencies: Vec<&[u64]> = runs.iter().map(|run| &run.samples.latency[..]).collect();
+            for (at, percentile) in PERCENTILES.into_iter().enumerate() {
+                let found = pooled(&latencies, percentile);
+                let simulated = simulated(plain, percentile, 0.0);
+                let front = mean_ms(&samples.front);
+                let loaded = loaded.as_ref().and_then(|of| self::simulated(of, percentile, front));
+                let base = *first[at].get_or_insert(found);
+                cells.push(cell(policy, load, percentile, [found, simulated, loaded, base]));
             }
+            if !runs.is_empty() {
+                places.push(place(policy, load, runs, &samples, plain));
+            }
+        }
+    }
+    let sound = measured.least(args);
+    let count = |name: &str| cells.iter().filter(|cell| cell[name] == true).count();
+    let agree = count("agrees");
+    let enough = sound >= args.repetitions;
+    let holds = match args.smoke {
+        true => {
+            cells.iter().all(|cell| !cell["measured"].is_null() && !cell["with_overhead"].is_null())
+        }
+        false => count("agrees_with_overhead") == cells.len() && agree + MISSES_MOST >= cells.len(),
+    };
+    Ok(json!({
+        "smoke": args.smoke, "holds": enough && holds, "scale": args.scale,
+        "runs": {"wanted": args.repetitions, "sound": sound, "requests": args.requests,
+                 "left_out": measured.left_out},
+        "drawn_mean_ms_expected": args.drawn_mean_ms(), "cells": cells, "places": places,
+    }))
+}
+
+fn simulator(root: &Path, args: &Args) -> Result<Simulator> {
+    let requests = if args.smoke { "20000" } else { "200000" };
+    let flags = ["--utilization-of", "mean", "--arrivals", "poisson", "--percentiles", "50,99"];
+    let rest = ["--service", &args.service(), "--requests", requests, "--seed", "42"];
+    Simulator::new(root, &[&SERVICE[..], &flags, &rest].concat())
+}
+
+/// A policy at a load, simulated with the overhead that was measured there.
+fn with_overhead(
+    simulator: &Simulator,
+    out: &Path,
+    jitter: &str,
+    (policy, load): (&str, f64),
+    samples: &Samples,
+) -> Result<Outcome> {
+    eprintln!("simulating {policy} at {load} with overhead");
+    let write = |what: &str, samples: &mut dyn Iterator<Item = u64>| -> Result<PathBuf> {
+        let file = out.join(format!("{what}-{policy}-{load}.txt"));
+        let lines: String = samples.map(|ns| format!("{ns}ns\n")).collect();
+        std::fs::write(&file, lines).with_context(|| file.display().to_string())?;
+        Ok(file)
+    };
+    // How much of it was on the way there is not known: half of it, on average.
+    let network = write("network", &mut samples.network.iter().map(|both_ways| both_ways / 2))?;
+    let late = write("late", &mut samples.late.iter().copied())?;
+    let jitter = format!("{jitter}+file:{}", late.display());
+    let network = format!("file:{}", network.display());
+    let outcomes = simulator.at(load, &[policy], &["--jitter", &jitter, "--network", &network])?;
+    outcomes.into_iter().next().context("sim prints an entry")
+}
+
+/// A percentile of a simulation, moved by what the simulator has no place for. None where it is unstable.
+fn simulated(outcome: &Outcome, percentile: f64, front_ms: f64) -> Option<Estimate> {
+    let value = outcome.number(&format!("/request/p{percentile}")).ok()?;
+    let half = outcome.number(&format!("/ci95/p{percentile}")).ok();
+    Some(Estimate { value: value + front_ms, half })
+}
+
+/// A percentile of a policy at a load: measured, simulated, with overhead; and that of the first policy.
+fn cell(policy: &str, load: f64, percentile: f64, figures: [Option<Estimate>; 4]) -> Value {
+    let [measured, simulated, loaded, first] = figures;
+    let above = |of: Option<Estimate>| Some(measured?.value / of?.value - 1.0);
+    let near = |of: Option<Estimate>| above(of).is_some_and(|by| by.abs() <= TOLERANCE);
+    let shown = |of: Option<Estimate>| of.map_or("—".to_owned(), |of| of.to_string());
+    let share = |of| above(of).map_or("—".to_owned(), |by| format!("{:+.1} %", by * 100.0));
+    let estimate = |of: Option<Estimate>| of.map(|of| json!({"ms": of.value, "ci95_ms": of.half}));
+    let versus = measured.zip(first).map(|(ours, first)| {
+        let half = |of: Estimate| of.half.unwrap_or(0.0);
+        json!({"difference_ms": ours.value - first.value, "ci95_ms": half(ours).hypot(half(first))})
+    });
+    json!({
+        "load": load, "policy": policy, "percentile": percentile,
+        "measured": estimate(measured), "simulated": estimate(simulated),
+        "difference": above(simulated), "with_overhead": estimate(loaded),
+        "difference_with_overhead": above(loaded), "versus_first": versus,
+        "agrees": near(simulated), "agrees_with_overhead": near(simulated) || near(loaded),
+        "text": format!(
+            "{policy}, p{percentile} at {load}: {} ms measured, {} simulated ({}), {} with overhead ({})",
+            shown(measured), shown(simulated), share(simulated), shown(loaded), share(loaded),
+        ),
+    })
+}
+
+/// What was measured beside the latencies of a policy at a load.
+fn place(policy: &str, load: f64, runs: &[Run], samples: &Samples, plain: &Outcome) -> Value {
+    let mean = |at: usize| runs.iter().map(|run| run.counts[at]).sum::<f64>() / runs.len() as f64;
+    let part = |of: &[u64]| json!({"mean_ms": mean_ms(of), "p50_ms": self::of(of, 50.0), "p99_ms": self::of(of, 99.0)});
+    json!({
+        "load": load, "policy": policy, "requests": samples.latency.len(),
+        "offered_rate": mean(0), "achieved_rate": mean(1), "copies_per_query": mean(2),
+        "copies_per_query_simulated": plain.number("/copies_per_query").ok(),
+        "overhead": {"front": part(&samples.front), "network": part(&samples.network),
+                     "late": part(&samples.late)},
+        "drawn_mean_ms": mean_ms(&samples.drawn),
+    })
+}
+
+fn render(document: &Value) -> String {
+    let list = |name: &str| document[name].as_array().cloned().unwrap_or_default();
+    let runs = &document["runs"];
+    let cells = ["text", "agrees", "agrees_with_overhead"];
+    let places = [
+        "load",
+        "policy",
+        "requests",
+        "overhead/front/mean_ms",
+        "overhead/front/p99_ms",
+        "overhead/network/mean_ms",
+        "overhead/network/p99_ms",
+        "overhead/late/mean_ms",
+        "overhead/late/p99_ms",
+        "drawn_mean_ms",
+        "copies_per_query",
+        "copies_per_query_simulated",
+        "offered_rate",
+        "achieved_rate",
+    ];
+    let verdict = match (document["holds"] == true, document["smoke"] == true) {
+        (true, false) => "simulated and measured agree",
+        (false, false) => "simulated and measured DO NOT agree, or were not measured soundly",
+        (true, true) => "smoke: all cells are measured and simulated; no latency is judged",
+        (false, true) => "smoke: NOT all cells are measured soundly",
+    };
+    format!(
+        "All times of the service are {} × those of the demo; over {} sound runs or more of {} requests in \
+         each cell, ± half of the 95 % confidence interval. P + J as drawn should be {:.3} ms on average \
+         where all copies are known (psq). {} cells were left out as unsound: see results.json.\n\n{}\n{}\n\
+         {verdict}\n",
+        document["scale"],
+        runs["sound"],
+        runs["requests"],
+        document["drawn_mean_ms_expected"].as_f64().unwrap_or(f64::NAN),
+        runs["left_out"].as_array().map_or(0, Vec::len),
+        table::of_values(&list("cells"), &cells),
+        table::of_values(&list("places"), &places),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(more: &[&str]) -> Args {
+        Typed::parse_from([&["search", "--compare-sim", "--scale", "1"], more].concat()).args
+    }
+
+    /// A run in which psq is sound at 60 % or not.
+    fn results(sound: bool) -> Value {
+        let good = json!({"valid": true, "offered_rate": 10.0, "achieved_rate": 9.0,
+                          "copies_per_query": 1.5});
+        let mut other = good.clone();
+        other["valid"] = json!(sound);
+        other["invalid_because"] = json!([{"text": "fell behind"}, {"text": "fell short"}]);
+        json!({"policies": {"psq": [good, good, other], "laedge": [good, good, good]}})
+    }
+
+    fn times(args: &Args, latency: u64) -> BTreeMap<Key, Samples> {
+        let row = |(load, policy)| format!("{load},{policy},7,{latency},0,90,80,75,70\n");
+        let rows: String = args.places().map(row).collect();
+        samples::read(&format!("{}\n{rows}", samples::HEADER)).expect("a good table")
+    }
+
+    #[test]
+    fn an_unsound_cell_is_left_out_alone_or_with_the_others() {
+        let (alone, together) = (args(&[]), args(&["--together"]));
+        for (args, laedge) in [(&alone, 1), (&together, 0)] {
+            let mut measured = Measured::default();
+            measured.add(1, args, &results(false), times(args, 100)).expect("the others are good");
+            assert_eq!(measured.left_out, ["seed 1, psq at 0.6: fell behind, fell short"]);
+            assert_eq!((measured.least(args), measured.runs("laedge", 0.6).len()), (0, laedge));
+            measured.add(2, args, &results(true), times(args, 100)).expect("all are good");
+            assert_eq!(measured.least(args), 1);
+        }
+    }
+
+    #[test]
+    fn a_cell_is_left_out_where_the_machine_stood_still_or_nothing_was_measured() {
+        let (args, mut measured) = (args(&[]), Measured::default());
+        measured.add(1, &args, &results(true), times(&args, 400_000_000)).expect("times");
+        assert!(measured.left_out[0].ends_with("took 399 ms"), "{:?}", measured.left_out);
+        assert_eq!(measured.left_out.len(), 6);
+        let mut measured = Measured::default();
+        measured.add(1, &args, &json!({}), BTreeMap::new()).expect("nothing to read");
+        assert!(measured.left_out[0].ends_with("it was not measured"));
+        assert!(measured.add(2, &args, &results(true), BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_cell_agrees_within_a_share_of_what_is_simulated() {
+        let of = |value: f64| value.is_finite().then_some(Estimate { value, half: None });
+        for (measured, plain, loaded, agrees) in [
+            (8.4, 10.0, 12.0, [false, false]),
+            (8.6, 10.0, 12.0, [true, true]),
+            (11.6, 10.0, 12.0, [false, true]),
+            (13.9, 10.0, 12.0, [false, false]),
+            (f64::NAN, 10.0, 10.0, [false, false]),
+            (10.0, f64::NAN, 10.0, [false, true]),
+        ] {
+            let cell = cell("psq", 0.2, 99.0, [of(measured), of(plain), of(loaded), of(10.0)]);
+            let is = ["agrees", "agrees_with_overhead"].map(|name| cell[name] == true);
+            assert_eq!(is, agrees, "{cell}");
+        }
     }
 }

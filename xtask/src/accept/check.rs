@@ -1,0 +1,422 @@
+//! What is judged: figures of a document, a bound, and whether it is kept.
+
+use std::fmt;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::data::{Each, Vars, fill_value, joined};
+use super::pointer::{figures, reduce, select};
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Holds,
+    /// Not by the choice made here where a source is silent, but by another that is named.
+    Explained,
+    /// There is no bound: it is only reported.
+    Noted,
+    Broken,
+    /// What it takes is not here: the figure says what.
+    Skipped,
+}
+
+/// A claim, judged.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) claim: String,
+    pub(crate) figure: String,
+    pub(crate) verdict: Verdict,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<9} {}: {}", self.verdict.name(), self.claim, self.figure)
+    }
+}
+
+impl Verdict {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Explained => "explained",
+            Self::Noted => "noted",
+            Self::Broken => "BROKEN",
+            Self::Skipped => "SKIPPED",
+        }
+    }
+}
+
+/// A claim about a document.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Check {
+    text: String,
+    /// The figures.
+    at: String,
+    /// Their unit: a bound may have another.
+    unit: String,
+    /// What they are multiplied by to be shown.
+    scale: Option<f64>,
+    abs: bool,
+    /// One figure is made of them: a function, `share-below X` (in percent, of all), or `crossing`:
+    /// where figures over the loads `by` go from below 1 to above.
+    reduce: Option<String>,
+    by: String,
+    /// Figures that are missing do not matter.
+    optional: bool,
+    most: Option<Value>,
+    least: Option<Value>,
+    /// More or less than, strictly.
+    above: Option<Value>,
+    below: Option<Value>,
+    between: Option<[Value; 2]>,
+    /// A value and what a figure may be off it.
+    near: Option<[Value; 2]>,
+    /// All values are this one.
+    equals: Option<Value>,
+    /// No value is one of these.
+    none_of: Vec<Value>,
+    /// All texts have this in them.
+    contains: Option<String>,
+    /// All values are those at this pointer.
+    same: Option<String>,
+    /// Each figure is between these.
+    inside: Option<[String; 2]>,
+    /// The bound is on the share of figures in percent that may break it.
+    but: Option<f64>,
+    /// Texts to show, too.
+    show: String,
+    needs: Vec<String>,
+    /// It holds where there is nothing at this pointer.
+    when: String,
+    /// Other checks, of which one has to hold where this does not.
+    or: Vec<Value>,
+    explained: Vec<Value>,
+}
+
+/// The checks that a table of a file stands for: one for each of its `rows`.
+pub(super) fn expand(check: &Value, vars: &Vars) -> Result<Vec<Value>> {
+    let mut check = check.clone();
+    let each = check.as_object_mut().context("a check is a table")?.remove("each");
+    let Some(each) = each else { return Ok(vec![fill_value(&check, vars)]) };
+    let each: Each = serde_json::from_value(each)?;
+    let rows = each.vars(vars, false)?;
+    Ok(rows.iter().map(|row| fill_value(&check, &joined(vars, row))).collect())
+}
+
+/// Judges a document; `claim` is that of the line. `lacking` says what of some needs is not here.
+pub(super) fn judge(
+    check: &Value,
+    claim: &str,
+    document: &Value,
+    lacking: impl Fn(&[String]) -> Option<String> + Copy,
+) -> Result<Finding> {
+    let parsed: Check = serde_json::from_value(check.clone())
+        .with_context(|| format!("a check of {claim:?}: {check}"))?;
+    let text = if parsed.text.is_empty() { claim } else { &parsed.text };
+    let finding = |figure: String, verdict| Finding { claim: text.to_owned(), figure, verdict };
+    if let Some(why) = lacking(&parsed.needs) {
+        return Ok(finding(why, Verdict::Skipped));
+    }
+    if !parsed.when.is_empty() && select(document, &parsed.when).is_empty() {
+        return Ok(finding(String::new(), Verdict::Holds));
+    }
+    let (mut figure, mut verdict) = parsed.apply(document)?;
+    for (others, becomes) in [(&parsed.or, None), (&parsed.explained, Some(Verdict::Explained))] {
+        for other in others {
+            if verdict != Verdict::Broken {
+                break;
+            }
+            let mut with = check.clone();
+            let members = with.as_object_mut().context("a check is a table")?;
+            for name in ["or", "explained"] {
+                members.remove(name);
+            }
+            members.extend(other.as_object().context("it is a table")?.clone());
+            let next = judge(&with, claim, document, lacking)?;
+            figure += &format!("; else {}", next.figure);
+            if next.verdict == Verdict::Holds {
+                verdict = becomes.unwrap_or(Verdict::Holds);
+            }
+        }
+    }
+    Ok(finding(figure, verdict))
+}
+
+impl Check {
+    fn apply(&self, document: &Value) -> Result<(String, Verdict)> {
+        let (mut figure, verdict) =
+            if self.is_about_values() { self.values(document) } else { self.numbers(document)? };
+        if !self.show.is_empty() {
+            let texts: Vec<String> = select(document, &self.show).into_iter().map(shown).collect();
+            figure += &format!(" [{}]", texts.join("; "));
+        }
+        Ok((figure, verdict))
+    }
+
+    fn is_about_values(&self) -> bool {
+        let texts = self.equals.is_some() || self.contains.is_some() || self.same.is_some();
+        texts || !self.none_of.is_empty()
+    }
+
+    fn values(&self, document: &Value) -> (String, Verdict) {
+        let found = select(document, &self.at);
+        let same = self.same.as_ref().map(|pointer| select(document, pointer));
+        let good = |(at, value): (usize, &&Value)| {
+            self.equals.as_ref().is_none_or(|wanted| wanted == *value)
+                && !self.none_of.contains(value)
+                && self.contains.as_ref().is_none_or(|part| shown(value).contains(part))
+                && same.as_ref().is_none_or(|other| other.get(at) == Some(value))
+        };
+        let holds = !found.is_empty() && found.iter().enumerate().all(good);
+        let texts: Vec<String> = found.into_iter().map(shown).collect();
+        (listed(&texts), if holds { Verdict::Holds } else { Verdict::Broken })
+    }
+
+    fn numbers(&self, document: &Value) -> Result<(String, Verdict)> {
+        let mut values = figures(document, &self.at);
+        if self.abs {
+            values.iter_mut().for_each(|value| *value = value.map(f64::abs));
+        }
+        if let Some([from, to]) = &self.inside {
+            let (from, to) = (figures(document, from), figures(document, to));
+            let bound = |of: &[Option<f64>], at: usize| of.get(at).copied().flatten();
+            let inside = |(at, value): (usize, &Option<f64>)| {
+                let (from, to) = (bound(&from, at)?, bound(&to, at)?);
+                Some(f64::from(u8::from(from <= (*value)? && (*value)? <= to)))
+            };
+            values = values.iter().enumerate().map(inside).collect();
+        }
+        if let Some(function) = &self.reduce {
+            values = vec![match function.split_once(' ') {
+                Some(("share-below", bound)) => {
+                    let bound: f64 = bound.parse()?;
+                    let below = values.iter().flatten().filter(|value| **value < bound).count();
+                    Some(100.0 * below as f64 / values.len() as f64)
+                }
+                None if function == "crossing" => crossing(&values, &figures(document, &self.by)),
+                _ => reduce(&values, function),
+            }];
+        }
+        let there: Vec<f64> = values.iter().copied().flatten().collect();
+        let scale = self.scale.unwrap_or(1.0);
+        let texts: Vec<String> =
+            there.iter().map(|value| human(value * scale, &self.unit)).collect();
+        let (keeps, bound) = self.bound()?;
+        let whole = !there.is_empty() && (self.optional || there.len() == values.len());
+        let broken = there.iter().filter(|value| !keeps(**value)).count();
+        let few = broken as f64 <= self.but.unwrap_or(0.0) / 100.0 * there.len() as f64;
+        let verdict = match (whole, bound.is_empty()) {
+            (_, true) => Verdict::Noted,
+            (true, false) if few => Verdict::Holds,
+            _ => Verdict::Broken,
+        };
+        let missing = if whole || self.optional { "" } else { ", not all are known" };
+        let bound = if bound.is_empty() { bound } else { format!(" ({bound})") };
+        Ok((format!("{}{missing}{bound}", listed(&texts)), verdict))
+    }
+
+    /// What a figure has to keep to, and in words; no words where there is no bound.
+    fn bound(&self) -> Result<(impl Fn(f64) -> bool, String)> {
+        let (mut words, mut edges) = (Vec::new(), Vec::new());
+        let mut edge = |word: &str, value: &Value, good: fn(f64, f64) -> bool| -> Result<()> {
+            let bound = quantity(value, &self.unit)?;
+            words.push(format!("{word} {}", human(bound * self.scale.unwrap_or(1.0), &self.unit)));
+            edges.push((bound, good));
+            Ok(())
+        };
+        let at_most: fn(f64, f64) -> bool = |value, bound| value <= bound;
+        let at_least: fn(f64, f64) -> bool = |value, bound| value >= bound;
+        if let Some(most) = &self.most {
+            edge("at most", most, at_most)?;
+        }
+        if let Some(least) = &self.least {
+            edge("at least", least, at_least)?;
+        }
+        if let Some(above) = &self.above {
+            edge("above", above, |value, bound| value > bound)?;
+        }
+        if let Some(below) = &self.below {
+            edge("below", below, |value, bound| value < bound)?;
+        }
+        if let Some([from, to]) = &self.between {
+            edge("from", from, at_least)?;
+            edge("to", to, at_most)?;
+        }
+        if let Some([value, off]) = &self.near {
+            let (value, off) = (quantity(value, &self.unit)?, quantity(off, &self.unit)?);
+            edge("from", &(value - off).into(), at_least)?;
+            edge("to", &(value + off).into(), at_most)?;
+        }
+        if self.inside.is_some() && self.reduce.is_none() {
+            edge("inside:", &1.0.into(), at_least)?;
+        }
+        let keeps = move |value: f64| edges.iter().all(|(bound, good)| good(value, *bound));
+        Ok((keeps, words.join(" ")))
+    }
+}
+
+/// Where figures over loads go from below 1 to above, on a straight line between two loads; where
+/// they become unknown, in the middle: what has no steady state is slower by any measure.
+fn crossing(values: &[Option<f64>], loads: &[Option<f64>]) -> Option<f64> {
+    let mut points: Vec<(f64, Option<f64>)> =
+        loads.iter().zip(values).filter_map(|(load, value)| Some(((*load)?, *value))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.windows(2).find_map(|pair| {
+        let ((from, before), (to, behind)) = (pair[0], pair[1]);
+        let before = before.filter(|value| *value < 1.0)?;
+        let Some(behind) = behind else { return Some(f64::midpoint(from, to)) };
+        (behind >= 1.0).then(|| from + (to - from) * (1.0 - before) / (behind - before))
+    })
+}
+
+/// Units of time, in ns.
+const UNITS: [(&str, f64); 6] =
+    [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 6e10), ("s", 1e9)];
+
+/// A bound in the unit of the figures: a number, or a text such as `50us` or `30 %`.
+fn quantity(value: &Value, unit: &str) -> Result<f64> {
+    let Some(text) = value.as_str() else {
+        return value.as_f64().with_context(|| format!("{value} is no bound"));
+    };
+    let start = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+' | 'e'));
+    let (number, of) = text.split_at(start.unwrap_or(text.len()));
+    let number: f64 = number.parse().with_context(|| format!("{text:?} is no bound"))?;
+    let in_ns = |name: &str| UNITS.iter().find(|(unit, _)| *unit == name).map(|(_, ns)| *ns);
+    match (of.trim(), in_ns(of.trim()), in_ns(unit)) {
+        ("", ..) => Ok(number),
+        ("%", ..) => Ok(number / 100.0),
+        (_, Some(ns), Some(of_figures)) => Ok(number * ns / of_figures),
+        _ => {
+            ensure!(of.trim() == unit, "{text:?} is no bound of figures in {unit:?}");
+            Ok(number)
+        }
+    }
+}
+
+/// A figure with its unit.
+fn human(value: f64, unit: &str) -> String {
+    let (value, unit) = match UNITS.iter().find(|(name, _)| *name == unit) {
+        Some((_, ns)) => {
+            let ns = value * ns;
+            let units = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
+            let (name, size) = *units.iter().find(|(_, s)| ns.abs() >= *s).unwrap_or(&units[3]);
+            (ns / size, name)
+        }
+        None => (value, unit),
+    };
+    let space = if unit.is_empty() { "" } else { " " };
+    let digits = match value.abs() {
+        x if x == x.trunc() => 0,
+        x if x >= 100.0 => 1,
+        x if x >= 1.0 => 2,
+        _ => 4,
+    };
+    format!("{value:.digits$}{space}{unit}")
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// So many figures are shown one by one.
+const SHOWN: usize = 8;
+
+fn listed(texts: &[String]) -> String {
+    match texts {
+        [] => "nothing is known".into(),
+        few if few.len() <= SHOWN => few.join(", "),
+        many => format!("{}, … {} in all", many[..SHOWN].join(", "), many.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn verdict(check: &Value, document: &Value) -> (Verdict, String) {
+        let found = judge(check, "claim", document, |_| None).expect("a check");
+        (found.verdict, found.figure)
+    }
+
+    #[test]
+    fn bounds_are_kept_or_broken() {
+        let document = json!({"a": 5, "many": [1, 2, 3], "gap": [1, null], "yes": [true, true]});
+        use Verdict::{Broken, Holds, Noted};
+        for (check, wanted) in [
+            (json!({"at": "/a", "most": 5}), Holds),
+            (json!({"at": "/a", "below": 5}), Broken),
+            (json!({"at": "/a", "above": 4, "least": 5}), Holds),
+            (json!({"at": "/a", "between": [5, 6]}), Holds),
+            (json!({"at": "/a", "near": [6, 0.5]}), Broken),
+            (json!({"at": "/a"}), Noted),
+            (json!({"at": "/many/*", "most": 2}), Broken),
+            (json!({"at": "/many/*", "most": 2, "but": 34}), Holds),
+            (json!({"at": "/many/*", "reduce": "median", "most": 2}), Holds),
+            (json!({"at": "/gap/*", "most": 2}), Broken),
+            (json!({"at": "/gap/*", "most": 2, "optional": true}), Holds),
+            (json!({"at": "/nothing/*", "most": 2}), Broken),
+            (json!({"at": "/yes/*", "equals": true}), Holds),
+            (json!({"at": "/many/*", "equals": 1}), Broken),
+            (json!({"at": "/nothing/*", "equals": true}), Broken),
+            (json!({"at": "/many/*", "none_of": [4, 5]}), Holds),
+            (json!({"at": "/many/*", "none_of": [4, 3]}), Broken),
+            (json!({"at": "/many", "same": "/many"}), Holds),
+            (json!({"at": "/many", "same": "/gap"}), Broken),
+            (json!({"at": "/many/*", "inside": ["0", "/a"]}), Broken),
+            (json!({"at": "/a", "inside": ["0", "/a"]}), Holds),
+            (json!({"at": "/a", "most": 4, "or": [{"at": "/a over 2"}]}), Holds),
+        ] {
+            assert_eq!(verdict(&check, &document).0, wanted, "{check}");
+        }
+        let explained = json!({"at": "/a", "most": 4, "explained": [{"most": 3}, {"most": 5}]});
+        assert_eq!(verdict(&explained, &document).0, Verdict::Explained);
+        assert!(judge(&json!({"att": ""}), "claim", &document, |_| None).is_err());
+    }
+
+    #[test]
+    fn bounds_have_units() {
+        for (text, unit, is) in
+            [("50us", "ns", 5e4), ("1 s", "ms", 1e3), ("30 %", "", 0.3), ("-2e3", "ns", -2e3)]
+        {
+            assert_eq!(quantity(&text.into(), unit).expect(text), is, "{text}");
+        }
+        assert!(quantity(&"5 s".into(), "MiB").is_err() && quantity(&"x".into(), "").is_err());
+        let document = json!({"ns": 2_500_000});
+        let (holds, figure) =
+            verdict(&json!({"at": "/ns", "unit": "ns", "most": "2.5ms"}), &document);
+        assert_eq!((holds, &*figure), (Verdict::Holds, "2.50 ms (at most 2.50 ms)"));
+    }
+
+    #[test]
+    fn shares_and_crossings_are_of_all_points() {
+        let points = json!([
+            {"load": 0.2, "a": 1.0, "b": 2.0}, {"load": 0.1, "a": 1.0, "b": 4.0},
+            {"load": 0.3, "a": 3.0, "b": 2.0}, {"load": 0.4, "a": null, "b": 2.0},
+        ]);
+        let of = |reduce: &str| {
+            let check = json!({"at": "/*/a over /*/b", "by": "/*/load", "reduce": reduce});
+            verdict(&check, &points).1
+        };
+        assert_eq!((of("share-below 0.3"), of("share-below 0.6")), ("25".into(), "50".into()));
+        assert_eq!(of("crossing"), "0.2500");
+    }
+
+    #[test]
+    fn a_table_stands_for_a_check_of_each_row() {
+        let check = json!({
+            "each": {"columns": ["of", "most"], "rows": [["a", 1.5], ["b", 2]]},
+            "text": "{of} {what}", "at": "/{of}", "most": "{most}",
+        });
+        let vars = Vars::from([("what".into(), "is small".into())]);
+        let all = expand(&check, &vars).expect("rows");
+        assert_eq!(all[1], json!({"text": "b is small", "at": "/b", "most": 2.0}));
+        let needs = json!({"at": "/a", "needs": ["x"]});
+        let skipped = judge(&needs, "claim", &json!({}), |_| Some("no x".into())).expect("known");
+        assert_eq!(skipped.to_string(), "SKIPPED   claim: no x");
+    }
+}

@@ -1,0 +1,134 @@
+//! What lines cannot say as data.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use super::pointer;
+use super::run::Stage;
+use crate::cargo;
+use crate::page;
+
+/// A step on a document, or on a part of it.
+pub(super) type OfDocument = fn(&Stage<'_>, &mut Value) -> Result<()>;
+
+pub(super) fn of_document(name: &str) -> Result<OfDocument> {
+    Ok(match name {
+        "hiccups" => hiccups,
+        "per-query" => per_query,
+        "gap" => gap,
+        "chain" => chain,
+        _ => bail!("there is no step {name:?} on documents"),
+    })
+}
+
+pub(super) fn of_server(name: &str) -> Result<fn(SocketAddr) -> Result<()>> {
+    Ok(match name {
+        "fill-memcached" => fill_memcached,
+        _ => bail!("there is no step {name:?} on servers"),
+    })
+}
+
+/// So many keys are set, each longer than the last.
+fn fill_memcached(address: SocketAddr) -> Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    let mut responses = BufReader::new(stream.try_clone()?);
+    for at in 0..60 {
+        let value = "x".repeat(400 * at + 16);
+        write!(stream, "set key{at} 0 0 {}\r\n{value}\r\n", value.len())?;
+        let mut line = String::new();
+        responses.read_line(&mut line)?;
+        ensure!(line.trim() == "STORED", "memcached responds {line:?}");
+    }
+    Ok(())
+}
+
+/// A figure of a document.
+fn number(document: &Value, pointer: &str) -> f64 {
+    document.pointer(pointer).and_then(pointer::number).unwrap_or(f64::NAN)
+}
+
+/// How long the hiccups of a leaf really took, which is longer than asked for: a long sleep ends
+/// late. What it takes beyond P without a hiccup is not part of one. And how far what was found is
+/// off, where 200 hiccups were seen.
+fn hiccups(_: &Stage<'_>, part: &mut Value) -> Result<()> {
+    let counted = |name: &str| number(part, &format!("/stats/{name}"));
+    let late = counted("late_time_ns") / (counted("served") - counted("hiccups"));
+    let took_ns = counted("hiccup_time_ns") / counted("hiccups") - late;
+    let seen = number(part, "/json/seen/probability") * number(part, "/json/executions");
+    let off = |is: &str, truth: f64| (number(part, is) / truth - 1.0).abs();
+    let probability_off = off("/json/hiccup/probability", number(part, "/probability"));
+    let duration_off = off("/json/hiccup/duration_ns", took_ns);
+    part["took_ns"] = json!(took_ns);
+    part["many"] = json!(seen >= 200.0);
+    part["probability_off"] = json!(probability_off);
+    part["duration_off"] = json!(duration_off);
+    Ok(())
+}
+
+/// How far the p99 of per-shard queuing is above the bound, where there is something to gain.
+fn gap(_: &Stage<'_>, document: &mut Value) -> Result<()> {
+    for world in document.as_array_mut().into_iter().flatten() {
+        let [psq, bound] = [0, 2].map(|at| number(world, &format!("/json/{at}/request/p99")));
+        if bound <= 0.8 * psq {
+            world["gap"] = json!(psq - bound);
+        }
+    }
+    Ok(())
+}
+
+/// What 10,000 queries more cost, by query.
+fn per_query(_: &Stage<'_>, document: &mut Value) -> Result<()> {
+    let short = document["short"].clone();
+    for (at, long) in document["long"].as_array_mut().into_iter().flatten().enumerate() {
+        let more = number(long, "/lines/0/last") - number(&short[at], "/lines/0/last");
+        long["per_query"] = json!(more / 10_000.0);
+    }
+    Ok(())
+}
+
+/// The commands of docs/chain.md, in full: the gain that was predicted, and the one that is measured.
+fn chain(stage: &Stage<'_>, document: &mut Value) -> Result<()> {
+    let curtail = cargo::curtail(stage.root)?;
+    let programs = curtail.parent().context("a program is in a folder")?;
+    let folder = stage.folder.join("page");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let text = std::fs::read_to_string(stage.root.join("docs/chain.md"))?;
+    let mut commands = page::commands(&text, &[]);
+    // The same question once more has the same answer.
+    let asked = commands.iter().find(|command| command.starts_with("curtail advise"));
+    let asked = asked.context("the page asks for no advice")?.split(" --write-config").next();
+    commands.push(format!("{} --json", asked.unwrap_or_default()));
+    commands.push("curtail report before after --json".to_owned());
+    let all = page::run(&commands, &folder, programs)?;
+    for ran in &all {
+        eprintln!("$ {}\n{}", ran.command, ran.printed);
+        ensure!(matches!(ran.code, Some(0 | 1)), "{} ended with {:?}", ran.command, ran.code);
+    }
+    let json = |back: usize| -> Result<Value> {
+        Ok(serde_json::from_str(&all[all.len() - back].printed)?)
+    };
+    let (predicted, measured) = (json(2)?, json(1)?);
+    let gain = number(&predicted, "/gain/p99");
+    let [low, high] = [0, 1].map(|at| number(&predicted, &format!("/gain_ci95/p99/{at}")));
+    let ours = 1.0 - number(&measured, "/runs/1/ratio_to_first/p99");
+    // The least ratio is the largest gain.
+    let [ours_high, ours_low] =
+        [0, 1].map(|at| 1.0 - number(&measured, &format!("/runs/1/ratio_ci95/p99/{at}")));
+    // Of the two sides that face each other.
+    let chance = if ours < gain {
+        (gain - low).hypot(ours_high - ours)
+    } else {
+        (high - gain).hypot(ours - ours_low)
+    };
+    *document = json!({
+        "policy": predicted["policy"], "predicted": gain, "measured": ours,
+        "apart": (ours - gain).abs(), "chance": chance, "runs": measured["runs"],
+    });
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Processes that we start: they listen, are asked, use CPU time, and end with us.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// A process that does not listen by then never will.
+const START: Duration = Duration::from_secs(20);
+/// How long a process may take to end when it is asked to.
+const STOP: Duration = Duration::from_secs(2);
+
+/// A command whose process the system kills when the thread that starts it ends: dropping is not
+/// enough where a signal ends us. Elsewhere than on Linux, nothing more than a command.
+pub(crate) fn tied(program: impl AsRef<Path>) -> Command {
+    if !cfg!(target_os = "linux") {
+        return Command::new(program.as_ref());
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program.as_ref());
+    command
+}
+
+/// A process that ends when this is dropped.
+pub(crate) struct Process {
+    name: String,
+    child: process::Child,
+    stdout: Option<BufReader<process::ChildStdout>>,
+    /// Its stderr.
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a command. Its log is NAME.log in the folder.
+    pub(crate) fn start(name: &str, mut command: Command, folder: &Path) -> Result<Self> {
+        let log = folder.join(format!("{name}.log"));
+        let file = File::create(&log).with_context(|| format!("cannot write {log:?}"))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
+        let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+        let stdout = child.stdout.take().map(BufReader::new);
+        Ok(Self { name: name.to_owned(), child, stdout, log })
+    }
+
+    /// Waits until one of our programs says where it listens.
+    pub(crate) fn announced(&mut self) -> Result<Vec<SocketAddr>> {
+        let stdout = self.stdout.as_mut().context("its stdout is taken")?;
+        let mut line = String::new();
+        stdout.read_line(&mut line).context("cannot read what it says")?;
+        let addresses = line.trim().strip_prefix("listening on ").unwrap_or_default();
+        let addresses: Result<Vec<SocketAddr>, _> =
+            addresses.split_whitespace().map(str::parse).collect();
+        match addresses {
+            Ok(addresses) if !addresses.is_empty() => Ok(addresses),
+            _ => bail!("{} does not listen: {}", self.name, self.log()),
+        }
+    }
+
+    /// Waits until `ready`.
+    pub(crate) fn wait_until(&mut self, ready: impl Fn() -> bool) -> Result<()> {
+        let start = Instant::now();
+        while !ready() {
+            if self.child.try_wait()?.is_some() || start.elapsed() > START {
+                bail!("{} does not respond: {}", self.name, self.log());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// The end of its log.
+    fn log(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines[lines.len().saturating_sub(10)..].join("\n");
+        if last.is_empty() { "its log is empty".into() } else { last }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its CPU time so far, in nanoseconds.
+    pub(crate) fn cpu_ns(&self) -> Result<u64> {
+        cpu_ns(self.id()).with_context(|| format!("no CPU time of {}: it has ended", self.name))
+    }
+
+    /// Closes its stdin, and returns what it prints until it ends.
+    pub(crate) fn finish(mut self) -> Result<String> {
+        drop(self.child.stdin.take());
+        let mut rest = String::new();
+        if let Some(stdout) = &mut self.stdout {
+            stdout.read_to_string(&mut rest)?;
+        }
+        self.child.wait()?;
+        Ok(rest)
+    }
+
+    /// Kills it at once.
+    pub(crate) fn kill(mut self) {
+        let _ = self.child.kill();
+    }
+
+    /// Sends a signal by its name, such as STOP.
+    pub(crate) fn signal(&self, name: &str) -> Result<()> {
+        let mut kill = Command::new("kill");
+        kill.arg(format!("-{name}")).arg(self.id().to_string());
+        anyhow::ensure!(kill.status()?.success(), "{} does not take {name}", self.name);
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is asked first, so that it ends its own children.
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) && self.signal("TERM").is_ok() {
+            let start = Instant::now();
+            while start.elapsed() < STOP && self.child.try_wait().is_ok_and(|end| end.is_none()) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The larger of two accounts: the scheduler's own is to the nanosecond, but only of the threads
+/// that live; `utime + stime` is of all that ever were, but to 10 ms, and rounded down.
+fn cpu_ns(pid: u32) -> Option<u64> {
+    let whole = cpu_ticks(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let living = tasks.filter_map(|task| {
+        let account = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        account.split(' ').next()?.parse::<u64>().ok()
+    });
+    Some(living.sum::<u64>().max(whole * 10_000_000))
+}
+
+/// `utime + stime` of a line of `/proc/PID/stat`.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    // The second field is a name that may hold anything but the last closing parenthesis.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11).map(str::parse::<u64>);
+    Some(times.next()?.ok()? + times.next()?.ok()?)
+}
+
+/// A port of the loopback interface that was free just now, for programs that cannot choose one
+/// and say which.
+pub(crate) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0").context("no free port")?.local_addr()?.port())
+}
+
+/// The status and the body of the response to a GET.
+pub(crate) fn ask(
+    address: SocketAddr,
+    target: &str,
+    headers: &str,
+    timeout: Duration,
+) -> Result<(u16, Vec<u8>)> {
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    let head =
+        format!("GET {target} HTTP/1.1\r\nhost: xtask\r\n{headers}connection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response)?;
+    let end = response.windows(4).position(|four| four == b"\r\n\r\n").context("no head")?;
+    let head = String::from_utf8_lossy(&response[..end]);
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let length = head.to_ascii_lowercase();
+    let length = length.split("content-length:").nth(1).and_then(|rest| rest.lines().next());
+    let body = response.split_off(end + 4);
+    let whole = length.and_then(|length| length.trim().parse::<usize>().ok());
+    anyhow::ensure!(whole.is_none_or(|whole| whole == body.len()), "{target}: a part of the body");
+    Ok((status.context("no status")?, body))
+}
+
+/// The body of a GET that succeeds.
+pub(crate) fn get(address: SocketAddr, target: &str) -> Result<String> {
+    let (status, body) = ask(address, target, "", Duration::from_secs(5))?;
+    anyhow::ensure!(status == 200, "{target}: status {status}");
+    String::from_utf8(body).context("no text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_look_like_fields() {
+        let stat = "7 (a) R 1 (b) S 1 7 7 0 -1 4194304 0 0 0 0 120 30 0 0 20 0 1 0 99 0 0";
+        assert_eq!(cpu_ticks(stat), Some(150));
+    }
+
+    #[test]
+    fn our_own_time_is_seen() {
+        let before = cpu_ns(process::id()).expect("our own");
+        let (mut sum, start) = (0_u64, Instant::now());
+        while start.elapsed() < Duration::from_millis(30) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(cpu_ns(process::id()).expect("our own") > before);
+    }
+
+    #[test]
+    fn a_process_says_where_it_listens_and_what_it_did() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo listening on 127.0.0.1:1 127.0.0.1:2; cat; echo done"]);
+        let mut process = Process::start("shell", shell, folder.path()).expect("it starts");
+        assert_eq!(process.announced().expect("addresses").len(), 2);
+        assert_eq!(process.finish().expect("text"), "done\n");
+        let mut silent = Command::new("sh");
+        silent.args(["-c", "echo why >&2"]);
+        let mut silent = Process::start("silent", silent, folder.path()).expect("it starts");
+        let error = silent.announced().expect_err("it does not listen").to_string();
+        assert!(error.starts_with("silent does not listen: "), "{error}");
+    }
+}

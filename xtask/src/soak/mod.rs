@@ -1,0 +1,223 @@
+//! `cargo xtask soak`: a proxy in front of real leaves that are killed, paused and turned into black holes,
+//! under clients that go away; and of replicas with slow URLs, poison requests, refused connections and
+//! clients that do not read.
+//!
+//! It passes when every request whose client stayed was answered, next to all of them well; requests that a
+//! healthy replica could serve were served; every slot is free in the end; the proxy's memory is flat; and
+//! if there were faults to survive.
+
+mod clients;
+mod memory;
+mod odd;
+mod scene;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rand_core::Rng as _;
+use serde_json::{Value, json};
+
+use crate::cargo;
+use clients::Counts;
+use scene::Scene;
+
+/// Those that share the time, if none are named: with and without cancellation, and with every kind
+/// of gate.
+const POLICIES: [&str; 4] = ["laedge", "psq", "laedge:cc+pc", "least-outstanding"];
+
+/// The share of responses that may be errors: a request may lose both its copies.
+const ERRORS_FINE: f64 = 0.01;
+/// In a run this long faults strike, whatever is drawn.
+const LONG: Duration = Duration::from_secs(15);
+
+/// The timeout of the services.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How to soak.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// For how long in all
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Policies, each for its share of the time
+    #[arg(long, value_delimiter = ',', default_values = POLICIES)]
+    policies: Vec<String>,
+    /// Requests per second; by default the leaves are about a quarter busy
+    #[arg(long, default_value_t = 600.0)]
+    rate: f64,
+    /// Decides what happens when
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Soaks under every policy in turn; false if one of them fails.
+pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
+    anyhow::ensure!(
+        args.minutes > 0.0 && args.minutes <= 10_000.0,
+        "--minutes is above 0, to 10000"
+    );
+    let curtail = cargo::curtail(root)?;
+    anyhow::ensure!((0.01..=100_000.0).contains(&args.rate), "--rate is from 0.01 to 100000");
+    let length = Duration::from_secs_f64(args.minutes * 60.0 / args.policies.len() as f64);
+    let mut outcomes = Vec::new();
+    for policy in &args.policies {
+        let outcome = soak(&curtail, policy, length, args.rate, args.seed)?;
+        eprintln!("{}", outcome["text"].as_str().unwrap_or_default());
+        outcomes.push(outcome);
+    }
+    if args.json {
+        println!("{:#}", json!(outcomes));
+    }
+    Ok(outcomes.iter().all(|outcome| outcome["passed"] == true))
+}
+
+fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) -> Result<Value> {
+    let mut scene = Scene::start(curtail, policy, seed)?;
+    let end = Instant::now() + length;
+    let clients = clients::start(scene.address(), rate, seed, end);
+    let odd = odd::start(scene.address(), scene.admin(), end);
+    let memory = memory::watch(scene.proxy(), length);
+    let mut faults = Faults::default();
+    let mut random = rng(seed, 1);
+    while Instant::now() < end {
+        let pause = Duration::from_millis(100 + random.next_u64() % 900);
+        std::thread::sleep(pause.min(end.saturating_duration_since(Instant::now())));
+        faults.strike(&mut scene, &mut random)?;
+    }
+    scene.revive_all()?;
+    let requests = clients.join().expect("clients do not panic");
+    let odd = odd.join().expect("clients do not panic");
+    let leaked = scene.settle();
+    let mut memory = memory.join().expect("the watch does not panic");
+    memory.finish();
+    let against =
+        against(&requests, &odd, faults.total(), length, leaked.is_none(), memory.is_flat());
+    let verdict = match &against[..] {
+        [] => "passed".to_owned(),
+        reasons => format!("FAILED: {}", reasons.join(", ")),
+    };
+    let rest = leaked.as_ref().map_or("every slot is free, nothing waits".to_owned(), |leaked| {
+        format!("NOT all idle: {leaked}")
+    });
+    let text = format!(
+        "{policy}, {} s: {} kills, {} pauses, {} black holes; {requests}; odd service: {odd}; {rest}; \
+         {memory}; {verdict}",
+        length.as_secs(),
+        faults.kills,
+        faults.pauses,
+        faults.black_holes
+    );
+    Ok(json!({
+        "passed": against.is_empty(), "failed_because": against, "policy": policy, "text": text,
+        "requests": requests, "odd": odd, "leaked": leaked, "memory": memory,
+        "faults": {"kills": faults.kills, "pauses": faults.pauses, "black_holes": faults.black_holes},
+    }))
+}
+
+/// What speaks against it.
+fn against(
+    requests: &Counts,
+    odd: &odd::Odd,
+    faults: u32,
+    length: Duration,
+    idle: bool,
+    flat: bool,
+) -> Vec<&'static str> {
+    let errors = requests.errors as f64 > ERRORS_FINE * requests.answered as f64;
+    let reasons = [
+        (requests.answered == 0, "no request was answered"),
+        (requests.unanswered > 0, "requests were not answered"),
+        (errors, "more than 1 % of the responses are errors"),
+        (odd.fine.errors + odd.fine.unanswered > 0, "healthy replicas did not serve every request"),
+        (odd.troubles.unanswered > 0, "slow URLs or poison requests were not answered"),
+        (odd.held > 0, "a client that does not read held a slot for longer than the timeout"),
+        (length >= LONG && faults == 0, "no fault struck"),
+        (!idle, "the proxy is not known to be at rest"),
+        (!flat, "its memory is not known to be flat"),
+    ];
+    reasons.iter().filter(|(is, _)| *is).map(|(_, why)| *why).collect()
+}
+
+/// How often each fault struck a leaf that ran: one at a time, so that a shard always has a replica left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    kills: u32,
+    /// As a garbage collection does: for less than the attempt timeout.
+    pauses: u32,
+    /// Accepts, and never responds: for longer than it.
+    black_holes: u32,
+}
+
+impl Faults {
+    fn total(self) -> u32 {
+        self.kills + self.pauses + self.black_holes
+    }
+
+    /// Strikes one leaf, and revives it.
+    fn strike(&mut self, scene: &mut Scene, random: &mut Random) -> Result<()> {
+        let mut below = |n: u64| random.next_u64() % n;
+        let leaf = below(scene.leaves.len() as u64) as usize;
+        let wait = |ms: u64| std::thread::sleep(Duration::from_millis(ms));
+        let kind = below(4);
+        if kind == 0 {
+            if let Some(process) = scene.leaves[leaf].process.take() {
+                process.kill();
+                self.kills += 1;
+            }
+            wait(below(1_500));
+            return scene.revive(leaf);
+        }
+        // The kernel goes on accepting connections for a stopped process.
+        let Some(process) = &scene.leaves[leaf].process else { return Ok(()) };
+        process.signal("STOP")?;
+        wait(if kind == 1 { 700 + below(3_000) } else { 10 + below(300) });
+        process.signal("CONT")?;
+        let counter = if kind == 1 { &mut self.black_holes } else { &mut self.pauses };
+        *counter += 1;
+        Ok(())
+    }
+}
+
+type Random = rand_pcg::Pcg64Mcg;
+
+fn rng(seed: u64, stream: u128) -> Random {
+    Random::new(u128::from(seed) << 64 | stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Counts = Counts { answered: 1_000, errors: 10, aborted: 50, unanswered: 0 };
+
+    fn of(requests: Counts, odd: odd::Odd) -> usize {
+        against(&requests, &odd, 1, LONG, true, true).len()
+    }
+
+    #[test]
+    fn a_soak_passes_if_nothing_speaks_against_it() {
+        let odd = odd::Odd::default;
+        assert_eq!(of(GOOD, odd()), 0);
+        assert_eq!(against(&GOOD, &odd(), 1, LONG, false, false).len(), 2);
+        assert_eq!(of(Counts { errors: 11, ..GOOD }, odd()), 1);
+        assert_eq!(of(Counts { unanswered: 1, ..GOOD }, odd()), 1);
+        assert_eq!(of(Counts::default(), odd()), 1);
+        let failed = Counts { errors: 1, ..Counts::default() };
+        assert_eq!(of(GOOD, odd::Odd { fine: failed, ..odd() }), 1);
+        assert_eq!(of(GOOD, odd::Odd { troubles: failed, ..odd() }), 0, "they may fail");
+        assert_eq!(of(GOOD, odd::Odd { held: 1, ..odd() }), 1);
+    }
+
+    #[test]
+    fn a_run_of_15_seconds_needs_faults() {
+        let none = |seconds| {
+            let length = Duration::from_secs(seconds);
+            against(&GOOD, &odd::Odd::default(), 0, length, true, true).len()
+        };
+        assert_eq!((none(14), none(15)), (0, 1));
+    }
+}

@@ -1,0 +1,177 @@
+//! Replicas with URLs that are slow or poison, and clients that do not read.
+
+use std::fmt;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::TIMEOUT;
+use super::clients::{Counts, Tally};
+
+use crate::process::get;
+
+/// Slower than the attempt timeout.
+const SLOW: Duration = Duration::from_millis(900);
+/// What is asked in turn, so many times at once.
+const TROUBLES: [(&str, u32); 5] = [
+    ("/odd/slow", 3),
+    ("/odd/poison/500", 3),
+    ("/odd/poison/501", 2),
+    ("/odd/poison/505", 2),
+    ("/odd/poison/head", 2),
+];
+const BETWEEN: Duration = Duration::from_millis(2_500);
+const FINE_EVERY: Duration = Duration::from_millis(50);
+/// A body that no socket buffer holds.
+const BIG: usize = 64 << 20;
+
+/// What became of the requests to the odd service.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Odd {
+    /// Requests that every replica serves well.
+    pub(super) fine: Counts,
+    /// Slow and poison requests: they may fail, but are answered.
+    pub(super) troubles: Counts,
+    /// Clients that did not read.
+    pub(super) stuck: u64,
+    /// Of those, how many held a slot for longer than the timeout.
+    pub(super) held: u64,
+}
+
+impl fmt::Display for Odd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fine, troubles, stuck, held } = self;
+        write!(f, "{fine}; troubles: {troubles}; {stuck} clients did not read, {held} held a slot")
+    }
+}
+
+/// Starts a replica; where it listens. It serves until this program ends.
+pub(super) fn replica() -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    Ok(address)
+}
+
+/// Serves one connection until it ends.
+fn serve(stream: TcpStream) -> std::io::Result<()> {
+    let mut requests = BufReader::new(stream.try_clone()?);
+    let mut stream = stream;
+    loop {
+        let (mut first, mut line) = (String::new(), String::new());
+        if requests.read_line(&mut first)? == 0 {
+            return Ok(());
+        }
+        while line != "\r\n" {
+            line.clear();
+            if requests.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+        }
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        let status = match path.rsplit('/').next().unwrap_or_default() {
+            "big" => {
+                write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {BIG}\r\n\r\n")?;
+                for _ in 0..BIG >> 16 {
+                    stream.write_all(&[b'x'; 1 << 16])?;
+                }
+                continue;
+            }
+            "head" => {
+                let long = "x".repeat(256 << 10);
+                write!(stream, "HTTP/1.1 200 OK\r\nx-long: {long}\r\ncontent-length: 0\r\n\r\n")?;
+                continue;
+            }
+            "slow" => {
+                std::thread::sleep(SLOW);
+                "200"
+            }
+            status @ ("500" | "501" | "505") => status,
+            _ => "200",
+        };
+        write!(stream, "HTTP/1.1 {status} X\r\ncontent-length: 2\r\n\r\nok")?;
+    }
+}
+
+/// Asks until `end`.
+pub(super) fn start(proxy: SocketAddr, admin: SocketAddr, end: Instant) -> JoinHandle<Odd> {
+    std::thread::spawn(move || {
+        let stuck = std::thread::spawn(move || do_not_read(proxy, admin, end));
+        let (mut fine, mut troubles) = (Tally::default(), Tally::default());
+        let mut next = Instant::now() + BETWEEN;
+        let mut turns = TROUBLES.iter().cycle();
+        while Instant::now() < end {
+            fine.send(proxy, "/odd/fine".to_owned(), String::new(), None);
+            if Instant::now() >= next {
+                next += BETWEEN;
+                let (path, times) = turns.next().expect("there are some");
+                for _ in 0..*times {
+                    troubles.send(proxy, (*path).to_owned(), String::new(), None);
+                }
+            }
+            std::thread::sleep(FINE_EVERY);
+        }
+        let (stuck, held) = stuck.join().expect("it does not panic");
+        Odd { fine: fine.finish(), troubles: troubles.finish(), stuck, held }
+    })
+}
+
+/// Clients that ask for much and do not read, one after the other: how many, and how many of them held the
+/// slot of their replica for longer than the timeout.
+fn do_not_read(proxy: SocketAddr, admin: SocketAddr, end: Instant) -> (u64, u64) {
+    let (mut stuck, mut held) = (0, 0);
+    let late = TIMEOUT + Duration::from_millis(1_500);
+    while Instant::now() + late < end {
+        let Ok(mut stream) = TcpStream::connect(proxy) else { continue };
+        if stream.write_all(b"GET /big HTTP/1.1\r\nhost: soak\r\n\r\n").is_err() {
+            continue;
+        }
+        std::thread::sleep(late);
+        let status = get(admin, "/status").ok();
+        let status: Value =
+            status.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let services = status["services"].as_array().into_iter().flatten();
+        let busy = services.filter(|service| service["name"] == "big").any(|service| {
+            service.pointer("/shards/0/servers/0/busy").and_then(Value::as_u64) != Some(0)
+        });
+        stuck += 1;
+        held += u64::from(busy);
+        drop(stream);
+    }
+    (stuck, held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::ask;
+
+    #[test]
+    fn a_replica_serves_what_its_paths_say() {
+        let address = replica().expect("a port");
+        let of =
+            |path: &str| ask(address, path, "", Duration::from_secs(5)).map(|(status, _)| status);
+        for (path, status) in [("/health", 200), ("/odd/fine", 200), ("/odd/poison/505", 505)] {
+            // The client says that it closes; this server waits for that.
+            assert_eq!(of_open(address, path), Some(status), "{path}");
+        }
+        assert!(of("/odd/fine").is_err(), "the connection stays open");
+    }
+
+    /// The status of a response on a connection that stays open.
+    fn of_open(address: SocketAddr, path: &str) -> Option<u16> {
+        let mut stream = TcpStream::connect(address).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").ok()?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).ok()?;
+        line.split(' ').nth(1)?.parse().ok()
+    }
+}

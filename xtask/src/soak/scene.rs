@@ -1,0 +1,242 @@
+//! The proxy, the leaves behind it, and the odd replicas.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::odd;
+use crate::process::{Process, free_port, get, tied};
+
+const SHARDS: u32 = 3;
+const REPLICAS: u32 = 2;
+/// Odd replicas; one more refuses connections.
+const ODD: u32 = 3;
+/// How long the proxy may take to come to rest: its cancel timeout, and some probes.
+const REST: Duration = Duration::from_secs(20);
+
+pub(super) struct Scene {
+    curtail: PathBuf,
+    pub(super) leaves: Vec<Leaf>,
+    proxy: Process,
+    addresses: Vec<SocketAddr>,
+    /// Holds the configuration and the logs; the last to go.
+    folder: tempfile::TempDir,
+}
+
+pub(super) struct Leaf {
+    shard: u32,
+    replica: u32,
+    address: SocketAddr,
+    /// None while it is dead.
+    pub(super) process: Option<Process>,
+}
+
+impl Scene {
+    pub(super) fn start(curtail: &Path, policy: &str, seed: u64) -> Result<Self> {
+        let folder = tempfile::tempdir().context("no temporary folder")?;
+        let mut leaves = Vec::new();
+        for (shard, replica) in (0..SHARDS).flat_map(|shard| (0..REPLICAS).map(move |r| (shard, r)))
+        {
+            let address = "127.0.0.1:0".parse()?;
+            let mut leaf = Leaf { shard, replica, address, process: None };
+            leaf.revive(curtail, folder.path())?;
+            leaves.push(leaf);
+        }
+        let mut odd = (0..ODD).map(|_| odd::replica()).collect::<std::io::Result<Vec<_>>>()?;
+        odd.push(SocketAddr::from(([127, 0, 0, 1], free_port()?)));
+        let config = folder.path().join("proxy.toml");
+        std::fs::write(&config, configuration(policy, &leaves, &odd, odd::replica()?))?;
+        let mut command = tied(curtail);
+        command.args(["proxy", "--announce", "--tied-to-stdin", "--seed", &seed.to_string()]);
+        let mut proxy = Process::start("proxy", with(command, &config), folder.path())?;
+        let addresses = proxy.announced()?;
+        anyhow::ensure!(addresses.len() == 2, "the proxy has no admin address");
+        Ok(Self { curtail: curtail.to_owned(), leaves, proxy, addresses, folder })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    pub(super) fn admin(&self) -> SocketAddr {
+        self.addresses[1]
+    }
+
+    pub(super) fn proxy(&self) -> u32 {
+        // `setpriv` has become the proxy.
+        self.proxy.id()
+    }
+
+    /// Starts a dead leaf again, where it was.
+    pub(super) fn revive(&mut self, leaf: usize) -> Result<()> {
+        self.leaves[leaf].revive(&self.curtail, self.folder.path())
+    }
+
+    pub(super) fn revive_all(&mut self) -> Result<()> {
+        let mut dead = self.leaves.iter_mut().filter(|leaf| leaf.process.is_none());
+        dead.try_for_each(|leaf| leaf.revive(&self.curtail, self.folder.path()))
+    }
+
+    /// Waits until the proxy is at rest; what is not, if it does not come to rest.
+    pub(super) fn settle(&self) -> Option<String> {
+        let start = Instant::now();
+        loop {
+            let status = get(self.admin(), "/status");
+            let busy = match status.map(|text| serde_json::from_str(&text)) {
+                Ok(Ok(status)) => restless(&status)?,
+                other => format!("no status: {other:?}"),
+            };
+            if start.elapsed() > REST {
+                return Some(busy);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn with(mut command: std::process::Command, config: &Path) -> std::process::Command {
+    command.arg("--config").arg(config);
+    command
+}
+
+impl Leaf {
+    fn revive(&mut self, curtail: &Path, folder: &Path) -> Result<()> {
+        let Self { shard, replica, address, .. } = *self;
+        let name = format!("leaf{shard}.{replica}");
+        // Leaves are paused by signals, and one that is stopped does not see its stdin close.
+        let mut command = tied(curtail);
+        command.args(["leaf", "--tied-to-parent", "--slots", "1", "--shards", &SHARDS.to_string()]);
+        command.args(["--service-time", "exp:2ms", "--hiccup", "0.01:30ms"]);
+        command.args(["--shard", &shard.to_string(), "--replica", &replica.to_string()]);
+        command.args(["--listen", &address.to_string()]);
+        let mut process = Process::start(&name, command, folder)?;
+        self.address = process.announced()?[0];
+        self.process = Some(process);
+        Ok(())
+    }
+}
+
+fn configuration(policy: &str, leaves: &[Leaf], odd: &[SocketAddr], big: SocketAddr) -> String {
+    let cancels = [":cc", "preempt", "app-timeout"].iter().any(|part| policy.contains(part));
+    let mut text = "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+                    [log]\nlevel = \"error\"\n"
+        .to_owned();
+    let mut service = |name: &str, policy: &str, cancel: &str, more: &str, shards: &[String]| {
+        let _ = writeln!(
+            text,
+            "[[service]]\nname = \"{name}\"\npolicy = \"{policy}\"\nslots = 1\ncancel = \"{cancel}\"\n\
+             timeout = \"3s\"\nattempt_timeout = \"500ms\"\ncancel_timeout = \"2s\"\nretry_budget = 0.5\n\
+             health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n{more}\n\
+             [[service.route]]\npath_prefix = \"/{name}\""
+        );
+        for (name, replicas) in shards.iter().enumerate() {
+            let _ = writeln!(text, "[[service.shard]]\nname = \"{name}\"\nreplicas = [{replicas}]");
+        }
+    };
+    let listed = |addresses: &mut dyn Iterator<Item = SocketAddr>| {
+        addresses.map(|address| format!("\"{address}\"")).collect::<Vec<_>>().join(", ")
+    };
+    let shards: Vec<String> = (0..SHARDS)
+        .map(|shard| {
+            listed(&mut leaves.iter().filter(|leaf| leaf.shard == shard).map(|leaf| leaf.address))
+        })
+        .collect();
+    let cancel = if cancels { "reset" } else { "none" };
+    service("search", policy, cancel, "shard_by = { header = \"x-shard\" }", &shards);
+    // Its replicas run to the end, whatever is given up.
+    let odds = listed(&mut odd.iter().copied());
+    service("odd", if cancels { "psq" } else { policy }, "none", "", &[odds]);
+    service("big", "psq", "none", "", &[format!("\"{big}\"")]);
+    text
+}
+
+/// What in a status is not idle, or not there; none when all is idle.
+fn restless(status: &Value) -> Option<String> {
+    let mut found = Vec::new();
+    for service in members(status, "services", 3, &mut found) {
+        let is_search = service["name"] == "search";
+        let (shards, servers) = match service["name"].as_str() {
+            Some("search") => (SHARDS, REPLICAS),
+            Some("odd") => (1, ODD + 1),
+            _ => (1, 1),
+        };
+        if service["live"] != 0 {
+            found.push(format!("{} live queries", service["live"]));
+        }
+        for shard in members(service, "shards", shards, &mut found) {
+            if shard["queue"] != 0 {
+                found.push(format!("{} wait in shard {}", shard["queue"], shard["name"]));
+            }
+            for server in members(shard, "servers", servers, &mut found) {
+                // One of the odd replicas never listens.
+                if server["busy"] != 0 || is_search && server["up"] != true {
+                    found.push(server.to_string());
+                }
+            }
+        }
+    }
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// A list in a status. What a status leaves out is not known to be idle.
+fn members<'a>(of: &'a Value, name: &str, count: u32, found: &mut Vec<String>) -> &'a [Value] {
+    let list = of[name].as_array().map_or(&[][..], Vec::as_slice);
+    if list.len() != count as usize {
+        found.push(format!("the status has {} {name} rather than {count}", list.len()));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A status of a proxy at rest.
+    fn idle() -> Value {
+        let server = json!({"busy": 0, "up": true});
+        let shard =
+            |servers| json!({"name": "s", "queue": 0, "servers": vec![server.clone(); servers]});
+        let service = |name: &str, shards: usize, servers| json!({"name": name, "live": 0, "shards": vec![shard(servers); shards]});
+        json!({"services": [service("search", 3, 2), service("odd", 1, 4), service("big", 1, 1)]})
+    }
+
+    #[test]
+    fn a_status_at_rest_is_idle_in_every_part() {
+        assert_eq!(restless(&idle()), None);
+        let busy = |part: &str, value: Value| {
+            let mut status = idle();
+            *status.pointer_mut(part).expect("a part of the status") = value;
+            restless(&status)
+        };
+        assert_eq!(busy("/services/0/live", json!(2)).as_deref(), Some("2 live queries"));
+        assert!(busy("/services/0/shards/1/queue", json!(3)).is_some());
+        assert!(busy("/services/0/shards/2/servers/1/busy", json!(1)).is_some());
+        assert!(busy("/services/0/shards/2/servers/1/up", json!(false)).is_some());
+        assert_eq!(busy("/services/1/shards/0/servers/3/up", json!(false)), None);
+    }
+
+    #[test]
+    fn a_part_that_is_missing_is_not_at_rest() {
+        for (of, name) in [
+            ("", "services"),
+            ("/services/0", "live"),
+            ("/services/0", "shards"),
+            ("/services/0/shards/0", "servers"),
+            ("/services/0/shards/0", "queue"),
+            ("/services/0/shards/0/servers/0", "up"),
+            ("/services/1/shards/0/servers/0", "busy"),
+        ] {
+            let mut status = idle();
+            let part = status.pointer_mut(of).and_then(Value::as_object_mut).expect("an object");
+            part.remove(name).expect("a member");
+            assert!(restless(&status).is_some(), "{of} without {name}");
+        }
+        assert!(restless(&json!(null)).is_some());
+    }
+}

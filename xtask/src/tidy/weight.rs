@@ -1,0 +1,120 @@
+//! How heavy the tree is. Files fit in the head; that functions do is checked by clippy.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{Finding, Limits, Tree, circles, words};
+use crate::table;
+
+/// The most lines of a Rust file.
+const LINES_MAX: usize = 600;
+/// What the median of the lines of Rust files stays below.
+const LINES_MEDIAN: usize = 200;
+
+/// Rust files that are too long, alone or as a whole.
+pub(super) fn long_files(tree: &Tree) -> Vec<Finding> {
+    let long = |(path, lines): (&str, usize)| {
+        let what = format!("{lines} lines, at most {LINES_MAX}");
+        (lines > LINES_MAX).then(|| Finding::new(path, LINES_MAX + 1, what, "split the file"))
+    };
+    let mut findings: Vec<Finding> = lengths(tree).filter_map(long).collect();
+    let median = median(lengths(tree).map(|(_, lines)| lines).collect());
+    if median >= LINES_MEDIAN {
+        let what = format!("the median Rust file has {median} lines, {LINES_MEDIAN} or more");
+        findings.push(Finding::new("Cargo.toml", 1, what, "split the longer files"));
+    }
+    findings
+}
+
+fn lengths(tree: &Tree) -> impl Iterator<Item = (&str, usize)> {
+    tree.with_extension("rs").map(|file| (file.path.as_str(), file.text.lines().count()))
+}
+
+fn median(mut lines: Vec<usize>) -> usize {
+    lines.sort_unstable();
+    lines.get(lines.len() / 2).copied().unwrap_or_default()
+}
+
+/// `cargo xtask weight`: lines, files and their median by crate, words of the documents, and what the
+/// ratchets of tidy count.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    let tree = Tree::load(root)?;
+    print!("{}", rooms(&tree));
+    let count = |text: &str| text.split_whitespace().count();
+    let mut pages: Vec<(usize, &str)> =
+        tree.with_extension("md").map(|file| (count(&file.text), &*file.path)).collect();
+    pages.sort_unstable_by(|a, b| b.cmp(a));
+    let total: usize = pages.iter().map(|(words, _)| words).sum();
+    println!("\n{total} words in {} documents", pages.len());
+    pages.iter().for_each(|(words, path)| println!("{words:>7}  {path}"));
+    let circles = circles::circles(&tree);
+    println!(
+        "\n{} files import each other in circles",
+        circles.iter().map(Vec::len).sum::<usize>()
+    );
+    circles.iter().for_each(|circle| println!("  {}", circle.join(" ")));
+    let limits = Limits::read(&tree)?;
+    let words = words::counts(&tree, &limits);
+    let words: Vec<String> =
+        words.iter().map(|(word, count)| format!("{word} = {count}")).collect();
+    println!("\nprivate words: {}", words.join(", "));
+    Ok(true)
+}
+
+/// Lines, files and median length of each crate, with tests apart.
+fn rooms(tree: &Tree) -> String {
+    let mut rooms: BTreeMap<&str, Vec<(usize, bool)>> = BTreeMap::new();
+    for (path, lines) in lengths(tree) {
+        let inside = path.strip_prefix("crates/").unwrap_or(path);
+        let room = inside.split('/').next().unwrap_or_default();
+        rooms.entry(room).or_default().push((lines, super::is_test_code(path)));
+    }
+    let mut rows =
+        vec![["", "lines", "of them tests", "files", "median"].map(str::to_owned).to_vec()];
+    let row = |name: &str, files: &[(usize, bool)]| {
+        let sum = |of: &dyn Fn(bool) -> bool| -> usize {
+            files.iter().filter(|(_, test)| of(*test)).map(|(lines, _)| lines).sum()
+        };
+        let middle = median(files.iter().map(|(lines, _)| *lines).collect());
+        let numbers = [sum(&|_| true), sum(&|test| test), files.len(), middle];
+        let numbers = numbers.iter().map(ToString::to_string);
+        [name.to_owned()].into_iter().chain(numbers).collect::<Vec<_>>()
+    };
+    rows.extend(rooms.iter().map(|(name, files)| row(name, files)));
+    rows.push(row("all", &rooms.values().flatten().copied().collect::<Vec<_>>()));
+    table::aligned(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_600_lines_at_most_and_the_median_less_than_200() {
+        let [short, middle, long] = [199, 200, 601].map(|lines| "x\n".repeat(lines));
+        let of = |files: &[(&str, &str)]| -> Vec<String> {
+            long_files(&Tree::of(files)).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(
+            of(&[("a.rs", &short), ("b.rs", &short), ("c.rs", &middle), ("d.md", &long)]),
+            [""; 0]
+        );
+        let long = of(&[("a.rs", &short), ("b.rs", &short), ("c.rs", &long)]);
+        assert!(long.len() == 1 && long[0].starts_with("c.rs:601: 601 lines"), "{long:?}");
+        let median = of(&[("a.rs", &short), ("b.rs", &middle)]);
+        assert!(
+            median.len() == 1 && median[0].starts_with("Cargo.toml:1: the median"),
+            "{median:?}"
+        );
+    }
+
+    #[test]
+    fn rooms_are_weighed_with_their_tests() {
+        let tree = Tree::of(&[("crates/a/src/lib.rs", "x\nx\n"), ("crates/a/tests/b.rs", "x\n")]);
+        let text = rooms(&tree);
+        let last: Vec<&str> = text.lines().last().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(last, ["all", "3", "1", "2", "2"], "{text}");
+    }
+}
