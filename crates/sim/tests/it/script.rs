@@ -68,7 +68,7 @@ fn what_makes_no_sense_is_refused() {
     );
     assert!(said(&[(0, What::Down(1))]).contains("a server is 1"));
     assert!(said(&[(0, query(u64::MAX))]).contains("the time of a copy"));
-    assert!(refusal(&script("idealized", [])).contains("needs to know the future"));
+    assert!(refusal(&script("tied", [])).contains("needs servers that tell"));
     assert!(refusal(&script("laedge:cc", [])).contains("cancel"));
     let mut script = script("psq", []);
     script.limits.cancel_timeout_ns = MS;
