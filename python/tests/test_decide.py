@@ -45,6 +45,8 @@ def test_advice_is_that_of_the_command_line(
     advice = curtail.advise(
         shards=5, utilization=0.3, samples=np.array(times), unit="ms", cancel="reset"
     )
+    # For scripts: what `hedge`, `policy` and `because` say, in one object.
+    assert printed.pop("verdict")["text"]
     assert as_printed(advice) == printed
     assert advice.hedge and advice.policy.startswith("rescue")
     assert advice.samples is not None and advice.samples.with_hiccup > 40

@@ -91,7 +91,7 @@ def test_numbers_of_numpy_and_frames_of_pandas_are_welcome() -> None:
         ({"shards": 2.5}, "shards is 2.5; give it a whole number, as 50"),
         ({"utilization": "much"}, 'utilization is "much"; give it a number'),
         ({"utilization": float("nan")}, "utilization is nan; give it a finite number"),
-        ({"service": "ex:1"}, "service: `ex` is not a distribution; use one of exp:MEAN"),
+        ({"service": "ex:1"}, "service: `ex` is not a distribution; did you mean exp:MEAN?"),
         ({"service": 5}, 'service is 5; give it a text, as "exp:1"'),
         ({"jitter": "exp:1ms"}, "jitter has units and service has none; give a unit to every"),
         ({"speeds": [1]}, "speeds is [1.0]; give it one speed for each of the 2 replicas"),

@@ -18,7 +18,7 @@ pub struct Arrive {
     /// May it be sent again after a failure?
     pub may_retry: bool,
     /// The deadline; [`Timestamp::NEVER`] for none. The deadline from
-    /// [`Limits::timeout_ns`] applies as well.
+    /// [`crate::Limits::timeout_ns`] applies as well.
     pub deadline: Timestamp,
     /// What its work is expected to cost, in any unit that all queries of the service share; none
     /// where it is unknown.
