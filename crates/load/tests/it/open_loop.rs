@@ -155,7 +155,9 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
     };
     let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
     assert!(report.partial);
-    assert_eq!(report.requests, 100);
+    // Responses that were there already when it was cut count, too; no other does.
+    assert!(answers >= 100);
+    assert_eq!(report.requests, answers);
     assert_eq!(serde_json::to_value(&report).unwrap()["partial"], true);
 }
 
