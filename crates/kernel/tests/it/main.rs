@@ -7,6 +7,7 @@ mod duration;
 mod ejection;
 mod hedge_budget;
 mod laedge;
+mod observing_pick;
 mod probabilistic;
 mod random_events;
 mod referee;
