@@ -4,15 +4,11 @@ use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use crate::cargo;
-
-/// So many test binaries run at a time. Each has threads of its own, and many wait for sockets.
-const AT_A_TIME: usize = 2;
 
 /// Builds all tests, and says what was built.
 const BUILD: [&str; 6] =
@@ -70,7 +66,10 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let mut succeeded = built.status.success();
     jobs.extend(binaries(root, &String::from_utf8_lossy(&built.stdout)));
     let mut tally = Tally::default();
-    for done in together(jobs)? {
+    // One at a time: timing tests suffer where others compute, and a failure is a failure.
+    for mut job in jobs {
+        let done = once(&mut job)?;
+        shown(&done)?;
         if !done.good {
             eprintln!("error: the tests of {} failed", done.name);
             succeeded = false;
@@ -95,36 +94,6 @@ fn binaries(root: &Path, messages: &str) -> Vec<Job> {
         Some(Job { name, command })
     };
     messages.filter_map(job).collect()
-}
-
-/// Runs jobs, some at a time. One that fails beside another is run again alone: timing tests suffer where
-/// others compute.
-fn together(jobs: Vec<Job>) -> Result<Vec<Done>> {
-    let (queue, done) = (Mutex::new(jobs.into_iter()), Mutex::new(Vec::new()));
-    let work = || -> Result<()> {
-        loop {
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(mut job) = next else { return Ok(()) };
-            let ran = once(&mut job)?;
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            shown(&ran)?;
-            done.push((job, ran));
-        }
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic"))
-    })?;
-    let again = |(mut job, ran): (Job, Done)| {
-        if ran.good {
-            return Ok(ran);
-        }
-        println!("note: {} failed beside others, and is run again alone", ran.name);
-        let ran = once(&mut job)?;
-        shown(&ran)?;
-        Ok(ran)
-    };
-    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().map(again).collect()
 }
 
 fn once(job: &mut Job) -> Result<Done> {
@@ -193,18 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_beside_others_is_run_again_alone() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let shell = |name: &str, script: &str| {
+    fn a_failure_is_a_failure() {
+        let ran = |script: &str| {
             let mut command = Command::new("sh");
-            command.args(["-c", script]).current_dir(folder.path());
-            Job { name: name.to_owned(), command }
+            command.args(["-c", script]);
+            once(&mut Job { name: "shell".to_owned(), command }).expect("it runs")
         };
-        let once = "[ -e there ] || { touch there; exit 1; }";
-        let jobs = vec![shell("bad", "exit 1"), shell("once", once), shell("good", "echo x")];
-        let done = together(jobs).expect("they run");
-        let of = |name: &str| done.iter().find(|done| done.name == name).expect(name);
-        assert_eq!(["bad", "once", "good"].map(|name| of(name).good), [false, true, true]);
-        assert_eq!(of("good").output, b"x\n");
+        assert!(!ran("exit 1").good);
+        let good = ran("echo x");
+        assert!(good.good);
+        assert_eq!(good.output, b"x\n");
     }
 }
