@@ -1,4 +1,4 @@
-//! A pick that observes hears of the start and the end of every copy, whoever started it.
+//! A pick that observes hears of the start and the end of every copy, also of those that a hedge starts.
 
 use std::sync::{Arc, Mutex};
 
