@@ -1,7 +1,7 @@
 //! Random scenarios, each from a seed.
 
 use curtail_kernel::hedge::{Exploration, Snapshot};
-use curtail_kernel::{Limits, NEVER_NS, Policy, Rng, rng};
+use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
 
@@ -38,11 +38,17 @@ pub fn scenario(seed: u64) -> Script {
     let slots = pick(rng, &[1, 1, 2, 3]);
     let delay = format!("{}ns", near(rng, SERVICE_NS, grid));
     let bound = slots + below(rng, 3) as u32;
-    let policy = policies::fill(form, bound, &delay, "0.5");
+    let policy = composed(rng, policies::fill(form, bound, &delay, "0.5"));
     let limits = limits(rng, &policy, slots, grid);
     let learned = learned(rng, &policy, grid);
     let steps = steps(rng, servers, slots, grid);
     Script { policy, servers, slots, limits, seed, learned, steps }
+}
+
+/// The policy, half of the time with another pick than that of its bare name, if it takes one.
+fn composed(rng: &mut Rng, policy: Policy) -> Policy {
+    let text = format!("{policy}+{}", pick(rng, PickSpec::NAMES));
+    if one_in(rng, 2) { policy } else { Policy::parse(&text, None).unwrap_or(policy) }
 }
 
 /// What a service may have learned, with a policy that learns.
