@@ -84,8 +84,8 @@ impl Answer for Fits {
         );
         for fit in &self.report.fits {
             let parameters = || {
-                let one = |(name, value): &(&str, f64)| format!("{name} {}", figure(*value));
-                let all: Vec<String> = fit.parameters.iter().map(one).collect();
+                let one = |(name, value): (&str, f64)| format!("{name} {}", figure(value));
+                let all: Vec<String> = fit.law.parameters().into_iter().map(one).collect();
                 format!("({})", all.join(", "))
             };
             let shown = fit.spec.clone().unwrap_or_else(parameters);

@@ -37,13 +37,6 @@ pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelErro
     })
 }
 
-/// The probability that M/M/1 holds exactly `number` queries, the one in service included:
-/// (1 - ρ)·ρⁿ.
-pub fn mm1_in_system(arrival_rate: f64, service_rate: f64, number: u32) -> Result<f64, ModelError> {
-    let utilization = utilization(arrival_rate, service_rate)?;
-    Ok((1.0 - utilization) * utilization.powf(f64::from(number)))
-}
-
 fn utilization(arrival_rate: f64, service_rate: f64) -> Result<f64, ModelError> {
     check::positive("arrival rate", arrival_rate)?;
     check::positive("service rate", service_rate)?;

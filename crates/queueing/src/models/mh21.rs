@@ -58,18 +58,19 @@ impl Hyper {
 
     /// The mean, in units of time.
     pub fn mean(&self) -> f64 {
-        self.moment(|mean| mean)
+        self.mixture(|rate| 1.0 / rate)
     }
 
     /// The squared coefficient of variation, 1 or more.
     pub fn scv(&self) -> f64 {
         let mean = self.mean();
-        self.moment(|phase| 2.0 * (phase / mean) * (phase / mean)) - 1.0
+        self.mixture(|rate| 2.0 / (rate * mean) / (rate * mean)) - 1.0
     }
 
-    fn moment(&self, of_phase: impl Fn(f64) -> f64) -> f64 {
-        self.probability * of_phase(1.0 / self.rates[0])
-            + (1.0 - self.probability) * of_phase(1.0 / self.rates[1])
+    /// What its phases come to, each by its rate.
+    pub(crate) fn mixture(&self, of_phase: impl Fn(f64) -> f64) -> f64 {
+        let [one, two] = self.rates.map(of_phase);
+        self.probability * one + (1.0 - self.probability) * two
     }
 
     fn check(&self) -> Result<(), ModelError> {

@@ -20,7 +20,7 @@ mod markov;
 mod mh21;
 
 pub use general::{gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, mg1};
-pub use markov::{erlang_c, md1, mm1, mm1_in_system, mmk};
+pub use markov::{erlang_c, md1, mm1, mmk};
 pub use mh21::{Hyper, mh21};
 
 use crate::check;

@@ -2,7 +2,7 @@
 
 use curtail_queueing::models::{
     Arrivals, Hyper, Service, erlang_c, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1,
-    mh21, mm1, mm1_in_system, mmk,
+    mh21, mm1, mmk,
 };
 use curtail_queueing::{Basis, ModelError, Prediction, Tail};
 
@@ -45,11 +45,6 @@ fn mm1_is_that_of_the_textbook() {
     assert_eq!(queue.wait.above(0.0), Some(0.75));
     assert_eq!(queue.wait.quantile(0.25), Ok(0.0));
     assert_close(queue.sojourn.quantile(0.5).expect("exact"), 2.0_f64.ln(), 1e-15, "median");
-    let held: Vec<f64> = (0..200).map(|n| mm1_in_system(3.0, 4.0, n).expect("stable")).collect();
-    assert_eq!(held[..2], [0.25, 0.1875]);
-    assert_close(held.iter().sum(), 1.0, 1e-12, "probabilities");
-    let mean: f64 = held.iter().enumerate().map(|(n, p)| n as f64 * p).sum();
-    assert_close(mean, 3.0, 1e-12, "mean number");
 }
 
 #[test]
@@ -307,7 +302,6 @@ fn what_cannot_be_is_refused_with_the_mend() {
         assert!(text.contains(value) && text.contains(mend), "{text}");
     }
     assert!(erlang_c(f64::NAN, 3).is_err());
-    assert!(mm1_in_system(2.0, 1.0, 0).is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use curtail_queueing::curve::{LatencyCurve, Point};
 use curtail_queueing::estimate::{Interval, Record, estimate};
-use curtail_queueing::fit::{By, Sample, best_fit, hill};
+use curtail_queueing::fit::{By, Report};
 use curtail_queueing::models::{
     Arrivals, Hyper, Service, gg1, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
 };
@@ -92,13 +92,11 @@ proptest! {
     fn measurements_of_any_kind_give_answers_or_reasons(
         values in prop::collection::vec(prop_oneof![any::<f64>(), 0.001..10.0_f64], 0..40),
         servers in 0..4_u32,
-        largest in any::<usize>(),
     ) {
-        if let Ok(sample) = Sample::new(&values) {
-            for (_, fit) in best_fit(&sample, By::Ks).fits {
+        if let Ok(report) = Report::new(values.clone(), false, By::Ks) {
+            for fit in report.fits {
                 prop_assert!((0.0..=1.0).contains(&fit.ks), "{fit:?}");
             }
-            let _ = hill(&sample, largest);
         }
         let pairs = values.chunks_exact(2);
         let points: Vec<Point> = pairs.map(|p| Point { load: p[0], latency: p[1] }).collect();
@@ -122,10 +120,10 @@ proptest! {
         repeats in 0..50_usize,
     ) {
         let all = [values, vec![same; repeats]].concat();
-        let ranking = best_fit(&Sample::new(&all).expect("valid"), By::Aic);
-        prop_assert!(ranking.best_with_spec().is_some());
-        for (family, fit) in ranking.fits {
-            prop_assert!((0.0..=1.0).contains(&fit.ks) && !fit.aic.is_nan(), "{family:?}: {fit:?}");
+        let report = Report::new(all, false, By::Aic).expect("valid");
+        prop_assert!(report.best.is_some());
+        for fit in report.fits {
+            prop_assert!((0.0..=1.0).contains(&fit.ks) && !fit.aic.is_nan(), "{fit:?}");
         }
     }
 
