@@ -13,6 +13,8 @@
 //! same, so latencies near the capacity, which vary most, count most: give means or percentiles of
 //! many requests. Cost: about 170 passes over the points.
 
+use serde::Serialize;
+
 use crate::solve;
 
 /// The fewest different loads that a curve is fitted to.
@@ -34,7 +36,7 @@ pub struct Point {
 }
 
 /// Latency as a function of load.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatencyCurve {
     /// What does not grow with load, in units of time; may be negative.
     pub base: f64,

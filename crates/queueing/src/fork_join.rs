@@ -43,10 +43,8 @@ pub fn fork_join(
     stations: u32,
 ) -> Result<ForkJoin, ModelError> {
     const MODEL: &str = "fork-join of M/M/1";
-    check::positive("arrival rate", arrival_rate)?;
-    check::positive("service rate", service_rate)?;
     check::count("number of stations", stations)?;
-    let utilization = check::stable(arrival_rate / service_rate)?;
+    let utilization = check::stable(check::offered(arrival_rate, service_rate)?)?;
     let slack = service_rate - arrival_rate;
     let longest = |rate, basis| {
         let law = Law::exponential(1.0, rate).longest_of(stations)?;
@@ -58,7 +56,7 @@ pub fn fork_join(
         _ => {
             let scale = harmonic(stations.into()) / harmonic(2);
             let scale = scale + (1.0 - scale) * 4.0 * utilization / 11.0;
-            let method = Basis::Approximation("Nelson and Tantawi");
+            let method = Basis::Approximation { method: "Nelson and Tantawi" };
             Tail::new(MODEL, scale * of_two(utilization) / slack, method, None)?
         }
     };

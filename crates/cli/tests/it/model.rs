@@ -272,13 +272,9 @@ fn logs_tell_rates_and_are_compared_with_a_model() {
 
 #[test]
 fn the_bottleneck_is_named_first() {
-    let toml = "[[component]]\nname = \"web\"\nservice = \"2ms\"\nservers = 4\n\
-        [[component]]\nname = \"disk\"\nvisits = 0.2\nservice = \"8ms\"\n";
     let rows = "name,visits,service,servers\nweb,1,2ms,4\ndisk,0.2,8ms,1\n";
-    let folder = folder(&[("system.toml", toml), ("system.csv", rows)]);
-    let of = |file: &str| json_in(folder.path(), &format!("bottleneck {file} --throughput 1000"));
-    let found = of("system.csv");
-    assert_eq!(found, of("system.toml"));
+    let folder = folder(&[("system.csv", rows)]);
+    let found = json_in(folder.path(), "bottleneck system.csv --throughput 1000");
     assert_eq!(found["bottleneck"], "disk");
     close(&found["max_throughput"], 625.0);
     close(&found["components"][0]["utilization"], 1.6);
@@ -372,8 +368,6 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("visits", "web,1,2ms,4\ndisk,-1,8ms,1\n"),
         ("servers", "web,1,2ms,4\ndisk,1,8ms,few\n"),
         ("idle", "web,0,2ms,4\n"),
-        ("keys.toml", "[[component]]\nname = \"web\"\nservice = 1\nsevers = 2\n"),
-        ("none.toml", ""),
     ]);
     let cases = [
         ("fit /nowhere", "/nowhere"),
@@ -406,8 +400,6 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("bottleneck visits", "visits:2: disk has visits -1"),
         ("bottleneck servers", "servers:2: `few` is not a number of servers"),
         ("bottleneck idle", "idle: no component has work"),
-        ("bottleneck keys.toml", "unknown field `severs`"),
-        ("bottleneck none.toml", "there are no components"),
     ];
     refused(folder.path(), &cases);
 }

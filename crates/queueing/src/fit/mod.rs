@@ -118,7 +118,7 @@ impl Report {
             match fit(&sample) {
                 // A fallback may have led to what is there already.
                 Ok((law, _)) if fits.iter().any(|other| other.law == law) => {}
-                Ok((law, text)) => fits.push(Fit::of(family, law, text, &sample)),
+                Ok((law, text)) => fits.push(Fit::of(family, law, text.as_deref(), &sample)),
                 Err(error) => refused.push(Refused { family, because: error.to_string() }),
             }
         }
@@ -189,7 +189,7 @@ fn in_milliseconds(text: &mut String) {
 }
 
 impl Fit {
-    fn of(family: &'static str, law: Law, text: Option<String>, sample: &Sample) -> Self {
+    fn of(family: &'static str, law: Law, text: Option<&str>, sample: &Sample) -> Self {
         let values = sample.sorted();
         let log_likelihood: f64 = values.iter().map(|&x| law.ln_density(x)).sum();
         // Balanced means leave one number less to choose.
@@ -197,7 +197,7 @@ impl Fit {
         let chosen = law.parameters().len() - usize::from(balanced);
         Self {
             family,
-            spec: text.as_deref().and_then(written),
+            spec: text.and_then(written),
             law,
             log_likelihood,
             aic: 2.0 * chosen as f64 - 2.0 * log_likelihood,

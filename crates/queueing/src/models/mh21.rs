@@ -11,7 +11,7 @@
 use crate::check;
 use crate::check::ModelError;
 use crate::law::{Law, Part};
-use crate::tail::{Basis, Prediction, Tail};
+use crate::tail::Prediction;
 
 /// A hyper-exponential time of two phases: exponential with one rate or the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,14 +89,8 @@ pub fn mh21(arrival_rate: f64, service: Hyper) -> Result<Prediction, ModelError>
     let utilization = check::stable(arrival_rate * mean)?;
     let mean_wait = utilization / (1.0 - utilization) * (1.0 + service.scv()) / 2.0 * mean;
     let (wait, sojourn) = laws(utilization, mean, service)?;
-    let tail = |mean, law| Tail::full("M/H2/1", mean, law, Basis::Exact);
-    Ok(Prediction {
-        model: "M/H2/1",
-        arrival_rate,
-        utilization,
-        wait: tail(mean_wait, wait)?,
-        sojourn: tail(mean_wait + mean, sojourn)?,
-    })
+    let (wait, sojourn) = ((mean_wait, wait), (mean_wait + mean, sojourn));
+    Prediction::exact("M/H2/1", (arrival_rate, utilization), wait, sojourn)
 }
 
 /// The laws of wait and sojourn. The algebra is done in units of the mean service time, so that

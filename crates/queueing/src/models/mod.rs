@@ -83,7 +83,7 @@ fn from_mean_wait(
     } else {
         Law::exponentials(Vec::new())
     };
-    let law_basis = Basis::Approximation("a wait that is zero or exponential");
+    let law_basis = Basis::Approximation { method: "a wait that is zero or exponential" };
     let wait = Tail::new(model, mean, mean_basis, Some((law, law_basis)))?;
     let sojourn = Tail::new(model, mean + service, mean_basis, None)?;
     Ok(Prediction { model, arrival_rate, utilization, wait, sojourn })

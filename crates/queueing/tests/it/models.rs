@@ -135,7 +135,7 @@ fn mg1_is_that_of_the_tutorial() {
         scv * mean * mean * rate / (2.0 * (1.0 - rho)) + mean * (2.0 - rho) / (2.0 - 2.0 * rho);
     assert_near(queue.sojourn.mean(), tutorial, 1e-14, "mean sojourn");
     assert_eq!(queue.wait.mean_basis(), Basis::Exact);
-    assert!(matches!(queue.wait.law_basis(), Some(Basis::Approximation(_))));
+    assert!(matches!(queue.wait.law_basis(), Some(Basis::Approximation { .. })));
     let error = queue.sojourn.quantile(0.99).expect_err("a mean only");
     assert!(error.to_string().contains("simulate"), "{error}");
 }

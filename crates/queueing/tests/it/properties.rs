@@ -108,7 +108,7 @@ proptest! {
             .map(|t| Record { arrival: t[0], start: (t[1] > 5.0).then_some(t[1]), end: t[0] + t[2] })
             .collect();
         if let Ok(found) = estimate(&records, servers) {
-            let Interval { value, low, high } = found.utilization;
+            let Interval { value, ci95: [low, high] } = found.utilization;
             prop_assert!(0.0 < low && low <= value && value <= high && high.is_finite(), "{found:?}");
         }
     }
