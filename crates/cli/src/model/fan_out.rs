@@ -2,8 +2,7 @@
 //! load and with it.
 
 use curtail_dist::Form;
-use curtail_queueing::fork_join;
-use curtail_queueing::unloaded::HiccupService;
+use curtail_queueing::{HiccupService, fork_join};
 use serde::Serialize;
 
 use super::prediction::{Told, table};

@@ -62,19 +62,6 @@ fn erlang_c_is_that_of_the_tables() {
 }
 
 #[test]
-fn the_power_of_utilization_is_below_erlang_c() {
-    // Document 004, "Takeaway 5", has P(all busy) ~ ρᵏ.
-    let rho_to_the_k = |utilization: f64, servers: u32| utilization.powf(f64::from(servers));
-    for servers in [2, 3, 10, 50] {
-        for utilization in [0.1, 0.5, 0.8, 0.99] {
-            let exact = erlang_c(utilization * f64::from(servers), servers).expect("stable");
-            assert!(rho_to_the_k(utilization, servers) < exact, "{utilization}, {servers}");
-        }
-    }
-    assert_close(rho_to_the_k(0.8, 10), 0.107, 5e-4, "rough");
-}
-
-#[test]
 fn mmk_is_that_of_the_textbook() {
     // Three servers at 2 erlangs: E[W] = C/(kμ-λ) = 4/9.
     let queue = mmk(2.0, 1.0, 3).expect("stable");
@@ -109,15 +96,11 @@ fn md1_has_the_mean_of_pollaczek_and_khinchine() {
 }
 
 #[test]
-fn md1_follows_erlangs_formula() {
-    // Erlang 1909: P(W ≤ D/2) = (1-ρ)e^(ρ/2), P(W ≤ D) = (1-ρ)e^ρ; between D and 2D,
-    // (1-ρ)(e^(ρx) - ρ(x-1)e^(ρ(x-1))).
+fn md1_has_percentiles_from_none_to_heavy_traffic() {
+    // Erlang 1909: between D and 2D, P(W ≤ xD) is (1-ρ)(e^(ρx) - ρ(x-1)e^(ρ(x-1))).
     let queue = md1(0.5, 1.0).expect("stable");
-    let above = |t| queue.wait.above(t).expect("exact");
-    assert_close(above(0.5), 1.0 - 0.5 * 0.25_f64.exp(), 1e-14, "half a service");
-    assert_close(above(1.0), 1.0 - 0.5 * 0.5_f64.exp(), 1e-14, "one service");
     let expected = 1.0 - 0.5 * (0.75_f64.exp() - 0.25 * 0.25_f64.exp());
-    assert_close(above(1.5), expected, 1e-14, "one and a half");
+    assert_close(queue.wait.above(1.5).expect("exact"), expected, 1e-14, "one and a half");
     let median = queue.sojourn.quantile(0.75).expect("exact");
     assert_close(median, 1.0 + 2.0 * 1.5_f64.ln(), 1e-12, "where (1-ρ)e^(ρx) = 0.75");
     let busy = md1(1.0 - 1e-9, 1.0).expect("stable");
@@ -177,6 +160,9 @@ fn models_meet_where_they_are_the_same() {
             let hyper = Hyper { probability, rates: [1.0, 1.0] };
             same(&mh21(rate, hyper).expect("stable"), &markov);
         }
+        // A phase that never comes changes nothing. Its rate is the pole of M/M/1 on purpose.
+        let hyper = Hyper { probability: 1.0, rates: [1.0, 1.0 - rate] };
+        same(&mh21(rate, hyper).expect("stable"), &markov);
         for scv in [0.0, 0.5, 4.0] {
             let service = Service { mean: 1.0, scv };
             let general = mg1(rate, service).expect("stable");
@@ -190,13 +176,6 @@ fn models_meet_where_they_are_the_same() {
         let markov = mmk(6.0 * rate, 1.0, 6).expect("stable");
         same(&ggk(poisson(6.0 * rate), exponential, 6).expect("stable"), &markov);
     }
-}
-
-#[test]
-fn a_phase_that_never_comes_changes_nothing() {
-    // Its rate is the pole of M/M/1 on purpose.
-    let hyper = Hyper { probability: 1.0, rates: [1.0, 0.4] };
-    same(&mh21(0.6, hyper).expect("stable"), &mm1(0.6, 1.0).expect("stable"));
 }
 
 #[test]
@@ -238,21 +217,6 @@ fn hyper_exponentials_have_the_moments_asked_for() {
 }
 
 #[test]
-fn more_variance_waits_longer() {
-    // Document 004, "Takeaway 2": M/H2/1 > M/M/1 > M/D/1 > D/D/1.
-    let hyper = mh21(0.7, Hyper::balanced(1.0, 4.0).expect("valid")).expect("stable");
-    let (markov, constant) = (mm1(0.7, 1.0).expect("stable"), md1(0.7, 1.0).expect("stable"));
-    let clock = Arrivals { rate: 0.7, scv: 0.0 };
-    let nothing = gg1(clock, Service { mean: 1.0, scv: 0.0 }).expect("stable");
-    for q in [0.5, 0.9, 0.99, 0.999] {
-        let all =
-            [&hyper, &markov, &constant, &nothing].map(|p| p.wait.quantile(q).expect("a law"));
-        assert!(all.is_sorted_by(|a, b| a > b), "{q}: {all:?}");
-    }
-    assert_eq!(nothing.wait.mean(), 0.0);
-}
-
-#[test]
 fn gg1_refines_kingman() {
     // ρ = 0.5, cₐ² = 0.5, cₛ² = 0.25: Kingman 0.375, factor exp(-2·0.5·0.25/(3·0.5·0.75)) =
     // e^(-2/9).
@@ -267,6 +231,9 @@ fn gg1_refines_kingman() {
     assert_near(wait, 1.75 * (-0.2_f64).exp(), 1e-14, "bursty");
     // The bound: (0.5/0.5 + 0.5·0.25)/(2·0.5).
     let bound = gg1_upper_bound(arrivals, service).expect("stable");
+    // A clock feeding constant work never waits.
+    let (clock, constant) = (Arrivals { rate: 0.7, scv: 0.0 }, Service { mean: 1.0, scv: 0.0 });
+    assert_eq!(gg1(clock, constant).expect("stable").wait.mean(), 0.0);
     assert_near(bound.wait.mean(), 1.125, 1e-14, "bound");
     assert_eq!(bound.wait.mean_basis(), Basis::UpperBound);
     assert!(bound.wait.law().is_none());

@@ -6,8 +6,7 @@ use curtail_queueing::fit::{By, Report};
 use curtail_queueing::models::{
     Arrivals, Hyper, Service, gg1, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
 };
-use curtail_queueing::unloaded::HiccupService;
-use curtail_queueing::{Law, Prediction, fork_join, optimal_split};
+use curtail_queueing::{HiccupService, Law, Prediction, fork_join, optimal_split};
 use proptest::prelude::*;
 
 /// A prediction of each kind at this utilization, with a service of mean 1.
