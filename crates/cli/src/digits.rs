@@ -1,5 +1,18 @@
 //! How many digits a latency is told with.
 
+/// What stands where there is no figure.
+pub(crate) const NONE: &str = "–";
+
+/// A figure, where there is one.
+pub(crate) fn or_none<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| NONE.to_owned(), shown)
+}
+
+/// What the times of a table are in, by the unit of the document.
+pub(crate) fn unit_words(unit: &str) -> &'static str {
+    if unit == "1" { "multiples of the unit of time" } else { "milliseconds" }
+}
+
 /// From here on a number is told by its magnitude.
 const HUGE: f64 = 1e9;
 

@@ -8,12 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::exit::Stop;
 use curtail_load::Plan;
 
-/// Reads TOML; what is wrong is named with its line.
-pub(crate) fn toml<T: DeserializeOwned>(path: &Path) -> Result<T, Stop> {
-    toml_and_text(path).map(|(value, _)| value)
-}
-
-/// The same, and the text that it is from.
+/// Reads TOML, and the text that it is from; what is wrong is named with its line.
 pub(crate) fn toml_and_text<T: DeserializeOwned>(path: &Path) -> Result<(T, String), Stop> {
     let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
     let read = toml::from_str(&text).map_err(|error: toml::de::Error| {

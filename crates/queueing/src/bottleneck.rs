@@ -8,8 +8,10 @@
 //! Source: document 004, "Using queueing theory to detect application bottlenecks"; Denning and
 //! Buzen, "The operational analysis of queueing network models", 1978. Exact. Cost: O(n log n).
 
+use serde::Serialize;
+
 /// A component of a system, for instance a stage, a tier, a disk.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Component {
     /// What it is called.
     pub name: String,
@@ -22,12 +24,11 @@ pub struct Component {
 }
 
 /// What a component bears.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
-    /// The component's place in what was given.
-    pub index: usize,
-    /// Its name.
-    pub name: String,
+    /// The component.
+    #[serde(flatten)]
+    pub component: Component,
     /// The service that a request demands of it, in units of time.
     pub demand: f64,
     /// The throughput at which all its servers are always busy, per unit of time; infinite if
@@ -56,13 +57,6 @@ pub enum BottleneckError {
     NoDemand,
 }
 
-impl Saturation {
-    /// The component that saturates first.
-    pub fn bottleneck(&self) -> Option<&Demand> {
-        self.components.first()
-    }
-}
-
 impl Demand {
     /// The share of time that each of its servers is busy at this throughput; above 1 if it cannot
     /// be.
@@ -73,8 +67,7 @@ impl Demand {
 
 /// Finds the bottleneck of a system of `components`.
 pub fn bottleneck(components: &[Component]) -> Result<Saturation, BottleneckError> {
-    let demands = components.iter().enumerate().map(|(index, component)| demand(index, component));
-    let mut demands = demands.collect::<Result<Vec<Demand>, _>>()?;
+    let mut demands = components.iter().map(demand).collect::<Result<Vec<Demand>, _>>()?;
     demands.sort_by(|a, b| a.max_throughput.total_cmp(&b.max_throughput));
     let first = demands.first().ok_or(BottleneckError::NoComponents)?;
     if first.max_throughput.is_infinite() {
@@ -83,7 +76,7 @@ pub fn bottleneck(components: &[Component]) -> Result<Saturation, BottleneckErro
     Ok(Saturation { max_throughput: first.max_throughput, components: demands })
 }
 
-fn demand(index: usize, component: &Component) -> Result<Demand, BottleneckError> {
+fn demand(component: &Component) -> Result<Demand, BottleneckError> {
     let out_of_range = |parameter, value, allowed| {
         let component = component.name.clone();
         Err(BottleneckError::OutOfRange { component, parameter, value, allowed })
@@ -104,5 +97,5 @@ fn demand(index: usize, component: &Component) -> Result<Demand, BottleneckError
         return out_of_range("demand", demand, "finite; choose a longer unit of time");
     }
     let max_throughput = servers / demand;
-    Ok(Demand { index, name: component.name.clone(), demand, max_throughput })
+    Ok(Demand { component: component.clone(), demand, max_throughput })
 }

@@ -36,12 +36,23 @@ pub(crate) fn are(count: usize, what: &str) -> String {
 /// The most servers, branches or shards of a model: sums over them stay fast.
 pub(crate) const MAX_SERVERS: u32 = 1_000_000;
 
+fn within(
+    is_allowed: bool,
+    name: &'static str,
+    value: f64,
+    allowed: &'static str,
+) -> Result<f64, ModelError> {
+    if is_allowed { Ok(value) } else { Err(ModelError::OutOfRange { name, value, allowed }) }
+}
+
 /// A rate or a time: above zero and finite.
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, ModelError> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(value);
-    }
-    Err(ModelError::OutOfRange { name, value, allowed: "greater than 0 and finite" })
+    within(value.is_finite() && value > 0.0, name, value, "greater than 0 and finite")
+}
+
+/// How many servers such rates keep busy.
+pub(crate) fn offered(arrival_rate: f64, service_rate: f64) -> Result<f64, ModelError> {
+    Ok(positive("arrival rate", arrival_rate)? / positive("service rate", service_rate)?)
 }
 
 /// A squared coefficient of variation: zero or more. Infinite has an error of its own.
@@ -49,27 +60,18 @@ pub(crate) fn scv(name: &'static str, value: f64) -> Result<f64, ModelError> {
     if value == f64::INFINITY {
         return Err(ModelError::InfiniteMoment(name));
     }
-    if value >= 0.0 {
-        return Ok(value);
-    }
-    Err(ModelError::OutOfRange { name, value, allowed: "0 or more" })
+    within(value >= 0.0, name, value, "0 or more")
 }
 
 /// A probability, from 0 to 1.
 pub(crate) fn probability(name: &'static str, value: f64) -> Result<f64, ModelError> {
-    if (0.0..=1.0).contains(&value) {
-        return Ok(value);
-    }
-    Err(ModelError::OutOfRange { name, value, allowed: "from 0 to 1" })
+    within((0.0..=1.0).contains(&value), name, value, "from 0 to 1")
 }
 
 /// A number of servers, branches or shards: 1 to [`MAX_SERVERS`].
 pub(crate) fn count(name: &'static str, value: u32) -> Result<u32, ModelError> {
-    if (1..=MAX_SERVERS).contains(&value) {
-        return Ok(value);
-    }
-    let value = f64::from(value);
-    Err(ModelError::OutOfRange { name, value, allowed: "a whole number from 1 to 1,000,000" })
+    let allowed = "a whole number from 1 to 1,000,000";
+    within((1..=MAX_SERVERS).contains(&value), name, f64::from(value), allowed).map(|_| value)
 }
 
 /// A product or a quotient that should be 1 may be less by so much.

@@ -13,6 +13,8 @@
 //! same, so latencies near the capacity, which vary most, count most: give means or percentiles of
 //! many requests. Cost: about 170 passes over the points.
 
+use serde::Serialize;
+
 use crate::solve;
 
 /// The fewest different loads that a curve is fitted to.
@@ -34,7 +36,7 @@ pub struct Point {
 }
 
 /// Latency as a function of load.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatencyCurve {
     /// What does not grow with load, in units of time; may be negative.
     pub base: f64,
@@ -55,7 +57,7 @@ pub struct CurveFit {
     pub residuals: Vec<f64>,
 }
 
-/// Why there is no curve, or none at this load. The message names the value and the fix.
+/// Why there is no curve. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CurveError {
@@ -72,17 +74,12 @@ pub enum CurveError {
     NoBend(f64),
     #[error("the point at the highest load, {0}, is at capacity; leave it out, or measure between")]
     AtCapacity(f64),
-    #[error("the curve holds for loads from 0 to below {capacity}, not for {load}")]
-    OffCurve { load: f64, capacity: f64 },
 }
 
 impl LatencyCurve {
-    /// The latency at `load`, in units of time.
-    pub fn latency(&self, load: f64) -> Result<f64, CurveError> {
-        if (0.0..self.capacity).contains(&load) {
-            return Ok(self.base + self.gain / (1.0 - load / self.capacity));
-        }
-        Err(CurveError::OffCurve { load, capacity: self.capacity })
+    /// The latency at a `load` below the capacity, in units of time.
+    pub fn latency(&self, load: f64) -> f64 {
+        self.base + self.gain / (1.0 - load / self.capacity)
     }
 
     /// The load, 0 or more, up to which latency stays at or below `latency`; `None` if it never
@@ -110,8 +107,8 @@ impl LatencyCurve {
             gain: line.gain * unit,
             capacity: (1.0 + distance) * top,
         };
-        let residual = |point: &Point| Ok(point.latency - curve.latency(point.load)?);
-        let residuals = points.iter().map(residual).collect::<Result<_, _>>()?;
+        let residual = |point: &Point| point.latency - curve.latency(point.load);
+        let residuals = points.iter().map(residual).collect();
         Ok(CurveFit { curve, r_squared: 1.0 - line.error / total, residuals })
     }
 }

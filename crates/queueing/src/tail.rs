@@ -2,17 +2,23 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::check;
 use crate::check::ModelError;
 use crate::law::Law;
 
 /// How a prediction relates to the truth of its model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Basis {
     /// A theorem, computed to the precision of the machine.
     Exact,
-    /// Close to the truth, but neither above nor below it for certain; the name of the method.
-    Approximation(&'static str),
+    /// Close to the truth, but neither above nor below it for certain.
+    Approximation {
+        /// The name of the method.
+        method: &'static str,
+    },
     /// The truth is this or more.
     LowerBound,
     /// The truth is this or less.
@@ -23,7 +29,7 @@ impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact => f.write_str("exact"),
-            Self::Approximation(method) => write!(f, "approximation ({method})"),
+            Self::Approximation { method } => write!(f, "approximation ({method})"),
             Self::LowerBound => f.write_str("lower bound"),
             Self::UpperBound => f.write_str("upper bound"),
         }
@@ -120,6 +126,18 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// Of a model that knows means and laws exactly.
+    pub(crate) fn exact(
+        model: &'static str,
+        (arrival_rate, utilization): (f64, f64),
+        (mean_wait, wait): (f64, Law),
+        (mean_sojourn, sojourn): (f64, Law),
+    ) -> Result<Self, ModelError> {
+        let wait = Tail::full(model, mean_wait, wait, Basis::Exact)?;
+        let sojourn = Tail::full(model, mean_sojourn, sojourn, Basis::Exact)?;
+        Ok(Self { model, arrival_rate, utilization, wait, sojourn })
+    }
+
     /// The mean number of queries that wait, by Little's law; as good as the mean wait is.
     pub fn mean_waiting(&self) -> f64 {
         self.arrival_rate * self.wait.mean()

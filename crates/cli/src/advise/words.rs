@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use curtail_sim::advise::{Advice, Latency, SampleSummary, UNSETTLED};
 
 use super::picture;
+use crate::table::row;
 use crate::{digits, say};
-
-/// What stands where there is no figure.
-const NONE: &str = "–";
 
 /// The whole answer, for a terminal of that many columns.
 pub(super) fn answer(advice: &Advice, samples: Option<&SampleSummary>, width: usize) -> String {
@@ -88,25 +86,19 @@ fn paragraph(text: &str, width: usize) -> String {
 
 fn table(advice: &Advice) -> String {
     let unit = if advice.unit == "1" { "time units" } else { advice.unit };
-    let mut text = format!(
-        "{:<16}{:>10}{:>18}{:>10}{:>9}   latency of requests, {unit}\n",
-        "policy", "p50", "p99", "p99.9", "copies"
-    );
+    let columns = [-16, 10, 18, 10, 9, 0];
+    let note_head = format!("   latency of requests, {unit}");
+    let mut text = row(&columns, ["policy", "p50", "p99", "p99.9", "copies", &note_head]);
     for latency in &advice.latencies {
         let Latency { policy, p50, p99, p999, p99_ci95, copies_per_query, .. } = latency;
-        let shown = |value: &Option<f64>, half: &Option<f64>| {
-            let told = value.map_or(NONE.to_owned(), |value| digits::with_interval(value, *half));
-            format!(" {told}")
+        let shown = |value: Option<f64>, half: Option<f64>| {
+            let figure = digits::or_none(value, |value| digits::with_interval(value, half));
+            format!(" {figure}")
         };
-        let _ = writeln!(
-            text,
-            "{policy:<16}{:>10}{:>18}{:>10}{:>9}{}",
-            shown(p50, &None),
-            shown(p99, p99_ci95),
-            shown(p999, &None),
-            shown(copies_per_query, &None),
-            note(policy, latency.stable)
-        );
+        let figures = [(p50, None), (p99, *p99_ci95), (p999, None), (copies_per_query, None)];
+        let figures = figures.map(|(value, half)| shown(*value, half));
+        let note = note(policy, latency.stable).to_owned();
+        text += &row(&columns, [policy.clone()].into_iter().chain(figures).chain([note]));
     }
     text + "\n"
 }

@@ -1,16 +1,16 @@
 //! `curtail model bottleneck`: which of several components saturates first.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use curtail_queueing::bottleneck::{BottleneckError, Component, bottleneck};
-use serde::{Deserialize, Serialize};
+use curtail_queueing::bottleneck::{BottleneckError, Component, Demand, bottleneck};
+use serde::Serialize;
 
 use super::rows::{self, malformed};
-use super::values::{OneUnit, Rate, figure, rate_words, unit_words};
+use super::values::{OneUnit, Rate, figure, rate_words};
 use super::{Answer, refused};
+use crate::digits;
 use crate::exit::Stop;
-use crate::files;
+use crate::table::row;
 
 /// What a row of the file is.
 const FORM: &str = "NAME,VISITS,SERVICE,SERVERS";
@@ -22,20 +22,12 @@ const FORM: &str = "NAME,VISITS,SERVICE,SERVERS";
 /// What comes out holds whatever the distributions are.
 ///
 /// The file has a component per line, NAME,VISITS,SERVICE,SERVERS, where a first line of names is
-/// skipped and `#` starts a comment; or it is TOML, if its name ends so. Service times have a unit
-/// (5ms), all or none.
+/// skipped and `#` starts a comment. Service times have a unit (5ms), all or none.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   printf '%s\\n' 'web,1,2ms,4' 'cache,3,0.1ms,1' 'disk,0.2,8ms,1' > system.csv
-  curtail model bottleneck system.csv --throughput 500/s
-
-As TOML:
-  [[component]]
-  name = \"disk\"
-  visits = 0.2        # by default 1
-  service = \"8ms\"     # or a number without a unit
-  servers = 1         # by default 1")]
+  curtail model bottleneck system.csv --throughput 500/s")]
 pub(super) struct Args {
     /// The file of components
     file: PathBuf,
@@ -58,87 +50,38 @@ pub(super) struct Saturation {
 
 #[derive(Serialize)]
 struct Bears {
-    name: String,
-    visits: f64,
-    mean_service: f64,
-    servers: u32,
-    /// Service that a request demands.
-    demand: f64,
-    /// None where requests demand nothing.
-    max_throughput: Option<f64>,
+    /// The most that it bears is none, where requests demand nothing of it.
+    #[serde(flatten)]
+    demand: Demand,
     /// At the throughput that was asked about; above 1 where it cannot be.
     utilization: Option<f64>,
-}
-
-/// A system as TOML.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    component: Vec<Table>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    name: String,
-    #[serde(default = "one")]
-    visits: f64,
-    service: Span,
-    #[serde(default = "one_server")]
-    servers: u32,
-}
-
-fn one() -> f64 {
-    1.0
-}
-
-fn one_server() -> u32 {
-    1
-}
-
-/// A time with a unit, or a number.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "write a number, or a time in quotes, as \"5ms\"")]
-enum Span {
-    Text(String),
-    Number(f64),
 }
 
 pub(super) fn answer(args: &Args) -> Result<Saturation, Stop> {
     let file = &args.file;
     let mut unit = OneUnit::default();
-    let is_toml = file.extension().is_some_and(|extension| extension == "toml");
-    let components = if is_toml { of_toml(file, &mut unit)? } else { of_rows(file, &mut unit)? };
+    let components = components(file, &mut unit)?;
     let scale = unit.scale();
     let throughput =
         args.throughput.map(|rate| rate.of_model(scale, "--throughput")).transpose()?;
     let found = bottleneck(&components)
         .map_err(|error| refused(format_args!("{}: {error}", file.display())))?;
-    let bears = found.components.iter().map(|demand| {
-        let Component { name, visits, mean_service, servers } = components[demand.index].clone();
-        let max = scale.rate(demand.max_throughput);
-        Bears {
-            name,
-            visits,
-            mean_service,
-            servers,
-            demand: demand.demand,
-            max_throughput: max.is_finite().then_some(max),
-            utilization: throughput.map(|throughput| demand.utilization(throughput)),
-        }
+    let bears = found.components.into_iter().map(|demand| Bears {
+        utilization: throughput.map(|throughput| demand.utilization(throughput)),
+        demand: Demand { max_throughput: scale.rate(demand.max_throughput), ..demand },
     });
+    let components: Vec<Bears> = bears.collect();
     Ok(Saturation {
-        bottleneck: found.bottleneck().map(|demand| demand.name.clone()).unwrap_or_default(),
+        bottleneck: components.first().map_or(String::new(), |of| of.demand.component.name.clone()),
         max_throughput: scale.rate(found.max_throughput),
         throughput: throughput.map(|rate| scale.rate(rate)),
         unit: scale.unit(),
         rate_unit: scale.rate_unit(),
-        components: bears.collect(),
+        components,
     })
 }
 
-fn of_rows(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
+fn components(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
     let rows = rows::read(file, FORM, |fields| {
         let &[name, visits, service, servers] = fields else {
             return Err(malformed(fields, FORM));
@@ -170,49 +113,32 @@ fn checked(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-fn of_toml(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
-    let bad = |why: &dyn std::fmt::Display| refused(format_args!("{}: {why}", file.display()));
-    let File { component } = files::toml(file)?;
-    let components = component.into_iter().map(|Table { name, visits, service, servers }| {
-        let text = match service {
-            Span::Text(text) => text,
-            Span::Number(number) => number.to_string(),
-        };
-        let name = checked(&name).map_err(|why| bad(&why))?;
-        let mean_service = unit.read(&text).map_err(|why| bad(&format_args!("{name}: {why}")))?;
-        Ok(Component { name, visits, mean_service, servers })
-    });
-    components.collect()
-}
-
 impl Answer for Saturation {
     fn text(&self) -> String {
         let rate = |rate| rate_words(rate, self.rate_unit);
-        let wide = self.components.iter().map(|of| of.name.chars().count()).max().unwrap_or(0);
-        let wide = wide.max("component".len());
+        let names = self.components.iter().map(|of| of.demand.component.name.chars().count());
+        let wide = names.max().unwrap_or(0).max("component".len());
+        let columns = [-(wide as isize), 12, 9, 14, 0];
+        let busy = self.throughput.map(|throughput| format!("   busy at {}", rate(throughput)));
+        let heads = ["component", "demand", "servers", "saturates at", &busy.unwrap_or_default()];
         let mut text = format!(
-            "{} saturates first, at {}; times in {}\n\n{:<wide$}{:>12}{:>9}{:>14}",
+            "{} saturates first, at {}; times in {}\n\n{}",
             self.bottleneck,
             rate(self.max_throughput),
-            unit_words(self.unit),
-            "component",
-            "demand",
-            "servers",
-            "saturates at"
+            digits::unit_words(self.unit),
+            row(&columns, heads),
         );
-        if let Some(throughput) = self.throughput {
-            let _ = write!(text, "   busy at {}", rate(throughput));
-        }
-        text.push('\n');
-        for of in &self.components {
-            let max = of.max_throughput.map_or("never".to_owned(), rate);
-            let demand = figure(of.demand);
-            let _ = write!(text, "{:<wide$}{demand:>12}{:>9}{max:>14}", of.name, of.servers);
-            if let Some(busy) = of.utilization {
+        for Bears { demand: Demand { component, demand, max_throughput }, utilization } in
+            &self.components
+        {
+            let never = max_throughput.is_infinite();
+            let max = if never { "never".to_owned() } else { rate(*max_throughput) };
+            let busy = utilization.map_or(String::new(), |busy| {
                 let over = if busy >= 1.0 { ": overload" } else { "" };
-                let _ = write!(text, "   {:.1} %{over}", busy * 100.0);
-            }
-            text.push('\n');
+                format!("   {:.1} %{over}", busy * 100.0)
+            });
+            let (demand, servers) = (figure(*demand), component.servers.to_string());
+            text += &row(&columns, [&component.name, &demand, &servers, &max, &busy]);
         }
         text
     }

@@ -41,9 +41,8 @@ pub(super) struct Args {
 #[derive(Serialize)]
 pub(super) struct Curve {
     unit: &'static str,
-    base: f64,
-    gain: f64,
-    capacity: f64,
+    #[serde(flatten)]
+    curve: LatencyCurve,
     /// The latency without load.
     idle: f64,
     r_squared: f64,
@@ -82,7 +81,6 @@ pub(super) fn answer(args: &Args) -> Result<Curve, Stop> {
         }
         _ => refused(format_args!("{}: {error}", file.display())),
     })?;
-    let LatencyCurve { base, gain, capacity } = fit.curve;
     let top = points.iter().map(|point| point.load).fold(0.0, f64::max);
     let slo = slo.map(|latency| {
         let highest_load = fit.curve.highest_load(latency);
@@ -95,10 +93,8 @@ pub(super) fn answer(args: &Args) -> Result<Curve, Stop> {
     };
     Ok(Curve {
         unit: unit.scale().unit(),
-        base,
-        gain,
-        capacity,
-        idle: base + gain,
+        curve: fit.curve,
+        idle: fit.curve.base + fit.curve.gain,
         r_squared: fit.r_squared,
         slo,
         points: points.iter().zip(&fit.residuals).map(measured).collect(),
@@ -121,14 +117,15 @@ fn slo_of(slo: Time, unit: &mut OneUnit) -> Result<f64, Stop> {
 impl Answer for Curve {
     fn text(&self) -> String {
         let shown = |time| time_words(time, self.unit);
+        let LatencyCurve { base, gain, capacity } = self.curve;
         let mut text = format!(
             "latency = {} + {} / (1 - load/{}), R² {:.4}\nwithout load {}, capacity {}\n",
-            figure(self.base),
-            figure(self.gain),
-            figure(self.capacity),
+            figure(base),
+            figure(gain),
+            figure(capacity),
             self.r_squared,
             shown(self.idle),
-            figure(self.capacity)
+            figure(capacity)
         );
         match &self.slo {
             Some(Slo { latency, highest_load: Some(load), within_measurements }) => {

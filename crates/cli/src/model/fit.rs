@@ -10,9 +10,11 @@ use curtail_sim::UNIT_NS;
 use serde::Serialize;
 
 use super::rows::this;
-use super::values::{figure, unit_words};
+use super::values::figure;
 use super::{Answer, refused};
+use crate::digits;
 use crate::exit::Stop;
+use crate::table::row;
 
 /// Which distribution fits measured times, ranked, each as --service-time takes it.
 ///
@@ -71,40 +73,35 @@ pub(super) fn answer(args: &Args) -> Result<Fits, Stop> {
 
 impl Answer for Fits {
     fn text(&self) -> String {
+        let Report { samples, mean, scv, unit, fits, refused, zeros, best, .. } = &self.report;
         let mut text = format!(
-            "{} samples, mean {}, SCV {}; times in {}\n\n{:<28}{:>12}{:>9}  {}\n",
-            self.report.samples,
-            figure(self.report.mean),
-            figure(self.report.scv),
-            unit_words(self.report.unit),
-            "family",
-            "AIC",
-            "KS",
-            "distribution"
+            "{samples} samples, mean {}, SCV {}; times in {}\n\n",
+            figure(*mean),
+            figure(*scv),
+            digits::unit_words(unit),
         );
-        for fit in &self.report.fits {
+        let columns = [-28, 12, 9, 0];
+        text += &row(&columns, ["family", "AIC", "KS", "  distribution"]);
+        for fit in fits {
             let parameters = || {
-                let one = |(name, value): &(&str, f64)| format!("{name} {}", figure(*value));
-                let all: Vec<String> = fit.parameters.iter().map(one).collect();
+                let one = |(name, value): (&str, f64)| format!("{name} {}", figure(value));
+                let all: Vec<String> = fit.law.parameters().into_iter().map(one).collect();
                 format!("({})", all.join(", "))
             };
             let shown = fit.spec.clone().unwrap_or_else(parameters);
-            let _ = writeln!(text, "{:<28}{:>12.1}{:>9.4}  {shown}", fit.family, fit.aic, fit.ks);
+            let (aic, ks) = (format!("{:.1}", fit.aic), format!("{:.4}", fit.ks));
+            text += &row(&columns, [fit.family, &aic, &ks, &format!("  {shown}")]);
         }
-        for group in self.report.refused.chunk_by(|a, b| a.because == b.because) {
+        for group in refused.chunk_by(|a, b| a.because == b.because) {
             let families: Vec<&str> = group.iter().map(|refused| refused.family).collect();
             let because = group.first().map_or("", |refused| &refused.because);
             let _ = writeln!(text, "\nnot {}: {because}", families.join("; "));
         }
-        if self.report.zeros > 0 {
-            let _ = writeln!(
-                text,
-                "\ntimes of 0, taken for half of the shortest other: {}",
-                self.report.zeros
-            );
+        if *zeros > 0 {
+            let _ = writeln!(text, "\ntimes of 0, taken for half of the shortest other: {zeros}");
         }
-        if let Some(best) = &self.report.best {
-            let is_first = self.report.fits.first().is_some_and(|fit| fit.spec.is_some());
+        if let Some(best) = best {
+            let is_first = fits.first().is_some_and(|fit| fit.spec.is_some());
             let of = if is_first { "" } else { " of those that can be written so" };
             let _ = writeln!(text, "\nbest{of}: --service-time {best}");
         }

@@ -9,10 +9,12 @@ use serde::Serialize;
 
 use super::prediction::Predicted;
 use super::rows::{self, malformed, this};
-use super::values::{OneUnit, Scale, figure, unit_words};
+use super::values::{OneUnit, Scale, figure};
 use super::{Answer, refused};
 use crate::args::Percentiles;
+use crate::digits;
 use crate::exit::Stop;
+use crate::table::row;
 
 /// What a row of the file is.
 const FORM: &str = "ARRIVAL END or ARRIVAL START END";
@@ -49,44 +51,18 @@ pub(super) struct Args {
 /// What a log tells.
 #[derive(Serialize)]
 pub(super) struct Log {
-    requests: usize,
     servers: u32,
     unit: &'static str,
     rate_unit: &'static str,
     /// Did the log have them, or were they worked out?
     starts_logged: bool,
-    arrival_rate: Estimated,
-    /// Of one server.
-    service_rate: Estimated,
-    mean_service: Estimated,
-    utilization: Estimated,
-    arrival_scv: f64,
-    service_scv: f64,
-    mean_wait: f64,
-    mean_sojourn: f64,
+    #[serde(flatten)]
+    found: Estimate,
     /// What a model says; none where it has no steady state.
     predicted: Option<Predicted>,
     /// Why there is no prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     unpredicted: Option<String>,
-}
-
-/// An estimate and its 95 % confidence interval.
-#[derive(Clone, Copy, Serialize)]
-struct Estimated {
-    value: f64,
-    ci95: [f64; 2],
-}
-
-impl Estimated {
-    fn new(of: Interval, told: impl Fn(f64) -> f64) -> Self {
-        Self { value: told(of.value), ci95: [told(of.low), told(of.high)] }
-    }
-
-    fn text(self) -> String {
-        let [value, low, high] = [self.value, self.ci95[0], self.ci95[1]].map(figure);
-        format!("{value:>10}   {low} to {high}")
-    }
 }
 
 pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
@@ -114,22 +90,17 @@ pub(super) fn answer(args: &Args) -> Result<Log, Stop> {
         Err(why) => (None, Some(why)),
     };
     let scale = unit.scale();
-    let rate = |of| Estimated::new(of, |rate| scale.rate(rate));
-    let plain = |of| Estimated::new(of, |value| value);
+    let rate = |of: Interval| of.map(|rate| scale.rate(rate));
     Ok(Log {
-        requests: found.requests,
         servers: args.servers,
         unit: scale.unit(),
         rate_unit: scale.rate_unit(),
         starts_logged,
-        arrival_rate: rate(found.arrival_rate),
-        service_rate: rate(found.service_rate),
-        mean_service: plain(found.mean_service),
-        utilization: plain(found.utilization),
-        arrival_scv: found.arrival_scv,
-        service_scv: found.service_scv,
-        mean_wait: found.mean_wait,
-        mean_sojourn: found.mean_sojourn,
+        found: Estimate {
+            arrival_rate: rate(found.arrival_rate),
+            service_rate: rate(found.service_rate),
+            ..found
+        },
         predicted,
         unpredicted,
     })
@@ -168,24 +139,26 @@ impl Answer for Log {
         let per = self.rate_unit.strip_prefix('1').unwrap_or_default();
         let starts =
             if self.starts_logged { "logged" } else { "worked out for first come first served" };
+        let found = &self.found;
         let mut text = format!(
-            "{} requests, servers: {}, starts: {starts}\ntimes in {}\n\n{:<20}{:>10}   95 % confidence\n",
-            self.requests,
+            "{} requests, servers: {}, starts: {starts}\ntimes in {}\n\n",
+            found.requests,
             self.servers,
-            unit_words(self.unit),
-            "",
-            "estimate"
+            digits::unit_words(self.unit),
         );
-        for (name, estimated) in [
-            (format!("arrival rate λ{per}"), self.arrival_rate),
-            (format!("service rate μ{per}"), self.service_rate),
-            ("mean service".to_owned(), self.mean_service),
-            ("utilization ρ".to_owned(), self.utilization),
+        let columns = [-20, 10, 0];
+        text += &row(&columns, ["", "estimate", "   95 % confidence"]);
+        for (name, Interval { value, ci95 }) in [
+            (format!("arrival rate λ{per}"), found.arrival_rate),
+            (format!("service rate μ{per}"), found.service_rate),
+            ("mean service".to_owned(), found.mean_service),
+            ("utilization ρ".to_owned(), found.utilization),
         ] {
-            let _ = writeln!(text, "{name:<20}{}", estimated.text());
+            let [low, high] = ci95.map(figure);
+            text += &row(&columns, [name, figure(value), format!("   {low} to {high}")]);
         }
         let [arrivals, service, wait, sojourn] =
-            [self.arrival_scv, self.service_scv, self.mean_wait, self.mean_sojourn].map(figure);
+            [found.arrival_scv, found.service_scv, found.mean_wait, found.mean_sojourn].map(figure);
         let _ = writeln!(
             text,
             "\nSCV of gaps {arrivals}, of service {service}\n\

@@ -2,17 +2,15 @@
 
 mod bottleneck;
 mod curve;
+mod fan_out;
 mod fit;
-mod fork_join;
 mod log;
 mod pick;
-mod plot;
 mod prediction;
 mod queue;
 mod rows;
 mod service;
 mod split;
-mod unloaded;
 mod values;
 
 use std::process::ExitCode;
@@ -53,8 +51,8 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Question {
     Queue(queue::Args),
-    Unloaded(unloaded::Args),
-    ForkJoin(fork_join::Args),
+    Unloaded(fan_out::UnloadedArgs),
+    ForkJoin(fan_out::ForkJoinArgs),
     Fit(fit::Args),
     Curve(curve::Args),
     Split(split::Args),
@@ -71,8 +69,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let json = args.json;
     match &args.question {
         Question::Queue(args) => tell(json, &queue::answer(args)?),
-        Question::Unloaded(args) => tell(json, &unloaded::answer(args)?),
-        Question::ForkJoin(args) => tell(json, &fork_join::answer(args)?),
+        Question::Unloaded(args) => tell(json, &fan_out::unloaded(args)?),
+        Question::ForkJoin(args) => tell(json, &fan_out::under_load(args)?),
         Question::Fit(args) => tell(json, &fit::answer(args)?),
         Question::Curve(args) => tell(json, &curve::answer(args)?),
         Question::Split(args) => tell(json, &split::answer(args)?),

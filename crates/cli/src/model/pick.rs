@@ -46,38 +46,14 @@ pub(super) struct Station<'a> {
     pub(super) arrival_scv: Option<f64>,
 }
 
-/// What a model takes.
-struct Needs {
-    poisson: bool,
-    one_server: bool,
-    forms: &'static [Form],
-    service: &'static str,
-}
-
 impl Model {
-    fn needs(self) -> Needs {
-        let (poisson, one_server) = match self {
-            Self::Auto | Self::Ggk => (false, false),
-            Self::Mmk => (true, false),
-            Self::Mm1 | Self::Md1 | Self::Mh21 | Self::Mg1 => (true, true),
-            Self::Gg1 | Self::Gg1HeavyTraffic | Self::Gg1Bound => (false, true),
-        };
-        let (forms, service): (&[Form], _) = match self {
-            Self::Mm1 | Self::Mmk => (&[Form::Exponential], "exponential, as exp:5ms"),
-            Self::Md1 => (&[Form::Constant], "constant, as det:5ms"),
-            Self::Mh21 => (&[Form::Hyper, Form::Exponential], "hyper-exponential, as h2:5ms:2"),
-            _ => (&[], "any"),
-        };
-        Needs { poisson, one_server, forms, service }
-    }
-
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
 /// Why a model answers.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Why {
     AskedFor,
@@ -93,25 +69,17 @@ impl Station<'_> {
             let text = format!("asked for; {}", self.words());
             return Ok((wanted, Typed::new(Why::AskedFor, text)));
         }
-        let model = match (self.arrival_scv, self.servers, self.service.form) {
-            (None, 1, Form::Exponential) => Model::Mm1,
-            (None, 1, Form::Constant) => Model::Md1,
-            (None, 1, Form::Hyper) => Model::Mh21,
-            (None, 1, _) => Model::Mg1,
-            (None, _, Form::Exponential) => Model::Mmk,
-            (Some(_), 1, _) => Model::Gg1,
-            _ => Model::Ggk,
+        let (model, why) = match (self.arrival_scv, self.servers, self.service.form) {
+            (None, 1, Form::Exponential) => (Model::Mm1, Why::Fits),
+            (None, 1, Form::Constant) => (Model::Md1, Why::Fits),
+            (None, 1, Form::Hyper) => (Model::Mh21, Why::Fits),
+            (None, _, Form::Exponential) => (Model::Mmk, Why::Fits),
+            (None, 1, _) => (Model::Mg1, Why::NoCloserForm),
+            (Some(_), 1, _) => (Model::Gg1, Why::NoCloserForm),
+            _ => (Model::Ggk, Why::NoCloserForm),
         };
-        Ok((
-            model,
-            match model {
-                Model::Mg1 | Model::Gg1 | Model::Ggk => {
-                    let text = format!("{}; no closer form is known", self.words());
-                    Typed::new(Why::NoCloserForm, text)
-                }
-                _ => Typed::new(Why::Fits, self.words()),
-            },
-        ))
+        let closer = if why == Why::Fits { "" } else { "; no closer form is known" };
+        Ok((model, Typed::new(why, self.words() + closer)))
     }
 
     fn words(&self) -> String {
@@ -130,7 +98,15 @@ impl Station<'_> {
     }
 
     fn check(&self, model: Model) -> Result<(), Stop> {
-        let Needs { poisson, one_server, forms, service } = model.needs();
+        use Model::{Auto, Ggk, Md1, Mg1, Mh21, Mm1, Mmk};
+        let poisson = matches!(model, Mm1 | Mmk | Md1 | Mh21 | Mg1);
+        let one_server = !matches!(model, Auto | Mmk | Ggk);
+        let (forms, service): (&[Form], _) = match model {
+            Mm1 | Mmk => (&[Form::Exponential], "exponential, as exp:5ms"),
+            Md1 => (&[Form::Constant], "constant, as det:5ms"),
+            Mh21 => (&[Form::Hyper, Form::Exponential], "hyper-exponential, as h2:5ms:2"),
+            _ => (&[], "any"),
+        };
         let name = model.name();
         let bad = |why: String| Err(refused(format_args!("--model {name} {why}")));
         if one_server && self.servers != 1 {

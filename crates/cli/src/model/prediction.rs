@@ -8,38 +8,22 @@ use serde::Serialize;
 
 use super::refused;
 use super::values::{Scale, figure};
+use crate::digits;
 use crate::exit::Stop;
+use crate::table::row;
 use crate::verdict::Typed;
 
-/// What stands where there is no figure.
-const NONE: &str = "–";
-
 /// How wide a column is at least.
-const COLUMN: usize = 10;
+const COLUMN: isize = 10;
 
 /// What is said beside a line of a table; more is said below it.
 const SHORT: usize = 20;
 
 /// How far a figure is to be trusted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub(super) enum Trust {
-    Exact,
-    Approximation { method: &'static str },
-    LowerBound,
-    UpperBound,
-}
+type Trust = Typed<Basis>;
 
-impl Trust {
-    fn typed(basis: Basis) -> Typed<Self> {
-        let of = match basis {
-            Basis::Exact => Self::Exact,
-            Basis::Approximation(method) => Self::Approximation { method },
-            Basis::LowerBound => Self::LowerBound,
-            Basis::UpperBound => Self::UpperBound,
-        };
-        Typed::new(of, basis.to_string())
-    }
+fn trust(basis: Basis) -> Trust {
+    Typed::new(basis, basis.to_string())
 }
 
 /// A random time.
@@ -48,46 +32,36 @@ pub(super) struct Told {
     #[serde(flatten)]
     pub(super) figures: Figures,
     /// How far the mean is to be trusted; none without a mean.
-    mean_basis: Option<Typed<Trust>>,
+    mean_basis: Option<Trust>,
     /// How far the percentiles are; none without percentiles.
-    percentiles_basis: Option<Typed<Trust>>,
+    percentiles_basis: Option<Trust>,
 }
 
 impl Told {
     /// Of a model's time. Where the model gives a mean only, there are no percentiles.
     pub(super) fn tail(tail: &Tail, percentiles: &[f64]) -> Result<Self, ModelError> {
-        let basis = Some(Trust::typed(tail.mean_basis()));
-        let mean = Some(tail.mean());
-        Ok(match (tail.law(), tail.law_basis()) {
-            (Some(law), Some(trust)) => {
-                Self { mean_basis: basis, ..Self::law(law, trust, mean, percentiles)? }
-            }
-            _ => Self {
-                figures: Figures {
-                    mean,
-                    percentiles: percentiles.iter().map(|&p| (p, None)).collect(),
-                },
-                mean_basis: basis,
-                percentiles_basis: None,
-            },
-        })
+        let mean = Some((tail.mean(), tail.mean_basis()));
+        Self::new(mean, tail.law().zip(tail.law_basis()), percentiles)
     }
 
-    /// Of a law without a known mean.
+    /// Of an exact law without a known mean.
     pub(super) fn of_law(law: &Law, percentiles: &[f64]) -> Result<Self, ModelError> {
-        Self::law(law, Basis::Exact, None, percentiles)
+        Self::new(None, Some((law, Basis::Exact)), percentiles)
     }
 
-    fn law(
-        law: &Law,
-        trust: Basis,
-        mean: Option<f64>,
+    fn new(
+        mean: Option<(f64, Basis)>,
+        law: Option<(&Law, Basis)>,
         percentiles: &[f64],
     ) -> Result<Self, ModelError> {
-        let one = |&p: &f64| Ok((p, Some(law.quantile(p / 100.0)?)));
-        let percentiles = percentiles.iter().map(one).collect::<Result<_, ModelError>>()?;
-        let figures = Figures { mean, percentiles };
-        Ok(Self { figures, mean_basis: None, percentiles_basis: Some(Trust::typed(trust)) })
+        let quantile = |p: f64| law.map(|(law, _)| law.quantile(p / 100.0)).transpose();
+        let percentiles = percentiles.iter().map(|&p| Ok((p, quantile(p)?)));
+        let percentiles = percentiles.collect::<Result<_, ModelError>>()?;
+        Ok(Self {
+            figures: Figures { mean: mean.map(|(mean, _)| mean), percentiles },
+            mean_basis: mean.map(|(_, basis)| trust(basis)),
+            percentiles_basis: law.map(|(_, basis)| trust(basis)),
+        })
     }
 
     fn trust(&self) -> String {
@@ -102,36 +76,32 @@ impl Told {
 }
 
 /// A table of times, with a line for each.
-pub(super) fn table(rows: &[(&str, &Told)]) -> String {
+pub(super) fn table<N: AsRef<str>>(rows: &[(N, &Told)]) -> String {
     let Some((_, first)) = rows.first() else { return String::new() };
-    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let width = rows.iter().map(|(name, _)| name.as_ref().chars().count()).max().unwrap_or(0);
     let has_mean = rows.iter().any(|(_, told)| told.figures.mean.is_some());
-    let mut text = format!("{:width$}", "");
-    if has_mean {
-        let _ = write!(text, "{:>COLUMN$}", "mean");
-    }
+    let mean = has_mean.then(|| "mean".to_owned());
     let heads = first.figures.percentiles.iter().map(|(p, _)| format!("p{p}"));
-    let heads: Vec<String> = heads.collect();
-    let columns: Vec<usize> = heads.iter().map(|head| COLUMN.max(head.len() + 2)).collect();
-    for (head, column) in heads.iter().zip(&columns) {
-        let _ = write!(text, "{head:>column$}");
-    }
-    text.push('\n');
+    let heads: Vec<String> = mean.into_iter().chain(heads).collect();
+    let mut columns = vec![-(width as isize)];
+    columns.extend(heads.iter().map(|head| COLUMN.max(head.len() as isize + 2)));
+    columns.push(0);
+    let mut text = row(&columns, [String::new()].into_iter().chain(heads));
     let mut notes = String::new();
     for (name, told) in rows {
-        let _ = write!(text, "{name:width$}");
-        let percentiles = told.figures.percentiles.iter().map(|&(_, value)| value);
-        let mean = has_mean.then_some((told.figures.mean, COLUMN));
-        for (value, column) in mean.into_iter().chain(percentiles.zip(columns.iter().copied())) {
-            let _ = write!(text, "{:>column$}", value.map_or(NONE.to_owned(), figure));
-        }
+        let Figures { mean, percentiles } = &told.figures;
+        let values = has_mean.then_some(*mean).into_iter();
+        let values = values.chain(percentiles.iter().map(|&(_, value)| value));
+        let name = name.as_ref();
+        let mut cells = vec![name.to_owned()];
+        cells.extend(values.map(|value| digits::or_none(value, figure)));
         let trust = told.trust();
         if trust.chars().count() <= SHORT {
-            let _ = writeln!(text, "   {trust}");
+            cells.push(format!("   {trust}"));
         } else {
-            text.push('\n');
             let _ = writeln!(notes, "{name}: {trust}");
         }
+        text += &row(&columns, cells);
     }
     text + if notes.is_empty() { "" } else { "\n" } + &notes
 }
@@ -177,7 +147,7 @@ impl Predicted {
         }
         let [waiting, all] = [self.mean_waiting, self.mean_in_system].map(figure);
         let _ = write!(text, "on average {waiting} wait and {all} are there");
-        let basis = self.wait.mean_basis.as_ref().filter(|basis| basis.of != Trust::Exact);
+        let basis = self.wait.mean_basis.as_ref().filter(|basis| basis.of != Basis::Exact);
         let basis = basis.map_or(String::new(), |basis| format!(": {}", basis.text));
         let _ = writeln!(text, "{basis}");
         let unknown = match (&self.wait.percentiles_basis, &self.sojourn.percentiles_basis) {
@@ -188,7 +158,8 @@ impl Predicted {
         };
         let _ = writeln!(
             text,
-            "{NONE}: {} knows no percentiles of {unknown}; curtail sim measures them",
+            "{}: {} knows no percentiles of {unknown}; curtail sim measures them",
+            digits::NONE,
             self.model
         );
         text

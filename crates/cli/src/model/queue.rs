@@ -1,17 +1,25 @@
 //! `curtail model queue`: one station.
 
+use std::fmt::Write as _;
+
 use curtail_queueing::ModelError;
 use serde::Serialize;
 
 use super::pick::{Model, Station, Why};
-use super::plot::{self, Point};
 use super::prediction::Predicted;
 use super::service::{Load, Service};
-use super::values::{figure, rate_words, scv, unit_words};
+use super::values::{figure, rate_words, scv};
 use super::{Answer, refused};
 use crate::args::Percentiles;
+use crate::digits;
 use crate::exit::Stop;
 use crate::verdict::Typed;
+
+/// Columns of the longest bar.
+const WIDTH: f64 = 50.0;
+
+/// The utilizations of a picture: closer where latency bends.
+const UTILIZATIONS: [f64; 11] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95];
 
 /// How long queries wait for a station: one queue, first come first served, k equal servers.
 ///
@@ -77,6 +85,15 @@ struct Curve {
     points: Vec<Point>,
 }
 
+/// The sojourn at a utilization.
+#[derive(Debug, Serialize)]
+struct Point {
+    utilization: f64,
+    mean: f64,
+    /// The highest percentile that was asked for, if the model knows it.
+    tail: Option<f64>,
+}
+
 pub(super) fn answer(args: &Args) -> Result<Queue, Stop> {
     let percentiles = args.percentiles.checked(None)?;
     let service = Service::of_server("--service-time", &args.service)?;
@@ -113,7 +130,7 @@ fn curve(station: &Station<'_>, model: Model, percentiles: &[f64]) -> Result<Cur
         let tail = tail.map(|p| sojourn.quantile(p / 100.0)).transpose()?;
         Ok(Point { utilization, mean: sojourn.mean(), tail })
     };
-    let points = plot::UTILIZATIONS.iter().map(point).collect::<Result<_, _>>();
+    let points = UTILIZATIONS.iter().map(point).collect::<Result<_, _>>();
     let points = points.map_err(|error: ModelError| refused(error))?;
     Ok(Curve { percentile, points })
 }
@@ -131,12 +148,31 @@ impl Answer for Queue {
             figure(self.mean_service),
             figure(self.service_scv),
             figure(utilization),
-            unit_words(self.unit),
+            digits::unit_words(self.unit),
             self.predicted.text(),
         );
         if let Some(Curve { percentile, points }) = &self.curve {
-            text += &plot::bars(points, *percentile);
+            text += &bars(points, *percentile);
         }
         text
     }
+}
+
+/// A bar for each point: solid up to the mean, lighter up to the percentile.
+fn bars(points: &[Point], percentile: Option<f64>) -> String {
+    let reach = |point: &Point| point.tail.unwrap_or(point.mean).max(point.mean);
+    let longest = points.iter().map(reach).fold(0.0, f64::max);
+    let has_tail = points.iter().any(|point| point.tail.is_some());
+    let percentile = percentile.filter(|_| has_tail);
+    let tail = percentile.map_or(String::new(), |p| format!(", ░ up to p{p}"));
+    let mut text = format!("\nsojourn over utilization: █ up to the mean{tail}\n");
+    for point in points {
+        let columns = |time: f64| (time / longest * WIDTH).round() as usize;
+        let (mean, all) = (columns(point.mean), columns(reach(point)));
+        let bar = "█".repeat(mean) + &"░".repeat(all.saturating_sub(mean));
+        let value = figure(point.mean);
+        let tail = point.tail.map_or(String::new(), |tail| format!(" – {}", figure(tail)));
+        let _ = writeln!(text, "{:>5} {bar} {value}{tail}", point.utilization);
+    }
+    text
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::values::{Rate, Scale, figure, rate_words, time_words};
 use super::{Answer, refused};
 use crate::exit::Stop;
+use crate::plot::format::counted;
 use crate::table::row;
 
 /// How to split a stream over unequal servers, each with a queue of its own.
@@ -105,10 +106,7 @@ pub(super) fn answer(args: &Args) -> Result<Split, Stop> {
 
 impl Answer for Split {
     fn text(&self) -> String {
-        let servers = match self.servers.len() {
-            1 => "1 server".to_owned(),
-            count => format!("{count} servers"),
-        };
+        let servers = counted(self.servers.len(), "server", "servers");
         let mut text = format!(
             "{} over {servers}, utilization {}\n\n",
             rate_words(self.arrival_rate, self.rate_unit),

@@ -62,11 +62,6 @@ pub(super) fn time_words(time: f64, unit: &str) -> String {
     if unit == "1" { figure(time) } else { format!("{} {unit}", figure(time)) }
 }
 
-/// What the times of a table are in.
-pub(super) fn unit_words(unit: &str) -> &'static str {
-    if unit == "1" { "multiples of the unit of time" } else { "milliseconds" }
-}
-
 /// A number with four digits that say something.
 pub(super) fn figure(value: f64) -> String {
     let size = value.abs();

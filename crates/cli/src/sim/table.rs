@@ -6,44 +6,39 @@ use std::fmt::Write as _;
 
 use curtail_sim::{Experiment, Outcome, Versus};
 
-use crate::digits;
+use crate::digits::{self, NONE, or_none};
+use crate::table::row;
 
 /// Replicas that were busy for a smaller share of what they should have been saw too few of the
 /// service times.
 const LESS: f64 = 0.8;
 
-/// What stands where there is no figure.
-const NONE: &str = "–";
-
 /// Renders the outcomes.
 pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles: &[f64]) -> String {
     let mut text = heading(experiment);
-    let width = outcomes.iter().map(|outcome| outcome.policy.chars().count()).max();
-    let width = width.unwrap_or(0).max("policy".len()) + 2;
-    let _ = write!(text, "{:<width$}", "policy");
-    for head in
-        std::iter::once("mean".to_owned()).chain(percentiles.iter().map(|p| format!("p{p}")))
-    {
-        let _ = write!(text, "{head:>16}");
-    }
-    let _ = writeln!(text, "{:>9}{:>7}{:>8}", "copies", "busy", "wasted");
+    let names = outcomes.iter().map(|outcome| outcome.policy.chars().count());
+    let width = names.max().unwrap_or(0).max("policy".len()) + 2;
+    let mut columns = vec![-(width as isize)];
+    columns.extend(std::iter::repeat_n(16, 1 + percentiles.len()));
+    columns.extend([9, 7, 8]);
+    let heads = ["policy".to_owned(), "mean".to_owned()].into_iter();
+    let heads = heads.chain(percentiles.iter().map(|p| format!("p{p}")));
+    text += &row(&columns, heads.chain(["copies", "busy", "wasted"].map(str::to_owned)));
     for outcome in outcomes {
-        let _ = write!(text, "{:<width$}", outcome.policy);
         let Some(figures) = &outcome.request else {
             let because = outcome.unstable_because.map_or("", |because| because.words().1);
-            let _ = writeln!(text, "  unstable: {because}");
+            text += &row(&columns, [&outcome.policy, &format!("  unstable: {because}")]);
             continue;
         };
         let mean = figure(figures.mean, outcome.ci95.as_ref().and_then(|w| w.mean));
         let percentiles = figures.percentiles.iter().map(|&(p, value)| {
             figure(value, outcome.ci95.as_ref().and_then(|widths| widths.percentile(p)))
         });
-        for cell in std::iter::once(mean).chain(percentiles) {
-            let _ = write!(text, "{:>16}", format!(" {cell}"));
-        }
-        let copies = outcome.copies_per_query.map_or(NONE.to_owned(), |n| format!("{n:.2}"));
-        let [busy, wasted] = [outcome.utilization.busy, outcome.wasted_fraction].map(percent);
-        let _ = writeln!(text, "{copies:>9}{busy:>7}{wasted:>8}");
+        let mut cells = vec![outcome.policy.clone()];
+        cells.extend([mean].into_iter().chain(percentiles).map(|cell| format!(" {cell}")));
+        cells.push(or_none(outcome.copies_per_query, |n| format!("{n:.2}")));
+        cells.extend([outcome.utilization.busy, outcome.wasted_fraction].map(percent));
+        text += &row(&columns, cells);
     }
     text += &windows::render(experiment, outcomes);
     text += &trained(outcomes);
@@ -59,7 +54,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
 fn heading(experiment: &Experiment) -> String {
     let Experiment { shards, servers, slots, replications, requests, .. } = experiment;
     let of = if *slots == 1 { String::new() } else { format!(" of {slots} slots") };
-    let unit = if experiment.has_units { "milliseconds" } else { "multiples of the unit of time" };
+    let unit = digits::unit_words(if experiment.has_units { "ms" } else { "1" });
     let change = experiment.change.as_ref().map_or(String::new(), |change| {
         format!("From request {} on: {}\n", change.at, change.texts.join(", "))
     });
@@ -72,11 +67,11 @@ fn heading(experiment: &Experiment) -> String {
 }
 
 fn figure(value: Option<f64>, width: Option<f64>) -> String {
-    value.map_or(NONE.to_owned(), |value| digits::with_interval(value, width))
+    or_none(value, |value| digits::with_interval(value, width))
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or(NONE.to_owned(), |share| format!("{:.0} %", share * 100.0))
+    or_none(share, |share| format!("{:.0} %", share * 100.0))
 }
 
 /// What was made of policies that had to be trained.

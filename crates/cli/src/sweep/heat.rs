@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::report::place;
 use crate::plot::axes::{Caption, Frame, axes, open, text};
 use crate::plot::format::{escape, whole_percent};
 
@@ -89,6 +88,14 @@ fn legend(map: &Map<'_>, bottom: f64) -> String {
         svg += &text(x + 17.0, y + 10.5, "start", "tick", &format!("{word}{told}"));
     }
     svg + "</g>"
+}
+
+/// A value of an axis, short.
+pub(super) fn place(number: f64) -> String {
+    let short: f64 = format!("{number:.2e}").parse().unwrap_or(number);
+    let short = if number.fract() == 0.0 { number } else { short };
+    let is_tiny = short != 0.0 && short.abs() < 1e-3;
+    if is_tiny || short.abs() >= 1e6 { format!("{short:e}") } else { short.to_string() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! `curtail sweep`: a grid of experiments.
 
 mod axes;
-mod figures;
 mod heat;
 mod report;
 
@@ -21,8 +20,7 @@ use crate::sim::args::{ExperimentArgs, Written};
 use crate::sim::{LESS, POLICIES, length, work};
 use crate::{digits, progress, say};
 use axes::Axes;
-use figures::Figures;
-use report::Plots;
+use report::{Figures, Plots};
 
 /// Simulate a grid of experiments: every combination of the values that you name.
 ///

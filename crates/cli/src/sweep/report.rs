@@ -1,9 +1,10 @@
 //! The plots of a sweep, on a page that needs nothing else.
 
+use curtail_sim::name;
 use curtail_sim::sweep::Plan;
+use serde_json::Value as Json;
 
-use super::figures::Figures;
-use super::heat::{self, Map};
+use super::heat::{self, Map, place};
 use crate::plot::axes::Caption;
 use crate::plot::format::{and, counted, escape, policy, three};
 use crate::plot::lines::{Chart, Line, Point, Size, draw};
@@ -25,6 +26,50 @@ const WIDE: f64 = 50.0;
 
 /// What is said of a sweep without any figure.
 const NOTHING: &str = " Every policy is unstable at every point: ask for less utilization.";
+
+/// Figures to be plotted.
+#[derive(Debug)]
+pub(super) struct Figures {
+    pub(super) percentile: f64,
+    /// What latencies are in: `ms`, or `1`.
+    pub(super) unit: String,
+    /// By point, then by policy. None where it is not known or the policy is unstable.
+    pub(super) values: Vec<Option<f64>>,
+    /// Likewise, whether there is a steady state.
+    pub(super) stable: Vec<bool>,
+}
+
+impl Figures {
+    /// None yet. What is shown is p99, or else the highest percentile.
+    pub(super) fn new(percentiles: &[f64]) -> Self {
+        let highest = percentiles.iter().copied().fold(0.0, f64::max);
+        let percentile = if percentiles.contains(&99.0) { 99.0 } else { highest };
+        Self { percentile, unit: String::new(), values: Vec::new(), stable: Vec::new() }
+    }
+
+    /// Why there is nothing to show of some of them, if there is nothing.
+    pub(super) fn nothing(&self, of: impl Iterator<Item = usize> + Clone) -> Option<String> {
+        if of.clone().any(|place| self.values[place].is_some()) {
+            return None;
+        }
+        let mut of = of;
+        Some(if of.any(|place| self.stable[place]) {
+            format!("p{} is not known here: too few requests", self.percentile)
+        } else {
+            "every policy is unstable here: queues grow without end".to_owned()
+        })
+    }
+
+    /// Those of the outcomes that come next.
+    pub(super) fn read(&mut self, outcomes: &[Json]) {
+        let p = name(self.percentile);
+        for outcome in outcomes {
+            outcome["unit"].as_str().unwrap_or_default().clone_into(&mut self.unit);
+            self.stable.push(outcome["stable"].as_bool().unwrap_or_default());
+            self.values.push(outcome["request"][&p].as_f64());
+        }
+    }
+}
 
 /// A sweep as it is plotted.
 struct View<'a> {
@@ -289,14 +334,6 @@ impl Scale {
             Self::Log => 10f64.powf(place),
         }
     }
-}
-
-/// A value of an axis, short.
-pub(super) fn place(number: f64) -> String {
-    let short: f64 = format!("{number:.2e}").parse().unwrap_or(number);
-    let short = if number.fract() == 0.0 { number } else { short };
-    let is_tiny = short != 0.0 && short.abs() < 1e-3;
-    if is_tiny || short.abs() >= 1e6 { format!("{short:e}") } else { short.to_string() }
 }
 
 /// What is more is off the chart.

@@ -1,8 +1,6 @@
 //! `curtail advise` as people and scripts meet it: yes and no, samples that are taken apart, and what
 //! it says of bad input. Each answer is some seconds of simulation, so there are few.
 
-use std::fmt::Write as _;
-
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
@@ -11,22 +9,6 @@ const SERVICE: &str = "advise --service-time exp:5ms --jitter bimodal:0.003:75ms
 
 fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or_else(|| panic!("{of} is not a number"))
-}
-
-/// Exponential times of 5 ms on average by inversion, `hiccups` of which in 1,000 are 75 ms longer.
-fn samples(hiccups: u64) -> String {
-    let mut state = 1_u64;
-    let mut uniform = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) + 1) as f64 / (1_u64 << 31) as f64
-    };
-    let mut text = String::from("# service times\n");
-    for at in 0..20_000 {
-        let hiccup = if at % 1_000 < hiccups { 75.0 } else { 0.0 };
-        writeln!(text, "{:.4}ms", hiccup - 5.0 * uniform().ln()).expect("a text takes all");
-    }
-    text
 }
 
 #[test]
@@ -51,11 +33,6 @@ fn where_hedging_pays_it_says_how_much_and_up_to_where() {
     assert!(because.contains("hit 0.30 % of the queries"), "{because}");
     let few = "second copies of 0.27 % of the queries take p99 from";
     assert!(because.contains(few), "{because}");
-    // LÆDGE gains no more than is worth many more copies, and costs much of the median.
-    let latencies = advice["latencies"].as_array().expect("a list");
-    let of = |name: &str| latencies.iter().find(|row| row["policy"] == name).expect("it is there");
-    let times = |key: &str| number(&of("laedge")[key]) / number(&of(policy)[key]);
-    assert!(times("p99") > 0.95 && times("copies_per_query") > 1.5 && times("p50") > 1.2);
     let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
     assert_eq!(config["service"][0]["policy"].as_str(), Some(policy));
     assert_eq!(config["service"][0]["cancel"].as_str(), Some("none"));
@@ -78,9 +55,7 @@ fn without_jitter_there_is_nothing_to_gain() {
 #[test]
 fn bad_input_is_refused_with_value_and_mend() {
     let folder = folder(&[
-        ("good", &samples(0)),
-        ("few", "1\n2\n3\n"),
-        ("word", "1\n2\nfast\n"),
+        ("good", &"5ms\n6ms\n".repeat(100)),
         ("escape", "\u{1b}[31m1\n"),
         ("zeros", &"0\n".repeat(200)),
     ]);
@@ -91,7 +66,6 @@ fn bad_input_is_refused_with_value_and_mend() {
             "--service-time exp:1 --utilization 0.3 --shards 100000 --threads 1",
             "fewer shards, or add --yes",
         ),
-        ("--service-time exp:1 --utilization 1.5", "utilization is 1.5; give it less"),
         ("--service-time exp:1 --utilization -1", "utilization is -1; give it a number above 0"),
         (
             "--service-time exp:1 --jitter bimodal:0.1:15 --utilization 0.9",
@@ -104,8 +78,6 @@ fn bad_input_is_refused_with_value_and_mend() {
         ("--utilization 0.3 --service-time exp:1 --samples good", "cannot be used with"),
         ("--utilization 0.3 --samples good --jitter det:1", "cannot be used with"),
         ("--utilization 0.3 --samples good --arrivals on-off:0.5:10", "give a unit to every time"),
-        ("--utilization 0.3 --samples few", "few: 3 samples say too little"),
-        ("--utilization 0.3 --samples word", "word:3: `fast` is not a sample"),
         ("--utilization 0.3 --samples zeros", "zeros: all samples are zero; give service times"),
         ("--utilization 0.3 --samples /nowhere", "/nowhere"),
         (

@@ -11,24 +11,8 @@
 //! algorithm", 2006; a common order and two branches are our restriction. Cost: bounded, at most
 //! 6.4 million exponentials, and O(n).
 
-use super::hyper::ln_of_mixture;
-use statrs::function::gamma::ln_gamma;
-
-use super::{Fit, FitError, Fitted, Parameters, Sample};
-use crate::special::gamma_cdf;
-
-/// A mixture of two Erlang distributions: sums of `order` exponential stages of one rate or the
-/// other.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Erlangs {
-    /// The number of stages of either branch.
-    pub order: u32,
-    /// The probability of the first branch, from 0 to 1.
-    pub probability: f64,
-    /// The rates of one stage of the first and of the second branch, per unit of the samples; the
-    /// first is the higher.
-    pub rates: [f64; 2],
-}
+use super::{FitError, Law, Sample};
+use crate::models::Hyper;
 
 const ORDERS: [u32; 8] = [1, 2, 3, 4, 6, 8, 12, 16];
 const ITERATIONS: u32 = 200;
@@ -37,46 +21,35 @@ const POINTS: usize = 2000;
 const RAREST: f64 = 1e-4;
 
 /// Fits a mixture of two Erlang distributions.
-pub fn erlangs(sample: &Sample) -> Result<Fit, FitError> {
+pub(super) fn erlangs(sample: &Sample) -> Result<(Law, Option<String>), FitError> {
     sample.spread()?;
     let points = sample.thinned(POINTS);
-    let starts = [0.5, 0.95].map(|share| Start::cut_at(&points, share));
-    let candidates =
-        ORDERS.iter().flat_map(|&order| starts.iter().map(move |start| start.branches(order)));
-    let fitted = candidates.map(|start| {
-        let law = maximize(start, &points);
+    let starts = [0.5, 0.95].map(|share| cut_at(&points, share));
+    let candidates = ORDERS.iter().flat_map(|&order| starts.map(|start| (order, start)));
+    let fitted = candidates.map(|(order, start)| {
+        let rates = start.rates.map(|rate| f64::from(order) * rate);
+        let stage = maximize(f64::from(order), Hyper { rates, ..start }, &points);
+        let law = Law::Erlangs { order, stage };
         let likelihood: f64 = points.iter().map(|&x| law.ln_density(x)).sum();
         (likelihood, law)
     });
     let best = fitted.max_by(|a, b| a.0.total_cmp(&b.0));
     let (_, law) = best.ok_or(FitError::NoSpread(sample.least()))?;
-    Ok(Fit::of(Parameters::Erlangs(law), sample))
+    Ok((law, None))
 }
 
-/// A first guess: the smaller samples in one branch, the larger in the other.
-struct Start {
-    share: f64,
-    means: [f64; 2],
+/// A first guess for order 1: the smaller of two or more sorted points in one branch, the larger in
+/// the other.
+fn cut_at(points: &[f64], share: f64) -> Hyper {
+    let cut = ((share * points.len() as f64) as usize).clamp(1, points.len() - 1);
+    let (low, high) = points.split_at(cut);
+    let rate = |part: &[f64]| part.len() as f64 / part.iter().sum::<f64>();
+    Hyper { probability: share, rates: [rate(low), rate(high)] }
 }
 
-impl Start {
-    /// Needs two or more sorted points.
-    fn cut_at(points: &[f64], share: f64) -> Self {
-        let cut = ((share * points.len() as f64) as usize).clamp(1, points.len() - 1);
-        let (low, high) = points.split_at(cut);
-        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-        Self { share, means: [mean(low), mean(high)] }
-    }
-
-    fn branches(&self, order: u32) -> Erlangs {
-        let rates = self.means.map(|mean| f64::from(order) / mean);
-        Erlangs { order, probability: self.share, rates }
-    }
-}
-
-fn maximize(mut law: Erlangs, points: &[f64]) -> Erlangs {
+fn maximize(order: f64, mut law: Hyper, points: &[f64]) -> Hyper {
     for _ in 0..ITERATIONS {
-        let next = step(&law, points);
+        let next = step(order, law, points);
         let change = |a: f64, b: f64| (a - b).abs() > 1e-8 * a;
         let moved = change(law.probability, next.probability)
             || change(law.rates[0], next.rates[0])
@@ -94,8 +67,7 @@ fn maximize(mut law: Erlangs, points: &[f64]) -> Erlangs {
 }
 
 /// One round: how likely each point is to be of the first branch, then the best branches for that.
-fn step(law: &Erlangs, points: &[f64]) -> Erlangs {
-    let order = f64::from(law.order);
+fn step(order: f64, law: Hyper, points: &[f64]) -> Hyper {
     let [one, two] = law.rates;
     let odds = ((1.0 - law.probability) / law.probability).ln() + order * (two / one).ln();
     let (mut weight, mut weighted, mut total) = (0.0, 0.0, 0.0);
@@ -107,34 +79,5 @@ fn step(law: &Erlangs, points: &[f64]) -> Erlangs {
     }
     let count = points.len() as f64;
     let rates = [order * weight / weighted, order * (count - weight) / (total - weighted)];
-    Erlangs { order: law.order, probability: weight / count, rates }
-}
-
-impl Fitted for Erlangs {
-    fn cdf(&self, x: f64) -> f64 {
-        let [one, two] = self.rates.map(|rate| gamma_cdf(f64::from(self.order), rate * x));
-        self.probability * one + (1.0 - self.probability) * two
-    }
-
-    fn ln_density(&self, x: f64) -> f64 {
-        let order = f64::from(self.order);
-        let [one, two] = self.rates.map(|rate| {
-            let y = rate * x;
-            (order - 1.0) * y.ln() - y - ln_gamma(order) + rate.ln()
-        });
-        ln_of_mixture(self.probability, one, two)
-    }
-
-    fn mean(&self) -> f64 {
-        let [one, two] = self.rates.map(|rate| f64::from(self.order) / rate);
-        self.probability * one + (1.0 - self.probability) * two
-    }
-
-    fn parameters(&self) -> u32 {
-        4
-    }
-
-    fn text(&self) -> Option<String> {
-        None
-    }
+    Hyper { probability: weight / count, rates }
 }

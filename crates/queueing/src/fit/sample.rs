@@ -3,26 +3,21 @@
 use super::FitError;
 
 /// The fewest samples that anything is fitted to.
-pub const MIN_SAMPLES: usize = 10;
+pub(super) const MIN_SAMPLES: usize = 10;
 
 /// Samples within these bounds have third moments that numbers can hold.
 pub(super) const SMALLEST: f64 = 1e-90;
 pub(super) const LARGEST: f64 = 1e90;
 
-/// Measured times, all in one unit.
-///
-/// Cost: O(n log n) to make.
+/// Measured times, all in one unit. Cost: O(n log n) to make.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub(super) struct Sample {
     sorted: Vec<f64>,
-    mean: f64,
-    variance: f64,
-    mean_ln: f64,
 }
 
 impl Sample {
     /// Takes the samples in any order; each is above 0, and from 1e-90 to 1e90.
-    pub fn new(values: &[f64]) -> Result<Self, FitError> {
+    pub(super) fn new(values: &[f64]) -> Result<Self, FitError> {
         for (index, &value) in values.iter().enumerate() {
             if !(value.is_finite() && value > 0.0) {
                 return Err(FitError::BadSample { index, value });
@@ -36,33 +31,28 @@ impl Sample {
         }
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let average = |of: &dyn Fn(f64) -> f64| {
-            sorted.iter().map(|&x| of(x)).sum::<f64>() / sorted.len() as f64
-        };
-        let mean = average(&|x| x);
-        let variance = average(&|x| (x - mean).powi(2));
-        let mean_ln = average(&f64::ln);
-        Ok(Self { mean, variance, mean_ln, sorted })
+        Ok(Self { sorted })
     }
 
     /// The samples, the smallest first.
-    pub fn sorted(&self) -> &[f64] {
+    pub(super) fn sorted(&self) -> &[f64] {
         &self.sorted
     }
 
     /// The mean, in the unit of the samples.
-    pub fn mean(&self) -> f64 {
-        self.mean
+    pub(super) fn mean(&self) -> f64 {
+        self.average(|x| x)
     }
 
     /// The squared coefficient of variation (with the variance divided by n), 0 or more.
-    pub fn scv(&self) -> f64 {
-        self.variance / self.mean / self.mean
+    pub(super) fn scv(&self) -> f64 {
+        let mean = self.mean();
+        self.average(|x| (x - mean).powi(2)) / mean / mean
     }
 
     /// The mean of the logarithms.
     pub(super) fn mean_ln(&self) -> f64 {
-        self.mean_ln
+        self.average(f64::ln)
     }
 
     /// The mean of `of` over the samples.

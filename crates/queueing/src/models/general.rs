@@ -46,7 +46,7 @@ pub fn mg1(arrival_rate: f64, service: Service) -> Result<Prediction, ModelError
 pub fn gg1(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     let factor = refinement(utilization, arrivals.scv, service.scv);
-    let method = Basis::Approximation("Krämer and Langenbach-Belz");
+    let method = Basis::Approximation { method: "Krämer and Langenbach-Belz" };
     let wait = (heavy_traffic_wait(utilization, arrivals, service) * factor, method);
     from_mean_wait("G/G/1", arrivals.rate, utilization, service.mean, wait, utilization)
 }
@@ -54,7 +54,7 @@ pub fn gg1(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelErro
 /// Predicts G/G/1 by Kingman's heavy-traffic formula.
 pub fn gg1_heavy_traffic(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
-    let method = Basis::Approximation("Kingman, heavy traffic");
+    let method = Basis::Approximation { method: "Kingman, heavy traffic" };
     let wait = (heavy_traffic_wait(utilization, arrivals, service), method);
     from_mean_wait("G/G/1", arrivals.rate, utilization, service.mean, wait, utilization)
 }
@@ -116,7 +116,7 @@ pub fn ggk(arrivals: Arrivals, service: Service, servers: u32) -> Result<Predict
     let waits = erlang_c(offered, servers)?;
     let markovian = waits / (f64::from(servers) - offered) * service.mean;
     let mean_wait = markovian * (arrivals.scv + service.scv) / 2.0;
-    let wait = (mean_wait, Basis::Approximation("Allen and Cunneen"));
+    let wait = (mean_wait, Basis::Approximation { method: "Allen and Cunneen" });
     from_mean_wait("G/G/k", arrivals.rate, utilization, service.mean, wait, waits)
 }
 
@@ -143,7 +143,7 @@ impl Prediction {
     /// (the third central moment over the third power of the deviation; infinite where the third
     /// moment is). Means, and laws that are exact, stay as they are.
     pub fn given_skewness(self, service: Service, skewness: f64) -> Self {
-        let exact = !matches!(self.wait.law_basis(), Some(Basis::Approximation(_)));
+        let exact = !matches!(self.wait.law_basis(), Some(Basis::Approximation { .. }));
         let spread = self.utilization + (1.0 - self.utilization) * kappa(service.scv, skewness);
         // What is no number is no reason to trust.
         if exact || spread <= MOST {

@@ -3,7 +3,7 @@
 use crate::check;
 use crate::check::ModelError;
 use crate::law::{DeterministicWait, Law};
-use crate::tail::{Basis, Prediction, Tail};
+use crate::tail::Prediction;
 
 // M/M/1: Poisson arrivals, exponential service, one server.
 //
@@ -23,31 +23,10 @@ use crate::tail::{Basis, Prediction, Tail};
 /// # Ok::<(), curtail_queueing::ModelError>(())
 /// ```
 pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelError> {
-    let utilization = utilization(arrival_rate, service_rate)?;
+    let utilization = check::stable(check::offered(arrival_rate, service_rate)?)?;
     let slack = service_rate - arrival_rate;
-    let wait = Law::exponential(utilization, slack);
-    let sojourn = Law::exponential(1.0, slack);
-    let tail = |mean, law| Tail::full("M/M/1", mean, law, Basis::Exact);
-    Ok(Prediction {
-        model: "M/M/1",
-        arrival_rate,
-        utilization,
-        wait: tail(utilization / slack, wait)?,
-        sojourn: tail(1.0 / slack, sojourn)?,
-    })
-}
-
-/// The probability that M/M/1 holds exactly `number` queries, the one in service included:
-/// (1 - ρ)·ρⁿ.
-pub fn mm1_in_system(arrival_rate: f64, service_rate: f64, number: u32) -> Result<f64, ModelError> {
-    let utilization = utilization(arrival_rate, service_rate)?;
-    Ok((1.0 - utilization) * utilization.powf(f64::from(number)))
-}
-
-fn utilization(arrival_rate: f64, service_rate: f64) -> Result<f64, ModelError> {
-    check::positive("arrival rate", arrival_rate)?;
-    check::positive("service rate", service_rate)?;
-    check::stable(arrival_rate / service_rate)
+    let time = |weight| (weight / slack, Law::exponential(weight, slack));
+    Prediction::exact("M/M/1", (arrival_rate, utilization), time(utilization), time(1.0))
 }
 
 // M/M/k: Poisson arrivals, exponential service, k servers behind one queue.
@@ -64,22 +43,17 @@ fn utilization(arrival_rate: f64, service_rate: f64) -> Result<f64, ModelError> 
 /// Predicts M/M/k. Rates are per unit of time, above 0; `service_rate` is that of one server;
 /// `servers` is 1 to 1,000,000.
 pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Prediction, ModelError> {
-    check::positive("arrival rate", arrival_rate)?;
-    check::positive("service rate", service_rate)?;
-    let offered = arrival_rate / service_rate;
+    let offered = check::offered(arrival_rate, service_rate)?;
     let waits = erlang_c(offered, servers)?;
     let slack = f64::from(servers) * service_rate - arrival_rate;
     let mean_wait = waits / slack;
-    let wait = Law::exponential(waits, slack);
     let sojourn = Law::wait_and_serve(waits, slack, service_rate);
-    let tail = |mean, law| Tail::full("M/M/k", mean, law, Basis::Exact);
-    Ok(Prediction {
-        model: "M/M/k",
-        arrival_rate,
-        utilization: offered / f64::from(servers),
-        wait: tail(mean_wait, wait)?,
-        sojourn: tail(mean_wait + 1.0 / service_rate, sojourn)?,
-    })
+    Prediction::exact(
+        "M/M/k",
+        (arrival_rate, offered / f64::from(servers)),
+        (mean_wait, Law::exponential(waits, slack)),
+        (mean_wait + 1.0 / service_rate, sojourn),
+    )
 }
 
 /// Erlang's C formula: the probability that a query has to wait. `offered` is λ/μ (in erlangs, 0 or
@@ -118,13 +92,6 @@ pub fn md1(arrival_rate: f64, service: f64) -> Result<Prediction, ModelError> {
         Law::exponentials(Vec::new())
     };
     let mean_wait = utilization * service / (2.0 * (1.0 - utilization));
-    let sojourn = wait.clone().later(service);
-    let tail = |mean, law| Tail::full("M/D/1", mean, law, Basis::Exact);
-    Ok(Prediction {
-        model: "M/D/1",
-        arrival_rate,
-        utilization,
-        wait: tail(mean_wait, wait)?,
-        sojourn: tail(mean_wait + service, sojourn)?,
-    })
+    let sojourn = (mean_wait + service, wait.clone().later(service));
+    Prediction::exact("M/D/1", (arrival_rate, utilization), (mean_wait, wait), sojourn)
 }

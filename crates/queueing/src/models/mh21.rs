@@ -11,7 +11,7 @@
 use crate::check;
 use crate::check::ModelError;
 use crate::law::{Law, Part};
-use crate::tail::{Basis, Prediction, Tail};
+use crate::tail::Prediction;
 
 /// A hyper-exponential time of two phases: exponential with one rate or the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,18 +58,19 @@ impl Hyper {
 
     /// The mean, in units of time.
     pub fn mean(&self) -> f64 {
-        self.moment(|mean| mean)
+        self.mixture(|rate| 1.0 / rate)
     }
 
     /// The squared coefficient of variation, 1 or more.
     pub fn scv(&self) -> f64 {
         let mean = self.mean();
-        self.moment(|phase| 2.0 * (phase / mean) * (phase / mean)) - 1.0
+        self.mixture(|rate| 2.0 / (rate * mean) / (rate * mean)) - 1.0
     }
 
-    fn moment(&self, of_phase: impl Fn(f64) -> f64) -> f64 {
-        self.probability * of_phase(1.0 / self.rates[0])
-            + (1.0 - self.probability) * of_phase(1.0 / self.rates[1])
+    /// What its phases come to, each by its rate.
+    pub(crate) fn mixture(&self, of_phase: impl Fn(f64) -> f64) -> f64 {
+        let [one, two] = self.rates.map(of_phase);
+        self.probability * one + (1.0 - self.probability) * two
     }
 
     fn check(&self) -> Result<(), ModelError> {
@@ -88,14 +89,8 @@ pub fn mh21(arrival_rate: f64, service: Hyper) -> Result<Prediction, ModelError>
     let utilization = check::stable(arrival_rate * mean)?;
     let mean_wait = utilization / (1.0 - utilization) * (1.0 + service.scv()) / 2.0 * mean;
     let (wait, sojourn) = laws(utilization, mean, service)?;
-    let tail = |mean, law| Tail::full("M/H2/1", mean, law, Basis::Exact);
-    Ok(Prediction {
-        model: "M/H2/1",
-        arrival_rate,
-        utilization,
-        wait: tail(mean_wait, wait)?,
-        sojourn: tail(mean_wait + mean, sojourn)?,
-    })
+    let (wait, sojourn) = ((mean_wait, wait), (mean_wait + mean, sojourn));
+    Prediction::exact("M/H2/1", (arrival_rate, utilization), wait, sojourn)
 }
 
 /// The laws of wait and sojourn. The algebra is done in units of the mean service time, so that

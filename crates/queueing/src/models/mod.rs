@@ -20,7 +20,7 @@ mod markov;
 mod mh21;
 
 pub use general::{gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, mg1};
-pub use markov::{erlang_c, md1, mm1, mm1_in_system, mmk};
+pub use markov::{erlang_c, md1, mm1, mmk};
 pub use mh21::{Hyper, mh21};
 
 use crate::check;
@@ -83,7 +83,7 @@ fn from_mean_wait(
     } else {
         Law::exponentials(Vec::new())
     };
-    let law_basis = Basis::Approximation("a wait that is zero or exponential");
+    let law_basis = Basis::Approximation { method: "a wait that is zero or exponential" };
     let wait = Tail::new(model, mean, mean_basis, Some((law, law_basis)))?;
     let sojourn = Tail::new(model, mean + service, mean_basis, None)?;
     Ok(Prediction { model, arrival_rate, utilization, wait, sojourn })

@@ -10,7 +10,7 @@ fn without_starts(log: &[Record]) -> Vec<Record> {
 }
 
 fn holds(interval: Interval, truth: f64) -> bool {
-    (interval.low..=interval.high).contains(&truth)
+    (interval.ci95[0]..=interval.ci95[1]).contains(&truth)
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn a_log_by_hand() {
     assert_close(found.arrival_scv, 0.0, 1e-12, "a clock");
     assert_close(found.mean_wait, 0.0, 1e-12, "waits");
     // Variance 10/4/9, t of 9 degrees 2.26: relative error 2.26·√(0.2778/10)/1.5 = 0.251.
-    assert_near(found.mean_service.high, 1.5 * 0.251_f64.exp(), 2e-3, "interval");
-    assert_near(found.mean_service.low, 1.5 / 0.251_f64.exp(), 2e-3, "interval");
-    assert_near(found.service_rate.high, 1.0 / found.mean_service.low, 1e-12, "μ");
+    assert_near(found.mean_service.ci95[1], 1.5 * 0.251_f64.exp(), 2e-3, "interval");
+    assert_near(found.mean_service.ci95[0], 1.5 / 0.251_f64.exp(), 2e-3, "interval");
+    assert_near(found.service_rate.ci95[1], 1.0 / found.mean_service.ci95[0], 1e-12, "μ");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use curtail_queueing::{Basis, fork_join};
 use crate::{assert_close, assert_near, draw};
 
 #[test]
-fn two_stations_are_known_exactly() {
+fn two_stations_are_known_exactly_and_four_by_hand() {
     // (12-ρ)/8 · 1/(μ-λ), Flatto and Hahn: at ρ = 0.5 and μ = 1, 11.5/8 · 2.
     let pair = fork_join(0.5, 1.0, 2).expect("stable");
     assert_eq!(pair.estimate.mean(), 2.875);
@@ -15,10 +15,19 @@ fn two_stations_are_known_exactly() {
     // H₂ = 1.5: bounds 1.5/μ and 1.5/(μ-λ).
     assert_close(pair.lower.mean(), 1.5, 1e-13, "lower");
     assert_close(pair.upper.mean(), 3.0, 1e-13, "upper");
+    // n = 4, ρ = 0.6, μ = 1: H₄/H₂ = 25/18; (25/18 - 7/18·2.4/11)·(11.4/8)/0.4.
+    let four = fork_join(0.6, 1.0, 4).expect("stable");
+    let expected = (25.0 / 18.0 - 7.0 / 18.0 * 2.4 / 11.0) * 1.425 / 0.4;
+    assert_near(four.estimate.mean(), expected, 1e-14, "Nelson and Tantawi");
 }
 
 #[test]
 fn one_station_is_mm1() {
+    // The upper bound is that of independent stations: of one of them, further out.
+    let all = fork_join(0.5, 1.0, 20).expect("stable").upper;
+    let one = mm1(0.5, 1.0).expect("stable").sojourn;
+    let expected = one.quantile(0.99_f64.powf(1.0 / 20.0)).expect("exact");
+    assert_near(all.quantile(0.99).expect("law"), expected, 1e-12, "p99 of 20");
     let one = fork_join(0.7, 1.0, 1).expect("stable");
     let queue = mm1(0.7, 1.0).expect("stable").sojourn;
     for tail in [&one.estimate, &one.upper] {
@@ -26,14 +35,6 @@ fn one_station_is_mm1() {
         let p99 = tail.quantile(0.99).expect("exact");
         assert_near(p99, queue.quantile(0.99).expect("exact"), 1e-12, "p99");
     }
-}
-
-#[test]
-fn nelson_and_tantawi_by_hand() {
-    // n = 4, ρ = 0.6, μ = 1: H₄/H₂ = 25/18; (25/18 - 7/18·2.4/11)·(11.4/8)/0.4.
-    let four = fork_join(0.6, 1.0, 4).expect("stable");
-    let expected = (25.0 / 18.0 - 7.0 / 18.0 * 2.4 / 11.0) * 1.425 / 0.4;
-    assert_near(four.estimate.mean(), expected, 1e-14, "n = 4");
 }
 
 #[test]
@@ -48,14 +49,6 @@ fn estimates_lie_between_the_bounds() {
             }
         }
     }
-}
-
-#[test]
-fn the_independent_quantile_is_that_of_one_station_further_out() {
-    let all = fork_join(0.5, 1.0, 20).expect("stable").upper;
-    let one = mm1(0.5, 1.0).expect("stable").sojourn;
-    let expected = one.quantile(0.99_f64.powf(1.0 / 20.0)).expect("exact");
-    assert_near(all.quantile(0.99).expect("law"), expected, 1e-12, "p99 of 20");
 }
 
 #[test]

@@ -2,12 +2,11 @@
 
 use curtail_queueing::curve::{LatencyCurve, Point};
 use curtail_queueing::estimate::{Interval, Record, estimate};
-use curtail_queueing::fit::{By, Sample, best_fit, hill};
+use curtail_queueing::fit::{By, Report};
 use curtail_queueing::models::{
     Arrivals, Hyper, Service, gg1, gg1_upper_bound, ggk, md1, mg1, mh21, mm1, mmk,
 };
-use curtail_queueing::unloaded::HiccupService;
-use curtail_queueing::{Law, Prediction, fork_join, optimal_split};
+use curtail_queueing::{HiccupService, Law, Prediction, fork_join, optimal_split};
 use proptest::prelude::*;
 
 /// A prediction of each kind at this utilization, with a service of mean 1.
@@ -92,13 +91,11 @@ proptest! {
     fn measurements_of_any_kind_give_answers_or_reasons(
         values in prop::collection::vec(prop_oneof![any::<f64>(), 0.001..10.0_f64], 0..40),
         servers in 0..4_u32,
-        largest in any::<usize>(),
     ) {
-        if let Ok(sample) = Sample::new(&values) {
-            for (_, fit) in best_fit(&sample, By::Ks).fits {
+        if let Ok(report) = Report::new(values.clone(), false, By::Ks) {
+            for fit in report.fits {
                 prop_assert!((0.0..=1.0).contains(&fit.ks), "{fit:?}");
             }
-            let _ = hill(&sample, largest);
         }
         let pairs = values.chunks_exact(2);
         let points: Vec<Point> = pairs.map(|p| Point { load: p[0], latency: p[1] }).collect();
@@ -110,7 +107,7 @@ proptest! {
             .map(|t| Record { arrival: t[0], start: (t[1] > 5.0).then_some(t[1]), end: t[0] + t[2] })
             .collect();
         if let Ok(found) = estimate(&records, servers) {
-            let Interval { value, low, high } = found.utilization;
+            let Interval { value, ci95: [low, high] } = found.utilization;
             prop_assert!(0.0 < low && low <= value && value <= high && high.is_finite(), "{found:?}");
         }
     }
@@ -122,10 +119,10 @@ proptest! {
         repeats in 0..50_usize,
     ) {
         let all = [values, vec![same; repeats]].concat();
-        let ranking = best_fit(&Sample::new(&all).expect("valid"), By::Aic);
-        prop_assert!(ranking.best_with_spec().is_some());
-        for (family, fit) in ranking.fits {
-            prop_assert!((0.0..=1.0).contains(&fit.ks) && !fit.aic.is_nan(), "{family:?}: {fit:?}");
+        let report = Report::new(all, false, By::Aic).expect("valid");
+        prop_assert!(report.best.is_some());
+        for fit in report.fits {
+            prop_assert!((0.0..=1.0).contains(&fit.ks) && !fit.aic.is_nan(), "{fit:?}");
         }
     }
 

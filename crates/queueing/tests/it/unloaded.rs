@@ -1,6 +1,6 @@
 //! Queries to many shards without queues.
 
-use curtail_queueing::unloaded::HiccupService;
+use curtail_queueing::HiccupService;
 
 use crate::{assert_close, assert_near, draw};
 

@@ -62,16 +62,29 @@ impl Repeated {
     /// The experiment with these as service and jitter.
     pub fn experiment(self, parameters: &Parameters) -> Result<Experiment, Error> {
         let Self { name, p_ns, j_ns, have_units } = self;
-        let mut experiment = without_times(parameters, have_units)?;
-        enough(&name, j_ns.len())?;
-        let made = |ns| Distribution::from_samples(ns, have_units);
-        let service = made(p_ns).filter(|made| made.mean() > 0.0);
-        experiment.service = service.ok_or_else(|| all_zero(&name))?;
-        experiment.jitter = made(j_ns).filter(|made| made.mean() > 0.0);
-        experiment.has_units = have_units;
-        bounds::check(&experiment)?;
-        Ok(experiment)
+        let jitter = Distribution::from_samples(j_ns.clone(), have_units);
+        let jitter = jitter.filter(|made| made.mean() > 0.0);
+        with_times(parameters, &name, (p_ns, have_units), j_ns.len(), || Ok(jitter))
     }
+}
+
+/// The experiment of these times, which are of so many executions.
+fn with_times(
+    parameters: &Parameters,
+    name: &str,
+    (service_ns, have_units): (Vec<f64>, bool),
+    count: usize,
+    jitter: impl FnOnce() -> Result<Option<Distribution>, Error>,
+) -> Result<Experiment, Error> {
+    let mut experiment = without_times(parameters, have_units)?;
+    enough(name, count)?;
+    let service = Distribution::from_samples(service_ns, have_units);
+    let service = service.filter(|made| made.mean() > 0.0);
+    experiment.service = service.ok_or_else(|| all_zero(name))?;
+    experiment.jitter = jitter()?;
+    experiment.has_units = have_units;
+    bounds::check(&experiment)?;
+    Ok(experiment)
 }
 
 /// An experiment that samples are yet to be put into.
@@ -102,9 +115,7 @@ impl Measured {
     /// The experiment with these in place of service and jitter, and what they hold.
     pub fn experiment(self, parameters: &Parameters) -> Result<(Experiment, SampleSummary), Error> {
         let Self { name, ns, have_units } = self;
-        let mut experiment = without_times(parameters, have_units)?;
         let count = ns.len();
-        enough(&name, count)?;
         let found = find_hiccups(&ns);
         let summary = summary(count, found.as_ref());
         let (body, jitter) = match found {
@@ -113,13 +124,9 @@ impl Measured {
             }
             None => (ns, None),
         };
-        let service = Distribution::from_samples(body, have_units);
-        let service = service.filter(|made| made.mean() > 0.0);
-        experiment.service = service.ok_or_else(|| all_zero(&name))?;
-        experiment.jitter =
-            jitter.map(|(probability, duration)| hiccups(probability, duration)).transpose()?;
-        experiment.has_units = have_units;
-        bounds::check(&experiment)?;
+        let jitter =
+            || jitter.map(|(probability, duration)| hiccups(probability, duration)).transpose();
+        let experiment = with_times(parameters, &name, (body, have_units), count, jitter)?;
         Ok((experiment, summary))
     }
 

@@ -36,7 +36,7 @@ pub use curve::Point;
 pub use hiccups::Hiccups;
 pub use measured::{Measured, Repeated, SampleSummary};
 pub use samples::{Found, find_hiccups};
-pub use sure::{GainIntervals, resampled};
+pub use sure::resampled;
 
 /// Half of the confidence interval of p99 that is a larger share of it says that p99 depends on what is
 /// too rare for this much simulation, or is remembered for too long.
@@ -83,17 +83,28 @@ pub struct Question<'a> {
     pub replicas_at: &'a [Vec<SocketAddr>],
 }
 
-/// Relative reductions of latency: 0.4 is 40 % less. Negative where latency grows; none where a
-/// percentile is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Gain {
+/// A figure of each percentile; none where that percentile is not known, or a policy is unstable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ByPercentile<T> {
     /// Of the median.
-    pub p50: Option<f64>,
+    pub p50: Option<T>,
     /// Of the 99th percentile.
-    pub p99: Option<f64>,
+    pub p99: Option<T>,
     /// Of the 99.9th.
-    pub p999: Option<f64>,
+    pub p999: Option<T>,
 }
+
+impl<T> ByPercentile<T> {
+    fn of(figure: impl Fn(f64) -> Option<T>) -> Self {
+        Self { p50: figure(50.0), p99: figure(99.0), p999: figure(99.9) }
+    }
+}
+
+/// Relative reductions of latency: 0.4 is 40 % less. Negative where latency grows.
+pub type Gain = ByPercentile<f64>;
+
+/// 95 % confidence intervals of relative reductions.
+pub type GainIntervals = ByPercentile<[f64; 2]>;
 
 /// What one policy comes to at the load at hand, in the unit of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -367,7 +378,7 @@ impl Facts<'_> {
             let (ours, psq) = figure(of, percentile).zip(figure(self.psq, percentile))?;
             Some(1.0 - ours / psq)
         };
-        Gain { p50: gain(50.0), p99: gain(99.0), p999: gain(99.9) }
+        Gain::of(gain)
     }
 }
 

@@ -16,9 +16,8 @@ use curtail_dist::seed;
 use curtail_kernel::hedge::Version;
 use curtail_kernel::{HedgeSpec, Policy};
 use rand_pcg::Pcg64Mcg;
-use serde::Serialize;
 
-use super::{Question, figure, sized};
+use super::{GainIntervals, Question, figure, sized};
 use crate::candidate::Candidate;
 use crate::compare::{compare, total as compared};
 use crate::error::Error;
@@ -32,18 +31,6 @@ const WORLDS: usize = 16;
 
 /// Simulated queries for all of them, in those of per-shard queuing.
 const QUERIES: f64 = 20e6;
-
-/// 95 % confidence intervals of relative reductions; none where a percentile is not known, or a policy
-/// is unstable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct GainIntervals {
-    /// Of the median.
-    pub p50: Option<[f64; 2]>,
-    /// Of the 99th percentile.
-    pub p99: Option<[f64; 2]>,
-    /// Of the 99.9th.
-    pub p999: Option<[f64; 2]>,
-}
 
 /// Experiments as this one, each of samples that are drawn from its samples; none where its times are
 /// distributions.
@@ -129,7 +116,7 @@ pub(super) fn intervals(
         };
         Some([gain - half, gain + half])
     };
-    Ok(Some(GainIntervals { p50: interval(50.0), p99: interval(99.0), p999: interval(99.9) }))
+    Ok(Some(GainIntervals::of(interval)))
 }
 
 fn gain(psq: Option<f64>, ours: Option<f64>) -> Option<f64> {

@@ -33,11 +33,14 @@ fn asked_at_length(
     threads: usize,
     effort: f64,
 ) -> Result<Advice, Error> {
+    answered(&Question { experiment, cancel, effort, resampled: &[], replicas_at: &[] }, threads)
+}
+
+fn answered(question: &Question<'_>, threads: usize) -> Result<Advice, Error> {
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
-    let question = Question { experiment, cancel, effort, resampled: &[], replicas_at: &[] };
-    let advice = advise(&question, &plan)?.expect("nothing stops it");
-    let most = total(&question);
+    let advice = advise(question, &plan)?.expect("nothing stops it");
+    let most = total(question);
     assert!(progress.load(Ordering::Relaxed) <= most, "more than the {most} that were announced");
     Ok(advice)
 }
@@ -64,11 +67,7 @@ fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
     (1..names.len()).filter_map(p99).fold(f64::MIN, |best, p99| best.max(1.0 - p99 / psq))
 }
 
-fn check(services: &[Service], cancel: bool, pays: bool) {
-    check_at_length(services, cancel, pays, 0.15);
-}
-
-fn check_at_length(services: &[Service], cancel: bool, pays: bool, effort: f64) {
+fn check(services: &[Service], cancel: bool, pays: bool, effort: f64) {
     for &service in services {
         let experiment = experiment(service);
         let gain = brute_force(&experiment, cancel);
@@ -98,7 +97,7 @@ fn hedging_pays_where_longer_simulations_say_so() {
         (100, 2, 0.3, "lognormal:1:0.5", Some("bimodal:0.0005:20")),
         (10, 6, 0.5, "gamma:2ms:0.7", Some("bimodal:0.004:30ms")),
     ];
-    check(&services, false, true);
+    check(&services, false, true, 0.15);
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn it_pays_beyond_half_load_where_replicas_stop_what_is_given_up() {
         (5, 2, 0.8, "exp:5ms", Some("bimodal:0.003:75ms")),
     ];
     // What there is to gain is learned in some ten thousand queries.
-    check_at_length(&services, true, true, 0.6);
+    check(&services, true, true, 0.6);
 }
 
 #[test]
@@ -120,13 +119,13 @@ fn it_does_not_where_they_say_that() {
         (50, 2, 0.4, "exp:1", Some("exp:0.5")),
         (20, 2, 0.6, "exp:5ms", Some("det:3ms")),
     ];
-    check(&services, true, false);
+    check(&services, true, false, 0.15);
     // The bounds of LÆDGE, which replicas that stop nothing leave.
     let services = [
         (50, 2, 0.7, "exp:1", Some("bimodal:0.001:15")),
         (5, 2, 0.85, "exp:5ms", Some("bimodal:0.003:75ms")),
     ];
-    check(&services, false, false);
+    check(&services, false, false, 0.15);
 }
 
 #[test]
@@ -270,8 +269,6 @@ fn few_samples_leave_more_open_than_many() {
         // The world has one arrival rate, whatever was sampled.
         let off = |of: &Experiment| (of.gap_ns() / experiment.gap_ns() - 1.0).abs();
         assert!(resampled.iter().all(|of| off(of) < 1e-9));
-        let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let plan = Plan { threads: 2, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
         let question = Question {
             experiment: &experiment,
             cancel: true,
@@ -279,8 +276,7 @@ fn few_samples_leave_more_open_than_many() {
             resampled: &resampled,
             replicas_at: &[],
         };
-        let advice = advise(&question, &plan).expect("it can run").expect("nothing stops it");
-        assert!(progress.load(Ordering::Relaxed) <= total(&question));
+        let advice = answered(&question, 2).expect("it can run");
         let gain = advice.gain.p99.expect("both are stable");
         let [low, high] = advice.gain_ci95.p99.expect("both are stable");
         assert!(low < gain && gain < high, "{gain} in {low} to {high}");

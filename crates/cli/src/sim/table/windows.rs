@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use curtail_sim::{Experiment, Outcome, Window};
 
-use super::NONE;
-use crate::digits;
+use crate::digits::{self, NONE};
+use crate::table::row;
 
 /// The most windows that are shown.
 const MOST: usize = 20;
@@ -27,20 +27,16 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome]) -> String {
         "p{p} of requests from request {} on, in windows of {}",
         windows.from, windows.length
     );
-    let widths: Vec<usize> = outcomes.iter().map(|o| o.policy.chars().count().max(8) + 2).collect();
-    let _ = write!(text, "{:<10}", "from");
-    for (outcome, width) in outcomes.iter().zip(&widths) {
-        let _ = write!(text, "{:>width$}", outcome.policy);
-    }
-    text.push('\n');
+    let mut columns = vec![-10];
+    columns.extend(outcomes.iter().map(|of| of.policy.chars().count().max(8) as isize + 2));
+    let heads = outcomes.iter().map(|outcome| outcome.policy.clone());
+    text += &row(&columns, ["from".to_owned()].into_iter().chain(heads));
     for (index, window) in first.iter().enumerate().take(MOST) {
-        let _ = write!(text, "{:<10}", window.from);
-        for (windows, width) in all.iter().zip(&widths) {
+        let figures = all.iter().map(|windows| {
             let figure = windows.get(index).and_then(|window| figure(window, p));
-            let told = figure.map_or(NONE.to_owned(), digits::latency);
-            let _ = write!(text, "{told:>width$}");
-        }
-        text.push('\n');
+            digits::or_none(figure, digits::latency)
+        });
+        text += &row(&columns, [window.from.to_string()].into_iter().chain(figures));
     }
     if first.len() > MOST {
         let _ = writeln!(text, "… and {} windows more: see --json", first.len() - MOST);

@@ -12,8 +12,10 @@
 //! Source: document 004; Jain, "The Art of Computer Systems Performance Analysis", ch. 13, for the
 //! intervals. Cost: O(n log n).
 
-mod starts;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
+use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::models::{Arrivals, Service};
@@ -38,19 +40,30 @@ pub struct Record {
     pub end: f64,
 }
 
-/// An estimate and its 95 % confidence interval; all above 0, and `low` ≤ `value` ≤ `high`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// An estimate and its 95 % confidence interval; all above 0, and the estimate is in the interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The estimate.
     pub value: f64,
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
+    /// The lower and the upper end.
+    pub ci95: [f64; 2],
 }
 
-/// What a log tells of a station.
-#[derive(Clone, Copy, Debug, PartialEq)]
+impl Interval {
+    fn new(value: f64, relative_error: f64) -> Self {
+        let factor = relative_error.exp();
+        Self { value, ci95: [value / factor, value * factor] }
+    }
+
+    /// In another unit.
+    #[must_use]
+    pub fn map(self, unit: impl Fn(f64) -> f64) -> Self {
+        Self { value: unit(self.value), ci95: self.ci95.map(unit) }
+    }
+}
+
+/// What a log says of a station.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The number of requests.
     pub requests: usize,
@@ -71,6 +84,7 @@ pub struct Estimate {
     /// The squared coefficient of variation of the service times.
     pub service_scv: f64,
     /// Their skewness, the third central moment over the third power of the deviation.
+    #[serde(skip)]
     pub service_skewness: f64,
 }
 
@@ -96,28 +110,19 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
     if records.len() < MIN_RECORDS {
         return Err(EstimateError::TooFew(records.len()));
     }
-    let mut order: Vec<usize> = (0..records.len()).collect();
-    // Of those that arrive at once, the first to end is taken for the first to start.
-    order.sort_by(|&a, &b| {
-        let (a, b) = (&records[a], &records[b]);
-        a.arrival.total_cmp(&b.arrival).then(a.end.total_cmp(&b.end))
-    });
-    let starts = starts::starts(records, &order, servers)?;
-
-    let in_order = order.iter().map(|&index| &records[index]);
-    let gaps = Moments::of(order.windows(2).map(|w| records[w[1]].arrival - records[w[0]].arrival));
-    let services =
-        Moments::of(in_order.clone().zip(&starts).map(|(record, start)| record.end - start));
-    let waits =
-        Moments::of(in_order.clone().zip(&starts).map(|(record, start)| start - record.arrival));
-    let sojourns = Moments::of(in_order.clone().map(|record| record.end - record.arrival));
-    if gaps.mean < SHORTEST {
-        return Err(EstimateError::NoTime("gap between arrivals"));
+    let starts = starts(records, servers)?;
+    let mut arrivals: Vec<f64> = records.iter().map(|record| record.arrival).collect();
+    arrivals.sort_by(f64::total_cmp);
+    let gaps = Moments::of(arrivals.windows(2).map(|pair| pair[1] - pair[0]));
+    let started = || records.iter().zip(&starts);
+    let services = Moments::of(started().map(|(record, start)| record.end - start));
+    let waits = Moments::of(started().map(|(record, start)| start - record.arrival));
+    for (name, times) in [("gap between arrivals", &gaps), ("service time", &services)] {
+        if times.mean < SHORTEST {
+            return Err(EstimateError::NoTime(name));
+        }
     }
-    if services.mean < SHORTEST {
-        return Err(EstimateError::NoTime("service time"));
-    }
-    let cubes = Moments::of(in_order.zip(&starts).map(|(record, start)| {
+    let cubes = Moments::of(started().map(|(record, start)| {
         // In units of the deviation, so that no cube exceeds what numbers hold.
         ((record.end - start - services.mean) / services.variance.sqrt()).powi(3)
     }));
@@ -125,16 +130,75 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
     let utilization = services.mean / gaps.mean / f64::from(servers);
     Ok(Estimate {
         requests: records.len(),
-        arrival_rate: interval(gaps.mean.recip(), of_gaps),
-        mean_service: interval(services.mean, of_services),
-        service_rate: interval(services.mean.recip(), of_services),
-        utilization: interval(utilization, of_gaps.hypot(of_services)),
+        arrival_rate: Interval::new(gaps.mean.recip(), of_gaps),
+        mean_service: Interval::new(services.mean, of_services),
+        service_rate: Interval::new(services.mean.recip(), of_services),
+        utilization: Interval::new(utilization, of_gaps.hypot(of_services)),
         mean_wait: waits.mean,
-        mean_sojourn: sojourns.mean,
+        mean_sojourn: waits.mean + services.mean,
         arrival_scv: gaps.scv(),
         service_scv: services.scv(),
         service_skewness: if services.variance > 0.0 { cubes.mean } else { 0.0 },
     })
+}
+
+/// When each request starts, as the log says or as it follows from a station that is first come
+/// first served. Cost: O(n log n).
+fn starts(records: &[Record], servers: u32) -> Result<Vec<f64>, EstimateError> {
+    let logged = records[0].start.is_some();
+    let begins = |record: &Record| record.start.unwrap_or(record.arrival);
+    for (index, record) in records.iter().enumerate() {
+        let &Record { arrival, end, .. } = record;
+        if record.start.is_some() != logged {
+            return Err(EstimateError::MixedStarts(index));
+        }
+        let start = begins(record);
+        if ![arrival, start, end].iter().all(|time| time.abs() <= LATEST) {
+            return Err(EstimateError::BadTime(index));
+        }
+        if start < arrival || end < start {
+            return Err(EstimateError::OutOfOrder { index, start, end });
+        }
+    }
+    let mut order: Vec<usize> = (0..records.len()).collect();
+    // Of those that arrive at once, the first to end is taken for the first to start.
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&records[a], &records[b]);
+        begins(a).total_cmp(&begins(b)).then(a.end.total_cmp(&b.end))
+    });
+    // The latest ends so far, one for each server: the earliest of them frees the next.
+    let mut latest = BinaryHeap::new();
+    let mut starts = vec![0.0; records.len()];
+    for index in order {
+        let Record { start, end, .. } = records[index];
+        let full = latest.len() >= servers as usize;
+        let free = if full { latest.pop().map(|Reverse(end)| of_order(end)) } else { None };
+        let begins = begins(&records[index]);
+        let free = free.unwrap_or(begins);
+        if let Some(start) = start.filter(|start| *start < free) {
+            return Err(EstimateError::Overlap { index, start, servers });
+        }
+        let start = begins.max(free);
+        if end < start {
+            return Err(EstimateError::Overtaken { index, start, end, servers });
+        }
+        // It ends after the one that was taken out, so these are still the latest.
+        latest.push(Reverse(in_order(end)));
+        starts[index] = start;
+    }
+    Ok(starts)
+}
+
+/// A whole number for each time, in their order.
+fn in_order(time: f64) -> i64 {
+    let bits = time.to_bits().cast_signed();
+    if bits < 0 { bits ^ i64::MAX } else { bits }
+}
+
+/// The way back.
+fn of_order(whole: i64) -> f64 {
+    let bits = if whole < 0 { whole ^ i64::MAX } else { whole };
+    f64::from_bits(bits.cast_unsigned())
 }
 
 /// Mean and variance of a measure.
@@ -167,11 +231,6 @@ impl Moments {
         let student = StudentsT::new(0.0, 1.0, self.count - 1.0).expect("two or more are given");
         student.inverse_cdf(0.975) * (self.scv() / self.count).sqrt()
     }
-}
-
-fn interval(value: f64, relative_error: f64) -> Interval {
-    let factor = relative_error.exp();
-    Interval { value, low: value / factor, high: value * factor }
 }
 
 /// Why nothing can be estimated. The message names the value and the fix.
