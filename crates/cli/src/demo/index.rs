@@ -23,10 +23,10 @@ pub(super) struct Built {
 }
 
 /// Reads the corpus and builds its index, both in threads of their own, so that a signal is heard.
-pub(super) async fn build(plan: &Plan, signals: &mut Termination) -> Result<Built, Stop> {
+pub(super) async fn build(plan: &Plan<'_>, signals: &mut Termination) -> Result<Built, Stop> {
     let bar = progress::spinner();
     bar.set_message("reading the corpus");
-    let source = plan.corpus.clone().map_or(Source::Default, Source::Path);
+    let source = plan.args.corpus.clone().map_or(Source::Default, Source::Path);
     let reading = spawn_blocking(move || Corpus::load(&source, Limits::default()));
     let corpus = tokio::select! {
         corpus = reading => corpus.map_err(|error| lost(&error))?,
@@ -43,7 +43,7 @@ pub(super) async fn build(plan: &Plan, signals: &mut Termination) -> Result<Buil
         say::aside(format_args!("note: the index was built anew: {why}"));
     }
     say::aside(format_args!("searching {}", corpus.description()));
-    let queries = sample_queries(corpus.documents(), QUERIES, plan.seed);
+    let queries = sample_queries(corpus.documents(), QUERIES, plan.args.seed.seed);
     if queries.is_empty() {
         let text = format!("{}: there is no word in it to ask for", corpus.description());
         return Err(Stop::BadInput(text));
@@ -53,18 +53,18 @@ pub(super) async fn build(plan: &Plan, signals: &mut Termination) -> Result<Buil
 }
 
 async fn index(
-    plan: &Plan,
+    plan: &Plan<'_>,
     corpus: &Arc<Corpus>,
     signals: &mut Termination,
 ) -> Result<Outcome, Stop> {
     let bar = progress::bar("indexing");
-    let (told, interrupted) = (bar.clone(), Arc::new(AtomicBool::new(false)));
+    let (shown, interrupted) = (bar.clone(), Arc::new(AtomicBool::new(false)));
     let (corpus, stop) = (Arc::clone(corpus), Arc::clone(&interrupted));
-    let (folder, shards) = (plan.out.join("index"), plan.shards);
+    let (folder, shards) = (plan.args.out.join("index"), plan.args.shards);
     let mut building = spawn_blocking(move || {
         let mut progress = |done, total| {
-            told.set_length(total);
-            told.set_position(done);
+            shown.set_length(total);
+            shown.set_position(done);
             match stop.load(Ordering::Relaxed) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),

@@ -16,13 +16,10 @@ use crate::child::Process;
 use crate::exit::Stop;
 use crate::progress;
 
-/// Points of a distribution that are kept for plots.
-const POINTS: usize = 60;
-
 /// Measures every policy at every load. The policies of one load run one after the other, so that
 /// whatever else the machine does meets them alike.
 pub(super) async fn all(
-    plan: &Plan,
+    plan: &Plan<'_>,
     queries: &[String],
     cluster: &mut Cluster,
     results: &mut Results,
@@ -35,7 +32,7 @@ pub(super) async fn all(
     bar.set_length((total * 10.0) as u64);
     let mut done = 0.0;
     let mut roots = Roots::default();
-    let mut timings = plan.timings.then(|| Timings::new(&plan.out));
+    let mut timings = plan.args.timings.then(|| Timings::new(&plan.args.out));
     for (number, &load) in plan.loads.iter().enumerate() {
         let targets = targets(plan, queries, number);
         // Nobody always goes first.
@@ -44,7 +41,8 @@ pub(super) async fn all(
             let root = roots.take(plan, cluster, name).await?;
             let told = Told { bar: &bar, name, load, done };
             let leaves = cluster.processes();
-            let pauses = plan.pause.map(|p| pause::start(p, &leaves, number, plan.seed));
+            let pauses =
+                plan.args.pause.map(|p| pause::start(p, &leaves, number, plan.args.seed.seed));
             let (cell, answers) = one(plan, &targets, number, root.address, &told).await?;
             drop(pauses);
             roots.give_back(name, *policy, root).await;
@@ -67,7 +65,12 @@ pub(super) async fn all(
 struct Roots(BTreeMap<String, Process>);
 
 impl Roots {
-    async fn take(&mut self, plan: &Plan, cluster: &Cluster, name: &str) -> Result<Process, Stop> {
+    async fn take(
+        &mut self,
+        plan: &Plan<'_>,
+        cluster: &Cluster,
+        name: &str,
+    ) -> Result<Process, Stop> {
         match self.0.remove(name) {
             Some(root) => Ok(root),
             None => cluster.root(plan, name).await,
@@ -85,7 +88,7 @@ impl Roots {
 
 /// The requests of a load. A number of its own makes every request a query of its own, with its own
 /// service time and hiccups, and the same for every policy.
-fn targets(plan: &Plan, queries: &[String], load: usize) -> Vec<String> {
+fn targets(plan: &Plan<'_>, queries: &[String], load: usize) -> Vec<String> {
     let warmup = plan.rate(plan.loads[load]) * plan.warmup_ns() as f64 / 1e9;
     // Arrivals are random: with room to spare.
     let count = plan.requests as usize + 2 * warmup as usize + 1_000;
@@ -106,7 +109,7 @@ struct Told<'a> {
 }
 
 async fn one(
-    plan: &Plan,
+    plan: &Plan<'_>,
     targets: &[String],
     number: usize,
     root: std::net::SocketAddr,
@@ -120,7 +123,7 @@ async fn one(
         queries: targets.to_vec(),
         warmup_ns: plan.warmup_ns(),
         // Every load has arrivals of its own, the same for every policy.
-        seed: plan.seed ^ ((number as u64) << 32),
+        seed: plan.args.seed.seed ^ ((number as u64) << 32),
         ..LoadPlan::new(target, plan.rate(told.load))
     };
     let (mut copies, mut answers) = (0, 0);
@@ -136,7 +139,7 @@ async fn one(
         if answer.good {
             latencies.push((answer.index, answer.latency_ns));
         }
-        if plan.timings {
+        if plan.args.timings {
             timed.extend(timings::Answer::of(answer));
         }
     };
@@ -149,7 +152,7 @@ async fn one(
     let running =
         curtail_load::run_observed(&load_plan, std::future::pending(), progress, on_answer);
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
-    let queries = answers * u64::from(plan.shards);
+    let queries = answers * u64::from(plan.args.shards);
     let copies_per_query = if queries == 0 { 0.0 } else { copies as f64 / queries as f64 };
     Ok((cell(told.load, &report, copies_per_query, Latencies(latencies)), timed))
 }
@@ -169,23 +172,11 @@ fn cell(load: f64, report: &Report, copies_per_query: f64, latencies: Latencies)
         errors: report.errors.total(),
         valid: report.valid,
         invalid_because: report.invalid_because.iter().map(ToString::to_string).collect(),
-        ccdf: ccdf(report),
+        histogram: report.histogram.clone(),
+        withheld: report.withheld.is_some(),
         p99_gain: None,
         latencies,
     }
-}
-
-/// The share of requests above a latency, at shares that are evenly spaced on a log scale down to
-/// ten samples.
-fn ccdf(report: &Report) -> Vec<(f64, f64)> {
-    let samples = report.histogram.len();
-    if samples < 20 {
-        return Vec::new();
-    }
-    let least = 10.0 / samples as f64;
-    let share = |at: usize| least.powf(at as f64 / (POINTS - 1) as f64);
-    let point = |share: f64| (report.histogram.value_at_quantile(1.0 - share) as f64 / 1e6, share);
-    (0..POINTS).map(|at| point(share(at))).collect()
 }
 
 fn line(name: &str, cell: &Cell) -> String {
