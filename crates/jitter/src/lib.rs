@@ -59,8 +59,8 @@
 //! - Hiccups of which there are fewer than four, or a dozen of varying length, from chance.
 
 mod bias;
-mod curves;
 mod executions;
+mod figures;
 mod floor;
 mod hiccups;
 mod histogram;
@@ -71,7 +71,6 @@ pub mod machine;
 mod mixture;
 mod modality;
 mod modes;
-mod ranked;
 mod starts;
 mod summary;
 /// Why executions, a floor or a rule cannot be used. The message names the value and the mend.
@@ -122,11 +121,9 @@ pub enum JitterError {
 mod tests;
 
 pub use bias::{Bias, Repetitions, Stop};
-pub use curves::{Ccdf, CcdfPoint};
 pub use executions::{EXECUTIONS_MAX, Executions, QUERIES_MAX, View};
+pub use figures::{Ccdf, Curve, Ranked};
 pub use floor::{Attribution, Blame, Floor, FloorHits};
-pub use interval::Estimate;
-pub use interval::student_quantile;
+pub use interval::{Estimate, student_quantile};
 pub use leaf::LeafHiccups;
-pub use ranked::{Ranked, RankedExecution, RankedQuery};
 pub use summary::{Hiccups, Intermediate, Modality, Summary};

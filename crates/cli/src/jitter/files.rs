@@ -83,7 +83,7 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
 
 /// What people look at.
 fn pictures(figures: &Figures<'_>) -> Vec<(&'static str, String)> {
-    let [wide, ..] = FIGURE_SIZES.map(|(width, height, class, end)| ((width, height), class, end));
+    let [wide, _] = FIGURE_SIZES;
     let plots = [("ccdf.svg", figures.components(wide)), ("ranked.svg", figures.ranked(wide))];
     let plots = plots.into_iter().filter_map(|(name, svg)| Some((name, picture(&svg?)?)));
     [(PAGE, page::render(figures))].into_iter().chain(plots).collect()
