@@ -28,7 +28,6 @@ const FASTEST: f64 = 0.05;
 
 /// By how much P is still overestimated, and J underestimated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Bias {
     /// The mean over the queries, in nanoseconds, 0 or more.
     pub ns: f64,
@@ -42,7 +41,6 @@ pub struct Bias {
 
 impl Bias {
     /// True if the bias, and two standard errors on top, is at most this share of mean P.
-    #[must_use]
     pub fn is_within(&self, tolerance: f64) -> bool {
         self.ns == 0.0 || self.share * (1.0 + 2.0 * self.standard_error_ns / self.ns) <= tolerance
     }
@@ -50,7 +48,6 @@ impl Bias {
 
 impl View<'_> {
     /// How biased P still is; none if no query was executed 8 times.
-    #[must_use]
     pub fn bias(&self) -> Option<Bias> {
         let mut drops: Vec<[f64; 3]> = Vec::new();
         let mut p_ns = 0.0;
@@ -163,7 +160,6 @@ impl Repetitions {
     }
 
     /// Whether these are enough.
-    #[must_use]
     pub fn stop(&self, executions: &Executions) -> Stop {
         match executions.repetitions() {
             done if done < self.least => Stop::NotYet,
@@ -177,7 +173,6 @@ impl Repetitions {
 impl View<'_> {
     /// True if P is known within `tolerance` times its mean: see [`Bias::is_within`]. False before
     /// the bias can be told.
-    #[must_use]
     pub fn converged(&self, tolerance: f64) -> bool {
         self.bias().as_ref().is_some_and(|bias| Bias::is_within(bias, tolerance))
     }

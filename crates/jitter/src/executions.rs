@@ -93,43 +93,36 @@ impl Executions {
     }
 
     /// The classes, in order of their first query.
-    #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
     /// How many executions there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
     /// True without any.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
     /// P of `query`, in nanoseconds; none if it was never executed.
-    #[must_use]
     pub fn p_ns(&self, query: usize) -> Option<u64> {
         self.queries.get(query).filter(|query| query.executions > 0).map(|query| query.p_ns)
     }
 
     /// How often the query was executed that was executed least.
-    #[must_use]
     pub fn repetitions(&self) -> u32 {
         self.queries.iter().map(|query| query.executions).min().unwrap_or(0)
     }
 
     /// All queries.
-    #[must_use]
     pub fn all(&self) -> View<'_> {
         View { executions: self, class: None }
     }
 
     /// The queries of the class with this index of [`classes`](Self::classes); none beyond them.
-    #[must_use]
     pub fn class(&self, index: usize) -> Option<View<'_>> {
         (index < self.classes.len()).then_some(View { executions: self, class: Some(index as u32) })
     }
@@ -160,7 +153,6 @@ impl Measured {
 
 impl<'a> View<'a> {
     /// The class; none for all queries.
-    #[must_use]
     pub fn class(&self) -> Option<&'a str> {
         self.class.and_then(|class| self.executions.classes.get(class as usize)).map(String::as_str)
     }

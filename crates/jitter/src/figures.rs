@@ -38,7 +38,6 @@ pub struct Ranked {
 impl View<'_> {
     /// The curves, of at most `points` points each; always with the longest, and with the shortest
     /// if `points` is 2 or more.
-    #[must_use]
     pub fn ccdf(&self, points: usize) -> Ccdf {
         Ccdf {
             p: curve(self.queries().map(|(_, query)| query.p_ns).collect(), points),
@@ -48,7 +47,6 @@ impl View<'_> {
     }
 
     /// At most `points` queries and as many executions. The same seed gives the same ones.
-    #[must_use]
     pub fn ranked(&self, points: usize, seed: u64) -> Ranked {
         let mut order: Vec<_> = self.queries().map(|(query, of)| (of.p_ns, query)).collect();
         order.sort_unstable();

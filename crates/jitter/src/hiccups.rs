@@ -11,38 +11,43 @@
 //!
 //! Cost: O(n) for the dispersion, O(bins) else.
 
-use super::executions::View;
-use super::histogram::{Bin, LogHistogram, WIDTH};
-use super::interval::student_quantile;
-use super::interval::{self, Estimate};
-use super::mixture::Mixture;
-use super::modes::{Modes, Reading};
-use super::summary::{Hiccups, Intermediate};
+use serde::Serialize;
 
-/// Count, mean and variance of weighted executions.
-#[derive(Clone, Copy, Debug, Default)]
-struct Moments {
-    count: f64,
-    sum: f64,
-    squares: f64,
+use super::executions::View;
+use super::histogram::{LogHistogram, Moments, WIDTH};
+use super::interval::{self, Estimate, student_quantile};
+use super::kinds::Reading;
+use super::mixture::Mixture;
+use super::modes::Modes;
+
+/// The slow executions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Hiccups {
+    /// How many executions have one: the sum of the probabilities that each has. 0 if J is not
+    /// bimodal.
+    pub count: f64,
+    /// The probability that an execution has one. If J is not bimodal, 0 with an upper bound.
+    pub probability: Estimate,
+    /// Their mean J minus that of the others, in nanoseconds; none if J is not bimodal.
+    pub duration_ns: Option<Estimate>,
+    /// The jitter from which on an execution is more likely to have one than not, in nanoseconds;
+    /// none if J is not bimodal.
+    pub from_ns: Option<f64>,
+    /// The jitter at the last valley, in nanoseconds: less where other slow executions overlap with
+    /// the hiccups; none if J is not bimodal.
+    pub valley_ns: Option<f64>,
+    /// By what factor their counts, over time or by query, vary more than those of independent
+    /// ones; 1 or more. The intervals allow for it.
+    pub dispersion: f64,
 }
 
-impl Moments {
-    fn of<'a>(weighted: impl Iterator<Item = (f64, &'a Bin)>) -> Moments {
-        weighted.fold(Moments::default(), |sums, (weight, bin)| Moments {
-            count: sums.count + weight * bin.count,
-            sum: sums.sum + weight * bin.sum,
-            squares: sums.squares + weight * bin.squares,
-        })
-    }
-
-    fn mean(&self) -> f64 {
-        if self.count > 0.0 { self.sum / self.count } else { 0.0 }
-    }
-
-    fn variance(&self) -> f64 {
-        (self.squares / self.count.max(1.0) - self.mean().powi(2)).max(0.0)
-    }
+/// A mode between the body and the hiccups.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Intermediate {
+    /// The share of the executions that are in it.
+    pub probability: f64,
+    /// Their mean J minus that of the body, in nanoseconds.
+    pub duration_ns: f64,
 }
 
 /// What there is to know for intervals.
@@ -55,8 +60,8 @@ impl Side {
     /// Hiccups have these weights by bin; the executions that P is from are `least` more others.
     fn of(histogram: &LogHistogram, least: f64, weight: impl Fn(usize) -> f64) -> Side {
         let bins = || histogram.bins.iter().enumerate();
-        let hiccups = Moments::of(bins().map(|(at, bin)| (weight(at), bin)));
-        let mut others = Moments::of(bins().map(|(at, bin)| (1.0 - weight(at), bin)));
+        let hiccups = Moments::sum(bins().map(|(at, bin)| (weight(at), bin)));
+        let mut others = Moments::sum(bins().map(|(at, bin)| (1.0 - weight(at), bin)));
         others.count += least;
         Side { hiccups, others }
     }
@@ -155,7 +160,7 @@ fn none(
     least: f64,
 ) -> Hiccups {
     let doubtful = modes.doubtful.min(histogram.bins.len());
-    let count: f64 = histogram.bins[doubtful..].iter().map(|bin| bin.count).sum();
+    let count = histogram.count_in(doubtful..histogram.bins.len());
     let dispersion = match count > 0.0 {
         true => dispersion(view, histogram.edge_ns(doubtful)),
         false => 1.0,
@@ -188,9 +193,9 @@ pub(super) fn intermediate(
     let Some(&first) = modes.valleys.first() else {
         return Vec::new();
     };
-    let body = Moments::of(histogram.bins[..first].iter().map(|bin| (1.0, bin)));
+    let body = Moments::sum(histogram.bins[..first].iter().map(|bin| (1.0, bin)));
     let between = modes.valleys.windows(2).map(|pair| {
-        let part = Moments::of(histogram.bins[pair[0]..pair[1]].iter().map(|bin| (1.0, bin)));
+        let part = Moments::sum(histogram.bins[pair[0]..pair[1]].iter().map(|bin| (1.0, bin)));
         Intermediate {
             probability: part.count / executions,
             duration_ns: (part.mean() - body.mean()).max(0.0),

@@ -30,7 +30,6 @@ pub struct Estimate {
 
 impl Estimate {
     /// True if the interval holds it.
-    #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -104,7 +103,6 @@ pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
 }
 
 /// The 97.5 % quantile of Student's t, for degrees of freedom above 0.
-#[must_use]
 pub fn student_quantile(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - TAIL))
 }

@@ -47,7 +47,7 @@
 //! 4. Probability and duration come with intervals that allow for chance, for hiccups that come in
 //!    clusters, and for executions that may belong to either side (`hiccups`).
 //! 5. Against a floor, what a loop that does nothing saw on the same machine, a test says whose
-//!    doing they are, and what is left for the leaf (`floor`, `leaf`).
+//!    doing they are, and what is left for the leaf (`floor`).
 //!
 //! # What it cannot tell
 //!
@@ -66,16 +66,13 @@ mod hiccups;
 mod histogram;
 mod interval;
 mod kinds;
-mod leaf;
 pub mod machine;
 mod mixture;
 mod modality;
 mod modes;
-mod starts;
 mod summary;
 /// Why executions, a floor or a rule cannot be used. The message names the value and the mend.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum JitterError {
     /// No query was declared, or too many were.
     #[error("there are {0} queries; give from 1 to {QUERIES_MAX}")]
@@ -123,7 +120,7 @@ mod tests;
 pub use bias::{Bias, Repetitions, Stop};
 pub use executions::{EXECUTIONS_MAX, Executions, QUERIES_MAX, View};
 pub use figures::{Ccdf, Curve, Ranked};
-pub use floor::{Attribution, Blame, Floor, FloorHits};
+pub use floor::{Attribution, Blame, Floor, FloorHits, LeafHiccups};
+pub use hiccups::{Hiccups, Intermediate};
 pub use interval::{Estimate, student_quantile};
-pub use leaf::LeafHiccups;
-pub use summary::{Hiccups, Intermediate, Modality, Summary};
+pub use summary::{Modality, Summary};

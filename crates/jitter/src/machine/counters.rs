@@ -23,7 +23,6 @@ pub struct Counters {
 
 impl Counters {
     /// What was counted since.
-    #[must_use]
     pub fn since(&self, before: &Counters) -> Counters {
         let of = |part: fn(&Counters) -> u64| part(self).saturating_sub(part(before));
         Counters {

@@ -148,7 +148,6 @@ impl Sampler {
     }
 
     /// Ends, and tells what was seen.
-    #[must_use]
     pub fn finish(mut self) -> SamplerReport {
         self.end().unwrap_or_default()
     }
@@ -183,7 +182,6 @@ impl SamplerReport {
 
     /// What was counted from the last look before `start` to the first one after `end`; none if there
     /// is none of either.
-    #[must_use]
     pub fn between(&self, start: Instant, end: Instant) -> Option<Counters> {
         let first = self.looks.partition_point(|(at, _)| *at <= start).checked_sub(1)?;
         let last = self.looks.partition_point(|(at, _)| *at < end);
@@ -192,7 +190,6 @@ impl SamplerReport {
     }
 
     /// How often it looked.
-    #[must_use]
     pub fn looks(&self) -> usize {
         self.looks.len()
     }

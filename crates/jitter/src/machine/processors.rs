@@ -30,7 +30,6 @@ impl Processors {
     }
 
     /// Their numbers.
-    #[must_use]
     pub fn numbers(&self) -> &[usize] {
         &self.0
     }

@@ -32,7 +32,6 @@ pub struct Gaps {
 
 impl Gaps {
     /// Nothing seen yet.
-    #[must_use]
     pub fn none() -> Gaps {
         let gaps = Histogram::new_with_max(LONGEST_NS, 3).expect("constants in range");
         Gaps { observed_ns: 0, processors: 0, gaps }

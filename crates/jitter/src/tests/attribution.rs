@@ -100,14 +100,19 @@ fn a_floor_that_was_hardly_observed_decides_nothing() {
 fn hits_grow_with_the_time_that_is_at_risk() {
     // 100 gaps of 1 ms and 10 of 10 ms in a second beside them.
     let floor = Floor::new(1_200_000_000, &[(1_000_000, 100), (10_000_000, 10)]).expect("a floor");
-    let all = floor.hits(10_000_000, 0);
+    let hits = |p_ns, least_ns| {
+        let mut one = Executions::new(["all"]).expect("a query");
+        one.push(0, p_ns).expect("a query");
+        one.all().expected(&floor, least_ns)
+    };
+    let all = hits(10_000_000, 0);
     assert!((all.probability - (1.0 - (-1.1_f64).exp())).abs() < 1e-12, "{all:?}");
     assert_eq!(all.duration_ns, Some(2e8 / 110.0));
-    let long = floor.hits(10_000_000, 5_000_000);
+    let long = hits(10_000_000, 5_000_000);
     assert!((long.probability - (1.0 - (-0.1_f64).exp())).abs() < 1e-12, "{long:?}");
     assert_eq!(long.duration_ns, Some(1e7));
-    assert_eq!(floor.hits(0, 0).probability, 0.0);
-    assert_eq!(floor.hits(u64::MAX, u64::MAX).duration_ns, None);
+    assert_eq!(hits(0, 0).probability, 0.0);
+    assert_eq!(hits(u64::MAX, u64::MAX).duration_ns, None);
 }
 
 #[test]
