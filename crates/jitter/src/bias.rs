@@ -14,9 +14,7 @@
 
 use serde::Serialize;
 
-use super::JitterError;
-use super::executions::Executions;
-use super::executions::View;
+use super::executions::{Executions, View};
 
 /// The sizes that are compared are in eighths, so this many executions of a query tell how the
 /// least drops.
@@ -128,9 +126,12 @@ fn mean_excess(sorted: &[u64], size: usize) -> f64 {
 /// How often to execute each query: until P is known within a tolerance, within bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repetitions {
-    least: u32,
-    most: u32,
-    tolerance: f64,
+    /// The fewest of each query.
+    pub least: u32,
+    /// The most, whether P is known or not.
+    pub most: u32,
+    /// By how much P may be biased, as a share of its mean.
+    pub tolerance: f64,
 }
 
 /// What to do next.
@@ -145,35 +146,14 @@ pub enum Stop {
 }
 
 impl Repetitions {
-    /// From `least` to `most` executions of each query, until the bias of P is at most `tolerance`
-    /// times its mean.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::BadRule`] unless 1 ≤ `least` ≤ `most` and the tolerance is above 0.
-    pub fn new(least: u32, most: u32, tolerance: f64) -> Result<Repetitions, JitterError> {
-        if least >= 1 && least <= most && tolerance > 0.0 {
-            Ok(Repetitions { least, most, tolerance })
-        } else {
-            Err(JitterError::BadRule { least, most, tolerance })
-        }
-    }
-
     /// Whether these are enough.
     pub fn stop(&self, executions: &Executions) -> Stop {
+        let is_known = |bias: Bias| bias.is_within(self.tolerance);
         match executions.repetitions() {
             done if done < self.least => Stop::NotYet,
-            _ if executions.all().converged(self.tolerance) => Stop::Converged,
+            _ if executions.all().bias().is_some_and(is_known) => Stop::Converged,
             done if done < self.most => Stop::NotYet,
             _ => Stop::AtMost,
         }
-    }
-}
-
-impl View<'_> {
-    /// True if P is known within `tolerance` times its mean: see [`Bias::is_within`]. False before
-    /// the bias can be told.
-    pub fn converged(&self, tolerance: f64) -> bool {
-        self.bias().as_ref().is_some_and(|bias| Bias::is_within(bias, tolerance))
     }
 }

@@ -4,10 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::JitterError;
-
-/// The most queries of a set.
-pub const QUERIES_MAX: usize = 10_000_000;
 /// The most executions of a set.
 pub const EXECUTIONS_MAX: usize = 100_000_000;
 
@@ -41,55 +37,35 @@ struct Execution {
 impl Executions {
     /// No executions yet, of queries whose classes (types) these are, in order: query 0 is of the
     /// first. Give all the same class where there are none.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::Queries`] for no query or more than [`QUERIES_MAX`].
-    pub fn new<C: AsRef<str>>(
-        classes: impl IntoIterator<Item = C>,
-    ) -> Result<Executions, JitterError> {
+    pub fn new<C: AsRef<str>>(of_queries: impl IntoIterator<Item = C>) -> Executions {
         let mut known: BTreeMap<String, u32> = BTreeMap::new();
-        let mut made = Executions { classes: Vec::new(), queries: Vec::new(), order: Vec::new() };
-        for class in classes {
-            let class = match known.get(class.as_ref()) {
-                Some(&class) => class,
-                None => {
-                    let index = made.classes.len() as u32;
-                    made.classes.push(class.as_ref().to_owned());
-                    known.insert(class.as_ref().to_owned(), index);
-                    index
-                }
-            };
-            made.queries.push(Query { class, executions: 0, p_ns: u64::MAX, least_at: 0 });
-            if made.queries.len() > QUERIES_MAX {
-                return Err(JitterError::Queries(made.queries.len()));
-            }
-        }
-        if made.queries.is_empty() { Err(JitterError::Queries(0)) } else { Ok(made) }
+        let mut classes = Vec::new();
+        let query = |class: C| {
+            let class = *known.entry(class.as_ref().to_owned()).or_insert_with_key(|name| {
+                classes.push(name.clone());
+                classes.len() as u32 - 1
+            });
+            Query { class, executions: 0, p_ns: u64::MAX, least_at: 0 }
+        };
+        let queries = of_queries.into_iter().map(query).collect();
+        Executions { classes, queries, order: Vec::new() }
     }
 
     /// Adds an execution of `query`, counted from 0, that took `service_ns` nanoseconds. They are
-    /// added in the order in which they ran, so that hiccups that come in clusters show.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::UnknownQuery`], or [`JitterError::TooManyExecutions`] beyond
-    /// [`EXECUTIONS_MAX`]; nothing is added then.
-    pub fn push(&mut self, query: usize, service_ns: u64) -> Result<(), JitterError> {
-        let queries = self.queries.len();
-        let Some(of) = self.queries.get_mut(query) else {
-            return Err(JitterError::UnknownQuery { query, queries });
-        };
+    /// added in the order in which they ran, so that hiccups that come in clusters show. False, and
+    /// nothing is added, beyond [`EXECUTIONS_MAX`].
+    pub fn push(&mut self, query: usize, service_ns: u64) -> bool {
         if self.order.len() >= EXECUTIONS_MAX {
-            return Err(JitterError::TooManyExecutions);
+            return false;
         }
+        let of = &mut self.queries[query];
         if of.executions == 0 || service_ns < of.p_ns {
             of.p_ns = service_ns;
             of.least_at = self.order.len() as u32;
         }
         of.executions += 1;
         self.order.push(Execution { query: query as u32, service_ns });
-        Ok(())
+        true
     }
 
     /// The classes, in order of their first query.

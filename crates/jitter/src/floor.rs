@@ -20,10 +20,10 @@
 
 use serde::Serialize;
 
+use super::Summary;
 use super::executions::View;
 use super::histogram::Moments;
 use super::interval::{self, Estimate, at_least, difference, poisson};
-use super::{JitterError, Summary};
 
 /// Below this probability of being chance, hiccups beyond the floor are the leaf's.
 const SIGNIFICANT: f64 = 0.001;
@@ -39,19 +39,13 @@ pub struct Floor {
 
 impl Floor {
     /// A loop was observed for `observed_ns` (of several processors, the sum), and had these gaps:
-    /// the length of each in nanoseconds, and how many were so long.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::NothingObserved`] if the gaps are all the time, or more.
-    pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Result<Floor, JitterError> {
+    /// the length of each in nanoseconds, and how many were so long. None if the gaps are all the time, or more.
+    pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Option<Floor> {
         let gaps_ns = gaps.iter().fold(0_u128, |sum, &(length, count)| {
             sum.saturating_add(u128::from(length) * u128::from(count))
         });
-        match u64::try_from(gaps_ns).ok().and_then(|gaps_ns| observed_ns.checked_sub(gaps_ns)) {
-            Some(ran_ns) if ran_ns > 0 => Ok(Floor { ran_ns, gaps: gaps.to_vec() }),
-            _ => Err(JitterError::NothingObserved { observed_ns, gaps_ns }),
-        }
+        let ran_ns = observed_ns.checked_sub(u64::try_from(gaps_ns).ok()?)?;
+        (ran_ns > 0).then(|| Floor { ran_ns, gaps: gaps.to_vec() })
     }
 
     /// The probability that so many executions are slow, or more, if the leaf is hit no more than the

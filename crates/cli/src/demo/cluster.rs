@@ -1,6 +1,6 @@
 //! The processes of the search service.
 
-use super::args::Plan;
+use super::args::{Args, Plan};
 use super::throttle::Throttle;
 use crate::child::Process;
 use crate::exit::Stop;
@@ -70,24 +70,20 @@ impl Cluster {
 }
 
 fn leaf(plan: &Plan<'_>, shard: u32, replica: u32) -> Vec<String> {
-    let index = plan.args.out.join("index").display().to_string();
-    let pairs = [
-        ("--index", index),
-        ("--shard", shard.to_string()),
-        ("--replica", replica.to_string()),
-        ("--slots", plan.args.slots.to_string()),
-        ("--service-time", plan.args.service_time.to_string()),
-        ("--seed", plan.args.seed.seed.to_string()),
-    ];
-    let hiccup = plan.hiccup.map(|hiccup| ("--hiccup", hiccup.to_string()));
-    let flags = pairs.into_iter().chain(hiccup).flat_map(|(name, value)| [name.to_owned(), value]);
-    let mut args = vec!["leaf".to_owned(), "--honor-cancel".to_owned()];
-    if plan.hiccup.is_some() {
-        args.push("--stratified".to_owned());
+    let Args { out, slots, service_time, seed, pause, .. } = plan.args;
+    let mut args = format!(
+        "leaf --honor-cancel --shard {shard} --replica {replica} --slots {slots} --seed {}",
+        seed.seed
+    );
+    if let Some(hiccup) = plan.hiccup {
+        args += &format!(" --stratified --hiccup {hiccup}");
     }
-    if plan.args.pause.is_some() {
-        args.push("--tied-to-parent".to_owned());
+    if pause.is_some() {
+        args += " --tied-to-parent";
     }
-    args.extend(flags);
+    let mut args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+    // These may have spaces.
+    args.extend(["--index".to_owned(), out.join("index").display().to_string()]);
+    args.extend(["--service-time".to_owned(), service_time.to_string()]);
     args
 }

@@ -90,7 +90,7 @@ fn system(Setup { shards, replicas, slots, .. }: &Setup) -> String {
 }
 
 /// How it was measured: enough to judge it, and to repeat it.
-fn setup(setup: &Setup) -> [(&'static str, String); 11] {
+fn setup(setup: &Setup) -> [(&'static str, String); 8] {
     let system = system(setup);
     let Setup { service_time, service_mean_ms, hiccup, .. } = setup;
     [
@@ -101,31 +101,11 @@ fn setup(setup: &Setup) -> [(&'static str, String); 11] {
             ),
         ),
         ("Corpus", format!("{}, {} documents", setup.corpus, count(setup.documents))),
-        ("Service time", format!("{service_time} per query, mean P̄ = {} ms", three(*service_mean_ms))),
+        (
+            "Service time",
+            format!("{service_time} per query, mean P̄ = {} ms", three(*service_mean_ms)),
+        ),
         ("Hiccups", format!("{hiccup}, on one replica: a second copy may be spared")),
-        (
-            "Utilization",
-            "λ P̄ / (r c): the part of the leaves’ slots that the queries’ own service time fills, \
-             for λ queries per second on a shard of r replicas with c slots. Hiccups and second \
-             copies come on top."
-                .to_owned(),
-        ),
-        (
-            "Latency",
-            "Of whole requests, in an open loop: from the time at which they were due to be sent, so \
-             that a system that stalls cannot hide the requests that it holds up. A percentile with \
-             fewer than 10 requests above it is not reported, nor is a 99.9th one where the load \
-             generator was late too often for it. Requests without a good answer have no latency and \
-             are counted as errors."
-                .to_owned(),
-        ),
-        (
-            "How sure",
-            "Intervals of differences are those of a paired bootstrap over 25 blocks of consecutive \
-             requests, with a confidence of 95 %: both runs ask the same requests at the same times. \
-             A difference whose interval allows a gain and a loss is called undecided."
-                .to_owned(),
-        ),
         ("Real or stretched", setup.honesty.clone()),
         (
             "Requests",

@@ -10,46 +10,6 @@ use crate::plot::html::{figure, list};
 use crate::plot::palette::{Look, key_of, look};
 use crate::plot::{FIGURE_SIZES, Page};
 
-/// What the words of the report mean.
-const READING: [(&str, &str); 7] = [
-    (
-        "P",
-        "The least time that a query took: what the query itself takes. Another replica would need \
-         it, too.",
-    ),
-    (
-        "J, IQ-jitter",
-        "What an execution took beyond the P of its query: the machine's, the runtime's, the \
-         neighbors' doing. Another replica would not have had it at that moment.",
-    ),
-    (
-        "hiccup",
-        "An execution from the slow component of J, where a test finds two modes. Its duration is \
-         how much longer its J is than that of the others.",
-    ),
-    (
-        "in between",
-        "Executions from a component between the body of J and the hiccups, which is neither: \
-         often the second of two ways in which a server answers, or short pauses of the machine.",
-    ),
-    (
-        "the machine's",
-        "How often, and for how long, a loop that does nothing was stopped on the same processors: a \
-         leaf would have been stopped as well.",
-    ),
-    (
-        "95 % interval",
-        "If the same were measured again and again, 95 of 100 such intervals would hold the truth. \
-         That hiccups come in clusters is part of it. Where none were found, as many as are beyond the \
-         clearest valley of J, however doubtful, could be some: it ends there.",
-    ),
-    (
-        "too high by",
-        "The least of some executions is above the least possible. How far still is estimated from \
-         the least of half as many.",
-    ),
-];
-
 /// Renders the report.
 pub(super) fn render(figures: &Figures<'_>) -> String {
     let found = figures.found;
@@ -66,7 +26,6 @@ pub(super) fn render(figures: &Figures<'_>) -> String {
             .html("hiccup-table", &format!("<b>Table 2.</b> Hiccups; {about}.")),
         causes = causes(found),
         measured = list(measured(found)),
-        reading = list(READING.map(|(term, text)| (term, text.to_owned()))),
     );
     let note = |word: &str, text: &str| {
         let text = escape(text);

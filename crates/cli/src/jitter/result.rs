@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use curtail_jitter::machine::{Causes, Counters, likely};
-use curtail_jitter::{
-    Attribution, Bias, Blame, Estimate, Floor, Intermediate, Modality, Stop, Summary,
-};
+use curtail_jitter::{Bias, Blame, Estimate, Intermediate, Modality, Stop, Summary};
 use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 
-use super::measure::{Execution, Measured};
+use super::measure::Measured;
 use super::reach::Missed;
-use super::turns::Ended;
+use super::turns::{Ended, Execution};
 use super::verdict::{Verdict, verdict};
 use crate::verdict::Typed;
 
@@ -157,13 +155,6 @@ impl Hiccup {
         let hiccups = &summary.hiccups;
         Hiccup::new(hiccups.probability, hiccups.duration_ns, summary.modality.bimodal)
     }
-
-    fn of_leaf(summary: &Summary, attribution: Option<&Attribution>) -> Hiccup {
-        match attribution.and_then(|attribution| attribution.leaf) {
-            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, summary.modality.bimodal),
-            None => Hiccup::seen(summary),
-        }
-    }
 }
 
 /// Draws the conclusions.
@@ -175,7 +166,7 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     let rate_missed = rate.and_then(|rate| measured.reach.missed(rate));
     let executions = measured.executions.all();
     let summary = executions.summarize();
-    let floor: Option<Floor> = measured.floor.floor().ok();
+    let floor = measured.floor.floor();
     let attribution = floor.as_ref().map(|floor| executions.attribute(&summary, floor));
     let classes = measured.executions.classes().iter().enumerate().filter_map(|(at, class)| {
         let means = Means::of(&measured.executions.class(at)?.summarize());
@@ -201,7 +192,10 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         rate_reached: rate.map(|_| rate_missed.is_none()),
         rate_missed,
         errors: measured.errors,
-        hiccup: Hiccup::of_leaf(&summary, attribution.as_ref()),
+        hiccup: match attribution.as_ref().and_then(|of| of.leaf) {
+            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, summary.modality.bimodal),
+            None => Hiccup::seen(&summary),
+        },
         hiccups_from_ns: summary.hiccups.from_ns,
         intermediate: summary.intermediate.clone(),
         floor: FloorFound {
@@ -232,18 +226,16 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
 /// The likely causes of all hiccups; none where there is nothing to tell them by.
 fn causes(measured: &Measured, summary: &Summary) -> Option<Causes> {
     let (Ok(_), Some(from_ns)) = (&measured.leaf, summary.hiccups.from_ns) else { return None };
-    let slow = measured.each.iter().filter_map(|execution| {
-        let jitter_ns = jitter_ns(measured, execution)?;
-        (jitter_ns as f64 >= from_ns)
-            .then(|| likely(jitter_ns, counted(measured, execution).as_ref()))
-    });
-    Some(Causes::count(slow))
+    let is_slow = |of: &&Execution| jitter_ns(measured, of) as f64 >= from_ns;
+    let slow = measured.each.iter().filter(is_slow);
+    let causes = slow.map(|of| likely(jitter_ns(measured, of), counted(measured, of).as_ref()));
+    Some(Causes::count(causes))
 }
 
 /// By how much an execution took longer than its query's P.
-pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> Option<u64> {
-    let p_ns = measured.executions.p_ns(execution.query)?;
-    Some(execution.service_ns.saturating_sub(p_ns))
+pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> u64 {
+    let p_ns = measured.executions.p_ns(execution.query);
+    execution.service_ns.saturating_sub(p_ns.unwrap_or(execution.service_ns))
 }
 
 /// What was counted for the leaf meanwhile.

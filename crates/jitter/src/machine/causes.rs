@@ -109,8 +109,7 @@ mod tests {
     #[test]
     fn causes_are_counted_most_frequent_first() {
         let counted = Causes::count([Cause::Waiting, Cause::Stopped, Cause::Stopped]);
-        let expected = [(Cause::Stopped, 2), (Cause::Waiting, 1)];
-        let found: Vec<_> = counted.0.iter().map(|likely| (likely.cause, likely.hiccups)).collect();
-        assert_eq!(found, expected);
+        let likely = |cause, hiccups| Likely { cause, hiccups };
+        assert_eq!(counted.0, [likely(Cause::Stopped, 2), likely(Cause::Waiting, 1)]);
     }
 }

@@ -82,14 +82,14 @@ mod tests {
     #[test]
     fn what_the_kernel_writes_is_read() {
         let mut counters = Counters::default();
-        ["1200 300 7\n", "1 2 3", "", "x 0"].map(|text| counters.add_schedstat(text));
+        ["1200 300 7\n", "1 2 3", "", "x 0"].iter().for_each(|text| counters.add_schedstat(text));
         let status = "Name:\tleaf: 7\nState:\tS (sleeping)\nvoluntary_ctxt_switches:\t11\n\
                       nonvoluntary_ctxt_switches:\t4\n";
         assert!(!counters.add_lines(status));
         assert!(counters.add_lines("State:\tT (stopped)\nvoluntary_ctxt_switches:\tmany\n"));
         assert!(!counters.add_lines("nr_periods 5\nnr_throttled 2\nthrottled_time 84000000\n"));
         let stat = "7 (a leaf) S) S 1 7 7 0 -1 4194560 311 0 42 0 9 3 0 0 20 0 1 0 88 1 2\n";
-        [stat, "7 (leaf) S", ""].map(|text| counters.add_stat(text));
+        [stat, "7 (leaf) S", ""].iter().for_each(|text| counters.add_stat(text));
         let expected = Counters {
             voluntary_switches: 11,
             involuntary_switches: 4,

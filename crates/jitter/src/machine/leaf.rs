@@ -45,10 +45,6 @@ pub struct LocalLeaf {
 
 impl LocalLeaf {
     /// The process that listens on an address of this machine.
-    ///
-    /// # Errors
-    ///
-    /// [`LeafError`] says why there is none.
     pub fn find(address: SocketAddr) -> Result<LocalLeaf, LeafError> {
         let system = |error: procfs::ProcError| LeafError::System(error.to_string());
         if !address.ip().is_loopback() && std::net::UdpSocket::bind((address.ip(), 0)).is_err() {
@@ -101,10 +97,6 @@ pub struct SamplerReport {
 
 impl Sampler {
     /// Starts to look at a leaf every so often.
-    ///
-    /// # Errors
-    ///
-    /// If there is no thread for it.
     pub fn start(leaf: &LocalLeaf, every: Duration) -> io::Result<Sampler> {
         let stop = Arc::new(AtomicBool::new(false));
         let (leaf, stopped) = (leaf.clone(), Arc::clone(&stop));
