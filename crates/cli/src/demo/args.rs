@@ -302,7 +302,7 @@ mod tests {
             let demo =
                 Demo::try_parse_from([&["demo", "--utilization", "0.1,0.3,0.4"], flags].concat());
             let args = demo.expect("good").args;
-            args.plan().ok().expect("good").overload()
+            args.plan().unwrap_or_else(|_| panic!("good")).overload()
         };
         assert_eq!(overload(&[]), None);
         let told = overload(&["--hiccup", "0.05:200ms"]).expect("0.3 becomes 1.3");
