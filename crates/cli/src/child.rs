@@ -93,13 +93,9 @@ impl Process {
             Ok(Some(address)) => address,
             Ok(None) | Err(_) => {
                 let _ = child.kill().await;
-                let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                let said: Vec<&str> = said.iter().map(String::as_str).collect();
-                let why = if said.is_empty() { "it says nothing" } else { "it says:" };
-                return Err(Stop::Lacking(format!(
-                    "{name} does not listen; {why} {}",
-                    said.join("\n")
-                )));
+                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                let said = said.make_contiguous().join("\n");
+                return Err(Stop::Lacking(format!("{name} does not listen; it says: {said:?}")));
             }
         };
         Ok(Self { address, child })

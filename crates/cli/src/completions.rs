@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use clap_complete::Shell;
 
 use crate::exit::Stop;
@@ -17,51 +16,26 @@ Examples:
   curtail completions zsh --out ~/.zfunc
   curtail completions man --out ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// For whom
-    #[arg(value_name = "SHELL")]
-    of: For,
+    /// For whom: a shell, or a page of `man` for each verb
+    #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh", "man"])]
+    of: String,
     /// Write files there, as the shell or man looks for them [default: print]
     #[arg(long, value_name = "DIR", help_heading = "Output", required_if_eq("of", "man"))]
     out: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum For {
-    Bash,
-    Elvish,
-    Fish,
-    #[value(name = "powershell")]
-    PowerShell,
-    Zsh,
-    /// A page for each verb
-    Man,
-}
-
-impl For {
-    /// None: man pages.
-    fn shell(self) -> Option<Shell> {
-        Some(match self {
-            Self::Bash => Shell::Bash,
-            Self::Elvish => Shell::Elvish,
-            Self::Fish => Shell::Fish,
-            Self::PowerShell => Shell::PowerShell,
-            Self::Zsh => Shell::Zsh,
-            Self::Man => return None,
-        })
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let mut command = usage::command::<crate::Args>();
+    let shell = args.of.parse::<Shell>().ok();
     let Some(folder) = &args.out else {
         let mut text = Vec::new();
-        if let Some(shell) = args.of.shell() {
+        if let Some(shell) = shell {
             clap_complete::generate(shell, &mut command, "curtail", &mut text);
         }
         say::result(String::from_utf8_lossy(&text).trim_end())?;
         return Ok(ExitCode::SUCCESS);
     };
-    let written = std::fs::create_dir_all(folder).and_then(|()| match args.of.shell() {
+    let written = std::fs::create_dir_all(folder).and_then(|()| match shell {
         Some(shell) => clap_complete::generate_to(shell, &mut command, "curtail", folder).map(drop),
         None => clap_mangen::generate_to(command, folder),
     });

@@ -47,7 +47,7 @@ Exit codes, of every verb:
   0    done; also where the answer is no (advise), or a policy is unstable (sim, sweep)
   1    done, and the verdict is negative: a run of load that is invalid, a proxy that ended before
        all connections had
-  2    bad input; the message names the value and the mend
+  2    bad input; the message names the value and the fix
   3    the environment lacks something: a place to write, a port, memory, who reads stdout
   130  interrupted; what there was is written (a proxy drains instead, and ends with 0 or 1)"
 )]
@@ -78,7 +78,7 @@ enum Verb {
 fn main() -> ExitCode {
     let args: Args = match usage::parse(std::env::args_os()) {
         Ok(args) => args,
-        Err(other) => return exit::code(usage::print(&other)),
+        Err(other) => return code(usage::print(&other)),
     };
     files::allow_many();
     let done = match args.verb {
@@ -96,7 +96,21 @@ fn main() -> ExitCode {
         Verb::Completions(args) => completions::run(&args),
         Verb::Root(args) => root::run(&args),
     };
-    exit::code(done)
+    code(done)
+}
+
+/// Says what went wrong, and turns it into an exit code.
+fn code(done: Result<ExitCode, Stop>) -> ExitCode {
+    let (code, said) = match done {
+        Ok(code) => return code,
+        Err(Stop::BadInput(why)) => (2, format!("error: {why}")),
+        Err(Stop::BadConfig(why)) => (2, format!("error: this configuration is refused:\n{why}")),
+        Err(Stop::Lacking(why)) => (3, format!("error: {why}")),
+        Err(Stop::Unread) => return ExitCode::from(3),
+        Err(Stop::Interrupted(when)) => (130, format!("interrupted {when}")),
+    };
+    say::aside(said);
+    ExitCode::from(code)
 }
 
 /// A runtime on all cores.

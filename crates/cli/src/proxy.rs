@@ -5,15 +5,14 @@ use std::process::ExitCode;
 
 use curtail_proxy::Server;
 use curtail_proxy::config::{self, Config, LogFormat, LogLevel};
-use serde::Serialize;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::args::{Json, Seed};
 use crate::child;
 use crate::exit::Stop;
 use crate::say;
-use crate::signals::Hangup;
-use crate::verdict::Typed;
 
 /// Put a proxy in front of a replicated service.
 ///
@@ -66,13 +65,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     };
     let config = config::load(path).map_err(|errors| Stop::BadConfig(errors.to_string()))?;
     if args.check {
-        let checked = Checked::new(path, &config);
+        let text = format!("{}: fine, {}", path.display(), summary(&config));
+        let (warnings, notes) = (config.warnings(), config.notes());
         if args.output.json {
+            let verdict = json!({ "kind": "fine", "text": text });
+            let checked = json!({ "verdict": verdict, "warnings": warnings, "notes": notes });
             say::result(crate::json(&checked)?)?;
         } else {
-            checked.warnings.iter().for_each(|text| say::aside(format_args!("warning: {text}")));
-            checked.notes.iter().for_each(|text| say::aside(format_args!("note: {text}")));
-            say::result(say::plain(&checked.verdict.text))?;
+            warnings.iter().for_each(|text| say::aside(format_args!("warning: {text}")));
+            notes.iter().for_each(|text| say::aside(format_args!("note: {text}")));
+            say::result(say::plain(&text))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -87,31 +89,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     done
 }
 
-/// A configuration that would do.
-#[derive(Serialize)]
-struct Checked {
-    verdict: Typed<Fine>,
-    warnings: Vec<String>,
-    notes: Vec<String>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-enum Fine {
-    Fine,
-}
-
-impl Checked {
-    fn new(path: &Path, config: &Config) -> Self {
-        let text = format!("{}: fine, {}", path.display(), summary(config));
-        Self {
-            verdict: Typed::new(Fine::Fine, text),
-            warnings: config.warnings().to_vec(),
-            notes: config.notes().to_vec(),
-        }
-    }
-}
-
 fn summary(config: &Config) -> String {
     let shards: usize = config.services.iter().map(|service| service.shards.len()).sum();
     let servers: usize = config.services.iter().map(|service| service.servers.len()).sum();
@@ -120,9 +97,10 @@ fn summary(config: &Config) -> String {
 
 async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
-    // Before anybody is told where we listen: a signal must not find us unprepared.
+    // Before the address is known to anyone: a signal must not find us unprepared.
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
-    let mut hangup = Hangup::listen().map_err(lacking)?;
+    // It asks a daemon to read its configuration again, and would end a process that does not listen.
+    let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
     let said = summary(&config);
     let server = Server::bind(config, args.seed.seed)
         .await
@@ -146,7 +124,7 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     loop {
         tokio::select! {
             cut = &mut serving => return Ok(drained(cut)),
-            () = hangup.next() => recheck(path),
+            _ = hangup.recv() => recheck(path),
             () = endings.next() => {
                 // Dropping the sender is the word to drain.
                 if stop.take().is_none() {

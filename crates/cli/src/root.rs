@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         seed: args.seed.seed,
     };
     crate::run_small(async {
-        // Before anybody is told where we listen: a signal must not find us unprepared.
+        // Before the address is known to anyone: a signal must not find us unprepared.
         let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let root = RootServer::bind(config).await.map_err(|error| match error {
             RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),

@@ -55,22 +55,6 @@ fn ignored(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-/// The signal that asks a daemon to read its configuration again. Without somebody who listens it
-/// would end the process.
-pub(crate) struct Hangup(Signal);
-
-impl Hangup {
-    /// Listens from now on.
-    pub(crate) fn listen() -> std::io::Result<Self> {
-        signal(SignalKind::hangup()).map(Self)
-    }
-
-    /// Waits for the next one.
-    pub(crate) async fn next(&mut self) {
-        self.0.recv().await;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

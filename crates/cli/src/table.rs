@@ -1,6 +1,11 @@
-//! Tables of characters.
+//! Tables: of characters, and the same on a page.
 
 use std::fmt::{Display, Write as _};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::plot::format::escape;
+use crate::plot::html;
 
 /// A line of cells, each as wide as its column or wider: flush right, or flush left in a column whose
 /// width is negative.
@@ -15,4 +20,121 @@ pub(crate) fn row(columns: &[isize], cells: impl IntoIterator<Item = impl Displa
         };
     }
     text + "\n"
+}
+
+/// How a cell is set off from the others.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Tone {
+    Plain,
+    Heading,
+    Best,
+    Faint,
+}
+
+impl Tone {
+    /// Of text at a terminal, with or without color.
+    pub(crate) fn style(self, color: bool) -> Style {
+        match self {
+            _ if !color => Style::new(),
+            Tone::Plain => Style::new(),
+            Tone::Heading => Style::new().bold(),
+            Tone::Best => AnsiColor::Green.on_default().bold(),
+            Tone::Faint => Style::new().dimmed(),
+        }
+    }
+}
+
+pub(crate) type Cell = (String, Tone);
+
+/// Rows below one heading, which may be empty.
+pub(crate) struct Group {
+    pub(crate) heading: String,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+/// A table whose first column has the names of its rows.
+pub(crate) struct Table {
+    /// The names of the columns, and their units.
+    pub(crate) head: Vec<(String, String)>,
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Table {
+    /// Without headings and tones.
+    pub(crate) fn plain<const N: usize>(head: [(&str, &str); N], rows: Vec<[String; N]>) -> Self {
+        let head = head.map(|(name, unit)| (name.to_owned(), unit.to_owned()));
+        let rows = rows.into_iter().map(|row| row.map(|text| (text, Tone::Plain)).to_vec());
+        let groups = vec![Group { heading: String::new(), rows: rows.collect() }];
+        Self { head: head.to_vec(), groups }
+    }
+
+    /// For a terminal: the first column to the left, the others to the right.
+    pub(crate) fn text(&self, color: bool) -> String {
+        let line_of = |of: fn(&(String, String)) -> &String, tone| -> Vec<Cell> {
+            self.head.iter().map(|head| (of(head).clone(), tone)).collect()
+        };
+        let mut head = vec![line_of(|head| &head.0, Tone::Heading)];
+        if self.head.iter().any(|head| !head.1.is_empty()) {
+            head.push(line_of(|head| &head.1, Tone::Faint));
+        }
+        let rows = || head.iter().chain(self.groups.iter().flat_map(|group| &group.rows));
+        let width = |at: usize| rows().map(|row| row[at].0.chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let line = |row: &Vec<Cell>| {
+            let mut line = String::new();
+            for (at, ((text, tone), width)) in row.iter().zip(&widths).enumerate() {
+                let (style, pad) = (tone.style(color), " ".repeat(width - text.chars().count()));
+                let _ = match at {
+                    0 => write!(line, "{style}{text}{style:#}{pad}"),
+                    _ => write!(line, "  {pad}{style}{text}{style:#}"),
+                };
+            }
+            line.trim_end().to_owned() + "\n"
+        };
+        let faint = Tone::Faint.style(color);
+        let mut text: String = head.iter().map(line).collect();
+        for group in &self.groups {
+            let heading = match &group.heading[..] {
+                "" => String::new(),
+                heading => format!("── {heading} "),
+            };
+            let _ = writeln!(text, "{faint}{heading:─<total$}{faint:#}");
+            text.extend(group.rows.iter().map(line));
+        }
+        // Ordinary spaces: people copy from terminals, and search in logs.
+        text.replace('\u{a0}', " ")
+    }
+
+    /// For a page; the caption is HTML, and `id` unique there.
+    pub(crate) fn html(&self, id: &str, caption: &str) -> String {
+        let head = self.head.iter().map(|(name, unit)| {
+            format!(r#"<th scope="col">{}<span>{}</span></th>"#, escape(name), escape(unit))
+        });
+        let mut body = String::new();
+        for group in &self.groups {
+            body += "<tbody>";
+            if !group.heading.is_empty() {
+                let (columns, heading) = (self.head.len(), escape(&group.heading));
+                let _ = write!(
+                    body,
+                    r#"<tr><th scope="rowgroup" colspan="{columns}">{heading}</th></tr>"#
+                );
+            }
+            for row in &group.rows {
+                let cells = row.iter().enumerate().map(|(at, (text, tone))| {
+                    let text = escape(text);
+                    match tone {
+                        _ if at == 0 => format!(r#"<th scope="row">{text}</th>"#),
+                        Tone::Best => format!("<td><strong>{text}</strong></td>"),
+                        Tone::Faint => format!(r#"<td class="unsound">{text}</td>"#),
+                        Tone::Plain | Tone::Heading => format!("<td>{text}</td>"),
+                    }
+                });
+                let _ = write!(body, "<tr>{}</tr>", cells.collect::<String>());
+            }
+            body += "</tbody>";
+        }
+        html::table(id, caption, &head.collect::<String>(), &body)
+    }
 }

@@ -14,9 +14,7 @@
 
 use serde::Serialize;
 
-use super::JitterError;
-use super::executions::Executions;
-use super::executions::View;
+use super::executions::{Executions, View};
 
 /// The sizes that are compared are in eighths, so this many executions of a query tell how the
 /// least drops.
@@ -28,7 +26,6 @@ const FASTEST: f64 = 0.05;
 
 /// By how much P is still overestimated, and J underestimated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Bias {
     /// The mean over the queries, in nanoseconds, 0 or more.
     pub ns: f64,
@@ -42,7 +39,6 @@ pub struct Bias {
 
 impl Bias {
     /// True if the bias, and two standard errors on top, is at most this share of mean P.
-    #[must_use]
     pub fn is_within(&self, tolerance: f64) -> bool {
         self.ns == 0.0 || self.share * (1.0 + 2.0 * self.standard_error_ns / self.ns) <= tolerance
     }
@@ -50,7 +46,6 @@ impl Bias {
 
 impl View<'_> {
     /// How biased P still is; none if no query was executed 8 times.
-    #[must_use]
     pub fn bias(&self) -> Option<Bias> {
         let mut drops: Vec<[f64; 3]> = Vec::new();
         let mut p_ns = 0.0;
@@ -131,9 +126,12 @@ fn mean_excess(sorted: &[u64], size: usize) -> f64 {
 /// How often to execute each query: until P is known within a tolerance, within bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repetitions {
-    least: u32,
-    most: u32,
-    tolerance: f64,
+    /// The fewest of each query.
+    pub least: u32,
+    /// The most, whether P is known or not.
+    pub most: u32,
+    /// By how much P may be biased, as a share of its mean.
+    pub tolerance: f64,
 }
 
 /// What to do next.
@@ -148,37 +146,14 @@ pub enum Stop {
 }
 
 impl Repetitions {
-    /// From `least` to `most` executions of each query, until the bias of P is at most `tolerance`
-    /// times its mean.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::BadRule`] unless 1 ≤ `least` ≤ `most` and the tolerance is above 0.
-    pub fn new(least: u32, most: u32, tolerance: f64) -> Result<Repetitions, JitterError> {
-        if least >= 1 && least <= most && tolerance > 0.0 {
-            Ok(Repetitions { least, most, tolerance })
-        } else {
-            Err(JitterError::BadRule { least, most, tolerance })
-        }
-    }
-
     /// Whether these are enough.
-    #[must_use]
     pub fn stop(&self, executions: &Executions) -> Stop {
+        let is_known = |bias: Bias| bias.is_within(self.tolerance);
         match executions.repetitions() {
             done if done < self.least => Stop::NotYet,
-            _ if executions.all().converged(self.tolerance) => Stop::Converged,
+            _ if executions.all().bias().is_some_and(is_known) => Stop::Converged,
             done if done < self.most => Stop::NotYet,
             _ => Stop::AtMost,
         }
-    }
-}
-
-impl View<'_> {
-    /// True if P is known within `tolerance` times its mean: see [`Bias::is_within`]. False before
-    /// the bias can be told.
-    #[must_use]
-    pub fn converged(&self, tolerance: f64) -> bool {
-        self.bias().as_ref().is_some_and(|bias| Bias::is_within(bias, tolerance))
     }
 }

@@ -4,10 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::JitterError;
-
-/// The most queries of a set.
-pub const QUERIES_MAX: usize = 10_000_000;
 /// The most executions of a set.
 pub const EXECUTIONS_MAX: usize = 100_000_000;
 
@@ -41,95 +37,68 @@ struct Execution {
 impl Executions {
     /// No executions yet, of queries whose classes (types) these are, in order: query 0 is of the
     /// first. Give all the same class where there are none.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::Queries`] for no query or more than [`QUERIES_MAX`].
-    pub fn new<C: AsRef<str>>(
-        classes: impl IntoIterator<Item = C>,
-    ) -> Result<Executions, JitterError> {
+    pub fn new<C: AsRef<str>>(of_queries: impl IntoIterator<Item = C>) -> Executions {
         let mut known: BTreeMap<String, u32> = BTreeMap::new();
-        let mut made = Executions { classes: Vec::new(), queries: Vec::new(), order: Vec::new() };
-        for class in classes {
-            let class = match known.get(class.as_ref()) {
-                Some(&class) => class,
-                None => {
-                    let index = made.classes.len() as u32;
-                    made.classes.push(class.as_ref().to_owned());
-                    known.insert(class.as_ref().to_owned(), index);
-                    index
-                }
-            };
-            made.queries.push(Query { class, executions: 0, p_ns: u64::MAX, least_at: 0 });
-            if made.queries.len() > QUERIES_MAX {
-                return Err(JitterError::Queries(made.queries.len()));
-            }
-        }
-        if made.queries.is_empty() { Err(JitterError::Queries(0)) } else { Ok(made) }
+        let mut classes = Vec::new();
+        let query = |class: C| {
+            let class = *known.entry(class.as_ref().to_owned()).or_insert_with_key(|name| {
+                classes.push(name.clone());
+                classes.len() as u32 - 1
+            });
+            Query { class, executions: 0, p_ns: u64::MAX, least_at: 0 }
+        };
+        let queries = of_queries.into_iter().map(query).collect();
+        Executions { classes, queries, order: Vec::new() }
     }
 
     /// Adds an execution of `query`, counted from 0, that took `service_ns` nanoseconds. They are
-    /// added in the order in which they ran, so that hiccups that come in clusters show.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::UnknownQuery`], or [`JitterError::TooManyExecutions`] beyond
-    /// [`EXECUTIONS_MAX`]; nothing is added then.
-    pub fn push(&mut self, query: usize, service_ns: u64) -> Result<(), JitterError> {
-        let queries = self.queries.len();
-        let Some(of) = self.queries.get_mut(query) else {
-            return Err(JitterError::UnknownQuery { query, queries });
-        };
+    /// added in the order in which they ran, so that hiccups that come in clusters show. False, and
+    /// nothing is added, beyond [`EXECUTIONS_MAX`].
+    pub fn push(&mut self, query: usize, service_ns: u64) -> bool {
         if self.order.len() >= EXECUTIONS_MAX {
-            return Err(JitterError::TooManyExecutions);
+            return false;
         }
+        let of = &mut self.queries[query];
         if of.executions == 0 || service_ns < of.p_ns {
             of.p_ns = service_ns;
             of.least_at = self.order.len() as u32;
         }
         of.executions += 1;
         self.order.push(Execution { query: query as u32, service_ns });
-        Ok(())
+        true
     }
 
     /// The classes, in order of their first query.
-    #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
     /// How many executions there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
     /// True without any.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
     /// P of `query`, in nanoseconds; none if it was never executed.
-    #[must_use]
     pub fn p_ns(&self, query: usize) -> Option<u64> {
         self.queries.get(query).filter(|query| query.executions > 0).map(|query| query.p_ns)
     }
 
     /// How often the query was executed that was executed least.
-    #[must_use]
     pub fn repetitions(&self) -> u32 {
         self.queries.iter().map(|query| query.executions).min().unwrap_or(0)
     }
 
     /// All queries.
-    #[must_use]
     pub fn all(&self) -> View<'_> {
         View { executions: self, class: None }
     }
 
     /// The queries of the class with this index of [`classes`](Self::classes); none beyond them.
-    #[must_use]
     pub fn class(&self, index: usize) -> Option<View<'_>> {
         (index < self.classes.len()).then_some(View { executions: self, class: Some(index as u32) })
     }
@@ -160,7 +129,6 @@ impl Measured {
 
 impl<'a> View<'a> {
     /// The class; none for all queries.
-    #[must_use]
     pub fn class(&self) -> Option<&'a str> {
         self.class.and_then(|class| self.executions.classes.get(class as usize)).map(String::as_str)
     }

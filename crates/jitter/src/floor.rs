@@ -10,16 +10,20 @@
 //! two Poisson rates. *Is it the machine?* If none were its doing, its share would be lost in the
 //! interval of the probability.
 //!
+//! Where pauses of the machine are about as long as hiccups of the leaf, no look at the jitter alone can
+//! part them. But the floor tells how many such pauses there were, and how long they were. Both are
+//! subtracted from what was seen: counts from counts, time from time.
+//!
 //! Source: Przyborowski and Wilenski, "Homogeneity of results in testing samples from Poisson
-//! series", 1940 (the conditional test); Garwood 1936 (the interval of a rate). Cost: O(gaps +
-//! queries).
+//! series", 1940 (the conditional test); Garwood 1936 (the interval of a rate); the ratio's
+//! variance by the delta method (Cochran, "Sampling Techniques", section 6.3). Cost: O(n + gaps).
 
 use serde::Serialize;
 
+use super::Summary;
 use super::executions::View;
-use super::interval::{at_least, poisson};
-use super::leaf::{LeafHiccups, leaf};
-use super::{JitterError, Summary};
+use super::histogram::Moments;
+use super::interval::{self, Estimate, at_least, difference, poisson};
 
 /// Below this probability of being chance, hiccups beyond the floor are the leaf's.
 const SIGNIFICANT: f64 = 0.001;
@@ -28,35 +32,20 @@ const SIGNIFICANT: f64 = 0.001;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// How long it ran, without the gaps.
-    pub(super) ran_ns: u64,
+    ran_ns: u64,
     /// Lengths and counts.
-    pub(super) gaps: Vec<(u64, u64)>,
+    gaps: Vec<(u64, u64)>,
 }
 
 impl Floor {
     /// A loop was observed for `observed_ns` (of several processors, the sum), and had these gaps:
-    /// the length of each in nanoseconds, and how many were so long.
-    ///
-    /// # Errors
-    ///
-    /// [`JitterError::NothingObserved`] if the gaps are all the time, or more.
-    pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Result<Floor, JitterError> {
+    /// the length of each in nanoseconds, and how many were so long. None if the gaps are all the time, or more.
+    pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Option<Floor> {
         let gaps_ns = gaps.iter().fold(0_u128, |sum, &(length, count)| {
             sum.saturating_add(u128::from(length) * u128::from(count))
         });
-        match u64::try_from(gaps_ns).ok().and_then(|gaps_ns| observed_ns.checked_sub(gaps_ns)) {
-            Some(ran_ns) if ran_ns > 0 => Ok(Floor { ran_ns, gaps: gaps.to_vec() }),
-            _ => Err(JitterError::NothingObserved { observed_ns, gaps_ns }),
-        }
-    }
-
-    /// The probability that an execution that runs for `service_ns` is hit by a gap of `least_ns`
-    /// or more, and the mean length of such gaps.
-    #[must_use]
-    pub fn hits(&self, service_ns: u64, least_ns: u64) -> FloorHits {
-        let (count, total_ns) = self.gaps_from(least_ns);
-        let expected = count as f64 / self.ran_ns as f64 * service_ns as f64;
-        FloorHits { probability: -(-expected).exp_m1(), duration_ns: mean(count, total_ns) }
+        let ran_ns = observed_ns.checked_sub(u64::try_from(gaps_ns).ok()?)?;
+        (ran_ns > 0).then(|| Floor { ran_ns, gaps: gaps.to_vec() })
     }
 
     /// The probability that so many executions are slow, or more, if the leaf is hit no more than the
@@ -84,7 +73,6 @@ fn mean(count: u64, total: u128) -> Option<f64> {
 
 /// How executions are hit by gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct FloorHits {
     /// The probability that an execution is, from 0 to 1.
     pub probability: f64,
@@ -110,7 +98,6 @@ pub enum Blame {
 
 /// Hiccups, and what the floor explains of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Attribution {
     /// Whose doing they are.
     pub blame: Blame,
@@ -128,7 +115,6 @@ pub struct Attribution {
 
 impl View<'_> {
     /// Compares the hiccups of a summary, of these same executions, with a floor.
-    #[must_use]
     pub fn attribute(&self, summary: &Summary, floor: &Floor) -> Attribution {
         let hiccups = &summary.hiccups;
         let (Some(duration), Some(from_ns)) = (hiccups.duration_ns, hiccups.from_ns) else {
@@ -179,7 +165,7 @@ impl View<'_> {
     }
 
     /// The mean over the executions, if each ran for P.
-    fn expected(self, floor: &Floor, least_ns: u64) -> FloorHits {
+    pub(super) fn expected(self, floor: &Floor, least_ns: u64) -> FloorHits {
         let (count, total_ns) = floor.gaps_from(least_ns);
         let rate = count as f64 / floor.ran_ns as f64;
         let (mut hit, mut all) = (0.0, 0.0);
@@ -191,4 +177,64 @@ impl View<'_> {
         let probability = if all > 0.0 { hit / all } else { 0.0 };
         FloorHits { probability, duration_ns: mean(count, total_ns) }
     }
+}
+
+/// With fewer standard errors than this above 0, the leaf's count says nothing about durations.
+const ENOUGH: f64 = 3.0;
+
+/// The leaf's own hiccups.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LeafHiccups {
+    /// The probability that an execution has one.
+    pub probability: Estimate,
+    /// Their mean length, in nanoseconds; none if too few are left to tell.
+    pub duration_ns: Option<Estimate>,
+}
+
+/// What is left of executions with a jitter of `from_ns` or more. From the valley on where the floor
+/// explains what is between it and hiccups that were cut off from pauses.
+fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafHiccups {
+    let is_slow = |ns: u64| ns as f64 >= from_ns;
+    let all = summary.executions.max(1) as f64;
+    let (mut slow, mut others) = (Moments::default(), Moments::default());
+    for execution in view.iter() {
+        let ns = execution.jitter_ns();
+        let side = if is_slow(ns) { &mut slow } else { &mut others };
+        *side = side.with(ns as f64, 1.0);
+    }
+    // A slow execution is one that has the jitter of the others, too.
+    let usual = others.mean();
+    let seen = Moments {
+        count: slow.count,
+        sum: slow.sum - usual * slow.count,
+        // Varying as that does: rare pauses, of which few slow ones may have seen any.
+        squares: slow.squares - 2.0 * usual * slow.sum
+            + (usual * usual + others.variance()) * slow.count,
+    };
+    let long = floor.gaps.iter().filter(|&&(length, _)| is_slow(length));
+    let gaps = Moments::of(long.map(|&(length, times)| (length as f64, times as f64)));
+    // The loop's time in units of the leaf's.
+    let scale = summary.mean_p_ns * all / floor.ran_ns as f64;
+    let dispersion = summary.hiccups.dispersion;
+    let seen_probability = interval::probability(seen.count / dispersion, all / dispersion);
+    LeafHiccups {
+        probability: difference(seen_probability, poisson(gaps.count).scaled(scale / all)),
+        // As for all hiccups: what the measurement adds may be another after one.
+        duration_ns: duration(seen, gaps, scale, dispersion).map(|of| of.widened(usual)),
+    }
+}
+
+fn duration(seen: Moments, gaps: Moments, scale: f64, dispersion: f64) -> Option<Estimate> {
+    let left = |of: fn(&Moments) -> f64| of(&seen) - scale * of(&gaps);
+    // Variances add, whether the parts do or not.
+    let spread = |of: fn(&Moments) -> f64| dispersion * of(&seen) + scale * scale * of(&gaps);
+    let (count, time) = (left(|sums| sums.count), left(|sums| sums.sum));
+    let count_variance = spread(|sums| sums.count);
+    if count <= 0.0 || time <= 0.0 || count < ENOUGH * count_variance.sqrt() {
+        return None;
+    }
+    let mean = time / count;
+    let variance = spread(|sums| sums.squares) - 2.0 * mean * spread(|sums| sums.sum)
+        + mean * mean * count_variance;
+    Some(interval::mean(mean, variance.max(0.0).sqrt() / count, count / dispersion))
 }

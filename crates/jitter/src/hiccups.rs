@@ -11,38 +11,43 @@
 //!
 //! Cost: O(n) for the dispersion, O(bins) else.
 
-use super::executions::View;
-use super::histogram::{Bin, LogHistogram, WIDTH};
-use super::interval::student_quantile;
-use super::interval::{self, Estimate};
-use super::mixture::Mixture;
-use super::modes::{Modes, Reading};
-use super::summary::{Hiccups, Intermediate};
+use serde::Serialize;
 
-/// Count, mean and variance of weighted executions.
-#[derive(Clone, Copy, Debug, Default)]
-struct Moments {
-    count: f64,
-    sum: f64,
-    squares: f64,
+use super::executions::View;
+use super::histogram::{LogHistogram, Moments, WIDTH};
+use super::interval::{self, Estimate, student_quantile};
+use super::kinds::Reading;
+use super::mixture::Mixture;
+use super::modes::Modes;
+
+/// The slow executions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Hiccups {
+    /// How many executions have one: the sum of the probabilities that each has. 0 if J is not
+    /// bimodal.
+    pub count: f64,
+    /// The probability that an execution has one. If J is not bimodal, 0 with an upper bound.
+    pub probability: Estimate,
+    /// Their mean J minus that of the others, in nanoseconds; none if J is not bimodal.
+    pub duration_ns: Option<Estimate>,
+    /// The jitter from which on an execution is more likely to have one than not, in nanoseconds;
+    /// none if J is not bimodal.
+    pub from_ns: Option<f64>,
+    /// The jitter at the last valley, in nanoseconds: less where other slow executions overlap with
+    /// the hiccups; none if J is not bimodal.
+    pub valley_ns: Option<f64>,
+    /// By what factor their counts, over time or by query, vary more than those of independent
+    /// ones; 1 or more. The intervals allow for it.
+    pub dispersion: f64,
 }
 
-impl Moments {
-    fn of<'a>(weighted: impl Iterator<Item = (f64, &'a Bin)>) -> Moments {
-        weighted.fold(Moments::default(), |sums, (weight, bin)| Moments {
-            count: sums.count + weight * bin.count,
-            sum: sums.sum + weight * bin.sum,
-            squares: sums.squares + weight * bin.squares,
-        })
-    }
-
-    fn mean(&self) -> f64 {
-        if self.count > 0.0 { self.sum / self.count } else { 0.0 }
-    }
-
-    fn variance(&self) -> f64 {
-        (self.squares / self.count.max(1.0) - self.mean().powi(2)).max(0.0)
-    }
+/// A mode between the body and the hiccups.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Intermediate {
+    /// The share of the executions that are in it.
+    pub probability: f64,
+    /// Their mean J minus that of the body, in nanoseconds.
+    pub duration_ns: f64,
 }
 
 /// What there is to know for intervals.
@@ -55,8 +60,8 @@ impl Side {
     /// Hiccups have these weights by bin; the executions that P is from are `least` more others.
     fn of(histogram: &LogHistogram, least: f64, weight: impl Fn(usize) -> f64) -> Side {
         let bins = || histogram.bins.iter().enumerate();
-        let hiccups = Moments::of(bins().map(|(at, bin)| (weight(at), bin)));
-        let mut others = Moments::of(bins().map(|(at, bin)| (1.0 - weight(at), bin)));
+        let hiccups = Moments::sum(bins().map(|(at, bin)| (weight(at), bin)));
+        let mut others = Moments::sum(bins().map(|(at, bin)| (1.0 - weight(at), bin)));
         others.count += least;
         Side { hiccups, others }
     }
@@ -95,22 +100,22 @@ pub(super) fn estimate(
     };
     let from_ns = histogram.edge_ns(best.from);
     let dispersion = dispersion(view, from_ns);
-    let mut found: Option<(f64, Estimate, Estimate)> = None;
-    for side in modes.readings.iter().flat_map(|of| sides(histogram, mixture, least, of)) {
-        let (probability, duration) = (side.probability(dispersion), side.duration(dispersion));
-        found = Some(match found {
-            None => (side.hiccups.count, probability, duration),
-            Some((count, first, second)) => (count, first.hull(probability), second.hull(duration)),
-        });
-    }
-    let Some((count, probability, duration)) = found else {
+    let readings = modes.readings.iter();
+    let sides: Vec<Side> = readings.flat_map(|of| sides(histogram, mixture, least, of)).collect();
+    // What any of them allows.
+    let hull = |of: fn(&Side, f64) -> Estimate| {
+        let [first, others @ ..] = &sides[..] else { return None };
+        let first = of(first, dispersion);
+        Some(others.iter().fold(first, |hull, side| hull.hull(of(side, dispersion))))
+    };
+    let Some(probability) = hull(Side::probability) else {
         return none(view, histogram, mixture, modes, least);
     };
     let valley = modes.readings.iter().map(|reading| reading.from).min();
     Hiccups {
-        count,
+        count: sides[0].hiccups.count,
         probability,
-        duration_ns: Some(duration),
+        duration_ns: hull(Side::duration),
         from_ns: Some(from_ns),
         valley_ns: valley.map(|bin| histogram.edge_ns(bin)),
         dispersion,
@@ -155,15 +160,14 @@ fn none(
     least: f64,
 ) -> Hiccups {
     let doubtful = modes.doubtful.min(histogram.bins.len());
-    let count: f64 = histogram.bins[doubtful..].iter().map(|bin| bin.count).sum();
-    let dispersion = match count > 0.0 {
-        true => dispersion(view, histogram.edge_ns(doubtful)),
-        false => 1.0,
-    };
+    let count = histogram.count_in(doubtful..histogram.bins.len());
     // And those that the body hides, as above.
-    let hidden = match count > 0.0 {
-        true => histogram.count * mixture.density(doubtful as f64 * WIDTH),
-        false => 0.0,
+    let (dispersion, hidden) = match count > 0.0 {
+        true => (
+            dispersion(view, histogram.edge_ns(doubtful)),
+            histogram.count * mixture.density(doubtful as f64 * WIDTH),
+        ),
+        false => (1.0, 0.0),
     };
     let count = (count + hidden).min(histogram.count);
     // Without repetitions there is no jitter to find any in.
@@ -185,12 +189,12 @@ pub(super) fn intermediate(
     modes: &Modes,
     executions: f64,
 ) -> Vec<Intermediate> {
-    let Some(&first) = modes.valleys.first() else {
-        return Vec::new();
+    let within = |bins: std::ops::Range<usize>| {
+        Moments::sum(histogram.bins[bins].iter().map(|bin| (1.0, bin)))
     };
-    let body = Moments::of(histogram.bins[..first].iter().map(|bin| (1.0, bin)));
+    let body = within(0..modes.valleys.first().copied().unwrap_or(0));
     let between = modes.valleys.windows(2).map(|pair| {
-        let part = Moments::of(histogram.bins[pair[0]..pair[1]].iter().map(|bin| (1.0, bin)));
+        let part = within(pair[0]..pair[1]);
         Intermediate {
             probability: part.count / executions,
             duration_ns: (part.mean() - body.mean()).max(0.0),
@@ -216,35 +220,29 @@ const NORMAL: f64 = 1.959_964;
 /// independent ones; 1 or more.
 fn dispersion(view: View<'_>, from_ns: f64) -> f64 {
     let all = view.iter().count();
-    let mut by_query = vec![Counts::default(); view.numbers()];
-    let mut by_time = vec![Counts::default(); BATCHES.min(all)];
+    // How many there are in each group, and how many of them are slow.
+    let mut by_query = vec![(0.0, 0.0); view.numbers()];
+    let mut by_time = vec![(0.0, 0.0); BATCHES.min(all)];
     for (at, execution) in view.iter().enumerate() {
         let slow = f64::from(u8::from(execution.jitter_ns() as f64 >= from_ns));
         let batch = (at as u128 * by_time.len() as u128 / all as u128) as usize;
-        let groups = [by_query.get_mut(execution.query), by_time.get_mut(batch)];
-        for counts in groups.into_iter().flatten() {
-            counts.all += 1.0;
-            counts.slow += slow;
+        for counts in [&mut by_query[execution.query], &mut by_time[batch]] {
+            counts.0 += 1.0;
+            counts.1 += slow;
         }
     }
-    index(&by_query).max(index(&by_time)).max(1.0)
+    index(by_query).max(index(by_time)).max(1.0)
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    all: f64,
-    slow: f64,
-}
-
-fn index(groups: &[Counts]) -> f64 {
-    let groups: Vec<&Counts> = groups.iter().filter(|group| group.all > 0.0).collect();
-    let all: f64 = groups.iter().map(|group| group.all).sum();
-    let share = groups.iter().map(|group| group.slow).sum::<f64>() / all.max(1.0);
+fn index(mut groups: Vec<(f64, f64)>) -> f64 {
+    groups.retain(|(all, _)| *all > 0.0);
+    let all: f64 = groups.iter().map(|group| group.0).sum();
+    let share = groups.iter().map(|group| group.1).sum::<f64>() / all.max(1.0);
     if groups.len() < 2 || share <= 0.0 || share >= 1.0 {
         return 1.0;
     }
     let freedom = (groups.len() - 1) as f64;
-    let squares = groups.iter().map(|group| (group.slow - group.all * share).powi(2) / group.all);
+    let squares = groups.iter().map(|(all, slow)| (slow - all * share).powi(2) / all);
     let index = squares.sum::<f64>() / (share * (1.0 - share)) / freedom;
     if index > 1.0 { index * (student_quantile(freedom) / NORMAL).powi(2) } else { 1.0 }
 }

@@ -6,18 +6,53 @@
 //!
 //! Cost: O(n), and at most 2,100 bins, however many executions there are.
 
+use std::ops::Range;
+
 use super::executions::View;
 
 /// The width of a bin: a 32nd of an octave.
 pub(super) const WIDTH: f64 = std::f64::consts::LN_2 / 32.0;
 
-/// What is in a bin.
+/// Count, mean and variance of weighted values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Bin {
+pub(super) struct Moments {
     pub(super) count: f64,
-    /// The sum of J and of its square, in nanoseconds.
     pub(super) sum: f64,
     pub(super) squares: f64,
+}
+
+impl Moments {
+    /// Of values and how often each is there.
+    pub(super) fn of(values: impl Iterator<Item = (f64, f64)>) -> Moments {
+        values.fold(Moments::default(), |sums, (value, times)| sums.with(value, times))
+    }
+
+    /// Of all of these, each with a weight.
+    pub(super) fn sum<'a>(weighted: impl Iterator<Item = (f64, &'a Moments)>) -> Moments {
+        weighted.fold(Moments::default(), |sums, (weight, of)| Moments {
+            count: sums.count + weight * of.count,
+            sum: sums.sum + weight * of.sum,
+            squares: sums.squares + weight * of.squares,
+        })
+    }
+
+    /// With a value so many times more.
+    pub(super) fn with(self, value: f64, times: f64) -> Moments {
+        Moments {
+            count: self.count + times,
+            sum: self.sum + times * value,
+            squares: self.squares + times * value * value,
+        }
+    }
+
+    pub(super) fn mean(&self) -> f64 {
+        if self.count > 0.0 { self.sum / self.count } else { 0.0 }
+    }
+
+    pub(super) fn variance(&self) -> f64 {
+        let count = if self.count > 0.0 { self.count } else { 1.0 };
+        (self.squares / count - self.mean().powi(2)).max(0.0)
+    }
 }
 
 /// Jitter by its logarithm. The executions that P is from are left out.
@@ -27,7 +62,8 @@ pub(super) struct LogHistogram {
     pub(super) offset: f64,
     /// The greatest common divisor of all service times: the clock's resolution, in nanoseconds.
     pub(super) quantum: f64,
-    pub(super) bins: Vec<Bin>,
+    /// The jitter in each bin, in nanoseconds.
+    pub(super) bins: Vec<Moments>,
     /// How many executions are in the bins.
     pub(super) count: f64,
 }
@@ -41,17 +77,11 @@ impl LogHistogram {
         let offset = offset(&mut jitter).max(quantum as f64);
         let count = jitter.len() as f64;
         let mut made =
-            LogHistogram { offset, quantum: quantum as f64, bins: vec![Bin::default()], count };
+            LogHistogram { offset, quantum: quantum as f64, bins: vec![Moments::default()], count };
         for ns in jitter {
             let at = made.index(ns);
-            if at >= made.bins.len() {
-                made.bins.resize(at + 1, Bin::default());
-            }
-            if let Some(bin) = made.bins.get_mut(at) {
-                bin.count += 1.0;
-                bin.sum += ns as f64;
-                bin.squares += (ns as f64).powi(2);
-            }
+            made.bins.resize(made.bins.len().max(at + 1), Moments::default());
+            made.bins[at] = made.bins[at].with(ns as f64, 1.0);
         }
         made
     }
@@ -64,9 +94,24 @@ impl LogHistogram {
     /// The same without what is below a bin.
     pub(super) fn beyond(&self, bin: usize) -> LogHistogram {
         let mut bins = self.bins.clone();
-        bins[..bin.min(self.bins.len())].fill(Bin::default());
-        let count = bins.iter().map(|bin| bin.count).sum();
+        bins[..bin.min(self.bins.len())].fill(Moments::default());
+        let count = self.count_in(bin.min(self.bins.len())..self.bins.len());
         LogHistogram { bins, count, ..*self }
+    }
+
+    /// How many are in these bins.
+    pub(super) fn count_in(&self, bins: Range<usize>) -> f64 {
+        self.bins[bins].iter().map(|bin| bin.count).sum()
+    }
+
+    /// How long all beyond a bin are together.
+    pub(super) fn time_from(&self, bin: usize) -> f64 {
+        self.bins[bin..].iter().map(|bin| bin.sum).sum()
+    }
+
+    /// The moments of the logarithms in these bins.
+    pub(super) fn logarithms(bins: &[Moments], range: Range<usize>) -> Moments {
+        Moments::of(range.map(|at| (LogHistogram::middle(at), bins[at].count)))
     }
 
     /// The middle of a bin, as the logarithm of (J + offset)/offset.

@@ -30,7 +30,6 @@ pub struct Estimate {
 
 impl Estimate {
     /// True if the interval holds it.
-    #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -104,7 +103,6 @@ pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
 }
 
 /// The 97.5 % quantile of Student's t, for degrees of freedom above 0.
-#[must_use]
 pub fn student_quantile(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - TAIL))
 }
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_probabilities_are_those_of_tables() {
+    fn intervals_and_quantiles_are_those_of_tables() {
         // Clopper and Pearson, 95 %: 5 of 50, none of 10, all of 10.
         let some = probability(5.0, 50.0);
         assert_close(some.low, 0.033_28, 1e-5);
@@ -144,31 +142,18 @@ mod tests {
         assert_close(probability(0.0, 10.0).high, 0.308_50, 1e-5);
         assert_close(probability(10.0, 10.0).low, 0.691_50, 1e-5);
         assert_eq!(probability(0.0, 0.0).high, 1.0);
-    }
-
-    #[test]
-    fn intervals_of_counts_are_those_of_tables() {
         // Garwood, 95 %.
         for (count, low, high) in [(0.0, 0.0, 3.689), (1.0, 0.0253, 5.572), (10.0, 4.795, 18.39)] {
-            let interval = poisson(count);
-            assert_close(interval.low, low, 1e-3);
-            assert_close(interval.high, high, 1e-2);
+            assert_close(poisson(count).low, low, 1e-3);
+            assert_close(poisson(count).high, high, 1e-2);
         }
-    }
-
-    #[test]
-    fn quantiles_of_student_are_those_of_tables() {
         for (freedom, t) in [(1.0, 12.706), (2.0, 4.303), (10.0, 2.228), (30.0, 2.042), (1e5, 1.96)]
         {
             assert_close(student_quantile(freedom), t, 1e-3);
         }
-    }
-
-    #[test]
-    fn tails_of_the_binomial_are_exact() {
+        // Tails of the binomial are exact.
         assert_close(at_least(3.0, 4.0, 0.5), 5.0 / 16.0, 1e-12);
-        assert_eq!(at_least(0.0, 4.0, 0.5), 1.0);
-        assert_eq!(at_least(4.0, 4.0, 1.0), 1.0);
+        assert_eq!((at_least(0.0, 4.0, 0.5), at_least(4.0, 4.0, 1.0)), (1.0, 1.0));
     }
 
     #[test]
@@ -176,8 +161,8 @@ mod tests {
         let part =
             |value: f64, half: f64| Estimate { value, low: value - half, high: value + half };
         let left = difference(part(10.0, 3.0), part(6.0, 4.0));
-        assert_eq!((left.value, left.low, left.high), (4.0, 0.0, 9.0));
+        assert_eq!(left, Estimate { value: 4.0, low: 0.0, high: 9.0 });
         let none = difference(part(1.0, 0.5), part(6.0, 1.2));
-        assert_eq!((none.value, none.low, none.high), (0.0, 0.0, 0.0));
+        assert_eq!(none, Estimate { value: 0.0, low: 0.0, high: 0.0 });
     }
 }

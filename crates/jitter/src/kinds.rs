@@ -8,9 +8,8 @@
 //! Source: Ashman, Bird and Zepf, "Detecting bimodality in astronomical datasets", 1994, for D, and
 //! for 2 as the least that parts. Cost: a fit, and O(bins) for each component.
 
-use super::histogram::{LogHistogram, WIDTH};
+use super::histogram::{LogHistogram, Moments, WIDTH};
 use super::mixture::{Component, Mixture};
-use super::modes::{LEAST_TIME, Reading, count, time};
 
 /// Groups of components whose D is larger are of different kinds; or may be.
 pub(super) const FAR_APART: f64 = 2.5;
@@ -20,6 +19,22 @@ const APART: f64 = 2.0;
 const LONGER: f64 = 1.5;
 /// A kind has at least so many executions.
 const LEAST_COUNT: f64 = 4.0;
+/// The share of the time of all slow executions that the last mode holds.
+pub(super) const LEAST_TIME: f64 = 0.1;
+
+/// Which executions are hiccups.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reading {
+    /// The bin from which on most are.
+    pub(super) from: usize,
+    /// No execution below this bin is one.
+    pub(super) least: usize,
+    /// There is a valley before them, beyond which the body may hide some.
+    pub(super) has_valley: bool,
+    /// The mixture, and the first component of theirs.
+    pub(super) mixture: Mixture,
+    pub(super) component: usize,
+}
 
 impl Mixture {
     /// The first component whose mean is beyond the lower edge of this bin.
@@ -65,8 +80,8 @@ pub(super) fn cut(
             mixture: mixture.clone(),
             component,
         };
-        let enough = count(histogram, bin, histogram.bins.len()) >= LEAST_COUNT
-            && time(histogram, bin) >= LEAST_TIME * time(histogram, from);
+        let enough = histogram.count_in(bin..histogram.bins.len()) >= LEAST_COUNT
+            && histogram.time_from(bin) >= LEAST_TIME * histogram.time_from(from);
         if distance > APART
             && longer > LONGER
             && enough
@@ -81,13 +96,17 @@ pub(super) fn cut(
 /// Ashman's D of two groups of components, and by what factor the second is longer.
 fn distance(below: &[Component], beyond: &[Component]) -> (f64, f64) {
     let [below, beyond] = [below, beyond].map(|group| {
-        let weight: f64 = group.iter().map(|part| part.weight).sum();
-        let average = |of: &dyn Fn(&Component) -> f64| {
-            group.iter().map(|part| part.weight * of(part)).sum::<f64>() / weight
-        };
-        let mean = average(&|part| part.mean);
-        (mean, average(&|part| part.deviation.powi(2) + (part.mean - mean).powi(2)))
+        group.iter().fold(Moments::default(), |sums, part| {
+            let spread = part.weight * part.deviation.powi(2);
+            let sums = sums.with(part.mean, part.weight);
+            Moments { squares: sums.squares + spread, ..sums }
+        })
     });
-    let further = beyond.0 - below.0;
-    (std::f64::consts::SQRT_2 * further / (below.1 + beyond.1).sqrt(), further.exp())
+    (ashman(&below, &beyond), (beyond.mean() - below.mean()).exp())
+}
+
+/// Ashman's D: √2 times the distance of the means over the root of the sum of the variances.
+pub(super) fn ashman(one: &Moments, other: &Moments) -> f64 {
+    let apart = std::f64::consts::SQRT_2 * (other.mean() - one.mean());
+    apart / (one.variance() + other.variance()).sqrt()
 }

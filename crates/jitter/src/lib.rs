@@ -16,12 +16,12 @@
 //! use curtail_jitter::{Blame, Executions, Floor};
 //!
 //! // The classes of four queries; then their executions, in the order in which they ran.
-//! let mut executions = Executions::new(["term", "term", "phrase", "phrase"])?;
+//! let mut executions = Executions::new(["term", "term", "phrase", "phrase"]);
 //! for round in 0..200_u64 {
 //!     for query in 0..4 {
 //!         let noise = 20_000 + (round * 7_919 + query * 104_729) % 60_000;
 //!         let hiccup = if round % 20 == query { 30_000_000 } else { 0 };
-//!         executions.push(query as usize, 1_000_000 + noise + hiccup)?;
+//!         executions.push(query as usize, 1_000_000 + noise + hiccup);
 //!     }
 //! }
 //! let all = executions.all();
@@ -30,9 +30,8 @@
 //! assert!(summary.hiccups.probability.contains(0.05));
 //!
 //! // A loop that did nothing else for a minute was never interrupted for as long.
-//! let floor = Floor::new(60_000_000_000, &[(150_000, 12)])?;
+//! let floor = Floor::new(60_000_000_000, &[(150_000, 12)]).expect("some time");
 //! assert_eq!(all.attribute(&summary, &floor).blame, Blame::Leaf);
-//! # Ok::<(), curtail_jitter::JitterError>(())
 //! ```
 //!
 //! # How hiccups are found
@@ -47,7 +46,7 @@
 //! 4. Probability and duration come with intervals that allow for chance, for hiccups that come in
 //!    clusters, and for executions that may belong to either side (`hiccups`).
 //! 5. Against a floor, what a loop that does nothing saw on the same machine, a test says whose
-//!    doing they are, and what is left for the leaf (`floor`, `leaf`).
+//!    doing they are, and what is left for the leaf (`floor`).
 //!
 //! # What it cannot tell
 //!
@@ -59,74 +58,26 @@
 //! - Hiccups of which there are fewer than four, or a dozen of varying length, from chance.
 
 mod bias;
-mod curves;
 mod executions;
+mod figures;
 mod floor;
 mod hiccups;
 mod histogram;
 mod interval;
 mod kinds;
-mod leaf;
 pub mod machine;
 mod mixture;
 mod modality;
 mod modes;
-mod ranked;
-mod starts;
 mod summary;
-/// Why executions, a floor or a rule cannot be used. The message names the value and the mend.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum JitterError {
-    /// No query was declared, or too many were.
-    #[error("there are {0} queries; give from 1 to {QUERIES_MAX}")]
-    Queries(usize),
-    /// An execution is of a query that was not declared.
-    #[error("query {query} was not declared; there are {queries}, counted from 0")]
-    UnknownQuery {
-        /// Its number.
-        query: usize,
-        /// How many were declared.
-        queries: usize,
-    },
-    /// There are too many executions.
-    #[error("there are more than {EXECUTIONS_MAX} executions; repeat each query less often")]
-    TooManyExecutions,
-    /// The floor was not observed for any time beyond its gaps.
-    #[error(
-        "the floor was observed for {observed_ns} ns, of which {gaps_ns} ns were gaps; \
-         observe it for longer"
-    )]
-    NothingObserved {
-        /// For how long it was observed, in nanoseconds.
-        observed_ns: u64,
-        /// How much of it were gaps, in nanoseconds.
-        gaps_ns: u128,
-    },
-    /// The rule for how often to repeat is not one.
-    #[error(
-        "repetitions from {least} to {most} with a tolerance of {tolerance}: \
-         the first is at least 1 and no more than the second, the tolerance above 0"
-    )]
-    BadRule {
-        /// The fewest repetitions.
-        least: u32,
-        /// The most repetitions.
-        most: u32,
-        /// The tolerance, as a share of mean P.
-        tolerance: f64,
-    },
-}
 
 #[cfg(test)]
 mod tests;
 
 pub use bias::{Bias, Repetitions, Stop};
-pub use curves::{Ccdf, CcdfPoint};
-pub use executions::{EXECUTIONS_MAX, Executions, QUERIES_MAX, View};
-pub use floor::{Attribution, Blame, Floor, FloorHits};
-pub use interval::Estimate;
-pub use interval::student_quantile;
-pub use leaf::LeafHiccups;
-pub use ranked::{Ranked, RankedExecution, RankedQuery};
-pub use summary::{Hiccups, Intermediate, Modality, Summary};
+pub use executions::{EXECUTIONS_MAX, Executions, View};
+pub use figures::{Ccdf, Curve, Ranked};
+pub use floor::{Attribution, Blame, Floor, FloorHits, LeafHiccups};
+pub use hiccups::{Hiccups, Intermediate};
+pub use interval::{Estimate, student_quantile};
+pub use summary::{Modality, Summary};

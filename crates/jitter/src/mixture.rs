@@ -1,7 +1,7 @@
 //! A mixture of normal distributions, fitted to the logarithms of jitter: log-normal components.
 //!
 //! Expectation maximization on the bins. The number of components is the one with the best Bayesian
-//! information criterion; each further one starts where the mixture so far misses most (`starts`),
+//! information criterion; each further one starts where the mixture so far misses most,
 //! and the best of some starts is kept. No random numbers.
 //!
 //! Source: Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM
@@ -11,8 +11,7 @@
 
 use statrs::distribution::{ContinuousCDF as _, Normal};
 
-use super::histogram::{Bin, LogHistogram, WIDTH};
-use super::starts::starts;
+use super::histogram::{LogHistogram, Moments, WIDTH};
 
 /// The most components.
 const MOST: usize = 8;
@@ -25,6 +24,11 @@ const FULL: u32 = 400;
 const GAIN: f64 = 0.02;
 /// A component beyond so many standard deviations has no share in a bin.
 const FAR: f64 = 12.0;
+
+/// Starts that are tried.
+const TRIED: usize = 3;
+/// The lengths of the windows in bins, from a 16th of an octave to eight octaves.
+const LENGTHS: [usize; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 
 /// A log-normal component, on the scale of the histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,7 +84,7 @@ impl Mixture {
     }
 
     /// The best start with one more component.
-    fn grown(&self, bins: &[Bin]) -> Option<Mixture> {
+    fn grown(&self, bins: &[Moments]) -> Option<Mixture> {
         let candidates = starts(bins, self).into_iter().map(|start| {
             let others = self.components.iter();
             let mut components: Vec<Component> = others
@@ -97,7 +101,7 @@ impl Mixture {
     }
 
     /// Expectation maximization from here, and the ln likelihood before the last pass.
-    fn maximized(mut self, bins: &[Bin], passes: u32) -> (Mixture, f64) {
+    fn maximized(mut self, bins: &[Moments], passes: u32) -> (Mixture, f64) {
         let mut last = f64::NEG_INFINITY;
         let filled: Vec<(f64, f64)> = bins
             .iter()
@@ -172,4 +176,68 @@ impl Mixture {
         }
         distance.min(1.0)
     }
+}
+
+/// The best places, the best first; of no mixture, one over all.
+fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
+    let count: f64 = bins.iter().map(|bin| bin.count).sum();
+    if mixture.components.is_empty() {
+        return over(bins, 0, bins.len(), 1.0).into_iter().collect();
+    }
+    let mut excess = Vec::new();
+    for length in LENGTHS {
+        for start in (0..bins.len()).step_by(length / 2) {
+            let end = (start + length).min(bins.len());
+            let seen: f64 = bins[start..end].iter().map(|bin| bin.count).sum();
+            if seen < 2.0 {
+                continue;
+            }
+            let expected: f64 = (start..end)
+                .map(|at| mixture.density(LogHistogram::middle(at)) * WIDTH * count)
+                .sum();
+            // What is not expected at all is not infinitely surprising: a thousandth may have been.
+            let expected = expected.max(1e-3);
+            if seen > expected {
+                let deviance = seen * (seen / expected).ln() - (seen - expected);
+                excess.push((deviance, start, end, (seen - expected) / count));
+            }
+        }
+    }
+    excess.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    let mut starts = Vec::new();
+    for (_, start, end, weight) in excess {
+        // Windows around the same place would start the same component: one of twice the length
+        // may.
+        let alike = |&(from, to): &(usize, usize)| {
+            start < to
+                && from < end
+                && (to - from) < 3 * (end - start)
+                && (end - start) < 3 * (to - from)
+        };
+        if chosen.iter().any(alike) {
+            continue;
+        }
+        chosen.push((start, end));
+        starts.extend(over(bins, start, end, weight.min(0.5)));
+        if starts.len() == TRIED {
+            break;
+        }
+    }
+    starts
+}
+
+/// A mixture of what is below a bin and what is beyond it.
+pub(super) fn two_sides(histogram: &LogHistogram, at: usize) -> Mixture {
+    let bins = &histogram.bins;
+    let beyond = histogram.count_in(at..bins.len()) / histogram.count.max(1.0);
+    let sides = [over(bins, 0, at, 1.0 - beyond), over(bins, at, bins.len(), beyond)];
+    Mixture { components: sides.into_iter().flatten().collect() }
+}
+
+/// A component with the mean and the deviation of these bins.
+fn over(bins: &[Moments], start: usize, end: usize, weight: f64) -> Option<Component> {
+    let of = LogHistogram::logarithms(bins, start..end);
+    let deviation = of.variance().sqrt().max(WIDTH);
+    (of.count > 0.0).then(|| Component { weight, mean: of.mean(), deviation })
 }

@@ -11,13 +11,9 @@
 //! Source: section 6.1 of document 000, where the valley is found by eye. Cost: O(bins).
 
 use super::histogram::LogHistogram;
-use super::kinds::{FAR_APART, cut};
-use super::mixture::Mixture;
+use super::kinds::{FAR_APART, LEAST_TIME, Reading, cut};
+use super::mixture::{Mixture, two_sides};
 use super::modality::{SIGNIFICANT, Scan};
-use super::starts::two_sides;
-
-/// The share of the time of all slow executions that the last mode holds.
-pub(super) const LEAST_TIME: f64 = 0.1;
 
 /// Where the modes are.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,24 +28,10 @@ pub(super) struct Modes {
     pub(super) doubtful: usize,
 }
 
-/// Which executions are hiccups.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Reading {
-    /// The bin from which on most are.
-    pub(super) from: usize,
-    /// No execution below this bin is one.
-    pub(super) least: usize,
-    /// There is a valley before them, beyond which the body may hide some.
-    pub(super) has_valley: bool,
-    /// The mixture, and the first component of theirs.
-    pub(super) mixture: Mixture,
-    pub(super) component: usize,
-}
-
 impl Modes {
     pub(super) fn find(histogram: &LogHistogram, mixture: &Mixture) -> Modes {
         let parts = parts(histogram, mixture);
-        let mass = |part: &Part| count(histogram, part.start, part.end);
+        let mass = |part: &Part| histogram.count_in(part.start..part.end);
         let body = (0..parts.len()).max_by(|&a, &b| mass(&parts[a]).total_cmp(&mass(&parts[b])));
         // Half of all are no hiccups, however many parts the others are in.
         let middle = median(histogram);
@@ -79,7 +61,7 @@ impl Modes {
                 Some(valley) if valley.p_value < SIGNIFICANT => {
                     found.p_value = valley.p_value;
                     found.valleys.push(valley.at);
-                    let sides = two_sides(&histogram.bins, valley.at);
+                    let sides = two_sides(histogram, valley.at);
                     found.read(histogram, &sides, valley.at, valley.at);
                 }
                 valley => {
@@ -151,11 +133,6 @@ fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     parts
 }
 
-/// How many are in these bins.
-pub(super) fn count(histogram: &LogHistogram, start: usize, end: usize) -> f64 {
-    histogram.bins[start..end].iter().map(|bin| bin.count).sum()
-}
-
 /// The bin with the median.
 fn median(histogram: &LogHistogram) -> usize {
     let mut below = 0.0;
@@ -166,14 +143,9 @@ fn median(histogram: &LogHistogram) -> usize {
     reaches.unwrap_or(0)
 }
 
-/// How long all beyond a bin are together.
-pub(super) fn time(histogram: &LogHistogram, from: usize) -> f64 {
-    histogram.bins[from..].iter().map(|bin| bin.sum).sum()
-}
-
 fn merge_outliers(histogram: &LogHistogram, valleys: &mut Vec<usize>) {
     while let [first, .., last] = valleys[..] {
-        if time(histogram, last) >= LEAST_TIME * time(histogram, first) {
+        if histogram.time_from(last) >= LEAST_TIME * histogram.time_from(first) {
             break;
         }
         valleys.pop();

@@ -6,16 +6,15 @@ use serde::Serialize;
 
 use super::bias::Bias;
 use super::executions::View;
-use super::hiccups;
-use super::histogram::{LogHistogram, WIDTH};
-use super::interval::Estimate;
+use super::hiccups::{self, Hiccups, Intermediate};
+use super::histogram::{LogHistogram, Moments, WIDTH};
+use super::kinds::ashman;
 use super::mixture::Mixture;
 use super::modality::SIGNIFICANT;
 use super::modes::Modes;
 
 /// Service time, its parts P and J, and hiccups. Serializes to JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Summary {
     /// The class; none for all queries.
     pub class: Option<String>,
@@ -43,7 +42,6 @@ pub struct Summary {
 
 /// Whether the distribution of J is bimodal, and how well the mixture describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct Modality {
     /// There is a valley, at a significance of 1 %. False for any unimodal body, however heavy its
     /// tail.
@@ -61,42 +59,9 @@ pub struct Modality {
     pub distance: f64,
 }
 
-/// The slow executions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Hiccups {
-    /// How many executions have one: the sum of the probabilities that each has. 0 if J is not
-    /// bimodal.
-    pub count: f64,
-    /// The probability that an execution has one. If J is not bimodal, 0 with an upper bound.
-    pub probability: Estimate,
-    /// Their mean J minus that of the others, in nanoseconds; none if J is not bimodal.
-    pub duration_ns: Option<Estimate>,
-    /// The jitter from which on an execution is more likely to have one than not, in nanoseconds;
-    /// none if J is not bimodal.
-    pub from_ns: Option<f64>,
-    /// The jitter at the last valley, in nanoseconds: less where other slow executions overlap with
-    /// the hiccups; none if J is not bimodal.
-    pub valley_ns: Option<f64>,
-    /// By what factor their counts, over time or by query, vary more than those of independent
-    /// ones; 1 or more. The intervals allow for it.
-    pub dispersion: f64,
-}
-
-/// A mode between the body and the hiccups.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Intermediate {
-    /// The share of the executions that are in it.
-    pub probability: f64,
-    /// Their mean J minus that of the body, in nanoseconds.
-    pub duration_ns: f64,
-}
-
 impl View<'_> {
     /// Summarizes the executions. Of none, or of a single one of each query, all that can be told
     /// is that the probability of hiccups is from 0 to 1.
-    #[must_use]
     pub fn summarize(&self) -> Summary {
         let histogram = LogHistogram::of(*self);
         let mixture = Mixture::fit(&histogram);
@@ -127,25 +92,16 @@ fn modality(histogram: &LogHistogram, mixture: &Mixture, modes: &Modes) -> Modal
     Modality {
         bimodal: from.is_some() && modes.p_value < SIGNIFICANT,
         p_value: modes.p_value,
-        ashman_d: from.map(|from| ashman(histogram, from)),
+        ashman_d: from.map(|from| {
+            let sides = [0..from, from..histogram.bins.len()];
+            let [body, others] = sides.map(|side| {
+                let of = LogHistogram::logarithms(&histogram.bins, side);
+                // A variance is that of a bin at least.
+                Moments { squares: of.squares + of.count * WIDTH * WIDTH, ..of }
+            });
+            ashman(&body, &others)
+        }),
         components: mixture.components.len(),
         distance: if histogram.count > 0.0 { mixture.distance(histogram) } else { 0.0 },
     }
-}
-
-/// Source: Ashman, Bird and Zepf, "Detecting bimodality in astronomical datasets", 1994; of the two
-/// sides of the valley. A variance is that of a bin at least.
-fn ashman(histogram: &LogHistogram, from: usize) -> f64 {
-    let moments = |start: usize, end: usize| {
-        let places = (start..end).map(|at| (LogHistogram::middle(at), histogram.bins[at].count));
-        let (count, sum, squares) = places
-            .fold((0.0, 0.0, 0.0), |(count, sum, squares), (y, of)| {
-                (count + of, sum + of * y, squares + of * y * y)
-            });
-        let mean = sum / f64::max(count, 1.0);
-        let variance: f64 = squares / f64::max(count, 1.0) - mean * mean;
-        (mean, variance.max(WIDTH * WIDTH))
-    };
-    let (body, others) = (moments(0, from), moments(from, histogram.bins.len()));
-    std::f64::consts::SQRT_2 * (others.0 - body.0).abs() / (body.1 + others.1).sqrt()
 }

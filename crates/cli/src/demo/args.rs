@@ -7,8 +7,8 @@ use curtail_kernel::duration::Unit;
 use curtail_kernel::{Limits, Policy, Topology, duration, rng};
 use curtail_search::leaf_server::Hiccup;
 
-use super::findings::same_load;
 use super::pause::Pauses;
+use super::results::same_load;
 use crate::args::{Json, Seed};
 use crate::exit::Stop;
 
@@ -38,10 +38,10 @@ pub(crate) struct Args {
     quick: bool,
     /// Where the report, the figures and the index go
     #[arg(long, default_value = "out/demo", value_name = "DIR")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// The text to search: a folder, or a file of JSON lines; by default what the machine has
     #[arg(long, value_name = "PATH")]
-    corpus: Option<PathBuf>,
+    pub(super) corpus: Option<PathBuf>,
     /// Utilizations, λ P̄ / (r c), as fractions like 0.2
     #[arg(long = "utilization", alias = "loads", value_delimiter = ',', value_name = "U,…", value_parser = fraction, allow_hyphen_values = true)]
     loads: Vec<f64>,
@@ -53,76 +53,63 @@ pub(crate) struct Args {
     requests: Option<u64>,
     /// Shards of the index
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=64))]
-    shards: u32,
+    pub(super) shards: u32,
     /// Leaves per shard
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
-    replicas: u32,
+    pub(super) replicas: u32,
     /// Queries that a leaf serves at once
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    slots: u32,
+    pub(super) slots: u32,
     /// A query's own service time P
     #[arg(long, default_value = "exp:3ms", value_name = "DIST")]
-    service_time: Spec,
+    pub(super) service_time: Spec,
     /// A hiccup J: how likely, and how long; by default 0.003 of 15 × the mean service time,
     /// and none where hiccups are real (--pause, --throttle)
     #[arg(long, value_name = "PROBABILITY:SPAN", allow_hyphen_values = true)]
     hiccup: Option<Hiccup>,
     /// Real hiccups: stop each leaf by a signal so often per second, for so long, like 0.2:75ms
     #[arg(long, value_name = "RATE:SPAN", allow_hyphen_values = true)]
-    pause: Option<Pauses>,
+    pub(super) pause: Option<Pauses>,
     /// Real hiccups: give each leaf no more than this share of a core, like 0.05, by control groups
     #[arg(long, value_name = "SHARE", value_parser = fraction, allow_hyphen_values = true)]
-    throttle: Option<f64>,
+    pub(super) throttle: Option<f64>,
     #[command(flatten)]
-    seed: Seed,
+    pub(super) seed: Seed,
     /// Write where the time of each request went, shard by shard, to timings.csv in --out
     #[arg(long)]
-    timings: bool,
+    pub(super) timings: bool,
     #[command(flatten)]
     pub(super) output: Json,
 }
 
 /// What is run.
-pub(super) struct Plan {
-    pub(super) out: PathBuf,
-    pub(super) corpus: Option<PathBuf>,
+pub(super) struct Plan<'a> {
+    pub(super) args: &'a Args,
     pub(super) loads: Vec<f64>,
     pub(super) policies: Vec<(String, Policy)>,
     pub(super) requests: u64,
-    pub(super) shards: u32,
-    pub(super) replicas: u32,
-    pub(super) slots: u32,
-    pub(super) service_time: Spec,
     pub(super) service_mean_ns: f64,
     /// None: no hiccups are drawn.
     pub(super) hiccup: Option<Hiccup>,
-    pub(super) pause: Option<Pauses>,
-    pub(super) throttle: Option<f64>,
-    pub(super) seed: u64,
-    pub(super) timings: bool,
-    quick: bool,
 }
 
 impl Args {
-    pub(super) fn plan(&self) -> Result<Plan, Stop> {
+    pub(super) fn plan(&self) -> Result<Plan<'_>, Stop> {
         let bad = |text: String| Err(Stop::BadInput(text));
-        if self.service_time.scale() == Scale::Relative {
-            let with = self.service_time.clone().in_unit(Unit::Millisecond);
+        let spec = &self.service_time;
+        if spec.scale() == Scale::Relative {
+            let with = spec.clone().in_unit(Unit::Millisecond);
             return bad(format!(
-                "--service-time {}: its times have no unit; write {with}, or what else is meant",
-                self.service_time
+                "--service-time {spec}: its times have no unit; write {with}, or what else is meant"
             ));
         }
-        let service = self
-            .service_time
-            .resolve(1e6)
-            .map_err(|error| Stop::BadInput(format!("--service-time: {error}")))?;
-        let mean = service.mean();
+        let service = spec.resolve(1e6);
+        let mean =
+            service.map_err(|error| Stop::BadInput(format!("--service-time: {error}")))?.mean();
         if !(1e4..=1e9).contains(&mean) {
+            let ms = mean / 1e6;
             return bad(format!(
-                "--service-time {}: its mean is {}; give one from 10us to 1s",
-                self.service_time,
-                about(mean)
+                "--service-time {spec}: its mean is {ms} ms; give one from 10us to 1s"
             ));
         }
         if let Some(share) = self.throttle
@@ -130,39 +117,25 @@ impl Args {
         {
             return bad(format!("--throttle {share:?}: give a share of a core from 0.01 to 1"));
         }
-        let fastest = self.loads()?.into_iter().fold(0.0, f64::max);
-        let rate = rate(fastest, self.replicas * self.slots, mean);
-        if rate > curtail_load::RATE_MAX {
-            return bad(format!(
-                "--utilization {fastest}: {} slots of {} per query take {rate:.0} requests per second; \
-                 no more than {:.0} can be sent: give a longer --service-time or fewer slots",
-                self.replicas * self.slots,
-                about(mean),
-                curtail_load::RATE_MAX
-            ));
-        }
         let real = self.pause.is_some() || self.throttle.is_some();
         // As on the paper's compute-optimized machines (document 001 §5).
         let usual = Hiccup { probability: 0.003, duration_ns: (15.0 * mean) as u64 };
-        let hiccup = self.hiccup.or((!real).then_some(usual));
-        Ok(Plan {
-            out: self.out.clone(),
-            corpus: self.corpus.clone(),
+        let plan = Plan {
+            args: self,
             loads: self.loads()?,
             policies: self.policies(mean)?,
             requests: self.requests.unwrap_or(if self.quick { QUICK_REQUESTS } else { REQUESTS }),
-            shards: self.shards,
-            replicas: self.replicas,
-            slots: self.slots,
-            service_time: self.service_time.clone(),
             service_mean_ns: mean,
-            hiccup,
-            pause: self.pause,
-            throttle: self.throttle,
-            seed: self.seed.seed,
-            timings: self.timings,
-            quick: self.quick,
-        })
+            hiccup: self.hiccup.or((!real).then_some(usual)),
+        };
+        let fastest = plan.loads.iter().copied().fold(0.0, f64::max);
+        let (rate, most) = (plan.rate(fastest), curtail_load::RATE_MAX);
+        if rate > most {
+            return bad(format!(
+                "--utilization {fastest}: that takes {rate:.0} requests per second, and no more than                  {most:.0} can be sent: give a longer --service-time or fewer slots"
+            ));
+        }
+        Ok(plan)
     }
 
     fn loads(&self) -> Result<Vec<f64>, Stop> {
@@ -175,11 +148,11 @@ impl Args {
         if let Some(load) = loads.iter().find(|load| !(0.01..1.0).contains(*load)) {
             return bad(format!("--utilization {load:?}: give utilizations from 0.01 to below 1"));
         }
-        if let Some((load, _)) = twice(&loads, |a, b| same_load(*a, *b)) {
-            return bad(format!("--utilization {load} is there twice; give each load once"));
-        }
-        // What is found is told from the lowest on, and drawn from left to right.
+        // Reported from the lowest on, and drawn from left to right.
         loads.sort_by(f64::total_cmp);
+        if let Some(pair) = loads.windows(2).find(|pair| same_load(pair[0], pair[1])) {
+            return bad(format!("--utilization {} is there twice; give each load once", pair[0]));
+        }
         Ok(loads)
     }
 
@@ -207,36 +180,19 @@ impl Args {
             Ok((name, policy))
         });
         let policies: Vec<(String, Policy)> = policies.collect::<Result<_, _>>()?;
-        if let Some(((first, _), (second, _))) = twice(&policies, |a, b| a.1 == b.1) {
-            let also = if first == second { "" } else { " and means the same" };
-            let text = format!("--policy {first}: {second} is there too{also}; give each once");
-            return Err(Stop::BadInput(text));
+        for (at, (name, policy)) in policies.iter().enumerate() {
+            if let Some((first, _)) = policies[..at].iter().find(|other| other.1 == *policy) {
+                let also = if first == name { "" } else { " and means the same" };
+                let text = format!("--policy {first}: {name} is there too{also}; give each once");
+                return Err(Stop::BadInput(text));
+            }
         }
         Ok(policies)
     }
 }
 
-/// A pair that is the same.
-fn twice<T>(values: &[T], same: impl Fn(&T, &T) -> bool) -> Option<(&T, &T)> {
-    let later = |i: usize| values[i + 1..].iter().find(|other| same(&values[i], other));
-    (0..values.len()).find_map(|i| Some((&values[i], later(i)?)))
-}
-
 fn fraction(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "write a fraction such as 0.2".to_owned())
-}
-
-/// A duration to three digits.
-fn about(ns: f64) -> String {
-    if !ns.is_finite() {
-        return "infinite".to_owned();
-    }
-    let step = 10f64.powi(ns.max(1.0).log10().floor() as i32 - 2).max(1.0);
-    duration::format(((ns / step).round() * step) as u64).to_string()
-}
-
-fn rate(load: f64, slots: u32, mean_ns: f64) -> f64 {
-    load * f64::from(slots) / (mean_ns / 1e9)
 }
 
 /// A word as a shell reads it.
@@ -248,10 +204,10 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-impl Plan {
+impl Plan<'_> {
     /// Requests per second at a utilization, by the thesis' definition: λ = ρ r c / P̄.
     pub(super) fn rate(&self, load: f64) -> f64 {
-        rate(load, self.replicas * self.slots, self.service_mean_ns)
+        load * f64::from(self.args.replicas * self.args.slots) / (self.service_mean_ns / 1e9)
     }
 
     /// Requests before the measured ones, in ns: connections open, caches warm, queues about as long
@@ -277,69 +233,47 @@ impl Plan {
     pub(super) fn hiccups(&self) -> String {
         let parts = [
             self.hiccup.map(|hiccup| hiccup.to_string()),
-            self.pause.map(|pause| format!("paused {pause}")),
-            self.throttle.map(|share| format!("throttled to {share} of a core")),
+            self.args.pause.map(|pause| format!("paused {pause}")),
+            self.args.throttle.map(|share| format!("throttled to {share} of a core")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() { "none".to_owned() } else { parts.join(" + ") }
     }
 
     pub(super) fn honesty(&self) -> String {
-        let mut text = format!(
-            "Real: the text, the index, the scoring, {} leaf processes, a root process and every \
-             socket between them",
-            self.shards * self.replicas,
-        );
-        if let Some(pause) = self.pause {
-            text += &format!(", and pauses: each leaf is stopped by a signal ({pause})");
-        }
-        if let Some(share) = self.throttle {
-            text += &format!(", and throttling: each leaf has {share} of a core");
-        }
-        text += &format!(
-            ". Stretched: a leaf waits until its true answer has taken a drawn service time ({} \
-             per query, the same on every replica and for every policy",
-            self.service_time,
-        );
-        if let Some(hiccup) = self.hiccup {
-            text += &format!("; hiccups {hiccup} per query and replica");
-        }
-        text + ")."
+        let Args { shards, replicas, service_time, .. } = self.args;
+        format!(
+            "Real: the text, the index, the scoring, {} leaf processes, a root process and every              socket between them; hiccups where they are paused or throttled. Stretched: a leaf waits              until its true answer has taken a drawn service time ({service_time} per query, the same              on every replica and for every policy). Hiccups: {}.",
+            shards * replicas,
+            self.hiccups()
+        )
     }
 
     pub(super) fn command(&self) -> String {
-        use std::fmt::Write as _;
-        let mut text = String::from("curtail demo");
-        if self.quick {
-            text += " --quick";
-        }
-        if self.timings {
-            text += " --timings";
-        }
+        let Args { quick, timings, shards, replicas, slots, service_time, seed, .. } = self.args;
         let loads: Vec<String> = self.loads.iter().map(f64::to_string).collect();
         let names: Vec<&str> = self.policies.iter().map(|(name, _)| name.as_str()).collect();
-        let _ = write!(
-            text,
-            " --utilization {} --policy {} --requests {} --shards {} --replicas {} --slots {} \
-             --service-time {} --seed {}",
+        let mut text = format!(
+            "curtail demo --utilization {} --policy {} --requests {} --shards {shards} --replicas              {replicas} --slots {slots} --service-time {} --seed {}",
             loads.join(","),
             names.join(","),
             self.requests,
-            self.shards,
-            self.replicas,
-            self.slots,
-            quoted(&self.service_time.to_string()),
-            self.seed
+            quoted(&service_time.to_string()),
+            seed.seed
         );
-        let mut option = |name: &str, value: Option<String>| {
-            text.extend(value.map(|value| format!(" --{name} {value}")));
-        };
-        option("hiccup", self.hiccup.map(|hiccup| hiccup.to_string()));
-        option("pause", self.pause.map(|pause| pause.to_string()));
-        option("throttle", self.throttle.map(|share| share.to_string()));
         let path = |path: &Path| quoted(&path.display().to_string());
-        option("corpus", self.corpus.as_deref().map(path));
-        option("out", Some(path(&self.out)));
+        let flag = |set: &bool| set.then(String::new);
+        for (name, value) in [
+            ("quick", flag(quick)),
+            ("timings", flag(timings)),
+            ("hiccup", self.hiccup.map(|hiccup| hiccup.to_string())),
+            ("pause", self.args.pause.map(|pause| pause.to_string())),
+            ("throttle", self.args.throttle.map(|share| share.to_string())),
+            ("corpus", self.args.corpus.as_deref().map(path)),
+            ("out", Some(path(&self.args.out))),
+        ] {
+            text.extend(value.map(|value| format!(" --{name} {value}").trim_end().to_owned()));
+        }
         text
     }
 }
@@ -357,18 +291,18 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_told_from_the_lowest_on() {
+    fn loads_are_in_order() {
         let demo = Demo::try_parse_from(["demo", "--utilization", "0.6,0.2,0.4"]).expect("good");
         assert_eq!(demo.args.loads().expect("good"), [0.2, 0.4, 0.6]);
     }
 
     #[test]
-    fn hiccups_that_take_all_leaves_are_told() {
+    fn hiccups_that_take_all_leaves_are_reported() {
         let overload = |flags: &[&str]| {
             let demo =
                 Demo::try_parse_from([&["demo", "--utilization", "0.1,0.3,0.4"], flags].concat());
-            let Ok(plan) = demo.expect("good").args.plan() else { panic!("good") };
-            plan.overload()
+            let args = demo.expect("good").args;
+            args.plan().unwrap_or_else(|_| panic!("good")).overload()
         };
         assert_eq!(overload(&[]), None);
         let told = overload(&["--hiccup", "0.05:200ms"]).expect("0.3 becomes 1.3");

@@ -1,6 +1,6 @@
 //! The processes of the search service.
 
-use super::args::Plan;
+use super::args::{Args, Plan};
 use super::throttle::Throttle;
 use crate::child::Process;
 use crate::exit::Stop;
@@ -15,12 +15,12 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Starts all leaves, one after the other: a small machine would start none any sooner.
-    pub(super) async fn start(plan: &Plan) -> Result<Self, Stop> {
+    pub(super) async fn start(plan: &Plan<'_>) -> Result<Self, Stop> {
         let mut leaves = Vec::new();
-        let mut throttle = plan.throttle.map(Throttle::new).transpose()?;
-        for shard in 0..plan.shards {
+        let mut throttle = plan.args.throttle.map(Throttle::new).transpose()?;
+        for shard in 0..plan.args.shards {
             let mut replicas = Vec::new();
-            for replica in 0..plan.replicas {
+            for replica in 0..plan.args.replicas {
                 let name = format!("leaf {shard}.{replica}");
                 let process = Process::start(&name, &leaf(plan, shard, replica)).await?;
                 if let (Some(throttle), Some(id)) = (&mut throttle, process.id()) {
@@ -55,39 +55,35 @@ impl Cluster {
     }
 
     /// Starts a root with a policy in front of the leaves.
-    pub(super) async fn root(&self, plan: &Plan, policy: &str) -> Result<Process, Stop> {
+    pub(super) async fn root(&self, plan: &Plan<'_>, policy: &str) -> Result<Process, Stop> {
         let mut args = vec!["root".into(), "--policy".into(), policy.into()];
         for replicas in &self.leaves {
             let addresses = replicas.iter().map(|leaf| leaf.address.to_string());
             args.extend(["--shard".into(), addresses.collect::<Vec<_>>().join(",")]);
         }
-        args.extend(["--slots".into(), plan.slots.to_string()]);
-        args.extend(["--seed".into(), plan.seed.to_string()]);
+        args.extend(["--slots".into(), plan.args.slots.to_string()]);
+        args.extend(["--seed".into(), plan.args.seed.seed.to_string()]);
         // The leaves stop where that is asked for; policies that do not ask are not changed by it.
         args.push("--cancel".into());
         Process::start(&format!("root with {policy}"), &args).await
     }
 }
 
-fn leaf(plan: &Plan, shard: u32, replica: u32) -> Vec<String> {
-    let index = plan.out.join("index").display().to_string();
-    let pairs = [
-        ("--index", index),
-        ("--shard", shard.to_string()),
-        ("--replica", replica.to_string()),
-        ("--slots", plan.slots.to_string()),
-        ("--service-time", plan.service_time.to_string()),
-        ("--seed", plan.seed.to_string()),
-    ];
-    let hiccup = plan.hiccup.map(|hiccup| ("--hiccup", hiccup.to_string()));
-    let flags = pairs.into_iter().chain(hiccup).flat_map(|(name, value)| [name.to_owned(), value]);
-    let mut args = vec!["leaf".to_owned(), "--honor-cancel".to_owned()];
-    if plan.hiccup.is_some() {
-        args.push("--stratified".to_owned());
+fn leaf(plan: &Plan<'_>, shard: u32, replica: u32) -> Vec<String> {
+    let Args { out, slots, service_time, seed, pause, .. } = plan.args;
+    let mut args = format!(
+        "leaf --honor-cancel --shard {shard} --replica {replica} --slots {slots} --seed {}",
+        seed.seed
+    );
+    if let Some(hiccup) = plan.hiccup {
+        args += &format!(" --stratified --hiccup {hiccup}");
     }
-    if plan.pause.is_some() {
-        args.push("--tied-to-parent".to_owned());
+    if pause.is_some() {
+        args += " --tied-to-parent";
     }
-    args.extend(flags);
+    let mut args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+    // These may have spaces.
+    args.extend(["--index".to_owned(), out.join("index").display().to_string()]);
+    args.extend(["--service-time".to_owned(), service_time.to_string()]);
     args
 }

@@ -1,19 +1,12 @@
-//! What the figures say: who is compared with whom, by how much, and the sentence that states it.
-//! The report and the terminal table share this, so that they cannot disagree.
+//! What the figures say: who is compared with whom, by how much, and the sentences that state it.
+//! The report and the terminal share this, so that they cannot disagree.
 
 use curtail_load::SAMPLES_ABOVE_MIN;
 
 use super::gain::{Gain, Verdict};
-use super::results::{Cell, Results};
+use super::results::{Cell, Results, same_load};
 use crate::plot::format::{and, copies, count, policy, utilization, whole_percent};
 use crate::plot::palette::{Look, looks};
-
-/// Loads are given in fractions and copied around, never computed with.
-const LOAD_EPSILON: f64 = 1e-6;
-
-pub(super) fn same_load(a: f64, b: f64) -> bool {
-    (a - b).abs() < LOAD_EPSILON
-}
 
 /// The results, seen as a comparison.
 #[derive(Clone, Copy)]
@@ -27,22 +20,21 @@ pub(crate) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(crate) fn of(results: &'a Results) -> View<'a> {
-        let order = || results.order.iter().map(String::as_str);
-        let baseline = order().find(|name| *name == "psq").or_else(|| order().next());
-        let others = || order().filter(|name| Some(*name) != baseline);
+        let baseline = results.baseline();
+        let others = || results.policies().filter(|name| Some(*name) != baseline);
         let named = |prefix: &'static str| others().find(|name| name.starts_with(prefix));
         let subject = named("laedge").or_else(|| named("rescue")).or_else(|| others().next_back());
         View { results, baseline, subject }
     }
 
-    /// The policies, in the order in which they are shown.
-    pub(crate) fn policies(self) -> impl Iterator<Item = &'a str> {
-        self.results.order.iter().map(String::as_str)
+    /// How each of the policies is drawn.
+    pub(crate) fn looks(self) -> Vec<(&'a str, Look)> {
+        looks(self.results.policies(), self.baseline, self.subject)
     }
 
-    /// How each of them is drawn.
-    pub(crate) fn looks(self) -> Vec<(&'a str, Look)> {
-        looks(self.policies(), self.baseline, self.subject)
+    /// The same, with the names that they have in figures.
+    pub(crate) fn key(self) -> Vec<(String, Look)> {
+        self.looks().into_iter().map(|(name, look)| (policy(name).short, look)).collect()
     }
 
     /// What was measured, or `None` if the run did not get there.
@@ -51,115 +43,64 @@ impl<'a> View<'a> {
         cells.iter().find(|cell| same_load(cell.load, load))
     }
 
-    /// The p99 of a sound measurement: the only ones that are compared.
-    pub(crate) fn sound_p99(self, policy: &str, load: f64) -> Option<f64> {
-        let cell = self.cell(policy, load).filter(|cell| cell.valid)?;
-        cell.p99_ms.filter(|p99| *p99 > 0.0)
-    }
-
-    /// How this policy's p99 compares with the baseline's.
-    pub(crate) fn gain(self, policy: &str, load: f64) -> Option<Gain> {
-        self.sound_p99(self.baseline?, load)?;
-        self.sound_p99(policy, load)?;
-        self.cell(policy, load)?.p99_gain
+    /// The same, if it is sound: only such measurements are compared.
+    pub(crate) fn sound(self, policy: &str, load: f64) -> Option<&'a Cell> {
+        self.cell(policy, load).filter(|cell| cell.valid && cell.p99_ms.is_some_and(|ms| ms > 0.0))
     }
 
     /// The policy with the lowest p99 at a load, if there is anything to compare.
     pub(crate) fn best(self, load: f64) -> Option<&'a str> {
-        let sound = |name: &'a str| self.sound_p99(name, load).map(|p99| (name, p99));
-        let mut sound = self.policies().filter_map(sound);
-        let first = sound.next()?;
-        let mut rest = sound.peekable();
-        rest.peek()?;
-        Some(rest.fold(first, |best, next| if next.1 < best.1 { next } else { best }).0)
+        let sound = |name: &'a str| Some((name, self.sound(name, load)?.p99_ms?));
+        let sound: Vec<_> = self.results.policies().filter_map(sound).collect();
+        let best = sound.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        (sound.len() > 1).then_some(best.0)
     }
 
-    /// How many cells there should be, and how many there are.
-    pub(crate) fn cells(self) -> (usize, usize) {
+    /// Of a run that was stopped: how much of it there is.
+    pub(crate) fn partial(self) -> Option<String> {
         let planned = self.results.loads.len() * self.results.order.len();
-        let loads = &self.results.loads;
-        let of = |name| loads.iter().filter(|load| self.cell(name, **load).is_some()).count();
-        (planned, self.policies().map(of).sum())
+        let measured: usize = self.results.policies.values().map(Vec::len).sum();
+        let some = self.results.partial || measured < planned;
+        some.then(|| format!("Partial: {measured} of {planned} cells."))
     }
 
-    /// Where the subject stands against the baseline, by load, and where it cannot be said.
-    fn comparisons(self, subject: &str) -> (Vec<Comparison>, Vec<f64>) {
+    /// What is found, and what qualifies it, of a policy against the baseline. None if there is no
+    /// load at which both are sound.
+    fn against(self, subject: &str) -> Option<(String, String)> {
+        let baseline = self.baseline?;
         let (mut compared, mut unknown) = (Vec::new(), Vec::new());
         for &load in &self.results.loads {
-            match (self.gain(subject, load), self.cell(subject, load)) {
-                (Some(gain), Some(cell)) => {
-                    compared.push(Comparison { load, gain, copies: cell.copies_per_query });
-                }
-                _ => unknown.push(load),
+            let both = self.sound(subject, load).zip(self.sound(baseline, load));
+            match both.and_then(|(cell, _)| Some((cell.p99_gain?, cell))) {
+                Some((gain, cell)) => compared.push((gain, cell)),
+                None => unknown.push(utilization(load)),
             }
         }
-        (compared, unknown)
-    }
-
-    /// Says of which of the two there is nothing sound at some loads.
-    fn lacking(self, names: [&str; 2], loads: &[f64]) -> Vec<String> {
-        let has = |load: f64| names.map(|name| self.sound_p99(name, load).is_some());
-        let [first, second] = names.map(|name| policy(name).noun);
-        let groups = [
-            ([false, true], first.clone()),
-            ([true, false], second.clone()),
-            ([false, false], format!("{first} or {second}")),
-        ];
-        let tell = |(pattern, who): ([bool; 2], String)| {
-            let those = loads.iter().filter(|load| has(**load) == pattern);
-            let at = and(those.map(|load| utilization(*load)));
-            (!at.is_empty()).then(|| format!("At {at} there is no sound measurement of {who}."))
-        };
-        groups.into_iter().filter_map(tell).collect()
-    }
-
-    /// What is found, and what qualifies it, of a policy against another. None if there is no load
-    /// at which both are sound.
-    fn against(self, subject: &str, baseline: &str) -> Option<(String, String)> {
-        let (compared, unknown) = self.comparisons(subject);
-        let lacking = self.lacking([subject, baseline], &unknown);
         let (subject, baseline) = (policy(subject).noun, policy(baseline).noun);
-        let gains = |at: &&Comparison| at.gain.verdict == Verdict::Lower;
-        let gaining = compared.iter().take_while(gains).count();
-        let (covered, rest) = match gaining {
-            0 => compared.split_at(compared.len()),
-            some => compared.split_at(some),
-        };
-        (!compared.is_empty()).then(|| (finding(&subject, &baseline, covered), but(rest, lacking)))
+        let kinds = [Verdict::Lower, Verdict::Same, Verdict::Undecided, Verdict::Higher];
+        let groups = kinds.map(|kind| {
+            let of_kind = compared.iter().copied().filter(|(gain, _)| gain.verdict == kind);
+            of_kind.collect::<Vec<_>>()
+        });
+        let mut groups = groups.iter().filter(|group| !group.is_empty());
+        let finding = finding(&subject, &baseline, groups.next()?);
+        let mut but: Vec<String> = groups.map(|group| besides(group)).collect();
+        if !unknown.is_empty() {
+            let at = and(unknown);
+            but.push(format!("At {at} there is no sound measurement of both."));
+        }
+        Some((finding, but.join(" ")))
     }
 }
 
-/// How many good answers it takes until a percentile is told.
-pub(crate) fn needed(quantile: f64) -> u64 {
-    (SAMPLES_ABOVE_MIN as f64 / (1.0 - quantile)).round() as u64
-}
-
-/// The good answers of a cell.
-pub(crate) fn answered(cell: &Cell) -> u64 {
-    cell.requests.saturating_sub(cell.errors)
-}
-
-/// True if there is no p99.9 although there are enough answers: the load generator was late too
-/// often for it.
-pub(crate) fn is_withheld(cell: &Cell) -> bool {
-    cell.p999_ms.is_none() && answered(cell) >= needed(0.999)
+/// How many good answers it takes until a percentile is reported.
+pub(crate) fn needed(quantile: f64) -> String {
+    count((SAMPLES_ABOVE_MIN as f64 / (1.0 - quantile)).round() as u64)
 }
 
 /// Copies per query, if any ran.
 pub(crate) fn copies_per_query(cell: &Cell) -> Option<f64> {
     Some(cell.copies_per_query).filter(|copies| copies.is_finite() && *copies > 0.0)
-}
-
-/// The subject against the baseline at one load.
-#[derive(Clone, Copy)]
-struct Comparison {
-    load: f64,
-    gain: Gain,
-    copies: f64,
-}
-
-fn average(of: &[Comparison]) -> Gain {
-    Gain::mean(&of.iter().map(|at| at.gain).collect::<Vec<_>>())
 }
 
 /// `31 to 39 %`; `undecided` where that is all that can be said.
@@ -173,22 +114,6 @@ pub(crate) fn interval(gain: Gain) -> String {
     }
 }
 
-/// How sure that is, in a clause.
-fn sure(gain: Gain) -> String {
-    format!("{} sure: {}", whole_percent(0.95), between(gain.low, gain.high))
-}
-
-/// What all of them are, or else their average.
-fn verdict(of: &[Comparison]) -> Verdict {
-    let average = average(of).verdict;
-    let Some(first) = of.first() else { return average };
-    if are(of, first.gain.verdict) { first.gain.verdict } else { average }
-}
-
-fn are(of: &[Comparison], kind: Verdict) -> bool {
-    of.iter().all(|at| at.gain.verdict == kind)
-}
-
 /// The finding: a sentence to remember, and what qualifies it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Headline {
@@ -199,90 +124,70 @@ pub(crate) struct Headline {
     pub(crate) also: String,
 }
 
-/// States the finding. It covers the loads from the lowest on for as long as there is a gain; how
-/// it goes beyond them is always told as well, so that the range cannot flatter.
+/// States the finding. It covers the loads with one verdict, the best that there is; the others are
+/// always listed as well, so that an average can hide none of them.
 pub(crate) fn headline(results: &Results) -> Headline {
     let view = View::of(results);
     let (Some(baseline), Some(subject)) = (view.baseline, view.subject) else {
         let finding = "Nothing to compare: fewer than two policies ran.".to_owned();
         return Headline { finding, but: String::new(), also: String::new() };
     };
-    let told = view.against(subject, baseline);
-    let mut others = view.policies().filter(|name| ![baseline, subject].contains(name));
+    let mut others = results.policies().filter(|name| ![baseline, subject].contains(name));
     let rescue = others.find(|name| name.starts_with("rescue"));
-    let also = rescue.and_then(|rescue| view.against(rescue, baseline));
+    let also = rescue.and_then(|rescue| view.against(rescue));
     let also = also.map_or(String::new(), |(finding, but)| format!("{finding} {but}"));
     let also = also.trim_end().to_owned();
-    let Some((finding, but)) = told else {
-        let finding = nothing(results, subject, baseline);
+    let Some((finding, but)) = view.against(subject) else {
+        let finding = format!(
+            "Nothing to compare yet: at no utilization is there a sound 99th percentile of both {} and {}, \
+             which takes {} good answers (--requests).",
+            policy(subject).noun,
+            policy(baseline).noun,
+            needed(0.99)
+        );
         return Headline { finding, but: String::new(), also };
     };
     let so_far = if results.partial { "So far, " } else { "" };
     Headline { finding: format!("{so_far}{finding}"), but, also }
 }
 
-/// Why there is nothing to compare.
-fn nothing(results: &Results, subject: &str, baseline: &str) -> String {
-    let mut finding = format!(
-        "Nothing to compare yet: at no utilization is there a sound 99th percentile of both {} and {}.",
-        policy(subject).noun,
-        policy(baseline).noun
-    );
-    let cells = results.policies.values().flatten();
-    // More requests mend nothing else.
-    if cells.into_iter().any(|cell| cell.p99_ms.is_none()) {
-        let needed = count(needed(0.99));
-        finding += &format!(" It takes {needed} good answers: give more --requests.");
-    }
-    finding
-}
+/// Some loads at which the verdict is one.
+type Group<'a> = [(Gain, &'a Cell)];
 
-/// The main clause, about some of the loads.
-fn finding(subject: &str, baseline: &str, covered: &[Comparison]) -> String {
-    let gain = average(covered);
-    let kind = verdict(covered);
-    let copies = copies(mean(covered, |at| at.copies));
-    let place = place(covered.iter().map(|at| at.load));
-    let average = if covered.len() > 1 { " on average" } else { "" };
-    let spread = (!are(covered, kind)).then(|| spread(covered));
-    let aside: Vec<String> = spread.into_iter().chain([sure(gain)]).collect();
-    let rest = format!("{place} ({}), at {copies} copies per query.", aside.join("; "));
+/// The main clause.
+fn finding(subject: &str, baseline: &str, group: &Group<'_>) -> String {
+    let (gain, loads, average) = summary(group);
+    let mean = group.iter().map(|(_, cell)| cell.copies_per_query).sum::<f64>();
+    let copies = copies(mean / group.len() as f64);
+    let sure = sure(gain);
     let of = format!("{baseline}’s");
-    match kind {
-        Verdict::Same => format!("{subject}’s 99th percentile is about the same as {of} {rest}"),
-        Verdict::Undecided => {
-            format!("{subject}’s 99th percentile against {of} is undecided{average} {rest}")
-        }
-        Verdict::Lower | Verdict::Higher => {
-            let relation = relation(gain.value);
-            format!("{subject}’s 99th percentile is {relation} {of}{average} {rest}")
-        }
-    }
+    let is = match gain.verdict {
+        Verdict::Same => format!("is about the same as {of}"),
+        Verdict::Undecided => format!("against {of} is undecided"),
+        Verdict::Lower | Verdict::Higher => format!("is {} {of}{average}", relation(gain.value)),
+    };
+    format!(
+        "{subject}’s 99th percentile {is} at {loads} utilization ({sure}), at {copies} copies per query."
+    )
 }
 
-/// The loads that the main clause leaves out.
-fn but(rest: &[Comparison], lacking: Vec<String>) -> String {
-    let sentence = |kind: Verdict| {
-        let those: Vec<Comparison> =
-            rest.iter().copied().filter(|at| at.gain.verdict == kind).collect();
-        let gain = average(&those);
-        let relation = match kind {
-            Verdict::Same => "about the same".to_owned(),
-            Verdict::Undecided => "undecided".to_owned(),
-            _ => relation(gain.value).replace("times", "times as high"),
-        };
-        let average = if those.len() > 1 && kind != Verdict::Same && kind != Verdict::Undecided {
-            " on average"
-        } else {
-            ""
-        };
-        let loads = and(those.iter().map(|at| utilization(at.load)));
-        let sure = sure(gain);
-        (!those.is_empty()).then(|| format!("At {loads} it is {relation}{average} ({sure})."))
+/// A sentence about the loads that the main clause leaves out.
+fn besides(group: &Group<'_>) -> String {
+    let (gain, loads, average) = summary(group);
+    let is = match gain.verdict {
+        Verdict::Same => "about the same".to_owned(),
+        Verdict::Undecided => "undecided".to_owned(),
+        _ => relation(gain.value).replace("times", "times as high") + average,
     };
-    let kinds = [Verdict::Lower, Verdict::Same, Verdict::Undecided, Verdict::Higher];
-    let sentences = kinds.into_iter().filter_map(sentence).chain(lacking);
-    sentences.collect::<Vec<_>>().join(" ")
+    format!("At {loads} it is {is} ({}).", sure(gain))
+}
+
+/// The average gain of a group, with the verdict that all have; its loads; and a word for averages.
+fn summary(group: &Group<'_>) -> (Gain, String, &'static str) {
+    let average = Gain::mean(&group.iter().map(|(gain, _)| *gain).collect::<Vec<_>>());
+    let gain = Gain { verdict: group[0].0.verdict, ..average };
+    let loads = and(group.iter().map(|(_, cell)| utilization(cell.load)));
+    (gain, loads, if group.len() > 1 { " on average" } else { "" })
 }
 
 /// `41 % below`, `12 % above`, `3.4 times`.
@@ -295,42 +200,121 @@ fn relation(gain: f64) -> String {
     }
 }
 
-/// `31 % to 39 % below`, `4 % below to 6 % above`.
-fn between(low: f64, high: f64) -> String {
-    let (first, last) = if low >= 0.0 { (low, high) } else { (high, low) };
-    let (first, last) = (relation(first), relation(last));
-    if first == last {
-        return first;
-    }
-    let shared = |text: &str| text.rsplit_once(' ').map(|(_, word)| word.to_owned());
-    let word = shared(&last).filter(|word| shared(&first).as_ref() == Some(word));
-    let first = word
-        .and_then(|word| first.strip_suffix(&format!(" {word}")).map(str::to_owned))
-        .unwrap_or(first);
-    format!("{first} to {last}")
-}
-
-/// The extremes behind an average that hides a change of sign.
-fn spread(covered: &[Comparison]) -> String {
-    let lowest = covered.iter().map(|at| at.gain.value).fold(f64::INFINITY, f64::min);
-    let highest = covered.iter().map(|at| at.gain.value).fold(f64::NEG_INFINITY, f64::max);
-    format!("from {} to {}", relation(highest), relation(lowest))
-}
-
-fn place(loads: impl Iterator<Item = f64>) -> String {
-    let loads: Vec<f64> = loads.collect();
-    match loads[..] {
-        [] => String::new(),
-        [only] => format!("at {} utilization", utilization(only)),
-        [first, .., last] => {
-            format!("from {} to {} utilization", utilization(first), utilization(last))
-        }
-    }
-}
-
-fn mean(of: &[Comparison], what: impl Fn(&Comparison) -> f64) -> f64 {
-    of.iter().map(what).sum::<f64>() / of.len() as f64
+/// How sure that is: `95 % sure: 31 % to 39 % below`, or `… 6 % below to 4 % above`.
+fn sure(Gain { low, high, .. }: Gain) -> String {
+    let between = match (low, high) {
+        (0.0.., _) => format!("{} to {}", whole_percent(low), relation(high)),
+        (-1.0..0.0, ..0.0) => format!("{} to {}", whole_percent(-high), relation(low)),
+        _ => format!("{} to {}", relation(high), relation(low)),
+    };
+    format!("{} sure: {between}", whole_percent(0.95))
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::demo::report::sample;
+
+    /// The sample with LÆDGE's p99 as multiples of PSQ's, each as sure as 3 % to either side.
+    fn with(ratios: [f64; 4]) -> Results {
+        let mut results = sample::results();
+        let baseline = results.policies["psq"].clone();
+        let cells = results.policies.get_mut("laedge").expect("in the sample");
+        for ((cell, baseline), ratio) in cells.iter_mut().zip(baseline).zip(ratios) {
+            cell.p99_ms = baseline.p99_ms.map(|p99| p99 * ratio);
+            cell.copies_per_query = 1.6;
+        }
+        sample::compare(&mut results.policies);
+        results
+    }
+
+    /// All that is said, with ordinary spaces.
+    fn said(results: &Results) -> String {
+        let Headline { finding, but, also } = headline(results);
+        format!("{finding} {but} {also}").replace('\u{a0}', " ").trim_end().to_owned()
+    }
+
+    #[test]
+    fn loads_are_grouped_by_what_is_known_of_them() {
+        let lower = "LÆDGE’s 99th percentile is 35 % below per-shard queuing’s on average at 10 % and 30 % \
+                     utilization (95 % sure: 33 % to 37 % below), at 1.6 copies per query.";
+        let above = " At 70 % it is 30 % above (95 % sure: 27 % to 33 % above).";
+        let same = " At 50 % it is about the same (95 % sure: 3 % below to 3 % above).";
+        assert_eq!(said(&with([0.5, 0.8, 1.0, 1.3])), format!("{lower}{same}{above}"));
+        let everywhere = said(&with([0.5; 4]));
+        assert!(everywhere.contains("at 10 %, 30 %, 50 %, and 70 %"), "{everywhere}");
+        let mixed = said(&with([1.1, 0.5, 0.6, 0.7]));
+        assert!(mixed.contains("At 10 % it is 10 % above (95 %"), "{mixed}");
+        let worse = said(&with([4.0; 4]));
+        assert!(
+            worse.contains("percentile is 4.0 times per-shard queuing’s on average"),
+            "{worse}"
+        );
+        let none = said(&with([1.01, 0.98, 1.0, 1.0]));
+        assert!(none.starts_with("LÆDGE’s 99th percentile is about the same as"), "{none}");
+    }
+
+    #[test]
+    fn rescue_is_reported_besides() {
+        let mut results = with([0.5; 4]);
+        assert_eq!(headline(&results).also, "");
+        let cells = with([0.6, 0.6, 0.6, 1.3]).policies.remove("laedge");
+        results.policies.insert("rescue".to_owned(), cells.expect("in the sample"));
+        results.order.push("rescue".to_owned());
+        let text = said(&results);
+        assert!(text.starts_with("LÆDGE’s 99th percentile is 50 %"), "{text}");
+        assert!(text.contains("  Rescue’s 99th percentile is 40 % below"), "{text}");
+        assert!(
+            text.ends_with("At 70 % it is 30 % above (95 % sure: 27 % to 33 % above)."),
+            "{text}"
+        );
+        // Without another policy to report, it is the subject itself.
+        results.order.retain(|name| name != "laedge");
+        assert!(said(&results).starts_with("Rescue’s"));
+        assert_eq!(headline(&results).also, "");
+    }
+
+    #[test]
+    fn what_may_be_chance_is_undecided() {
+        let mut results = with([1.0; 4]);
+        let cells = results.policies.get_mut("laedge").expect("in the sample");
+        cells.iter_mut().for_each(|cell| cell.p99_gain = Some(Gain::new(0.2, -0.1, 0.45)));
+        let whole = "LÆDGE’s 99th percentile against per-shard queuing’s is undecided at 10 %, ";
+        assert!(said(&results).starts_with(whole), "{}", said(&results));
+        let cells = results.policies.get_mut("laedge").expect("in the sample");
+        cells[0].p99_gain = Some(Gain::new(0.4, 0.3, 0.5));
+        let text = said(&results);
+        assert!(text.starts_with("LÆDGE’s 99th percentile is 40 % below"), "{text}");
+        assert!(text.contains("At 30 %, 50 %, and 70 % it is undecided (95 % sure: "), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_sound_or_not_there_is_not_compared_but_listed() {
+        let mut results = with([0.5; 4]);
+        results.partial = true;
+        results.policies.get_mut("laedge").expect("in the sample")[2].valid = false;
+        results.policies.get_mut("psq").expect("in the sample").pop();
+        let text = said(&results);
+        assert!(
+            text.starts_with("So far, LÆDGE’s") && text.contains("at 10 % and 30 % "),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("At 50 % and 70 % there is no sound measurement of both."),
+            "{text}"
+        );
+        results.policies.values_mut().flatten().for_each(|cell| cell.p99_ms = None);
+        assert!(said(&results).ends_with("which takes 1,000 good answers (--requests)."));
+        results.order.clear();
+        assert!(said(&results).starts_with("Nothing to compare: fewer than two"));
+    }
+
+    #[test]
+    fn the_baseline_is_psq_wherever_it_ran() {
+        let mut results = sample::results();
+        assert_eq!(View::of(&results).baseline, Some("psq"));
+        results.order = vec!["random".into(), "naive".into(), "delayed:15ms".into()];
+        assert_eq!(View::of(&results).baseline, Some("random"));
+        assert_eq!(View::of(&results).subject, Some("delayed:15ms"));
+    }
+}

@@ -1,9 +1,10 @@
 //! One cell after the other: a policy at a load, always with the same requests.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use curtail_kernel::{Limits, Policy};
-use curtail_load::{Answer, Extent, Plan as LoadPlan, Report, Snapshot};
+use curtail_kernel::Limits;
+use curtail_load::{Answer, Extent, Plan as LoadPlan, Snapshot};
 use indicatif::ProgressBar;
 
 use super::args::Plan;
@@ -16,13 +17,10 @@ use crate::child::Process;
 use crate::exit::Stop;
 use crate::progress;
 
-/// Points of a distribution that are kept for plots.
-const POINTS: usize = 60;
-
 /// Measures every policy at every load. The policies of one load run one after the other, so that
 /// whatever else the machine does meets them alike.
 pub(super) async fn all(
-    plan: &Plan,
+    plan: &Plan<'_>,
     queries: &[String],
     cluster: &mut Cluster,
     results: &mut Results,
@@ -30,24 +28,33 @@ pub(super) async fn all(
     let warmup = plan.warmup_ns() as f64 / 1e9;
     let seconds = |load: f64| plan.requests as f64 / plan.rate(load) + warmup;
     let total: f64 = plan.loads.iter().map(|&load| seconds(load)).sum();
-    let total = total * plan.policies.len() as f64;
     let bar = progress::bar("measuring");
-    bar.set_length((total * 10.0) as u64);
+    bar.set_length((total * plan.policies.len() as f64 * 10.0) as u64);
     let mut done = 0.0;
-    let mut roots = Roots::default();
-    let mut timings = plan.timings.then(|| Timings::new(&plan.out));
+    // The roots of policies that learn. They are there from load to load, as they would be in a service
+    // whose load changes: what they have learned is theirs. All others have a new one for each cell.
+    let mut learners: BTreeMap<String, Process> = BTreeMap::new();
+    let mut timings = plan.args.timings.then(|| Timings::new(&plan.args.out));
     for (number, &load) in plan.loads.iter().enumerate() {
         let targets = targets(plan, queries, number);
-        // Nobody always goes first.
+        // No policy always goes first.
         let policies = plan.policies.iter().cycle().skip(number);
         for (name, policy) in policies.take(plan.policies.len()) {
-            let root = roots.take(plan, cluster, name).await?;
-            let told = Told { bar: &bar, name, load, done };
+            let root = match learners.remove(name) {
+                Some(root) => root,
+                None => cluster.root(plan, name).await?,
+            };
+            let of = Of { bar: &bar, name, number, done, address: root.address };
             let leaves = cluster.processes();
-            let pauses = plan.pause.map(|p| pause::start(p, &leaves, number, plan.seed));
-            let (cell, answers) = one(plan, &targets, number, root.address, &told).await?;
+            let pauses =
+                plan.args.pause.map(|p| pause::start(p, &leaves, number, plan.args.seed.seed));
+            let (cell, answers) = one(plan, &targets, &of).await?;
             drop(pauses);
-            roots.give_back(name, *policy, root).await;
+            if policy.learner(&Limits::default()).is_some() {
+                learners.insert(name.clone(), root);
+            } else {
+                root.end().await;
+            }
             cluster.is_whole()?;
             if let Some(timings) = &mut timings {
                 timings.write(load, name, &answers)?;
@@ -61,31 +68,9 @@ pub(super) async fn all(
     Ok(())
 }
 
-/// The roots of policies that learn. They are there from load to load, as they would be in a service
-/// whose load changes: what they have learned is theirs. All others have a new one for each cell.
-#[derive(Default)]
-struct Roots(BTreeMap<String, Process>);
-
-impl Roots {
-    async fn take(&mut self, plan: &Plan, cluster: &Cluster, name: &str) -> Result<Process, Stop> {
-        match self.0.remove(name) {
-            Some(root) => Ok(root),
-            None => cluster.root(plan, name).await,
-        }
-    }
-
-    async fn give_back(&mut self, name: &str, policy: Policy, root: Process) {
-        if policy.learner(&Limits::default()).is_some() {
-            self.0.insert(name.to_owned(), root);
-        } else {
-            root.end().await;
-        }
-    }
-}
-
 /// The requests of a load. A number of its own makes every request a query of its own, with its own
 /// service time and hiccups, and the same for every policy.
-fn targets(plan: &Plan, queries: &[String], load: usize) -> Vec<String> {
+fn targets(plan: &Plan<'_>, queries: &[String], load: usize) -> Vec<String> {
     let warmup = plan.rate(plan.loads[load]) * plan.warmup_ns() as f64 / 1e9;
     // Arrivals are random: with room to spare.
     let count = plan.requests as usize + 2 * warmup as usize + 1_000;
@@ -97,22 +82,25 @@ fn targets(plan: &Plan, queries: &[String], load: usize) -> Vec<String> {
     queries.iter().cycle().take(count).enumerate().map(target).collect()
 }
 
-struct Told<'a> {
+/// A cell that is measured.
+struct Of<'a> {
     bar: &'a ProgressBar,
     name: &'a str,
-    load: f64,
+    /// That of the load.
+    number: usize,
     /// Seconds of the whole that came before.
     done: f64,
+    /// Of the root.
+    address: SocketAddr,
 }
 
 async fn one(
-    plan: &Plan,
+    plan: &Plan<'_>,
     targets: &[String],
-    number: usize,
-    root: std::net::SocketAddr,
-    told: &Told<'_>,
+    of: &Of<'_>,
 ) -> Result<(Cell, Vec<timings::Answer>), Stop> {
-    let target = format!("http://{root}/search").parse();
+    let load = plan.loads[of.number];
+    let target = format!("http://{}/search", of.address).parse();
     let target = target.map_err(|error| Stop::Lacking(format!("the root's address: {error}")))?;
     let load_plan = LoadPlan {
         extent: Extent::Requests(plan.requests),
@@ -120,48 +108,41 @@ async fn one(
         queries: targets.to_vec(),
         warmup_ns: plan.warmup_ns(),
         // Every load has arrivals of its own, the same for every policy.
-        seed: plan.seed ^ ((number as u64) << 32),
-        ..LoadPlan::new(target, plan.rate(told.load))
+        seed: plan.args.seed.seed ^ ((of.number as u64) << 32),
+        ..LoadPlan::new(target, plan.rate(load))
     };
     let (mut copies, mut answers) = (0, 0);
     let mut timed = Vec::new();
     let mut latencies: Vec<(u64, u64)> = Vec::new();
     let on_answer = |answer: &Answer| {
-        let said = answer.head.as_ref().and_then(|head| head.header("x-curtail-copies"));
-        let said = said.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
-        if let Some(said) = said {
-            copies += said;
-            answers += 1;
-        }
+        let header = answer.head.as_ref().and_then(|head| head.header("x-curtail-copies"));
+        let number = header.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
+        copies += number.unwrap_or(0);
+        answers += u64::from(number.is_some());
         if answer.good {
             latencies.push((answer.index, answer.latency_ns));
         }
-        if plan.timings {
+        if plan.args.timings {
             timed.extend(timings::Answer::of(answer));
         }
     };
     let progress = |at: &Snapshot| {
-        let p99 = at.p99_ns.map_or_else(|| "–".into(), |ns| format!("{:.1} ms", ns as f64 / 1e6));
-        let (name, percent) = (told.name, told.load * 100.0);
-        told.bar.set_position(((told.done + at.elapsed_ns as f64 / 1e9) * 10.0) as u64);
-        told.bar.set_message(format!("{name} at {percent:.0} %   p99 so far {p99}"));
+        let p99 = shown(at.p99_ns.map(|ns| ns as f64 / 1e6));
+        let (name, percent) = (of.name, load * 100.0);
+        of.bar.set_position(((of.done + at.elapsed_ns as f64 / 1e9) * 10.0) as u64);
+        of.bar.set_message(format!("{name} at {percent:.0} %   p99 so far {p99}"));
     };
     let running =
         curtail_load::run_observed(&load_plan, std::future::pending(), progress, on_answer);
     let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
-    let queries = answers * u64::from(plan.shards);
-    let copies_per_query = if queries == 0 { 0.0 } else { copies as f64 / queries as f64 };
-    Ok((cell(told.load, &report, copies_per_query, Latencies(latencies)), timed))
-}
-
-fn cell(load: f64, report: &Report, copies_per_query: f64, latencies: Latencies) -> Cell {
+    let queries = answers * u64::from(plan.args.shards);
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
-    Cell {
+    let cell = Cell {
         load,
         p50_ms: ms(report.latency_ns.p50),
         p99_ms: ms(report.latency_ns.p99),
         p999_ms: ms(report.latency_ns.p999),
-        copies_per_query,
+        copies_per_query: copies as f64 / queries.max(1) as f64,
         // It is none for a closed loop only.
         offered_rate: report.offered_rate.unwrap_or_default(),
         achieved_rate: report.achieved_rate,
@@ -169,33 +150,21 @@ fn cell(load: f64, report: &Report, copies_per_query: f64, latencies: Latencies)
         errors: report.errors.total(),
         valid: report.valid,
         invalid_because: report.invalid_because.iter().map(ToString::to_string).collect(),
-        ccdf: ccdf(report),
+        histogram: report.histogram,
+        withheld: report.withheld.is_some(),
         p99_gain: None,
-        latencies,
-    }
+        latencies: Latencies(latencies),
+    };
+    Ok((cell, timed))
 }
 
-/// The share of requests above a latency, at shares that are evenly spaced on a log scale down to
-/// ten samples.
-fn ccdf(report: &Report) -> Vec<(f64, f64)> {
-    let samples = report.histogram.len();
-    if samples < 20 {
-        return Vec::new();
-    }
-    let least = 10.0 / samples as f64;
-    let share = |at: usize| least.powf(at as f64 / (POINTS - 1) as f64);
-    let point = |share: f64| (report.histogram.value_at_quantile(1.0 - share) as f64 / 1e6, share);
-    (0..POINTS).map(|at| point(share(at))).collect()
+fn shown(ms: Option<f64>) -> String {
+    ms.map_or_else(|| "–".into(), |ms| format!("{ms:.1} ms"))
 }
 
 fn line(name: &str, cell: &Cell) -> String {
-    let ms = |ms: Option<f64>| ms.map_or_else(|| "–".into(), |ms| format!("{ms:.1} ms"));
     let mark = if cell.valid { "" } else { "  (invalid)" };
-    format!(
-        "{:>4.0} %  {name:<16} p50 {:>9}  p99 {:>9}  copies {:.2}{mark}",
-        cell.load * 100.0,
-        ms(cell.p50_ms),
-        ms(cell.p99_ms),
-        cell.copies_per_query
-    )
+    let (percent, copies) = (cell.load * 100.0, cell.copies_per_query);
+    let [p50, p99] = [cell.p50_ms, cell.p99_ms].map(shown);
+    format!("{percent:>4.0} %  {name:<16} p50 {p50:>9}  p99 {p99:>9}  copies {copies:.2}{mark}")
 }

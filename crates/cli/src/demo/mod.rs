@@ -13,7 +13,7 @@ mod table;
 mod throttle;
 mod timings;
 
-use std::path::{Path, PathBuf};
+use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -24,6 +24,7 @@ use index::Built;
 use results::{Results, Setup};
 
 use crate::exit::Stop;
+use crate::load::out::remove;
 use crate::progress;
 use crate::say;
 use crate::signals::Termination;
@@ -38,13 +39,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     // A corpus that nobody waits for any more may still be being read.
     runtime.shutdown_background();
     let (results, failure) = measured?;
-    let done = finish(args, &plan, results)?;
+    let done = finish(args, results)?;
     failure.map_or(Ok(done), Err)
 }
 
 /// Does it all, or what there is time for before a signal comes or something fails: what has been
 /// measured by then is kept.
-async fn measured(plan: &Plan) -> Result<(Results, Option<Stop>), Stop> {
+async fn measured(plan: &Plan<'_>) -> Result<(Results, Option<Stop>), Stop> {
     let start = Instant::now();
     let mut signals = Termination::listen_at_terminal()
         .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
@@ -77,21 +78,22 @@ async fn measured(plan: &Plan) -> Result<(Results, Option<Stop>), Stop> {
 }
 
 /// Results without any cell yet.
-fn results(plan: &Plan, built: &Built) -> Results {
+fn results(plan: &Plan<'_>, built: &Built) -> Results {
+    let args = plan.args;
     Results {
         loads: plan.loads.clone(),
         policies: Default::default(),
         order: plan.policies.iter().map(|(name, _)| name.clone()).collect(),
         setup: Setup {
-            shards: plan.shards,
-            replicas: plan.replicas,
-            slots: plan.slots,
+            shards: args.shards,
+            replicas: args.replicas,
+            slots: args.slots,
             corpus: built.corpus.clone(),
             documents: built.documents,
-            service_time: plan.service_time.to_string(),
+            service_time: args.service_time.to_string(),
             hiccup: plan.hiccups(),
             service_mean_ms: plan.service_mean_ns / 1e6,
-            seed: plan.seed,
+            seed: args.seed.seed,
             requests: plan.requests,
             honesty: plan.honesty(),
             command: plan.command(),
@@ -103,22 +105,29 @@ fn results(plan: &Plan, built: &Built) -> Results {
 }
 
 /// Writes what there is, and says what it means.
-fn finish(args: &Args, plan: &Plan, mut results: Results) -> Result<ExitCode, Stop> {
+fn finish(args: &Args, mut results: Results) -> Result<ExitCode, Stop> {
     results.compare();
-    let out = &plan.out;
-    let page = out.join("report.html");
+    let page = args.out.join("report.html");
     results.report = Some(page.display().to_string());
-    write(&page, &report::render(&results))?;
-    let file = out.join("p99.svg");
-    match report::picture(&results) {
-        Some(picture) => write(&file, &picture)?,
-        None => remove(&file)?,
-    }
-    if !plan.timings {
-        remove(&out.join(timings::FILE))?;
-    }
     let json = crate::json(&results)?;
-    write(&out.join("results.json"), &json)?;
+    let mut files = vec![
+        ("report.html", Some(report::render(&results))),
+        ("p99.svg", report::picture(&results)),
+        ("results.json", Some(json.clone())),
+    ];
+    if !args.timings {
+        files.push((timings::FILE, None));
+    }
+    for (name, text) in files {
+        let path = args.out.join(name);
+        let done = match text {
+            Some(text) => fs::create_dir_all(&args.out).and_then(|()| fs::write(&path, text)),
+            // One of an earlier run would be taken for this one's.
+            None => remove(&path),
+        };
+        let lacking = |error| format!("{}: cannot be written: {error}", path.display());
+        done.map_err(|error| Stop::Lacking(lacking(error)))?;
+    }
     if args.output.json {
         say::result(json)?;
     } else {
@@ -127,22 +136,4 @@ fn finish(args: &Args, plan: &Plan, mut results: Results) -> Result<ExitCode, St
         say::result(format_args!("{table}\nreport: {}", page.display()))?;
     }
     Ok(if results.partial { ExitCode::from(130) } else { ExitCode::SUCCESS })
-}
-
-/// Removes a file of an earlier run, which would be taken for this one's.
-fn remove(path: &Path) -> Result<(), Stop> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Stop::Lacking(format!("{}: cannot be removed: {error}", path.display())))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn write(path: &PathBuf, text: &str) -> Result<(), Stop> {
-    let lacking = |error| Stop::Lacking(format!("{}: cannot be written: {error}", path.display()));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(lacking)?;
-    }
-    std::fs::write(path, text).map_err(lacking)
 }

@@ -23,17 +23,14 @@ impl FromStr for Pauses {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const MEND: &str = "write how often per second and for how long, like 0.2:75ms";
-        let (often, length) =
-            text.split_once(':').ok_or(format!("`{text}` has no colon; {MEND}"))?;
+        const FIX: &str = "write how often per second, from 0.001 to 100, and for how long, from 1ms to 10s, \
+                           like 0.2:75ms";
+        let bad = || format!("`{text}`: {FIX}");
+        let (often, length) = text.split_once(':').ok_or_else(bad)?;
         let often = often.parse().ok().filter(|often| (0.001..=100.0).contains(often));
-        let Some(per_second) = often else {
-            return Err(format!("`{text}`: give a rate from 0.001 to 100 per second; {MEND}"));
-        };
-        let length_ns = duration::parse(length).map_err(|error| format!("{error}; {MEND}"))?;
-        if !(1_000_000..=10_000_000_000).contains(&length_ns) {
-            return Err(format!("`{text}`: give a length from 1ms to 10s; {MEND}"));
-        }
+        let length_ns = duration::parse(length).map_err(|error| format!("{error}; {FIX}"))?;
+        let is_fine = (1_000_000..=10_000_000_000).contains(&length_ns);
+        let per_second = often.filter(|_| is_fine).ok_or_else(bad)?;
         Ok(Self { per_second, length_ns })
     }
 }

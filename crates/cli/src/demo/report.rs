@@ -1,11 +1,5 @@
 //! The report of the demo: one HTML file that needs nothing else, on a screen, a phone, or paper.
-//!
-//! It has no script: plots are inline SVG, tips are their titles, and what depends on the width is
-//! there twice and chosen by the style sheet.
 
-mod ccdf;
-mod figures;
-mod method;
 mod plots;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -13,8 +7,10 @@ pub(crate) mod sample;
 mod tests;
 
 use super::findings::{View, headline};
-use super::results::Results;
-use crate::plot::format::escape;
+use super::results::{Results, Setup};
+use super::table::{Room, table};
+use crate::plot::format::{count, counted, elapsed, escape, policy, three};
+use crate::plot::html::list;
 use crate::plot::{self, Page};
 
 /// The main figure as a file of its own, for pages of others. None if nothing was measured.
@@ -34,37 +30,88 @@ pub(crate) fn render(results: &Results) -> String {
         text => format!(r#"<p class="but">{}</p>"#, escape(text).replace("per-shard", whole)),
     };
     let but = paragraph(&headline.but) + &paragraph(&headline.also);
+    let partial = view.partial().map_or(String::new(), |text| {
+        format!(r#"<p class="partial" role="note"><strong>{text}</strong></p>"#)
+    });
+    let policies: Vec<_> = results.policies().map(|name| (name, policy(name))).collect();
+    let policies = policies.iter().map(|(name, named)| {
+        let colon = if named.does.is_empty() { "" } else { ": " };
+        (named.short.as_str(), format!("{name}{colon}{}", named.does))
+    });
     let main = format!(
         include_str!("report/page.html"),
         main = plots::main_figure(view),
         small = plots::small_multiples(view),
         tails = plots::tails(view),
-        table = figures::table(view),
-        setup = method::setup(view),
-        policies = method::policies(view),
+        table = figures(view),
+        setup = list(setup(&results.setup)),
+        policies = list(policies),
     );
-    let (partial, summary) = (partial(view), method::summary(view));
     Page {
         verb: "demo",
         title: "tail latency against utilization",
         headline: &finding,
-        more: &format!("{but}{partial}<p class=\"summary\">{summary}</p>"),
+        more: &format!("{but}{partial}<p class=\"summary\">{}</p>", summary(results)),
         main: main.trim_end(),
     }
     .render()
 }
 
-/// The warning on a run that was stopped.
-fn partial(view: View<'_>) -> String {
-    let (planned, measured) = view.cells();
-    if !view.results.partial && measured == planned {
-        return String::new();
-    }
-    let why = match view.results.partial {
-        true => "This run was stopped before its end",
-        false => "Not everything was measured",
-    };
+/// The table of all figures, and under it why some cells are not sound.
+fn figures(view: View<'_>) -> String {
+    let (table, notes) = table(view, Room::Page);
+    let caption = "<b>Table 1.</b> All figures, to three digits, by utilization. The lowest sound 99th \
+                   percentile at each is in bold; what is not sound is left out of every comparison.";
+    let notes: String = notes.iter().map(|note| format!("<p>{}</p>", escape(note))).collect();
+    format!("{}<div class=\"notes\">{notes}</div>", table.html("figures", caption))
+}
+
+/// One line that says what this is.
+fn summary(results: &Results) -> String {
+    let setup = &results.setup;
     format!(
-        r#"<p class="partial" role="note"><strong>Partial.</strong> {why}: {measured} of {planned} cells are there.</p>"#
+        "{} policies at {} loads on {}. {} measured requests for each, seed {}; took {}.",
+        results.order.len(),
+        results.loads.len(),
+        system(setup),
+        count(setup.requests),
+        setup.seed,
+        elapsed(setup.elapsed_s)
     )
+}
+
+fn system(Setup { shards, replicas, slots, .. }: &Setup) -> String {
+    format!(
+        "{} × {} × {}",
+        counted(*shards as usize, "shard", "shards"),
+        counted(*replicas as usize, "replica", "replicas"),
+        counted(*slots as usize, "slot", "slots")
+    )
+}
+
+/// How it was measured: enough to judge it, and to repeat it.
+fn setup(setup: &Setup) -> [(&'static str, String); 8] {
+    let system = system(setup);
+    let Setup { service_time, service_mean_ms, hiccup, .. } = setup;
+    [
+        (
+            "System",
+            format!(
+                "{system}. A request asks every shard, and is done when the last of them has answered."
+            ),
+        ),
+        ("Corpus", format!("{}, {} documents", setup.corpus, count(setup.documents))),
+        (
+            "Service time",
+            format!("{service_time} per query, mean P̄ = {} ms", three(*service_mean_ms)),
+        ),
+        ("Hiccups", format!("{hiccup}, on one replica: a second copy may be spared")),
+        ("Real or stretched", setup.honesty.clone()),
+        (
+            "Requests",
+            format!("{} measured per policy and load; seed {}", count(setup.requests), setup.seed),
+        ),
+        ("Took", elapsed(setup.elapsed_s)),
+        ("To repeat", setup.command.clone()),
+    ]
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use curtail_load::Histogram;
 use serde::Serialize;
 
-use super::findings::View;
 use super::gain::{Gain, Latencies};
 
 /// The document of `curtail demo --json`.
@@ -51,9 +51,11 @@ pub(crate) struct Cell {
     pub(crate) valid: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) invalid_because: Vec<String>,
-    /// The complementary distribution: (latency in ms, share of requests above it), for plots.
+    /// All latencies, and whether the far tail is withheld, because the load generator was late.
     #[serde(skip)]
-    pub(crate) ccdf: Vec<(f64, f64)>,
+    pub(crate) histogram: Histogram<u64>,
+    #[serde(skip)]
+    pub(crate) withheld: bool,
     /// Against the baseline, where both measurements are sound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_gain: Option<Gain>,
@@ -87,22 +89,33 @@ pub(crate) struct Setup {
     pub(crate) elapsed_s: f64,
 }
 
+/// Loads are given in fractions and copied around, never computed with.
+pub(super) fn same_load(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-6
+}
+
 impl Results {
+    /// The policies, in the order in which they are shown.
+    pub(crate) fn policies(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.order.iter().map(String::as_str)
+    }
+
+    /// What the others are compared with: `psq` if it ran, or else what ran first.
+    pub(crate) fn baseline(&self) -> Option<&str> {
+        self.policies().find(|name| *name == "psq").or_else(|| self.policies().next())
+    }
+
     /// Compares every cell with the baseline's at its load.
     pub(crate) fn compare(&mut self) {
-        let view = View::of(self);
-        let gain = |name: &str, cell: &Cell| {
-            let baseline = view.baseline.filter(|baseline| *baseline != name)?;
-            let theirs = view.cell(baseline, cell.load)?;
-            let sound = [cell, theirs].iter().all(|cell| cell.valid && cell.p99_ms.is_some());
-            sound.then(|| Gain::between(&cell.latencies, &theirs.latencies))?
-        };
-        let cells = self.policies.iter();
-        let gains: Vec<Option<Gain>> = cells
-            .flat_map(|(name, cells)| cells.iter().map(move |cell| gain(name, cell)))
-            .collect();
-        for (cell, gain) in self.policies.values_mut().flatten().zip(gains) {
-            cell.p99_gain = gain;
+        let Some(baseline) = self.baseline().map(str::to_owned) else { return };
+        let theirs = self.policies.get(&baseline).cloned().unwrap_or_default();
+        let others = self.policies.iter_mut().filter(|(name, _)| **name != baseline);
+        for cell in others.flat_map(|(_, cells)| cells) {
+            let theirs = theirs.iter().find(|theirs| same_load(theirs.load, cell.load));
+            let sound = |cell: &&Cell| cell.valid && cell.p99_ms.is_some();
+            let both = Some(&*cell).filter(sound).zip(theirs.filter(sound));
+            cell.p99_gain =
+                both.and_then(|(ours, theirs)| Gain::between(&ours.latencies, &theirs.latencies));
         }
     }
 }

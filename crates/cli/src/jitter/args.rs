@@ -142,7 +142,6 @@ fn has_streams(protocol: &Protocol, scheme: Scheme) -> bool {
 }
 
 pub(super) fn work(args: &Args) -> Result<Work, Stop> {
-    let bad = |error: &dyn std::fmt::Display| Stop::BadInput(error.to_string());
     let scheme = args.target.scheme();
     if scheme == Scheme::Udp {
         return Err(Stop::BadInput(
@@ -155,14 +154,14 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
                 .to_owned(),
         ));
     }
-    let queries =
-        curtail_load::read_queries_for(&args.queries, scheme).map_err(|error| bad(&error))?;
+    let queries = curtail_load::read_queries_for(&args.queries, scheme)
+        .map_err(|error| Stop::BadInput(error.to_string()))?;
     let class = |query: &String| query_class(scheme, query).unwrap_or_default();
     let classes: Vec<String> = queries.iter().map(class).collect();
     let repetitions = match args.repeat {
         // So often, whether P is known by then or not.
-        Some(times) => Repetitions::new(times, times, f64::MIN_POSITIVE),
-        None => Repetitions::new(LEAST, args.repeat_at_most, args.tolerance),
+        Some(times) => Repetitions { least: times, most: times, tolerance: 0.0 },
+        None => Repetitions { least: LEAST, most: args.repeat_at_most, tolerance: args.tolerance },
     };
     let times = args.repeat.unwrap_or(args.repeat_at_most);
     let plan = Plan {
@@ -204,7 +203,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         most: u64::from(times) * plan.queries.len() as u64,
         plan,
         classes,
-        repetitions: repetitions.map_err(|error| bad(&error))?,
+        repetitions,
         floor: args.floor,
         processors,
         turn_ns: args.turn,
@@ -245,28 +244,19 @@ mod tests {
         for (target, line) in
             [(GRPC, ""), (GRPC, "--streams 1"), (HTTP, "--http2"), (HTTP, "--http2 --streams 1")]
         {
-            let plan = asked(target, line).map(|work| work.plan).unwrap();
-            let most = plan.connections * plan.protocol.streams;
-            assert_eq!((plan.pace, most), (Pace::Closed, 1), "{target} {line}");
+            let work = asked(target, line).unwrap();
+            assert_eq!((work.plan.pace, work.under_way), (Pace::Closed, 1), "{target} {line}");
         }
         for (target, line) in [(GRPC, "--streams 100"), (HTTP, "--http2 --streams 0")] {
             let why = asked(target, line).err().expect("they are refused");
             assert!(why.contains("one at a time") && why.contains("--rate"), "{why}");
         }
-    }
-
-    #[test]
-    fn how_long_queries_are_asked_before_a_turn_is_as_told() {
-        for (line, ns) in [("", 200_000_000), ("--warmup 0s", 0), ("--warmup 2s", 2_000_000_000)] {
-            assert_eq!(asked(HTTP, line).unwrap().plan.warmup_ns, ns, "{line}");
-        }
-    }
-
-    #[test]
-    fn at_a_rate_a_connection_has_the_streams_that_are_asked_for() {
+        assert!(asked(HTTP, "").is_ok(), "HTTP/1 has none");
         for (line, streams) in [("--rate 50", 100), ("--rate 50 --streams 8", 8)] {
             assert_eq!(asked(GRPC, line).unwrap().plan.protocol.streams, streams, "{line}");
         }
-        assert!(asked(HTTP, "").is_ok(), "HTTP/1 has none");
+        for (line, ns) in [("", 200_000_000), ("--warmup 0s", 0), ("--warmup 2s", 2_000_000_000)] {
+            assert_eq!(asked(HTTP, line).unwrap().plan.warmup_ns, ns, "{line}");
+        }
     }
 }

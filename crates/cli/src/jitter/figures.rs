@@ -1,6 +1,6 @@
 //! The figures of `curtail jitter`: Figures 6.1 and 6.2 of document 000, of what was measured here.
 
-use curtail_jitter::{Ccdf, CcdfPoint, Executions, View};
+use curtail_jitter::{self as jitter, Ccdf, Executions, View};
 
 use super::result::Found;
 use crate::plot::axes::Caption;
@@ -17,8 +17,10 @@ const DOTS: usize = 3_000;
 pub(super) const CLASSES: usize = 6;
 /// So many of the shortest are left of the axis: J of 0, which has no logarithm, is among them.
 const LEFT_OUT: f64 = 0.05;
-/// How large a figure is that stands beside others.
-const SMALL: (f64, f64) = (320.0, 300.0);
+/// How large a figure is, its class, and the end of its id, as in [`crate::plot::FIGURE_SIZES`].
+type Size = (f64, f64, &'static str, &'static str);
+/// One that stands beside others.
+const SMALL: Size = (320.0, 300.0, "small", "");
 
 /// What is drawn.
 pub(super) struct Figures<'a> {
@@ -27,47 +29,22 @@ pub(super) struct Figures<'a> {
     seed: u64,
 }
 
-/// What an execution is made of.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Part {
-    P,
-    J,
-    Service,
-}
+/// What an execution is made of: its name, its color, what ends an id, and its curve.
+pub(super) type Part = (&'static str, usize, &'static str, fn(&Ccdf) -> &jitter::Curve);
 
-impl Part {
-    pub(super) const ALL: [Part; 3] = [Part::P, Part::J, Part::Service];
+pub(super) const PARTS: [Part; 3] = [
+    ("P", 1, "p", |curves| &curves.p),
+    ("J", 3, "j", |curves| &curves.j),
+    ("P + J", 0, "service", |curves| &curves.service),
+];
 
-    fn name(self) -> &'static str {
-        match self {
-            Part::P => "P",
-            Part::J => "J",
-            Part::Service => "P + J",
-        }
-    }
-
-    fn look(self) -> Look {
-        look(match self {
-            Part::P => 1,
-            Part::J => 3,
-            Part::Service => 0,
-        })
-    }
-
-    fn of(self, curves: &Ccdf) -> &[CcdfPoint] {
-        match self {
-            Part::P => &curves.p,
-            Part::J => &curves.j,
-            Part::Service => &curves.service,
-        }
-    }
-}
+const BORDER: (&str, usize) = ("hiccups from here on", 6);
 
 /// The names and looks of the parts, and of where hiccups begin.
 pub(super) fn parts(found: &Found) -> Vec<(String, Look)> {
-    let all = Part::ALL.iter().map(|part| (part.name().to_owned(), part.look()));
-    let from = found.hiccups_from_ns.map(|_| ("hiccups from here on".to_owned(), look(6)));
-    all.chain(from).collect()
+    let all = PARTS.map(|(name, color, ..)| (name, color));
+    let all = all.into_iter().chain(found.hiccups_from_ns.map(|_| BORDER));
+    all.map(|(name, color)| (name.to_owned(), look(color))).collect()
 }
 
 impl<'a> Figures<'a> {
@@ -82,7 +59,7 @@ impl<'a> Figures<'a> {
             return Vec::new();
         }
         let mut order: Vec<usize> = (0..classes.len()).collect();
-        order.sort_by_key(|&at| std::cmp::Reverse(classes[at].executions));
+        order.sort_by_key(|&at| std::cmp::Reverse(classes[at].means.executions));
         order.truncate(CLASSES);
         let named = order.into_iter().zip(2..).map(|(at, color)| {
             let name = &classes[at].class;
@@ -93,59 +70,44 @@ impl<'a> Figures<'a> {
     }
 
     /// P, J and their sum, of all queries.
-    pub(super) fn components(
-        &self,
-        (size, class, end): ((f64, f64), &str, &str),
-    ) -> Option<String> {
+    pub(super) fn components(&self, (width, height, class, end): Size) -> Option<String> {
         let ccdf = self.executions.all().ccdf(CURVE_POINTS);
         let mut curves: Vec<Curve> =
-            Part::ALL.iter().map(|part| curve(part.name(), part.look(), part.of(&ccdf))).collect();
+            PARTS.iter().map(|(name, color, _, of)| curve(name, look(*color), of(&ccdf))).collect();
         if let Some(from) = self.found.hiccups_from_ns {
             let at = (from.max(1.0) / 1e6).log10();
             let low = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
             let points = vec![(at, 0.0), (at, low.fold(0.0, f64::min))];
-            curves.push(Curve { name: "hiccups from here on".to_owned(), look: look(6), points });
+            curves.push(Curve { name: BORDER.0.to_owned(), look: look(BORDER.1), points });
         }
         let title = "How often P, J and P + J are longer than a time";
-        chart(&format!("components{end}"), title, &curves, (size, class))
+        chart(&format!("components{end}"), title, &curves, (width, height, class, end))
     }
 
     /// A part, of all queries and of each class: a panel of Figure 6.1.
-    pub(super) fn by_class(&self, part: Part) -> Option<String> {
+    pub(super) fn by_class(&self, (name, _, id, of): &Part) -> Option<String> {
         let whole = self.executions.all().ccdf(CURVE_POINTS);
-        let mut curves = vec![curve("all", look(0), part.of(&whole))];
-        for (at, name, look) in self.classes() {
+        let mut curves = vec![curve("all", look(0), of(&whole))];
+        for (at, class, look) in self.classes() {
             let ccdf = self.executions.class(at)?.ccdf(CURVE_POINTS);
-            curves.push(curve(&name, look, part.of(&ccdf)));
+            curves.push(curve(&class, look, of(&ccdf)));
         }
-        let id = match part {
-            Part::P => "classes-p",
-            Part::J => "classes-j",
-            Part::Service => "classes-service",
-        };
-        let title = format!("How often {} is longer than a time, by class", part.name());
-        chart(id, &title, &curves, (SMALL, "small"))
+        let title = format!("How often {name} is longer than a time, by class");
+        chart(&format!("classes-{id}"), &title, &curves, SMALL)
     }
 
     /// J of executions over their queries in order of P, of all queries: Figure 6.2.
-    pub(super) fn ranked(&self, (size, class, end): ((f64, f64), &str, &str)) -> Option<String> {
-        self.panel(
-            self.executions.all(),
-            &format!("ranked{end}"),
-            "J of executions, over their queries in order of P",
-            (size, class),
-        )
+    pub(super) fn ranked(&self, size: Size) -> Option<String> {
+        let title = "J of executions, over their queries in order of P";
+        self.panel(self.executions.all(), &format!("ranked{}", size.3), title, size)
     }
 
     /// The same of a class: a panel of Figure 6.2.
     pub(super) fn ranked_class(&self, at: usize, name: &str) -> Option<String> {
         let title = format!("J of executions of {name}, over their queries in order of P");
-        self.panel(
-            self.executions.class(at)?,
-            &format!("ranked-{at}"),
-            &title,
-            ((SMALL.0 * 1.5, SMALL.1), "small"),
-        )
+        let (width, height, class, end) = SMALL;
+        let size = (width * 1.5, height, class, end);
+        self.panel(self.executions.class(at)?, &format!("ranked-{at}"), &title, size)
     }
 
     fn panel(
@@ -153,18 +115,14 @@ impl<'a> Figures<'a> {
         view: View<'_>,
         id: &str,
         title: &str,
-        (size, class): ((f64, f64), &str),
+        (width, height, class, _): Size,
     ) -> Option<String> {
         let ranked = view.ranked(DOTS, self.seed);
-        let ms = |ns: u64| (ns.max(1) as f64 / 1e6).log10();
-        let line: Vec<(f64, f64)> =
-            ranked.queries.iter().map(|query| (query.rank as f64 + 1.0, ms(query.p_ns))).collect();
-        let dots: Vec<(f64, f64)> = ranked
-            .executions
-            .iter()
-            .filter(|of| of.j_ns > 0)
-            .map(|of| (of.rank as f64 + 1.0, ms(of.j_ns)))
-            .collect();
+        let place =
+            |&(rank, ns): &(usize, u64)| (rank as f64 + 1.0, (ns.max(1) as f64 / 1e6).log10());
+        let line: Vec<(f64, f64)> = ranked.queries.iter().map(place).collect();
+        let executions = ranked.executions.iter().filter(|(_, j_ns)| *j_ns > 0);
+        let dots: Vec<(f64, f64)> = executions.map(place).collect();
         let mut heights: Vec<f64> = dots.iter().map(|dot| dot.1).collect();
         heights.sort_unstable_by(f64::total_cmp);
         let shortest = heights.get((heights.len() as f64 * LEFT_OUT) as usize)?;
@@ -182,24 +140,24 @@ impl<'a> Figures<'a> {
                 description: format!("{} queries, {} executions of them.", last, dots.len()),
             },
             x,
-            y: Axis::log("ms", 10f64.powf(low), 10f64.powf(high), size.0),
+            y: Axis::log("ms", 10f64.powf(low), 10f64.powf(high), width),
             dots: &dots,
-            of_dots: ("J of an execution", Part::J.look()),
+            of_dots: ("J of an execution", look(PARTS[1].1)),
             line: &line,
-            of_line: ("P of the query", Part::P.look()),
-            size,
+            of_line: ("P of the query", look(PARTS[0].1)),
+            size: (width, height),
         };
         Some(dots::draw(&chart, class))
     }
 }
 
 /// The points of a curve, both in logarithms; from where there are logarithms on.
-fn curve(name: &str, look: Look, points: &[CcdfPoint]) -> Curve {
-    let start = points.iter().position(|point| point.at_least <= 1.0 - LEFT_OUT && point.ns > 0);
+fn curve(name: &str, look: Look, points: &[(u64, f64)]) -> Curve {
+    let start = points.iter().position(|&(ns, share)| share <= 1.0 - LEFT_OUT && ns > 0);
     // One time for all has no other point.
     let start = start.unwrap_or(points.len().saturating_sub(1));
-    let points = points.iter().skip(start).filter(|point| point.ns > 0);
-    let points = points.map(|point| ((point.ns as f64 / 1e6).log10(), point.at_least.log10()));
+    let points = points.iter().skip(start).filter(|point| point.0 > 0);
+    let points = points.map(|&(ns, share)| ((ns as f64 / 1e6).log10(), share.log10()));
     Curve { name: name.to_owned(), look, points: points.collect() }
 }
 
@@ -207,7 +165,7 @@ fn chart(
     id: &str,
     title: &str,
     curves: &[Curve],
-    (size, class): ((f64, f64), &str),
+    (width, height, class, _): Size,
 ) -> Option<String> {
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let low = all().map(|point| point.0).min_by(f64::total_cmp)?;
@@ -223,6 +181,7 @@ fn chart(
         title: title.to_owned(),
         description: about.collect::<Vec<_>>().join(" "),
     };
-    let x = Axis::log("Time, ms", 10f64.powf(low), 10f64.powf(high), size.0);
+    let x = Axis::log("Time, ms", 10f64.powf(low), 10f64.powf(high), width);
+    let size = (width, height);
     Some(draw(&Curves { caption, x, y, right: &right, curves, size }, class))
 }

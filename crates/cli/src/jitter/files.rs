@@ -39,40 +39,40 @@ pub(super) fn folder(path: &Path) -> Result<(), Stop> {
     tempfile::tempfile_in(path).map(drop).map_err(refused)
 }
 
-/// Writes all of them, and of those that cannot be written tells why.
+/// Writes all of them, and says which could not be written, and why.
 pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -> Result<(), Stop> {
-    type Writer<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
-    let (found, executions) = (figures.found, &measured.each);
-    let service: Writer<'_> = &|file| {
+    let executions = &measured.each;
+    let mut errors = Vec::new();
+    let mut write = |name: &str, body: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+        let path = folder.join(name);
+        let error = one(&path, body).err();
+        errors.extend(error.map(|error| format!("cannot write {}: {error}", path.display())));
+    };
+    write(SERVICE, &|file| {
         writeln!(file, "# service times of {} executions, in their order", executions.len())?;
         executions.iter().try_for_each(|of| writeln!(file, "{}ns", of.service_ns))
-    };
-    let p: Writer<'_> = &|file| {
+    });
+    write(P, &|file| {
         writeln!(file, "# P of each query: the least of its service times")?;
         let last = executions.iter().map(|of| of.query).max().unwrap_or(0);
         let mut least = (0..=last).filter_map(|query| measured.executions.p_ns(query));
         least.try_for_each(|ns| writeln!(file, "{ns}ns"))
-    };
-    let j: Writer<'_> = &|file| {
+    });
+    write(J, &|file| {
         writeln!(file, "# J of {} executions: what they took beyond P", executions.len())?;
-        let beyond = executions.iter().filter_map(|of| jitter_ns(measured, of));
-        beyond.into_iter().try_for_each(|ns| writeln!(file, "{ns}ns"))
-    };
-    let each: Writer<'_> = &|file| rows(file, measured);
-    let document: Writer<'_> = &|file| {
-        serde_json::to_writer_pretty(&mut *file, found).map_err(io::Error::from)?;
+        executions.iter().try_for_each(|of| writeln!(file, "{}ns", jitter_ns(measured, of)))
+    });
+    write("executions.csv", &|file| rows(file, measured));
+    write("result.json", &|file| {
+        serde_json::to_writer_pretty(&mut *file, figures.found).map_err(io::Error::from)?;
         writeln!(file)
-    };
-    let files =
-        [(SERVICE, service), (P, p), (J, j), ("executions.csv", each), ("result.json", document)];
-    let write = |(name, write): (&str, Writer<'_>)| {
-        let path = folder.join(name);
-        let error = one(&path, write).err()?;
-        Some(format!("cannot write {}: {error}", path.display()))
-    };
-    let mut errors: Vec<String> = files.into_iter().filter_map(write).collect();
-    for (name, text) in pictures(figures) {
-        errors.extend(write((name, &|file| writeln!(file, "{text}"))));
+    });
+    // What people look at.
+    let [wide, _] = FIGURE_SIZES;
+    write(PAGE, &|file| writeln!(file, "{}", page::render(figures)));
+    let plots = [("ccdf.svg", figures.components(wide)), ("ranked.svg", figures.ranked(wide))];
+    for (name, svg) in plots.into_iter().filter_map(|(name, svg)| Some((name, picture(&svg?)?))) {
+        write(name, &|file| writeln!(file, "{svg}"));
     }
     if errors.is_empty() {
         return Ok(());
@@ -81,19 +81,11 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
     Err(Stop::Lacking(format!("{errors}\n  the report on standard output is whole")))
 }
 
-/// What people look at.
-fn pictures(figures: &Figures<'_>) -> Vec<(&'static str, String)> {
-    let [wide, ..] = FIGURE_SIZES.map(|(width, height, class, end)| ((width, height), class, end));
-    let plots = [("ccdf.svg", figures.components(wide)), ("ranked.svg", figures.ranked(wide))];
-    let plots = plots.into_iter().filter_map(|(name, svg)| Some((name, picture(&svg?)?)));
-    [(PAGE, page::render(figures))].into_iter().chain(plots).collect()
-}
-
 fn one(path: &Path, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let written = write(&mut file).and_then(|()| file.flush());
     if written.is_err() {
-        // Nobody takes some of the samples for all of them.
+        // Some of the samples must not be taken for all of them.
         let _ = remove(path);
     }
     written
@@ -106,7 +98,7 @@ fn rows(file: &mut dyn Write, measured: &Measured) -> io::Result<()> {
          throttled_ns,major_faults,stopped_ns"
     )?;
     for execution in &measured.each {
-        let jitter = jitter_ns(measured, execution).unwrap_or(0);
+        let jitter = jitter_ns(measured, execution);
         write!(file, "{},{},{jitter}", execution.query, execution.service_ns)?;
         match counted(measured, execution) {
             Some(of) => writeln!(

@@ -15,21 +15,13 @@ use indicatif::ProgressBar;
 
 use super::args::Work;
 use super::reach::Reach;
-use super::turns::{Ended, Turned, Turns};
+use super::turns::{Ended, Execution, Turned, Turns};
 use crate::exit::Stop;
 use crate::signals::Termination;
 use crate::verdict::Typed;
 
 /// How often the counters of a local leaf are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-
-/// One execution.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Execution {
-    pub(super) query: usize,
-    pub(super) service_ns: u64,
-    pub(super) ended: Instant,
-}
 
 /// What was measured.
 pub(super) struct Measured {
@@ -59,7 +51,7 @@ pub(super) async fn measure(
         let sampler = Sampler::start(&leaf, LOOK_EVERY).map_err(|error| error.to_string())?;
         Ok((leaf, sampler))
     });
-    let mut turns = Turns::new(work, bar)?;
+    let mut turns = Turns::new(work, bar);
     bar.set_length(work.most);
     let mut floor = Gaps::none();
     let mut turned = Turned::Well;

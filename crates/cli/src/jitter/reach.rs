@@ -77,42 +77,39 @@ impl Reach {
 mod tests {
     use super::*;
 
-    fn short(requests: u64, answered: u64, errors: Errors) -> Invalid {
-        Invalid::FellShort { answered, requests, errors }
-    }
-
-    fn behind(requests: u64, late: u64, waited: u64) -> Invalid {
-        Invalid::FellBehind { late, requests, limit_ns: 250_000, waited, connections: 64 }
-    }
-
-    /// What is said of turns of so many queries.
-    fn missed(turns: &[(u64, Errors, &[Invalid])]) -> Option<String> {
-        let mut reach = Reach::default();
-        turns.iter().for_each(|(due, errors, reasons)| reach.count(*due, *errors, reasons));
-        reach.missed(400.0).map(|missed| missed.text)
-    }
-
     #[test]
     fn a_load_is_missed_where_many_queries_are_late() {
         let fine = Errors::default();
+        let short = |requests, answered, errors| Invalid::FellShort { answered, requests, errors };
+        let behind = |late, waited| {
+            let (requests, limit_ns, connections) = (1_000, 250_000, 64);
+            Invalid::FellBehind { late, requests, limit_ns, waited, connections }
+        };
         let timeout = Errors { timeout: 90, ..fine };
-        for reason in [short(1_000, 600, fine), short(1_000, 910, timeout), behind(1_000, 90, 80)] {
-            let said = missed(&[(1_000, fine, &[reason])]).expect("that is too many");
-            assert!(said.contains("400/s was not reached: of 1000 queries"), "{said}");
-        }
         let dropped = Errors { dropped: 1, ..fine };
-        assert!(missed(&[(1_000, dropped, &[])]).is_some(), "the backlog was full");
-    }
-
-    #[test]
-    fn neither_chance_nor_bad_answers_nor_this_program_make_a_load_missed() {
-        let fine = Errors::default();
         let bad = Errors { status_5xx: 400, ..fine };
-        assert_eq!(missed(&[(1_000, fine, &[])]), None);
-        assert_eq!(missed(&[(60, fine, &[short(60, 40, fine)])]), None, "of a short turn");
-        assert_eq!(missed(&[(1_000, bad, &[short(1_000, 600, bad)])]), None, "bad answers");
-        assert_eq!(missed(&[(1_000, fine, &[behind(1_000, 90, 3)])]), None, "this program");
-        let turns = [(4_000, fine, &[short(4_000, 3_800, fine)][..]), (4_000, fine, &[])];
-        assert_eq!(missed(&turns), None, "a pause in one of two turns");
+        for (why, is_missed, turns) in [
+            ("late", true, &[(1_000, fine, Some(short(1_000, 600, fine)))][..]),
+            ("timed out", true, &[(1_000, fine, Some(short(1_000, 910, timeout)))]),
+            ("waited", true, &[(1_000, fine, Some(behind(90, 80)))]),
+            ("the backlog was full", true, &[(1_000, dropped, None)]),
+            ("fine", false, &[(1_000, fine, None)]),
+            ("chance in a short turn", false, &[(60, fine, Some(short(60, 40, fine)))]),
+            ("bad answers", false, &[(1_000, bad, Some(short(1_000, 600, bad)))]),
+            ("this program was late", false, &[(1_000, fine, Some(behind(90, 3)))]),
+            (
+                "a pause in one of two turns",
+                false,
+                &[(4_000, fine, Some(short(4_000, 3_800, fine))), (4_000, fine, None)],
+            ),
+        ] {
+            let mut reach = Reach::default();
+            turns.iter().for_each(|(due, errors, reason)| {
+                reach.count(*due, *errors, reason.as_slice());
+            });
+            let missed = reach.missed(400.0).map(|missed| missed.text);
+            assert_eq!(missed.is_some(), is_missed, "{why}: {missed:?}");
+            assert!(missed.is_none_or(|text| text.contains("400/s was not reached: of 1000 ")));
+        }
     }
 }

@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use curtail_jitter::machine::{Causes, Counters, likely};
-use curtail_jitter::{
-    Attribution, Bias, Blame, Estimate, Floor, Intermediate, Modality, Stop, Summary,
-};
+use curtail_jitter::{Bias, Blame, Estimate, Intermediate, Modality, Stop, Summary};
 use curtail_load::{Errors, Pace, Plan};
 use serde::Serialize;
 
-use super::measure::{Execution, Measured};
+use super::measure::Measured;
 use super::reach::Missed;
-use super::turns::Ended;
+use super::turns::{Ended, Execution};
 use super::verdict::{Verdict, verdict};
 use crate::verdict::Typed;
 
@@ -25,8 +23,8 @@ pub(super) struct Found {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_because: Option<Typed<Ended>>,
     pub(super) target: String,
-    pub(super) queries: usize,
-    pub(super) executions: usize,
+    #[serde(flatten)]
+    pub(super) all: Means,
     /// How often each query was executed at least, and whether that is enough.
     pub(super) repetitions: u32,
     pub(super) enough: &'static str,
@@ -41,15 +39,8 @@ pub(super) struct Found {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_missed: Option<Typed<Missed>>,
     pub(super) errors: Errors,
-    pub(super) service_ns: Mean,
-    #[serde(rename = "P_ns")]
-    pub(super) p_ns: MeanOfLeast,
-    #[serde(rename = "J_ns")]
-    pub(super) j_ns: Mean,
     /// The leaf's own: less what the floor explains.
     pub(super) hiccup: Hiccup,
-    /// All of them, whoever's they are.
-    pub(super) seen: Hiccup,
     /// The J from which on an execution is more likely to have a hiccup than not.
     pub(super) hiccups_from_ns: Option<f64>,
     /// Executions between the body and the hiccups, which are neither.
@@ -110,9 +101,9 @@ pub(super) struct FloorFound {
     pub(super) longest_gap_ns: u64,
 }
 
+/// What some queries take on average, and all of their hiccups, whatever caused them.
 #[derive(Debug, Serialize)]
-pub(super) struct Class {
-    pub(super) class: String,
+pub(super) struct Means {
     pub(super) queries: usize,
     pub(super) executions: usize,
     pub(super) service_ns: Mean,
@@ -121,6 +112,32 @@ pub(super) struct Class {
     #[serde(rename = "J_ns")]
     pub(super) j_ns: Mean,
     pub(super) seen: Hiccup,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Class {
+    pub(super) class: String,
+    #[serde(flatten)]
+    pub(super) means: Means,
+}
+
+impl Means {
+    fn of(summary: &Summary) -> Means {
+        Means {
+            queries: summary.queries,
+            executions: summary.executions,
+            service_ns: Mean { mean: summary.mean_service_ns },
+            p_ns: MeanOfLeast { mean: summary.mean_p_ns, bias: summary.bias },
+            j_ns: Mean { mean: summary.mean_j_ns },
+            seen: Hiccup::seen(summary),
+        }
+    }
+}
+
+impl Found {
+    pub(super) fn why_partial(&self) -> &str {
+        self.ended_because.as_ref().map_or("interrupted", |why| &why.text)
+    }
 }
 
 impl Hiccup {
@@ -138,13 +155,6 @@ impl Hiccup {
         let hiccups = &summary.hiccups;
         Hiccup::new(hiccups.probability, hiccups.duration_ns, summary.modality.bimodal)
     }
-
-    fn of_leaf(summary: &Summary, attribution: Option<&Attribution>) -> Hiccup {
-        match attribution.and_then(|attribution| attribution.leaf) {
-            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, summary.modality.bimodal),
-            None => Hiccup::seen(summary),
-        }
-    }
 }
 
 /// Draws the conclusions.
@@ -154,12 +164,14 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         Pace::Closed => None,
     };
     let rate_missed = rate.and_then(|rate| measured.reach.missed(rate));
-    let all = measured.executions.all();
-    let summary = all.summarize();
-    let floor: Option<Floor> = measured.floor.floor().ok();
-    let attribution = floor.as_ref().map(|floor| all.attribute(&summary, floor));
-    let classes = (0..measured.executions.classes().len())
-        .filter_map(|index| Some(class(&measured.executions.class(index)?.summarize())));
+    let executions = measured.executions.all();
+    let summary = executions.summarize();
+    let floor = measured.floor.floor();
+    let attribution = floor.as_ref().map(|floor| executions.attribute(&summary, floor));
+    let classes = measured.executions.classes().iter().enumerate().filter_map(|(at, class)| {
+        let means = Means::of(&measured.executions.class(at)?.summarize());
+        Some(Class { class: class.clone(), means })
+    });
     let found_floor = attribution.as_ref().map(|of| (of.floor, of.gaps_from_ns));
     let causes = causes(measured, &summary);
     let blame = attribution.as_ref().map_or(Blame::Undecided, |of| of.blame);
@@ -168,8 +180,7 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         partial: measured.interrupted || measured.ended.is_some(),
         ended_because: measured.ended.clone(),
         target: plan.target.to_string(),
-        queries: summary.queries,
-        executions: summary.executions,
+        all: Means::of(&summary),
         repetitions,
         enough: match measured.enough {
             Stop::Converged => "converged",
@@ -181,11 +192,10 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
         rate_reached: rate.map(|_| rate_missed.is_none()),
         rate_missed,
         errors: measured.errors,
-        service_ns: Mean { mean: summary.mean_service_ns },
-        p_ns: MeanOfLeast { mean: summary.mean_p_ns, bias: summary.bias },
-        j_ns: Mean { mean: summary.mean_j_ns },
-        hiccup: Hiccup::of_leaf(&summary, attribution.as_ref()),
-        seen: Hiccup::seen(&summary),
+        hiccup: match attribution.as_ref().and_then(|of| of.leaf) {
+            Some(leaf) => Hiccup::new(leaf.probability, leaf.duration_ns, summary.modality.bimodal),
+            None => Hiccup::seen(&summary),
+        },
         hiccups_from_ns: summary.hiccups.from_ns,
         intermediate: summary.intermediate.clone(),
         floor: FloorFound {
@@ -213,33 +223,19 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     }
 }
 
-fn class(summary: &Summary) -> Class {
-    Class {
-        class: summary.class.clone().unwrap_or_default(),
-        queries: summary.queries,
-        executions: summary.executions,
-        service_ns: Mean { mean: summary.mean_service_ns },
-        p_ns: MeanOfLeast { mean: summary.mean_p_ns, bias: summary.bias },
-        j_ns: Mean { mean: summary.mean_j_ns },
-        seen: Hiccup::seen(summary),
-    }
-}
-
 /// The likely causes of all hiccups; none where there is nothing to tell them by.
 fn causes(measured: &Measured, summary: &Summary) -> Option<Causes> {
     let (Ok(_), Some(from_ns)) = (&measured.leaf, summary.hiccups.from_ns) else { return None };
-    let slow = measured.each.iter().filter_map(|execution| {
-        let jitter_ns = jitter_ns(measured, execution)?;
-        (jitter_ns as f64 >= from_ns)
-            .then(|| likely(jitter_ns, counted(measured, execution).as_ref()))
-    });
-    Some(Causes::count(slow))
+    let is_slow = |of: &&Execution| jitter_ns(measured, of) as f64 >= from_ns;
+    let slow = measured.each.iter().filter(is_slow);
+    let causes = slow.map(|of| likely(jitter_ns(measured, of), counted(measured, of).as_ref()));
+    Some(Causes::count(causes))
 }
 
 /// By how much an execution took longer than its query's P.
-pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> Option<u64> {
-    let p_ns = measured.executions.p_ns(execution.query)?;
-    Some(execution.service_ns.saturating_sub(p_ns))
+pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> u64 {
+    let p_ns = measured.executions.p_ns(execution.query);
+    execution.service_ns.saturating_sub(p_ns.unwrap_or(execution.service_ns))
 }
 
 /// What was counted for the leaf meanwhile.

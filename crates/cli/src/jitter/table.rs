@@ -1,44 +1,45 @@
-//! What was found, as people read it.
+//! What was found, as people read it: tables for a terminal and for the page, and what is around them.
 
 use std::fmt::Write as _;
 
 use curtail_jitter::Bias;
 
-use super::result::{Found, Hiccup};
+use super::result::{Found, Hiccup, Means};
 use crate::load::ms;
+use crate::plot::format::{NONE, count, counted, share, three};
 use crate::say;
-use crate::table::row;
+use crate::table::Table;
 
 pub(super) fn table(found: &Found) -> String {
+    let color = say::colored(&std::io::stdout());
     let mut text = what_was_done(found);
-    let _ = writeln!(text, "\n");
-    components(&mut text, found);
-    let _ = writeln!(text);
-    hiccups(&mut text, found);
-    if let Some(causes) = found.causes.as_ref().filter(|causes| !causes.0.is_empty()) {
-        let _ = writeln!(text, "\nlikely causes of what was seen, in {}:", found.leaf.text);
-        for likely in &causes.0 {
-            let _ = writeln!(text, "  {:>6}  {}", likely.hiccups, likely.cause.text());
-        }
+    let _ = writeln!(text, "\n\n{}", means(found).text(color));
+    if let Some(bias) = bias(found) {
+        let _ = writeln!(text, "{bias}\n");
+    }
+    let _ = writeln!(text, "{}({})", hiccups(found).text(color), about_hiccups(found));
+    if let Some(causes) = causes(found) {
+        let of = &found.leaf.text;
+        let _ = write!(text, "\nof what was seen, in {of}:\n{}", causes.text(color));
     }
     let _ = write!(text, "\n{}", say::verdict(&found.verdict.text, None));
     if let Some(why) = &found.rate_missed {
         let _ = write!(text, "\n\nBut {}.", why.text);
     }
     if found.partial {
-        let why = found.ended_because.as_ref().map_or("interrupted", |why| &why.text);
-        let _ = write!(text, "\n\n{why}: partial results");
+        let _ = write!(text, "\n\n{}: partial results", found.why_partial());
     }
     text
 }
 
 fn what_was_done(found: &Found) -> String {
-    let Found { queries, executions, .. } = found;
+    let Means { queries, executions, .. } = found.all;
     let load = match found.rate {
         Some(rate) => format!("at {rate}/s"),
         None => "one at a time".to_owned(),
     };
-    let mut text = format!("{queries} queries, {executions} executions {load}, {}", often(found));
+    let queries = counted(queries, "query", "queries");
+    let mut text = format!("{queries}, {executions} executions {load}, {}", often(found));
     let failed = found.errors.total();
     if failed > 0 {
         let _ = write!(text, "; {failed} executions failed and are left out: {}", found.errors);
@@ -54,100 +55,107 @@ pub(super) fn often(found: &Found) -> String {
     }
 }
 
-/// Means, as in Table 6.1 of document 000.
-fn components(text: &mut String, found: &Found) {
-    let columns = [-16, 14, 14, 14, 12];
-    *text += &row(&columns, ["", "mean P + J", "mean P", "mean J", "hiccups"]);
-    let mut add = |name: &str, service: f64, p: f64, j: f64, hiccup: &Hiccup| {
-        let [service, p, j] = [service, p, j].map(|ns| ms(ns.round() as u64));
-        let share = format!("{:.4}", hiccup.probability);
-        *text += &row(&columns, [name, &service, &p, &j, &share]);
-    };
-    let Found { service_ns, p_ns, j_ns, .. } = found;
-    add("all", service_ns.mean, p_ns.mean, j_ns.mean, &found.seen);
-    for class in found.classes.iter().filter(|_| found.classes.len() > 1) {
-        let name = if class.class.is_empty() { "(none)" } else { &class.class };
-        add(name, class.service_ns.mean, class.p_ns.mean, class.j_ns.mean, &class.seen);
-    }
-    if let Some(Bias { ns, share, .. }) = found.p_ns.bias {
-        let enough = match found.enough {
-            "converged" => "",
-            _ => "; more repetitions would lower it",
-        };
-        let _ = writeln!(
-            text,
-            "\n{}, and so too high by about {} ({:.1} %){enough}",
-            least(found),
-            ms(ns.max(0.0).round() as u64),
-            share.max(0.0) * 100.0
-        );
-    }
+fn in_ms(ns: Option<f64>) -> String {
+    ns.map_or(NONE.to_owned(), |ns| three(ns / 1e6))
 }
 
-/// What P is.
-pub(super) fn least(found: &Found) -> String {
-    match found.repetitions {
+/// Table 6.1 of document 000.
+pub(super) fn means(found: &Found) -> Table {
+    let row = |name: &str, of: &Means| {
+        let [service, p, j] =
+            [of.service_ns.mean, of.p_ns.mean, of.j_ns.mean].map(|ns| in_ms(Some(ns)));
+        let Hiccup { probability, duration_ns, .. } = of.seen;
+        [name.to_owned(), service, p, j, share(probability), in_ms(duration_ns)]
+    };
+    let classes = found.classes.iter().filter(|_| found.classes.len() > 1);
+    let classes = classes.map(|of| {
+        let name = if of.class.is_empty() { "(no class)" } else { &of.class };
+        row(name, &of.means)
+    });
+    let head = [
+        ("queries", ""),
+        ("mean P + J", "ms"),
+        ("mean P", "ms"),
+        ("mean J", "ms"),
+        ("hiccups", "of executions"),
+        ("duration", "ms"),
+    ];
+    Table::plain(head, [row("all", &found.all)].into_iter().chain(classes).collect())
+}
+
+/// By how much P is too high, if that is known.
+pub(super) fn bias(found: &Found) -> Option<String> {
+    let Bias { ns, share: part, .. } = found.all.p_ns.bias?;
+    let least = match found.repetitions {
         0 => "P is the least of what there is".to_owned(),
         times => format!("P is the least of {times} times or more"),
-    }
+    };
+    let more = if found.enough == "converged" { "" } else { "; more repetitions would lower it" };
+    let (too_high, part) = (in_ms(Some(ns.max(0.0))), part.max(0.0) * 100.0);
+    Some(format!("{least}, and so too high by about {too_high} ms ({part:.1} %){more}"))
 }
 
-fn hiccups(text: &mut String, found: &Found) {
-    let columns = [-16, 30, 34];
-    *text += &row(&columns, ["", "probability", "duration"]);
-    for (name, hiccup) in [("hiccups seen", &found.seen), ("the leaf's own", &found.hiccup)] {
-        let [low, high] = hiccup.probability_ci95;
-        let probability = format!("{:.5} [{low:.5}, {high:.5}]", hiccup.probability);
-        let duration = match (hiccup.duration_ns, hiccup.duration_ci95) {
-            (Some(value), Some([low, high])) => {
-                format!("{} [{:.3}, {:.3}]", ms(value.round() as u64), low / 1e6, high / 1e6)
-            }
-            _ => "–".to_owned(),
+pub(super) fn hiccups(found: &Found) -> Table {
+    let row = |name: &str, of: &Hiccup| {
+        let [low, high] = of.probability_ci95.map(share);
+        let durations = match of.duration_ci95 {
+            Some(ends) => ends.map(|ns| in_ms(Some(ns))).join(" to "),
+            None => NONE.to_owned(),
         };
-        *text += &row(&columns, [name, &probability, &duration]);
-    }
-    for between in &found.intermediate {
-        let probability = format!("{:.5}", between.probability);
-        let duration = ms(between.duration_ns.round() as u64);
-        *text += &row(&columns, ["in between", &probability, &duration]);
-    }
-    let (probability, duration) = match machines(found) {
-        Some((probability, duration)) => (format!("{probability:.5}"), duration),
-        None => ("–".to_owned(), None),
+        let probability = share(of.probability);
+        let interval = format!("{low} to {high}");
+        [name.to_owned(), probability, interval, in_ms(of.duration_ns), durations]
     };
-    let duration = duration.map_or("–".to_owned(), |ns| ms(ns.round() as u64));
-    *text += &row(&columns, ["the machine's", &probability, &duration]);
-    let _ = writeln!(text, "(intervals of 95 %; {})", gaps(found));
-    if !found.seen.bimodal {
-        let _ = writeln!(
-            text,
-            "(none were found; up to the upper border, executions beyond the clearest valley of J could be \
-             some)"
-        );
-    }
+    let unsure = |name: &str, probability: Option<f64>, duration_ns| {
+        let probability = probability.map_or(NONE.to_owned(), share);
+        [name.to_owned(), probability, String::new(), in_ms(duration_ns), String::new()]
+    };
+    let mut rows = vec![row("hiccups seen", &found.all.seen), row("the leaf's own", &found.hiccup)];
+    let between = found.intermediate.iter();
+    rows.extend(between.map(|of| unsure("in between", Some(of.probability), Some(of.duration_ns))));
+    let floor = &found.floor;
+    // Without hiccups there is nothing to compare the machine's with.
+    let known = found.all.seen.bimodal && floor.observed_ns > 0;
+    let duration_ns = floor.duration_ns.filter(|_| known);
+    rows.push(unsure("the machine's", known.then_some(floor.probability), duration_ns));
+    let head = [
+        ("", ""),
+        ("probability", "of an execution"),
+        ("95 % interval", ""),
+        ("duration", "ms"),
+        ("95 % interval", "ms"),
+    ];
+    Table::plain(head, rows)
 }
 
-/// The probability of the machine's own hiccups and their duration; none where there are no hiccups to compare
-/// them with, or nobody has looked.
-pub(super) fn machines(found: &Found) -> Option<(f64, Option<f64>)> {
+/// What the machine's hiccups are, and what the intervals of none.
+pub(super) fn about_hiccups(found: &Found) -> String {
     let floor = &found.floor;
-    (found.seen.bimodal && floor.observed_ns > 0).then_some((floor.probability, floor.duration_ns))
+    let mut text = if floor.observed_ns == 0 {
+        "no loop that does nothing has run, so the machine's part is unknown".to_owned()
+    } else {
+        let gaps = match floor.gaps_from_ns {
+            0 => "all gaps".to_owned(),
+            ns => format!("gaps of {} or more", ms(ns)),
+        };
+        format!(
+            "the machine's are {gaps} in a loop that did nothing, for {:.0} s on {} processors; the longest gap was {}",
+            floor.observed_ns as f64 / 1e9 / floor.processors.max(1) as f64,
+            floor.processors,
+            ms(floor.longest_gap_ns)
+        )
+    };
+    if !found.all.seen.bimodal {
+        text += "; none were found: up to the upper border, executions beyond the clearest valley of J could \
+                 be some";
+    }
+    text
 }
 
-/// What the machine's hiccups are.
-pub(super) fn gaps(found: &Found) -> String {
-    let floor = &found.floor;
-    if floor.observed_ns == 0 {
-        return "no loop that does nothing has run, so the machine's part is unknown".to_owned();
-    }
-    let gaps = match floor.gaps_from_ns {
-        0 => "all gaps".to_owned(),
-        ns => format!("gaps of {} or more", ms(ns)),
-    };
-    format!(
-        "the machine's are {gaps} in a loop that did nothing, for {:.0} s on {} processors; the longest gap was {}",
-        floor.observed_ns as f64 / 1e9 / floor.processors.max(1) as f64,
-        floor.processors,
-        ms(floor.longest_gap_ns)
-    )
+/// The likely causes, where there are any.
+pub(super) fn causes(found: &Found) -> Option<Table> {
+    let causes = found.causes.as_ref().filter(|causes| !causes.0.is_empty())?;
+    let row =
+        |of: &curtail_jitter::machine::Likely| [of.cause.text().to_owned(), count(of.hiccups)];
+    Some(Table::plain([("likely cause", ""), ("hiccups", "")], causes.0.iter().map(row).collect()))
 }

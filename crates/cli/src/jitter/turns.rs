@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 use serde::Serialize;
 
 use super::args::{self, Work};
-use super::measure::Execution;
 use super::reach::Reach;
 use crate::exit::Stop;
 use crate::load::ms;
@@ -55,6 +54,14 @@ pub(super) enum Ended {
         failed: u64,
         executed: u64,
     },
+}
+
+/// One execution.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Execution {
+    pub(super) query: usize,
+    pub(super) service_ns: u64,
+    pub(super) ended: Instant,
 }
 
 /// How a turn ended.
@@ -102,12 +109,11 @@ pub(super) struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    pub(super) fn new(work: &'a Work, bar: &'a ProgressBar) -> Result<Turns<'a>, Stop> {
-        let executions = Executions::new(&work.classes);
-        Ok(Turns {
+    pub(super) fn new(work: &'a Work, bar: &'a ProgressBar) -> Turns<'a> {
+        Turns {
             work,
             bar,
-            executions: executions.map_err(|error| Stop::BadInput(error.to_string()))?,
+            executions: Executions::new(&work.classes),
             each: Vec::new(),
             errors: Errors::default(),
             reach: Reach::default(),
@@ -124,7 +130,7 @@ impl<'a> Turns<'a> {
             ask_at: 0,
             executing: Duration::ZERO,
             since: Instant::now(),
-        })
+        }
     }
 
     /// Executes for a while.
@@ -290,7 +296,7 @@ impl<'a> Turns<'a> {
         }
         let service_ns = answer.uncorrected_ns;
         self.answered[query] += 1;
-        if self.executions.push(query, service_ns).is_err() {
+        if !self.executions.push(query, service_ns) {
             // There is no room for more.
             self.enough = Enough::AtMost;
             return ControlFlow::Break(());

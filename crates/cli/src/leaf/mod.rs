@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         child::end_with_parent();
     }
     crate::run_small(async {
-        // Before anybody is told where we listen: a signal must not find us unprepared.
+        // Before the address is known to anyone: a signal must not find us unprepared.
         let mut endings = child::Endings::listen(args.tied_to_stdin)?;
         let leaf = LeafServer::bind(config).await.map_err(|error| match error {
             LeafServerError::Bind { .. } => Stop::Lacking(error.to_string()),
@@ -124,20 +124,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 }
 
 fn config(args: &Args, manual: Option<&Manual>) -> Result<LeafConfig, Stop> {
-    let service_time = match &args.service_time {
-        Some(spec) => {
-            // Without a unit, milliseconds.
-            let resolved = spec.resolve(1e6);
-            Some(resolved.map_err(|error| Stop::BadInput(format!("--service-time: {error}")))?)
-        }
-        None => None,
-    };
+    // Without a unit, milliseconds.
+    let service_time = args.service_time.as_ref().map(|spec| spec.resolve(1e6)).transpose();
+    let service_time =
+        service_time.map_err(|error| Stop::BadInput(format!("--service-time: {error}")))?;
     let index = args.index.clone().or_else(|| manual.map(Manual::path));
     Ok(LeafConfig {
         listen: args.listen,
         index: index.unwrap_or_default(),
         shard: args.shard,
-        // Two that were told nothing else must not have their hiccups together.
+        // Two leaves without numbers must not have their hiccups together.
         replica: args.replica.unwrap_or_else(|| args.listen.port().into()),
         slots: args.slots,
         service_time,

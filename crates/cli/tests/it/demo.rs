@@ -25,12 +25,17 @@ fn children(of: &Child) -> Vec<(i32, String)> {
     let mine = |path: &PathBuf| {
         fs::read_to_string(path.join("status")).is_ok_and(|status| status.contains(&parent))
     };
-    let told = |path: PathBuf| {
+    let known = |path: PathBuf| {
         let id = path.file_name()?.to_str()?.parse().ok()?;
         let line = fs::read(path.join("cmdline")).ok()?;
         Some((id, String::from_utf8_lossy(&line).replace('\0', " ")))
     };
-    entries.filter(mine).filter_map(told).collect()
+    entries.filter(mine).filter_map(known).collect()
+}
+
+fn is_in_second_cell(demo: &Child) -> bool {
+    let is_its_root = |line: &str| line.contains(" root ") && line.contains("laedge");
+    children(demo).iter().any(|(_, line)| is_its_root(line))
 }
 
 fn texts(folder: &Path) -> String {
@@ -44,18 +49,17 @@ fn texts(folder: &Path) -> String {
 }
 
 fn demo(corpus: &str, out: &Path, requests: u32) -> Child {
-    let requests = requests.to_string();
-    let args = ["--loads", "0.2", "--policies", "psq,laedge", "--requests", &requests];
-    start(corpus, out, &[&args[..], &["--pause", "20:50ms", "--timings"]].concat())
+    let line = format!("--loads 0.2 --policies psq,laedge --requests {requests} --pause 20:50ms");
+    start(corpus, out, &(line + " --timings"))
 }
 
-fn start(corpus: &str, out: &Path, args: &[&str]) -> Child {
+fn start(corpus: &str, out: &Path, line: &str) -> Child {
     // Tests that run under `nohup` would hand on that it ignores SIGHUP.
     Command::new("env")
         .args(["--default-signal=HUP", CURTAIL])
         .args(["demo", "--corpus", corpus, "--out", &out.display().to_string(), "--json"])
         .args(["--shards", "2"])
-        .args(args)
+        .args(line.split(' '))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -68,10 +72,6 @@ fn signal(to: &Child, signal: Signal) {
 }
 
 /// Interrupts it; what it said.
-fn interrupt(demo: Child) -> String {
-    end(demo, Signal::INT)
-}
-
 fn end(mut demo: Child, by: Signal) -> String {
     signal(&demo, by);
     assert_eq!(wait(&mut demo), Some(130));
@@ -87,11 +87,7 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
     fs::write(out.join("p99.svg"), "of an earlier run").expect("a file");
     // A cell takes some seconds.
     let running = demo(&texts, &out, 200);
-    until("the second cell begins", || {
-        children(&running)
-            .iter()
-            .any(|(_, line)| line.contains(" root ") && line.contains("laedge"))
-    });
+    until("the second cell begins", || is_in_second_cell(&running));
     // Its terminal is closed.
     end(running, Signal::HUP);
     until("every leaf is gone", || mentioning(&path).is_empty());
@@ -115,8 +111,8 @@ fn an_interrupted_demo_writes_what_it_has_and_leaves_nothing_behind() {
 fn a_policy_that_learns_keeps_its_root_from_load_to_load() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
-    let args = ["--loads", "0.3,0.4", "--policies", "psq,rescue", "--requests", "100"];
-    let mut running = start(&texts, &out, &args);
+    let line = "--loads 0.3,0.4 --policies psq,rescue --requests 100";
+    let mut running = start(&texts, &out, line);
     let mut roots = [BTreeSet::new(), BTreeSet::new()];
     until("it ends", || {
         for (id, line) in children(&running).iter().filter(|(_, line)| line.contains(" root ")) {
@@ -136,13 +132,9 @@ fn a_leaf_that_dies_ends_the_demo_with_what_it_has() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (texts, out) = (texts(folder.path()), folder.path().join("out"));
     let mut running = demo(&texts, &out, 200);
-    let mut leaf = None;
-    until("the second cell begins", || {
-        let mut children = children(&running).into_iter();
-        leaf = children.clone().find_map(|(id, line)| line.contains(" leaf ").then_some(id));
-        children.any(|(_, line)| line.contains(" root ") && line.contains("laedge"))
-    });
-    let leaf = leaf.and_then(Pid::from_raw).expect("there are four");
+    until("the second cell begins", || is_in_second_cell(&running));
+    let mut leaves = children(&running).into_iter().filter(|(_, line)| line.contains(" leaf "));
+    let leaf = leaves.next().and_then(|(id, _)| Pid::from_raw(id)).expect("there are four");
     kill_process(leaf, Signal::KILL).expect("a grandchild of ours");
     assert_eq!(wait(&mut running), Some(3));
     let said = std::io::read_to_string(running.stderr.take().expect("stderr is piped"));
@@ -166,7 +158,7 @@ fn a_demo_without_a_cell_leaves_the_last_report() {
     let running = demo(&texts, &out, 100_000);
     // The demo itself and four leaves.
     until("all leaves run", || mentioning(&path).len() >= 5);
-    let said = interrupt(running);
+    let said = end(running, Signal::INT);
     assert!(said.contains("interrupted before the first cell was measured"), "{said}");
     until("every leaf is gone", || mentioning(&path).is_empty());
     for name in names {
@@ -179,9 +171,8 @@ fn an_interrupted_index_leaves_nothing_not_even_of_one_that_was_killed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (corpus, out) = (folder.path().join("corpus.jsonl"), folder.path().join("out"));
     // Large enough to take seconds.
-    let body = |n: u32| (0..100).map(|i| format!("w{} ", (n * 7 + i * i) % 5_003)).collect();
-    let line = |n: u32| -> String {
-        let body: String = body(n);
+    let line = |n: u32| {
+        let body: String = (0..100).map(|i| format!("w{} ", (n * 7 + i * i) % 5_003)).collect();
         format!("{{\"title\": \"t{n}\", \"body\": \"{body}\"}}\n")
     };
     fs::write(&corpus, (0..20_000).map(line).collect::<String>()).expect("a file");
@@ -200,7 +191,7 @@ fn an_interrupted_index_leaves_nothing_not_even_of_one_that_was_killed() {
 
     let running = demo(&corpus, &out, 100);
     until("the next index is being built", || building().iter().any(|name| !left.contains(name)));
-    let said = interrupt(running);
+    let said = end(running, Signal::INT);
     assert!(said.contains("interrupted while the index was built"), "{said}");
     let entries: Vec<_> = fs::read_dir(&out).expect("the folder").collect();
     assert!(entries.is_empty(), "{entries:?}");

@@ -2,33 +2,19 @@
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
+use crate::harness::serving::saying;
 use crate::harness::{CURTAIL, GOOD, Process, get};
-
-/// A server that answers everything.
-fn backend() -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let mut lines = BufReader::new(stream.try_clone().expect("a descriptor")).lines();
-            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
-            let _ = stream.write_all(answer);
-        }
-    });
-    address
-}
 
 #[test]
 fn clients_do_not_take_the_last_open_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("proxy.toml");
+    let backend = saying("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
     let text = GOOD
-        .replace("127.0.0.1:9\"", &format!("{}\"", backend()))
+        .replace("127.0.0.1:9\"", &format!("{backend}\""))
         .replace("admin = false", "admin = \"127.0.0.1:0\"");
     std::fs::write(&file, text).expect("a configuration");
     let mut command = Command::new("sh");

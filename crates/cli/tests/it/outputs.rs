@@ -2,9 +2,9 @@
 #![cfg(target_os = "linux")] // only there is a device that is always full
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::harness::words::folder;
 use crate::harness::{CURTAIL, GOOD, Process, Service, get};
 use rustix::process::Signal;
 
@@ -25,16 +25,10 @@ fn run(args: &[&str], stdout: Stdio) -> Output {
     command.output().expect("the binary starts")
 }
 
-fn config(folder: &Path) -> PathBuf {
-    let file = folder.join("proxy.toml");
-    std::fs::write(&file, GOOD).expect("a file");
-    file
-}
-
 #[test]
 fn a_result_that_cannot_be_written_is_an_error() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let config = config(folder.path()).display().to_string();
+    let folder = folder(&[("proxy.toml", GOOD)]);
+    let config = folder.path().join("proxy.toml").display().to_string();
     let service = Service::start("psq", "");
     let url = format!("http://{}/search?q=common", service.proxy.address);
     let load = ["load", &url, "--rate", "100", "--requests", "5", "--json"];
@@ -61,14 +55,12 @@ fn a_result_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn a_proxy_whose_stderr_is_full_or_closed_serves_and_drains() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
     let text = GOOD.replace("admin = false", "admin = \"127.0.0.1:0\"");
     for format in ["text", "json"] {
         // Every connection and every signal is told.
         let log = format!("[log]\nlevel = \"trace\"\nformat = \"{format}\"\n{text}");
-        let file = folder.path().join("proxy.toml");
-        std::fs::write(&file, log).expect("a file");
-        let file = file.display().to_string();
+        let folder = folder(&[("proxy.toml", &log)]);
+        let file = folder.path().join("proxy.toml").display().to_string();
         for stderr in [full(), closed()] {
             let args = ["proxy", "--config", &file, "--announce"];
             let proxy = Process::start_with(&args, stderr);

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use crate::harness::words::refused;
+use crate::harness::words::{folder, refused};
 use crate::harness::{CURTAIL, GOOD, Service, wait};
 use rustix::process::Signal;
 
@@ -15,17 +15,17 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn checked(text: &str) -> Output {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("proxy.toml");
-    std::fs::write(&file, text).expect("a file");
-    curtail(&["proxy", "--config", &file.display().to_string(), "--check"])
+/// Runs the proxy with a configuration, until it ends.
+fn proxy(text: &str, more: &[&str]) -> Output {
+    let folder = folder(&[("proxy.toml", text)]);
+    let file = folder.path().join("proxy.toml").display().to_string();
+    curtail(&[&["proxy", "--config", &file], more].concat())
 }
 
 #[test]
 fn check_tells_good_from_bad() {
-    assert_eq!(checked(GOOD).status.code(), Some(0));
-    let bad = checked(&GOOD.replace("psq", "laedge:cc"));
+    assert_eq!(proxy(GOOD, &["--check"]).status.code(), Some(0));
+    let bad = proxy(&GOOD.replace("psq", "laedge:cc"), &["--check"]);
     assert_eq!(bad.status.code(), Some(2));
     let said = said(&bad);
     assert!(said.contains("proxy.toml:6: \"laedge:cc\"") && said.contains("cancel"), "{said}");
@@ -54,80 +54,61 @@ fn an_answer_that_nobody_likes_is_done_all_the_same() {
 }
 
 #[test]
-fn bad_input_is_two_and_names_the_mend() {
-    for (args, word) in [
-        (&["load", "ftp://x", "--rate", "5"][..], "http://"),
-        (&["load", "http://127.0.0.1:1/", "--rate", "0"], "rate"),
-        (&["load", "http://127.0.0.1:1/", "--rate", "many"], "write a number such as 500"),
-        (&["load", "http://127.0.0.1:1/", "--rate", "-1"], "rate -1.0 is not above 0"),
-        (&["load", "http://127.0.0.1:1/", "--rate", "1e300"], "rate 1e300 is not above 0"),
-        (
-            &["load", "http://127.0.0.1:1/", "--rate", "0.0001", "--duration", "1s"],
-            "rate 0.0001 × duration 1s is 0.0001 requests",
-        ),
-        (&["load", "http://127.0.0.1:1/", "--rate", "5", "--duration", "-1s"], "is negative"),
-        (&["load", "http://127.0.0.1:1/", "--rate", "5", "--queries", "/nowhere"], "/nowhere"),
-        (&["load", "http://127.0.0.1:1/", "--rate", "5", "--queries", "/dev/null"], "no query"),
-        (&["demo", "--corpus", "/nowhere"], "/nowhere"),
-        (&["demo", "--loads", "-0.1"], "--utilization -0.1: give"),
-        (
-            &["demo", "--loads", "20%"],
-            "'20%' for '--utilization <U,…>': write a fraction such as 0.2",
-        ),
-        (&["demo", "--loads", "0.2,0.3,0.2"], "--utilization 0.2 is there twice"),
-        (&["demo", "--policies", "psq,psq"], "--policy psq: psq is there too"),
-        (&["demo", "--policies", "delayed:1ms,delayed:1000us"], "means the same"),
-        (&["demo", "--service-time", "exp:10h"], "its mean is 36000s;"),
-        (&["demo", "--requests", "-5"], "-5"),
-        (&["demo", "--loads", "1.5"], "below 1"),
-        (&["demo", "--policies", "frob"], "use one of random, "),
-        (&["demo", "--policy", "psq", "--policy", "lædge"], "did you mean laedge?"),
-        (&["simm"], "a similar subcommand exists: 'sim'"),
-        (&["sim", "--utilizaton", "1"], "a similar argument exists: '--utilization'"),
-        // The simulator has one more.
-        (&["demo", "--policies", "frob"], "rescue+bounded:N\n"),
-        (&["demo", "--policies", "idealized"], "unknown policy \"idealized\""),
-        (
-            &["demo", "--policies", "psq,tied"],
-            "\"tied\": it needs servers that tell when they begin",
-        ),
-        (&["demo", "--policies", "probabilistic:auto"], "unknown policy \"probabilistic:auto\""),
-        (&["demo", "--slots", "2", "--policies", "psq,bounded:1"], "--policy bounded:1: "),
-        (&["demo", "--hiccup", "2:3ms"], "0 to 1"),
-        (&["demo", "--service-time", "det:0ms"], "10us"),
-        (&["demo", "--service-time", "exp:3"], "exp:3: its times have no unit; write exp:3ms"),
-        (&["proxy", "--config", "/nowhere/at/all.toml"], "/nowhere/at/all.toml"),
-        (&["sim", "--percentiles", "99.9,9.99"], "another has the name p999"),
-        (&["frobnicate"], "frobnicate"),
-    ] {
-        let output = curtail(args);
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(word), "{args:?}: {said}");
-        assert!(said.starts_with("error: "), "{args:?}: {said}");
-        assert_eq!(said.matches("error:").count(), 1, "{args:?}: {said}");
-    }
-}
-
-#[test]
-fn what_is_nearly_right_is_told_how_to_write_it() {
-    let folder = std::path::Path::new(".");
+fn bad_input_is_two_and_names_the_fix() {
+    let here = std::path::Path::new(".");
     let load = [
-        ("http://h --until-ci -5%", "write a share above 0% and below 100%"),
-        (
-            "http://h --until-ci 5% --percentiles 99.99",
-            "write one from 0.1 to 99.9 in steps of 0.1",
-        ),
-        ("http://h --until-ci 5% --percentiles 50,99.94", "in steps of 0.1"),
-        ("http://::1:9100/", "write an IPv6 address in [ ], such as http://[::1]:9100/"),
-        ("http://:80/", "has no host"),
-        ("redis://:pw@h", "write AUTH PASSWORD as the first query"),
-        ("http://me:pw@h", "use a header"),
+        ("ftp://x --rate 5", "http://"),
+        ("http://h --rate 0", "rate"),
+        ("http://h --rate many", "write a number such as 500"),
+        ("http://h --rate -1", "rate -1.0 is not above 0"),
+        ("http://h --rate 1e300", "rate 1e300 is not above 0"),
+        ("http://h --rate 0.0001 --duration 1s", "rate 0.0001 × duration 1s is 0.0001 requests"),
+        ("http://h --rate 5 --duration -1s", "is negative"),
+        ("http://h --rate 5 --queries /nowhere", "/nowhere"),
+        ("http://h --rate 5 --queries /dev/null", "no query"),
+        ("http://h --rate 5 --until-ci -5%", "write a share above 0% and below 100%"),
+        ("http://h --rate 5 --until-ci 5% --percentiles 99.99", "from 0.1 to 99.9 in steps of 0.1"),
+        ("http://h --rate 5 --until-ci 5% --percentiles 50,99.94", "in steps of 0.1"),
+        ("http://::1:9100/ --rate 5", "write an IPv6 address in [ ], such as http://[::1]:9100/"),
+        ("http://:80/ --rate 5", "has no host"),
+        ("redis://:pw@h --rate 5", "write AUTH PASSWORD as the first query"),
+        ("http://me:pw@h --rate 5", "use a header"),
     ];
-    refused(folder, "load --rate 5", &load);
-    let leaf =
-        [("--listen foo", "write IP:PORT, such as 127.0.0.1:9001"), ("--hiccup -1:40ms", "0 to 1")];
-    refused(folder, "leaf", &leaf);
+    refused(here, "load", &load);
+    let demo = [
+        ("--corpus /nowhere", "/nowhere"),
+        ("--loads -0.1", "--utilization -0.1: give"),
+        ("--loads 20%", "'20%' for '--utilization <U,…>': write a fraction such as 0.2"),
+        ("--loads 0.2,0.3,0.2", "--utilization 0.2 is there twice"),
+        ("--loads 1.5", "below 1"),
+        ("--policies psq,psq", "--policy psq: psq is there too"),
+        ("--policies delayed:1ms,delayed:1000us", "means the same"),
+        ("--service-time exp:10h", "its mean is 36000000 ms;"),
+        ("--service-time det:0ms", "10us"),
+        ("--service-time exp:3", "exp:3: its times have no unit; write exp:3ms"),
+        ("--requests -5", "-5"),
+        ("--hiccup 2:3ms", "0 to 1"),
+        ("--policies frob", "use one of random, "),
+        // The simulator has one more.
+        ("--policies frob", "rescue+bounded:N\n"),
+        ("--policy psq --policy lædge", "did you mean laedge?"),
+        ("--policies idealized", "unknown policy \"idealized\""),
+        ("--policies psq,tied", "\"tied\": it needs servers that tell when they begin"),
+        ("--policies probabilistic:auto", "unknown policy \"probabilistic:auto\""),
+        ("--slots 2 --policies psq,bounded:1", "--policy bounded:1: "),
+    ];
+    refused(here, "demo", &demo);
+    let others = [
+        ("simm", "a similar subcommand exists: 'sim'"),
+        ("sim --utilizaton 1", "a similar argument exists: '--utilization'"),
+        ("sim --percentiles 99.9,9.99", "another has the name p999"),
+        ("frobnicate", "frobnicate"),
+        ("proxy --config /nowhere/at/all.toml", "/nowhere/at/all.toml"),
+        ("leaf --listen foo", "write IP:PORT, such as 127.0.0.1:9001"),
+        ("leaf --hiccup -1:40ms", "0 to 1"),
+        ("leaf --index /nowhere/at/all --shard 0", "/nowhere/at/all"),
+    ];
+    refused(here, "", &others);
 }
 
 /// One that no disk holds.
@@ -156,19 +137,9 @@ fn help_explains_its_words() {
 fn a_port_that_is_taken_is_three() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address").to_string();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("proxy.toml");
-    std::fs::write(&file, GOOD.replace("127.0.0.1:0", &address)).expect("a file");
-    let output = curtail(&["proxy", "--config", &file.display().to_string()]);
+    let output = proxy(&GOOD.replace("127.0.0.1:0", &address), &[]);
     assert_eq!(output.status.code(), Some(3));
     assert!(said(&output).contains(&address), "{}", said(&output));
-}
-
-#[test]
-fn a_leaf_without_an_index_is_bad_input() {
-    let output = curtail(&["leaf", "--index", "/nowhere/at/all", "--shard", "0"]);
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("/nowhere/at/all"));
 }
 
 #[test]
@@ -193,12 +164,10 @@ fn the_proxy_drains_on_sigterm_and_ctrl_c_and_survives_sighup() {
 
 #[test]
 fn children_end_with_their_parent() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("proxy.toml");
-    std::fs::write(&file, GOOD).expect("a file");
-    let config = file.display().to_string();
+    let folder = folder(&[("proxy.toml", GOOD)]);
     let mut child = Command::new(CURTAIL)
-        .args(["proxy", "--config", &config, "--announce", "--tied-to-stdin"])
+        .args(["proxy", "--config", "proxy.toml", "--announce", "--tied-to-stdin"])
+        .current_dir(folder.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

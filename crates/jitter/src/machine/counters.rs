@@ -23,7 +23,6 @@ pub struct Counters {
 
 impl Counters {
     /// What was counted since.
-    #[must_use]
     pub fn since(&self, before: &Counters) -> Counters {
         let of = |part: fn(&Counters) -> u64| part(self).saturating_sub(part(before));
         Counters {
@@ -38,29 +37,25 @@ impl Counters {
     }
 
     /// Adds what one thread says in its `schedstat`: nanoseconds on a processor, nanoseconds in the
-    /// queue, and times that it ran. False if it is something else.
-    pub(super) fn add_schedstat(&mut self, text: &str) -> bool {
-        let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
-        let (Some(Ok(ran)), Some(Ok(delay))) = (fields.next(), fields.next()) else { return false };
-        self.ran_ns = self.ran_ns.saturating_add(ran);
-        self.run_delay_ns = self.run_delay_ns.saturating_add(delay);
-        true
+    /// queue, and times that it ran.
+    pub(super) fn add_schedstat(&mut self, text: &str) {
+        let mut fields = text.split_ascii_whitespace().map(number);
+        self.ran_ns += fields.next().unwrap_or(0);
+        self.run_delay_ns += fields.next().unwrap_or(0);
     }
 
-    /// Adds what one thread says in its `status`. True if it is stopped.
-    pub(super) fn add_status(&mut self, text: &str) -> bool {
+    /// Adds what one thread says in its `status`, or a control group in its `cpu.stat`, of version 2
+    /// (`throttled_usec`) or 1 (`throttled_time`, in nanoseconds). True if the thread is stopped.
+    pub(super) fn add_lines(&mut self, text: &str) -> bool {
         let mut stopped = false;
         for line in text.lines() {
-            let Some((name, value)) = line.split_once(':') else { continue };
-            let count = || value.trim().parse::<u64>().unwrap_or(0);
+            let Some((name, value)) = line.split_once([':', ' ']) else { continue };
             match name {
                 "State" => stopped = value.trim_start().starts_with('T'),
-                "voluntary_ctxt_switches" => {
-                    self.voluntary_switches = self.voluntary_switches.saturating_add(count());
-                }
-                "nonvoluntary_ctxt_switches" => {
-                    self.involuntary_switches = self.involuntary_switches.saturating_add(count());
-                }
+                "voluntary_ctxt_switches" => self.voluntary_switches += number(value),
+                "nonvoluntary_ctxt_switches" => self.involuntary_switches += number(value),
+                "throttled_usec" => self.throttled_ns += 1_000 * number(value),
+                "throttled_time" => self.throttled_ns += number(value),
                 _ => {}
             }
         }
@@ -71,23 +66,13 @@ impl Counters {
     pub(super) fn add_stat(&mut self, text: &str) {
         // The name, in brackets, may have spaces and brackets in it.
         let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
-        let faults = fields.split(' ').nth(9).and_then(|field| field.parse().ok()).unwrap_or(0);
-        self.major_faults = self.major_faults.saturating_add(faults);
+        self.major_faults += fields.split(' ').nth(9).map_or(0, number);
     }
+}
 
-    /// Takes the time that a control group was throttled from its `cpu.stat`: of version 2
-    /// (`throttled_usec`) or 1 (`throttled_time`, in nanoseconds).
-    pub(super) fn take_throttled(&mut self, text: &str) {
-        for line in text.lines() {
-            let Some((name, value)) = line.split_once(' ') else { continue };
-            let Ok(count) = value.trim().parse::<u64>() else { continue };
-            match name {
-                "throttled_usec" => self.throttled_ns = count.saturating_mul(1_000),
-                "throttled_time" => self.throttled_ns = count,
-                _ => {}
-            }
-        }
-    }
+/// What is no number counts as none; no counter of the kernel's comes near the upper half of the range.
+fn number(text: &str) -> u64 {
+    text.trim().parse().unwrap_or(0).min(u64::MAX >> 20)
 }
 
 #[cfg(test)]
@@ -97,23 +82,26 @@ mod tests {
     #[test]
     fn what_the_kernel_writes_is_read() {
         let mut counters = Counters::default();
-        assert!(counters.add_schedstat("1200 300 7\n") && counters.add_schedstat("1 2 3"));
-        assert!(!counters.add_schedstat("") && !counters.add_schedstat("x 1"));
-        assert_eq!((counters.ran_ns, counters.run_delay_ns), (1_201, 302));
+        ["1200 300 7\n", "1 2 3", "", "x 0"].iter().for_each(|text| counters.add_schedstat(text));
         let status = "Name:\tleaf: 7\nState:\tS (sleeping)\nvoluntary_ctxt_switches:\t11\n\
                       nonvoluntary_ctxt_switches:\t4\n";
-        assert!(!counters.add_status(status));
-        assert!(counters.add_status("State:\tT (stopped)\nvoluntary_ctxt_switches:\tmany\n"));
-        assert_eq!((counters.voluntary_switches, counters.involuntary_switches), (11, 4));
-        counters
-            .add_stat("7 (a leaf) S) S 1 7 7 0 -1 4194560 311 0 42 0 9 3 0 0 20 0 1 0 88 1 2\n");
-        counters.add_stat("7 (leaf) S");
-        counters.add_stat("");
-        assert_eq!(counters.major_faults, 42);
-        counters.take_throttled("nr_periods 5\nnr_throttled 2\nthrottled_time 84000000\n");
-        assert_eq!(counters.throttled_ns, 84_000_000);
-        counters.take_throttled("usage_usec 5\nthrottled_usec 20\n");
-        assert_eq!(counters.throttled_ns, 20_000);
+        assert!(!counters.add_lines(status));
+        assert!(counters.add_lines("State:\tT (stopped)\nvoluntary_ctxt_switches:\tmany\n"));
+        assert!(!counters.add_lines("nr_periods 5\nnr_throttled 2\nthrottled_time 84000000\n"));
+        let stat = "7 (a leaf) S) S 1 7 7 0 -1 4194560 311 0 42 0 9 3 0 0 20 0 1 0 88 1 2\n";
+        [stat, "7 (leaf) S", ""].iter().for_each(|text| counters.add_stat(text));
+        let expected = Counters {
+            voluntary_switches: 11,
+            involuntary_switches: 4,
+            ran_ns: 1_201,
+            run_delay_ns: 302,
+            throttled_ns: 84_000_000,
+            major_faults: 42,
+            stopped_ns: 0,
+        };
+        assert_eq!(counters, expected);
+        counters.add_lines("usage_usec 5\nthrottled_usec 20\n");
+        assert_eq!(counters.throttled_ns, 84_020_000);
     }
 
     #[test]

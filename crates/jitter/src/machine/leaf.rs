@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use procfs::process::FDTarget;
 
-use super::Counters;
+use super::{Counters, CpuGroup};
 
 /// Most threads of a leaf that are looked at, over all its processes.
 const THREADS_MAX: usize = 128;
@@ -27,9 +26,9 @@ pub enum LeafError {
     /// It is elsewhere.
     #[error("{0} is not an address of this machine")]
     Elsewhere(SocketAddr),
-    /// Nobody is found.
+    /// No process is found.
     #[error("no process of this machine that may be looked at listens on {0}")]
-    Nobody(SocketAddr),
+    NoProcess(SocketAddr),
     /// The system does not say.
     #[error("the processes of this machine cannot be looked at: {0}")]
     System(String),
@@ -46,10 +45,6 @@ pub struct LocalLeaf {
 
 impl LocalLeaf {
     /// The process that listens on an address of this machine.
-    ///
-    /// # Errors
-    ///
-    /// [`LeafError`] says why there is none.
     pub fn find(address: SocketAddr) -> Result<LocalLeaf, LeafError> {
         let system = |error: procfs::ProcError| LeafError::System(error.to_string());
         if !address.ip().is_loopback() && std::net::UdpSocket::bind((address.ip(), 0)).is_err() {
@@ -82,27 +77,7 @@ impl LocalLeaf {
             }
         }
         leaf.processes.sort_unstable();
-        if leaf.processes.is_empty() { Err(LeafError::Nobody(address)) } else { Ok(leaf) }
-    }
-
-    /// Where its control group counts throttling, if it does: version 2, or 1.
-    fn throttling(&self) -> Option<PathBuf> {
-        let process = self.processes.first()?;
-        let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-        text.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':');
-            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-            let path = path.trim_start_matches('/');
-            let roots: &[&str] = match controllers {
-                "" => &["/sys/fs/cgroup"],
-                of if of.split(',').any(|name| name == "cpu") => {
-                    &["/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu"]
-                }
-                _ => return None,
-            };
-            let files = roots.iter().map(|root| PathBuf::from(root).join(path).join("cpu.stat"));
-            files.into_iter().find(|file| file.is_file())
-        })
+        if leaf.processes.is_empty() { Err(LeafError::NoProcess(address)) } else { Ok(leaf) }
     }
 }
 
@@ -110,7 +85,7 @@ impl LocalLeaf {
 #[derive(Debug)]
 pub struct Sampler {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<SamplerReport>>,
+    thread: JoinHandle<SamplerReport>,
 }
 
 /// What a sampler saw.
@@ -122,10 +97,6 @@ pub struct SamplerReport {
 
 impl Sampler {
     /// Starts to look at a leaf every so often.
-    ///
-    /// # Errors
-    ///
-    /// If there is no thread for it.
     pub fn start(leaf: &LocalLeaf, every: Duration) -> io::Result<Sampler> {
         let stop = Arc::new(AtomicBool::new(false));
         let (leaf, stopped) = (leaf.clone(), Arc::clone(&stop));
@@ -144,26 +115,14 @@ impl Sampler {
             report
         };
         let thread = thread::Builder::new().name("leaf-counters".to_owned()).spawn(body)?;
-        Ok(Sampler { stop, thread: Some(thread) })
+        Ok(Sampler { stop, thread })
     }
 
-    /// Ends, and tells what was seen.
-    #[must_use]
-    pub fn finish(mut self) -> SamplerReport {
-        self.end().unwrap_or_default()
-    }
-
-    fn end(&mut self) -> Option<SamplerReport> {
+    /// Ends, and returns what was seen.
+    pub fn finish(self) -> SamplerReport {
         self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take()?;
-        thread.thread().unpark();
-        thread.join().ok()
-    }
-}
-
-impl Drop for Sampler {
-    fn drop(&mut self) {
-        self.end();
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
     }
 }
 
@@ -183,18 +142,11 @@ impl SamplerReport {
 
     /// What was counted from the last look before `start` to the first one after `end`; none if there
     /// is none of either.
-    #[must_use]
     pub fn between(&self, start: Instant, end: Instant) -> Option<Counters> {
         let first = self.looks.partition_point(|(at, _)| *at <= start).checked_sub(1)?;
         let last = self.looks.partition_point(|(at, _)| *at < end);
         let ((_, before), (_, after)) = (self.looks.get(first)?, self.looks.get(last)?);
         Some(after.since(before))
-    }
-
-    /// How often it looked.
-    #[must_use]
-    pub fn looks(&self) -> usize {
-        self.looks.len()
     }
 }
 
@@ -219,7 +171,8 @@ impl Files {
         };
         let stat = |process| File::open(format!("/proc/{process}/stat")).ok();
         let processes = leaf.processes.iter().take(THREADS_MAX).filter_map(stat).collect();
-        let throttling = leaf.throttling().and_then(|path| File::open(path).ok());
+        let group = leaf.processes.first().and_then(|process| CpuGroup::of(&process.to_string()));
+        let throttling = group.and_then(|group| File::open(group.path.join("cpu.stat")).ok());
         let threads = threads.take(THREADS_MAX).filter_map(open).collect();
         Files { processes, threads, throttling, text: String::new(), stopped: false }
     }
@@ -230,31 +183,24 @@ impl Files {
         let mut counters = Counters::default();
         *stopped = false;
         for stat in processes {
-            if read_again(stat, text).is_ok() {
-                counters.add_stat(text);
-            }
+            counters.add_stat(read_again(stat, text));
         }
         for (schedstat, status) in threads {
-            if read_again(schedstat, text).is_ok() {
-                counters.add_schedstat(text);
-            }
-            if read_again(status, text).is_ok() {
-                *stopped |= counters.add_status(text);
-            }
+            counters.add_schedstat(read_again(schedstat, text));
+            *stopped |= counters.add_lines(read_again(status, text));
         }
-        if let Some(file) = throttling
-            && read_again(file, text).is_ok()
-        {
-            counters.take_throttled(text);
+        if let Some(file) = throttling {
+            counters.add_lines(read_again(file, text));
         }
         counters
     }
 }
 
-fn read_again(file: &mut File, text: &mut String) -> io::Result<()> {
+/// Empty where it cannot be read.
+fn read_again<'a>(file: &mut File, text: &'a mut String) -> &'a str {
     text.clear();
-    file.rewind()?;
-    file.take(1 << 16).read_to_string(text).map(drop)
+    let read = file.rewind().and_then(|()| file.take(1 << 16).read_to_string(text));
+    if read.is_ok() { text } else { "" }
 }
 
 #[cfg(test)]
@@ -269,7 +215,7 @@ mod tests {
         assert_eq!(leaf.processes, [std::process::id() as i32]);
         let unused = listener.local_addr().unwrap();
         drop(listener);
-        assert!(matches!(LocalLeaf::find(unused), Err(LeafError::Nobody(_))));
+        assert!(matches!(LocalLeaf::find(unused), Err(LeafError::NoProcess(_))));
         let elsewhere = "192.0.2.1:80".parse().unwrap();
         assert!(matches!(LocalLeaf::find(elsewhere), Err(LeafError::Elsewhere(_))));
     }
@@ -293,7 +239,7 @@ mod tests {
         report.look(&mut files);
         let counted = report.between(start, end).unwrap();
         assert!(counted.ran_ns >= 6_000_000, "{counted:?}");
-        assert_eq!((counted.stopped_ns, report.looks()), (0, 2));
+        assert_eq!((counted.stopped_ns, report.looks.len()), (0, 2));
         assert_eq!(report.between(start - Duration::from_secs(9), end), None);
     }
 }

@@ -1,14 +1,15 @@
 //! What the machine itself does to whoever runs on it, and to a process on it. Linux only.
 
 mod causes;
+mod cgroup;
 mod counters;
 mod leaf;
 mod processors;
 mod spin;
 
 pub use causes::{Cause, Causes, Likely, likely};
+pub use cgroup::{CpuGroup, Version};
 pub use counters::Counters;
 pub use leaf::{LeafError, LocalLeaf, Sampler, SamplerReport};
-pub use processors::Processors;
-pub use processors::keep_to;
+pub use processors::{Processors, keep_to};
 pub use spin::{Gaps, observe};

@@ -1,21 +1,20 @@
 //! What is bimodal, and what is not.
 
-use curtail_dist::{Spec, seed};
+use curtail_dist::seed;
 use rand_distr::Distribution as _;
 
-use super::world::{World, lognormal};
+use super::world::{World, lognormal, spec};
 use crate::{Executions, Summary};
 
 /// 200 queries of 5 ms, each executed 200 times, with a jitter from this distribution, in
 /// milliseconds; rounded to the clock's resolution.
 fn jittery(text: &str, resolution_ns: u64, number: u64) -> Executions {
-    let spec: Spec = text.parse().expect("a distribution");
-    let jitter = spec.resolve(1e6).expect("a distribution");
+    let jitter = spec(text);
     let mut rng = seed::rng(seed::stream(number, &[b"jitter", b"shapes"]));
-    let mut made = Executions::new(vec!["all"; 200]).expect("queries");
+    let mut made = Executions::new(vec!["all"; 200]);
     for at in 0..40_000 {
         let time = 5e6 + jitter.sample(&mut rng);
-        made.push(at % 200, time as u64 / resolution_ns * resolution_ns).expect("a query");
+        made.push(at % 200, time as u64 / resolution_ns * resolution_ns);
     }
     made
 }
@@ -57,16 +56,15 @@ fn unimodal_bodies_have_no_hiccups_however_heavy_their_tails() {
 
 #[test]
 fn noise_in_proportion_to_p_is_no_hiccup() {
-    let spec = |text: &str| text.parse::<Spec>().expect("a spec").resolve(1e6).expect("a spec");
     let (own, noise) = (spec("exp:10"), spec("lognormal:0.03:1.2"));
     for number in 0..10 {
         let mut rng = seed::rng(number);
         let p_ns: Vec<f64> = (0..200).map(|_| own.sample(&mut rng)).collect();
-        let mut made = Executions::new(vec!["all"; 200]).expect("queries");
+        let mut made = Executions::new(vec!["all"; 200]);
         for at in 0..40_000 {
             let p_ns = p_ns[at % 200];
             let time = p_ns * (1.0 + noise.sample(&mut rng) / 1e6);
-            made.push(at % 200, time as u64).expect("a query");
+            made.push(at % 200, time as u64);
         }
         let found = made.all().summarize();
         assert!(!found.modality.bimodal, "{number}: {found:?}");
@@ -112,14 +110,14 @@ fn hiccups_that_nearly_half_of_all_have_are_not_taken_for_the_body() {
     let [noise, other] = [lognormal(0.08, 0.4), lognormal(0.4, 0.2)];
     for number in 0..10 {
         let mut rng = seed::rng(number);
-        let mut made = Executions::new(vec!["all"; 200]).expect("queries");
+        let mut made = Executions::new(vec!["all"; 200]);
         for at in 0..4_000_usize {
             let jitter_ms = match at / 200 % 20 {
                 0..5 => noise.sample(&mut rng),
                 5..11 => other.sample(&mut rng),
                 _ => noise.sample(&mut rng) + 3.0,
             };
-            made.push(at % 200, ((5.0 + jitter_ms) * 1e6) as u64).expect("a query");
+            made.push(at % 200, ((5.0 + jitter_ms) * 1e6) as u64);
         }
         let hiccups = made.all().summarize().hiccups;
         assert!(hiccups.probability.contains(0.45), "{number}: {hiccups:?}");
@@ -140,16 +138,15 @@ fn pauses_of_the_machine_are_intermediate() {
 
 #[test]
 fn classes_are_told_apart() {
-    let mut made = Executions::new(["calm", "jumpy"]).expect("queries");
-    let calm: Spec = "lognormal:0.08:0.8".parse().expect("a distribution");
-    let calm = calm.resolve(1e6).expect("a distribution");
+    let mut made = Executions::new(["calm", "jumpy"]);
+    let calm = spec("lognormal:0.08:0.8");
     let mut rng = seed::rng(9);
     for at in 0..8_000_u64 {
         let noise = calm.sample(&mut rng) as u64;
-        made.push(0, 1_000_000 + noise).expect("a query");
+        made.push(0, 1_000_000 + noise);
         let noise = calm.sample(&mut rng) as u64;
         let hiccup = if at % 50 == 7 { 40_000_000 } else { 0 };
-        made.push(1, 3_000_000 + noise + hiccup).expect("a query");
+        made.push(1, 3_000_000 + noise + hiccup);
     }
     assert_eq!(made.classes(), ["calm", "jumpy"]);
     let calm = made.class(0).expect("a class").summarize();

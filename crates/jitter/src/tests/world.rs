@@ -36,6 +36,12 @@ impl Default for World {
     }
 }
 
+/// A distribution of times in milliseconds, sampled in nanoseconds.
+pub(super) fn spec(text: &str) -> curtail_dist::Distribution {
+    let spec: curtail_dist::Spec = text.parse().expect("a distribution");
+    spec.resolve(1e6).expect("a distribution")
+}
+
 /// The log-normal distribution with this mean and coefficient of variation.
 pub(super) fn lognormal(mean: f64, variation: f64) -> LogNormal<f64> {
     let square = variation.powi(2).ln_1p();
@@ -54,7 +60,7 @@ impl World {
         let is_pause = Bernoulli::new(self.pauses).expect("a probability");
         let pause = Uniform::new(1.0, 4.0).expect("a range");
         let pick = Uniform::new(0, self.queries).expect("queries");
-        let mut made = Executions::new(vec!["all"; self.queries]).expect("queries");
+        let mut made = Executions::new(vec!["all"; self.queries]);
         for _ in 0..self.executions {
             // A random order: each query once a round, from a random one on.
             let first = pick.sample(&mut rng);
@@ -75,7 +81,7 @@ impl World {
                         cv => lognormal(self.duration, cv).sample(&mut rng),
                     };
                 }
-                made.push(query, (time * 1e6) as u64).expect("a query");
+                made.push(query, (time * 1e6) as u64);
             }
         }
         made

@@ -1,13 +1,13 @@
 //! A server that answers at once, and loads that are sent to it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
+use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::serving::{http, serve};
 use super::{CURTAIL, until};
 
 /// A server that gives every request the same status. Its threads end with the test.
@@ -18,27 +18,16 @@ pub struct Server {
 
 impl Server {
     pub fn start(status: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/", listener.local_addr().expect("its address"));
         let answered = Arc::<AtomicU32>::default();
         let count = Arc::clone(&answered);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let count = Arc::clone(&count);
-                std::thread::spawn(move || {
-                    let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
-                    // A request ends with an empty line.
-                    while lines.any(|line| line.is_ok_and(|line| line.is_empty())) {
-                        let answer = format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n");
-                        if (&stream).write_all(answer.as_bytes()).is_err() {
-                            return;
-                        }
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
+        let response = format!("HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n");
+        let address = serve(move |stream| {
+            http(&stream, |stream| {
+                count.fetch_add(1, Ordering::Relaxed);
+                stream.write_all(response.as_bytes()).is_ok()
+            });
         });
-        Self { url, answered }
+        Self { url: format!("http://{address}/"), answered }
     }
 
     pub fn load(&self, args: &[&str]) -> Command {

@@ -1,0 +1,62 @@
+//! The control group that bounds a process's time on processors.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which kind of control groups the system has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy for each controller.
+    One,
+    /// One for all of them.
+    Two,
+}
+
+/// A control group.
+#[derive(Clone, Debug)]
+pub struct CpuGroup {
+    /// Its kind.
+    pub version: Version,
+    /// The folder of the hierarchy.
+    pub mount: &'static Path,
+    /// Its own folder.
+    pub path: PathBuf,
+}
+
+impl CpuGroup {
+    /// That of a process, by its number or as `self`; none where there is none.
+    pub fn of(process: &str) -> Option<Self> {
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        let (version, path) = find(&groups)?;
+        let mounts: &[&str] = match version {
+            Version::One => &["/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu"],
+            Version::Two => &["/sys/fs/cgroup"],
+        };
+        mounts.iter().find_map(|mount| {
+            let mount = Path::new(*mount);
+            let path = mount.join(path.trim_start_matches('/'));
+            path.join("cgroup.procs").exists().then_some(Self { version, mount, path })
+        })
+    }
+}
+
+/// In `/proc/PID/cgroup`: lines of `NUMBER:CONTROLLERS:PATH`, without controllers for version 2.
+fn find(groups: &str) -> Option<(Version, &str)> {
+    let fields = || groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let one = fields().find(|(of, _)| of.split(',').any(|name| name == "cpu"));
+    let two = || Some((Version::Two, fields().find(|(of, _)| of.is_empty())?.1));
+    one.map(|(_, path)| (Version::One, path)).or_else(two)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_is_found_in_both_hierarchies() {
+        let one = "9:name=systemd:/\n2:cpuacct,cpu:/a/b\n0::/\n";
+        assert_eq!(find(one), Some((Version::One, "/a/b")));
+        assert_eq!(find("0::/user.slice/x:y\n"), Some((Version::Two, "/user.slice/x:y")));
+        assert_eq!(find("3:cpuset:/\n"), None);
+    }
+}
