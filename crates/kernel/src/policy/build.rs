@@ -85,10 +85,10 @@ impl Policy {
         match (self.pick, self.hedge) {
             (PickSpec::LeastOutstanding, None) => maker.drive(LeastOutstanding, NoHedge),
             (PickSpec::LeastOutstanding, Some(HedgeSpec::Laedge(cancellation))) => {
-                maker.drive(LeastOutstanding, cancellation.hedge(topology, &limits)?)
+                maker.drive(LeastOutstanding, cancellation.hedge(topology, &limits))
             }
             (PickSpec::LeastOutstanding, Some(HedgeSpec::Rescue(version))) => {
-                maker.drive(LeastOutstanding, version.hedge(topology, &limits)?)
+                maker.drive(LeastOutstanding, version.hedge(topology, &limits))
             }
             (_, None) => maker.drive_boxed(NoHedge),
             (_, Some(hedge)) => hedge.drive(maker),

@@ -148,7 +148,7 @@ macro_rules! hedges {
             pub(super) fn drive<D: Driver>(&self, maker: Maker<'_, D>) -> Result<D::Output, ConfigError> {
                 match self {
                     $(Self::$variant(spec) => {
-                        let hedge = spec.hedge(maker.topology, &maker.limits)?;
+                        let hedge = spec.hedge(maker.topology, &maker.limits);
                         maker.drive_boxed(hedge)
                     })+
                 }

@@ -55,7 +55,7 @@ use super::Hedge;
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{Budget, CopyView, Core};
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
@@ -64,7 +64,7 @@ pub use learner::{Learner, Status};
 pub use record::{Exploration, Record, Snapshot, Tried};
 pub use watch::USUAL_COST;
 
-/// What servers must be able to do.
+/// What servers must be able to do. In the order of the forms of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// Stop losers, and explorations whose slot is needed.
@@ -110,16 +110,12 @@ impl Named for Version {
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cleanup => "rescue",
-            Self::Preempt => "rescue:preempt",
-            Self::NoCancel => "rescue:no-cancel",
-        })
+        f.write_str(Self::FORMS[*self as usize])
     }
 
-    fn hedge(&self, topology: &Topology, limits: &Limits) -> Result<Rescue, ConfigError> {
+    fn hedge(&self, topology: &Topology, limits: &Limits) -> Rescue {
         let (servers, groups) = (topology.servers.len(), topology.groups.len());
-        Ok(Rescue::new(servers, groups, self.fit(limits), limits.rescue_budget))
+        Rescue::new(servers, groups, self.fit(limits), limits.rescue_budget)
     }
 
     fn needs_cancellation(&self) -> bool {
