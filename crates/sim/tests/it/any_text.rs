@@ -107,7 +107,7 @@ fn parameters() -> impl Strategy<Value = Parameters> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn parameters_make_an_experiment_that_runs_or_an_error(parameters in parameters()) {

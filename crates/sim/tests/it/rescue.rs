@@ -1,18 +1,13 @@
 //! Rescue in whole services: it learns when to act, gains where that is possible, and does no harm.
 
-use crate::common::{percentile, run, run_one};
+use crate::common::{percentile, run, run_one, with};
 use curtail_sim::{Figures, JitterOf, Outcome, Parameters};
 
 /// Twenty shards whose copies have hiccups of 15 mean times now and then.
 fn service(utilization: f64) -> Parameters {
-    Parameters {
-        shards: 20,
-        utilization,
-        jitter: Some("bimodal:0.002:15".to_owned()),
-        requests: 20_000,
-        replications: 4,
-        ..Parameters::default()
-    }
+    let hiccups =
+        with("shards = 20, jitter = 'bimodal:0.002:15', requests = 14_000, replications = 4");
+    Parameters { utilization, ..hiccups }
 }
 
 fn p99(outcome: &Outcome) -> f64 {
