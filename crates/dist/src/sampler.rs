@@ -114,7 +114,6 @@ impl BoundedPareto {
         x.clamp(self.min, self.max)
     }
 
-    /// The `k`-th moment about zero.
     pub(crate) fn moment(&self, k: i32) -> f64 {
         // The integral of x^(k-alpha-1), in units of min; its limit where the exponent vanishes.
         let exponent = f64::from(k) - self.alpha;

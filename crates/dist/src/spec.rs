@@ -73,7 +73,6 @@ impl Term {
         (form, kinds)
     }
 
-    /// Each value, and whether it is a time.
     pub(crate) fn values(&self) -> impl Iterator<Item = (Time, bool)> {
         let kinds = self.form().1.iter().map(|kind| !matches!(kind, Kind::Number(..)));
         self.values.iter().copied().zip(kinds)

@@ -57,7 +57,6 @@ fn below(rng: &mut Rng, n: u32) -> u32 {
     ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
 }
 
-/// The members of a large group, sorted by level.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// By member: where it stands in `order`.
@@ -83,7 +82,6 @@ impl Order {
         })
     }
 
-    /// Moves a member to another level.
     pub(crate) fn set(&mut self, member: u32, level: u32) {
         let level = level.min(self.ends.len() as u32 - 1);
         let mut at = core::mem::replace(&mut self.level[member as usize], level);

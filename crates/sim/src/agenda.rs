@@ -17,7 +17,6 @@ const SCANNED: usize = 2 * STEP;
 /// So many at a time.
 const STEP: usize = 8;
 
-/// When each place is due.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// By place. Where they are compared and more than two, some are added that are never due.

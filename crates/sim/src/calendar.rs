@@ -18,7 +18,6 @@ pub struct Disturbance {
     pub lasts: Distribution,
 }
 
-/// A stretch of constant speed.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     until_ns: u64,
@@ -26,7 +25,6 @@ struct Stretch {
     share: f64,
 }
 
-/// The speeds of one server.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     base: f64,

@@ -66,7 +66,6 @@ pub fn compare(
     Ok(Some(outcomes))
 }
 
-/// One run, and how long it took, in seconds.
 fn timed(setup: &Setup<'_>, plan: &Plan<'_>) -> Option<(Tally, f64)> {
     #[allow(clippy::disallowed_methods)] // how long simulating takes is about real time
     let start = Instant::now();

@@ -228,7 +228,6 @@ impl Setup<'_> {
         seed::stream(self.experiment.seed, &[what, &replication, &shard])
     }
 
-    /// When requests arrive.
     pub(crate) fn clock(&self) -> Clock {
         let seed = self.stream(b"arrivals", u32::MAX);
         Clock::new(&self.experiment.arrivals, self.experiment.gap_ns(), seed)
@@ -263,7 +262,6 @@ impl Setup<'_> {
         self.candidate == Candidate::Idealized
     }
 
-    /// What a service with this policy learns with.
     pub(crate) fn learner(&self) -> Option<Learner> {
         self.candidate.policy().learner(&self.limits())
     }
@@ -283,7 +281,6 @@ impl Setup<'_> {
         self.drive(Probe)
     }
 
-    /// Drives cells of the policy.
     pub(crate) fn drive<D: Driver>(&self, driver: D) -> Result<D::Output, Error> {
         let Experiment { servers, slots, .. } = self.experiment;
         let topology = Topology {
@@ -321,7 +318,6 @@ impl Setup<'_> {
     }
 }
 
-/// Asks whether cells can be made.
 struct Probe;
 
 impl Driver for Probe {

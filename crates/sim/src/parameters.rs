@@ -121,9 +121,7 @@ impl Default for Parameters {
 
 /// No distribution: nothing is added.
 const NONE: &str = "none";
-/// The form of a slowdown.
 const SLOWDOWN: &str = "EVERY/LASTS/SPEED, as exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
-/// The form of an outage.
 const OUTAGE: &str = "EVERY/LASTS, as exp:100000/det:500";
 
 impl Parameters {
@@ -186,7 +184,6 @@ impl Parameters {
         Ok(experiment)
     }
 
-    /// Adds what comes of a change.
     fn complete(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
         let at = self.change_at.unwrap_or(experiment.warm_up);
         if !self.change.is_empty() {
@@ -382,7 +379,6 @@ fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> E
 /// What can change; each is written as its parameter.
 const KEYS: [&str; 3] = ["jitter", "service", "speeds"];
 
-/// How a change is written.
 const FORM: &str =
     "write KEY=VALUE with a key of jitter, service, speeds, as jitter=bimodal:0.01:15";
 

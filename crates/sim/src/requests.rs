@@ -18,11 +18,9 @@ struct Open {
     worst_ns: u64,
     /// Shards that have not answered.
     left: u32,
-    /// A shard gave up on it.
     failed: bool,
 }
 
-/// A request that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     /// Its number, from 0.
@@ -31,17 +29,13 @@ pub(crate) struct Done {
     pub(crate) latency_ns: Option<u64>,
 }
 
-/// A window over the requests that are open.
 #[derive(Debug)]
 pub(crate) struct Requests {
     shards: u32,
     /// The oldest one in the ring, or the next to come.
     first: u64,
-    /// The next to come.
     next: u64,
-    /// A ring with a power of two of entries.
     ring: Vec<Open>,
-    /// Older ones that are open.
     stragglers: BTreeMap<u64, Open>,
     /// Those that were done when they left the ring, or afterwards.
     done: Vec<Done>,
@@ -59,12 +53,10 @@ impl Requests {
         }
     }
 
-    /// The next request to come.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many are open, and some that are done.
     pub(crate) fn open(&self) -> u64 {
         self.next - self.first + self.stragglers.len() as u64
     }
@@ -74,7 +66,6 @@ impl Requests {
         self.stragglers.first_key_value().map_or(self.first, |(&request, _)| request)
     }
 
-    /// `count` more requests arrive.
     pub(crate) fn arrive(&mut self, count: u64) {
         while self.next - self.first > LONGEST {
             self.set_aside();
@@ -113,7 +104,6 @@ impl Requests {
         request as usize & (self.ring.len() - 1)
     }
 
-    /// A shard has answered.
     #[inline(always)]
     pub(crate) fn answered(&mut self, request: u64, latency_ns: u64) {
         if request < self.first {

@@ -43,7 +43,6 @@ pub(crate) fn replicate(
     setup.drive(Replication { setup, logs, progress }).expect("checked before the run")
 }
 
-/// One replication, to be compiled for each policy.
 struct Replication<'a> {
     setup: &'a Setup<'a>,
     logs: Vec<Log>,
@@ -63,7 +62,6 @@ impl Driver for Replication<'_> {
     }
 }
 
-/// Simulates one replication with these shards.
 fn through<S: Scheduler>(
     setup: &Setup<'_>,
     shards: &mut [Shard<S>],
@@ -156,7 +154,6 @@ impl School {
         Self { learner, records: Vec::new() }
     }
 
-    /// An epoch has ended.
     fn epoch<S: Scheduler>(&mut self, shards: &mut [Shard<S>]) {
         self.records.clear();
         for shard in &mut *shards {
@@ -169,11 +166,9 @@ impl School {
     }
 }
 
-/// Where the world changes.
 struct Turn {
     /// The first request that meets it.
     at: u64,
-    /// As it is then.
     after: Experiment,
 }
 

@@ -3,7 +3,6 @@
 use crate::requests::{Done, Requests};
 use crate::tally::Tally;
 
-/// A query that was answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) request: u64,

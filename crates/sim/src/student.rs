@@ -20,7 +20,6 @@ pub(crate) fn quantile(freedom: usize) -> f64 {
     with(freedom).inverse_cdf(0.975)
 }
 
-/// The probability that Student's t is below `t`.
 pub(crate) fn below(freedom: usize, t: f64) -> f64 {
     with(freedom).cdf(t)
 }

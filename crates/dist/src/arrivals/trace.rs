@@ -7,7 +7,6 @@ use super::ArrivalsError;
 use crate::quantity::Time;
 use crate::text::{excerpt, read_text};
 
-/// A trace.
 #[derive(Debug)]
 pub(super) struct Recorded {
     /// The gaps, with a mean of 1. The gap before the first arrival, when the trace begins anew, is
@@ -17,7 +16,6 @@ pub(super) struct Recorded {
     pub(super) mean_ns: Option<f64>,
 }
 
-/// Reads a trace.
 pub(super) fn read(path: &Path) -> Result<Recorded, ArrivalsError> {
     parse(path, &read_text(path).map_err(ArrivalsError::Text)?)
 }

@@ -29,7 +29,6 @@ impl Actions {
         self.used = 0;
     }
 
-    /// Where the next action is to be written.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> &mut Action {
         if self.used >= self.entries.len() {

@@ -14,7 +14,6 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A full bucket. A rate of 0 to 1.
     pub(crate) fn new(rate: f64, burst: u32) -> Self {
         Self { rate, burst: f64::from(burst), tokens: f64::from(burst), seen: 0 }
     }
@@ -31,12 +30,10 @@ impl Budget {
         self.tokens(arrivals) >= 1.0
     }
 
-    /// Takes a token.
     pub(crate) fn spend(&mut self, arrivals: u64) {
         self.add(arrivals, -1.0);
     }
 
-    /// Gives a token back.
     pub(crate) fn refund(&mut self, arrivals: u64) {
         self.add(arrivals, 1.0);
     }

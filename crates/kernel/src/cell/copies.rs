@@ -7,7 +7,6 @@ use crate::event::Arrive;
 use crate::id::{CopyId, GroupId, NONE, ServerId};
 use crate::time::Timestamp;
 
-/// A copy that holds a slot of its server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyState {
     /// Tells a live slot from an ended copy that had the same one.
@@ -19,15 +18,12 @@ pub(crate) struct CopyState {
     /// Whose answer it may still give; [`NONE`] when it only holds a slot. In a free entry, the
     /// next free entry.
     pub(crate) query: u32,
-    /// The query's next copy.
     pub(crate) next: u32,
-    /// It was cancelled.
     pub(crate) stopping: bool,
     /// Its query has ended; its cancel timeout runs.
     pub(crate) given_up: bool,
     /// What its failure says has been drawn from it: whatever it comes to, it counts no more.
     pub(crate) judged: bool,
-    /// Another copy gave the response.
     pub(crate) beaten: bool,
     /// It has an entry in [`super::Core::copy_timers`].
     pub(crate) timed: bool,
@@ -70,7 +66,6 @@ impl Copies {
         Self { slab: Vec::new(), free: NONE, next_serial: 0 }
     }
 
-    /// Adds a copy.
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
@@ -146,7 +141,6 @@ impl Copies {
         CopyId { serial: self.get(slot).serial, slot }
     }
 
-    /// Ends the copy in a slot.
     pub(crate) fn remove(&mut self, slot: u32) {
         Live { entry: &mut self.slab[slot as usize], free: &mut self.free, slot }.end();
     }
@@ -187,7 +181,6 @@ impl Live<'_> {
         self.entry
     }
 
-    /// The copy has ended.
     #[inline(always)]
     pub(crate) fn end(self) {
         self.entry.serial = ENDED;
@@ -195,7 +188,6 @@ impl Live<'_> {
     }
 }
 
-/// Where a query stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No such query.
@@ -215,7 +207,6 @@ pub(crate) struct QueryState {
     pub(crate) group: GroupId,
     pub(crate) may_duplicate: bool,
     pub(crate) may_retry: bool,
-    /// How often it was sent again.
     pub(crate) retries: u8,
     pub(crate) stage: Stage,
     /// How many copies may still answer it, up to [`super::Core::MOST_COPIES`].
@@ -229,9 +220,7 @@ pub(crate) struct QueryState {
     pub(crate) failed: Option<(CopyId, ServerId)>,
     /// Nothing of that copy was ever sent.
     pub(crate) unsent: bool,
-    /// The hedge budget refused it a duplicate.
     pub(crate) refused: bool,
-    /// What its failures say.
     pub(crate) blame: Blame,
 }
 
@@ -254,7 +243,6 @@ impl QueryState {
         blame: Blame::Nothing,
     };
 
-    /// A query that arrives.
     #[inline(always)]
     pub(crate) fn new(arrive: &Arrive, deadline: Timestamp, seq: u64) -> Self {
         Self {
@@ -282,7 +270,6 @@ impl QueryState {
         self.deadline != Timestamp::NEVER
     }
 
-    /// It has a further copy.
     #[inline(always)]
     pub(crate) fn attach(&mut self, slot: u32) {
         self.first = slot;

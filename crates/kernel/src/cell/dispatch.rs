@@ -89,7 +89,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The time of a waiting query is up.
     #[cold]
     #[inline(never)]
     pub(super) fn expire(&mut self, query: QueryId) {

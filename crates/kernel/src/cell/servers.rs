@@ -52,7 +52,6 @@ impl ServerState {
         }
     }
 
-    /// How many copies it holds.
     pub(crate) fn outstanding(&self) -> u32 {
         self.load - self.load_bias
     }
@@ -73,14 +72,12 @@ impl ServerState {
         self.set_load(self.load);
     }
 
-    /// It holds one copy more.
     #[inline(always)]
     pub(crate) fn inc_outstanding(&mut self) {
         debug_assert!(self.has_room(), "a start needs room");
         self.set_load(self.load + 1);
     }
 
-    /// It holds one copy less.
     #[inline(always)]
     pub(crate) fn dec_outstanding(&mut self) {
         debug_assert!(self.load > self.load_bias, "every slot is freed once");
@@ -219,7 +216,6 @@ impl Core {
         state.outstanding().saturating_sub(state.slots)
     }
 
-    /// Sorts a server anew in its large groups.
     #[inline(never)]
     pub(crate) fn sort(&mut self, server: ServerId) {
         let ServerState { level, groups: (from, to), .. } = self.servers[server.index()];
@@ -277,7 +273,6 @@ impl Core {
         true
     }
 
-    /// Takes a waiting query out of its queue.
     #[inline(always)]
     pub(crate) fn dequeue(&mut self, query: QueryId) {
         let QueryState { group, before, behind, .. } = self.queries[query.index()];

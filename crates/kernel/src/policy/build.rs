@@ -114,7 +114,6 @@ impl Policy {
     }
 }
 
-/// What cells are made of.
 pub(super) struct Maker<'a, D> {
     pub(super) topology: &'a Topology,
     gates: &'a [u32],
@@ -151,7 +150,6 @@ impl<D: Driver> Maker<'_, D> {
     }
 }
 
-/// Makes one cell behind a box.
 struct Boxed(Rng);
 
 impl Driver for Boxed {

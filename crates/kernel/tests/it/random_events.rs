@@ -31,7 +31,6 @@ fn promises_hold_over_random_events() {
     });
 }
 
-/// Says how to replay a world that fails.
 struct Replay(u64);
 
 impl Drop for Replay {

@@ -12,7 +12,6 @@ use curtail_kernel::{
 const LEARNED: Snapshot = Snapshot { suspect_ns: 100, ..Snapshot::NOTHING };
 const SUSPECTING: Snapshot = Snapshot { audit: false, ..LEARNED };
 
-/// Two servers.
 fn world(version: Version) -> World {
     suspecting(version, 2, Limits::default(), LEARNED)
 }

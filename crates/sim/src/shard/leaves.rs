@@ -10,13 +10,11 @@ use curtail_kernel::{CopyId, Topology};
 use crate::agenda::{Agenda, NEVER};
 use crate::calendar::Calendar;
 
-/// What is known of a copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CopyState {
     pub(super) id: CopyId,
     /// The query that it is of, as long as this lives.
     pub(super) query: u32,
-    /// The request that this is of.
     pub(super) request: u64,
     pub(super) server: u32,
     pub(super) work_ns: u64,
@@ -24,13 +22,10 @@ pub(super) struct CopyState {
     pub(super) began_ns: u64,
     /// When it ends unless it is stopped.
     pub(super) ends_ns: u64,
-    /// For how long it executed, once it has ended.
     pub(super) served_ns: u64,
     /// Its jitter is not zero.
     pub(super) hiccup: bool,
-    /// It is stopping.
     pub(super) stopping: bool,
-    /// It was stopped to make room.
     pub(super) preempted: bool,
     /// Its server has failed: it is not there, and will not come.
     pub(super) lost: bool,
@@ -53,7 +48,6 @@ impl CopyState {
     };
 }
 
-/// What comes of telling a copy to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// It has stopped; this copy begins in its place, if one waited.
@@ -64,7 +58,6 @@ pub(super) enum Halt {
     Unknown,
 }
 
-/// The servers of a shard.
 #[derive(Debug)]
 pub(super) struct Leaves {
     slots: usize,
@@ -123,7 +116,6 @@ impl Leaves {
         self.ends.first()
     }
 
-    /// When a copy that executes ends.
     pub(super) fn end_of(&self, copy: CopyId) -> Option<u64> {
         self.place_of(copy).map(|place| self.ends.due(place))
     }
@@ -174,7 +166,6 @@ impl Leaves {
         Some(place)
     }
 
-    /// A copy waits at its server.
     #[inline(never)]
     pub(super) fn wait(&mut self, slot: u32, server: u32) {
         let queue = &mut self.queues[server as usize];
@@ -195,7 +186,6 @@ impl Leaves {
         end.min(NEVER - 1)
     }
 
-    /// A copy executes at a place that is idle.
     #[inline(always)]
     pub(super) fn occupy(&mut self, place: usize, slot: u32, end: u64) {
         self.ends.add(place, end);
@@ -278,7 +268,6 @@ impl Leaves {
         (self.busy_ns, began.map(|began| u128::from(now - began)).sum())
     }
 
-    /// Where a copy executes.
     fn place_of(&self, copy: CopyId) -> Option<usize> {
         let server = self.copies.get(copy.slot as usize)?.server as usize;
         let mut places = server * self.slots..(server + 1) * self.slots;

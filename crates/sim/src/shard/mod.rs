@@ -69,14 +69,12 @@ impl Wants {
     }
 }
 
-/// One shard in virtual time.
 pub(crate) struct Shard<S> {
     cell: S,
     world: World,
     /// Does the policy ask to be woken? Then this is when.
     timed: bool,
     wake_ns: u64,
-    /// What is drawn for the block.
     drawn: Vec<Drawn>,
     /// What its queries are guessed to cost; empty without hints.
     hints: Vec<NonZeroU64>,
@@ -84,7 +82,6 @@ pub(crate) struct Shard<S> {
     pub(crate) log: Option<Log>,
 }
 
-/// All of a shard but its cell.
 struct World {
     now: u64,
     leaves: Leaves,
@@ -137,7 +134,6 @@ impl<S: Scheduler> Shard<S> {
         self.cell.publish(into);
     }
 
-    /// What the service has learned.
     pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
         self.cell.adopt(snapshot);
     }
@@ -210,7 +206,6 @@ impl<S: Scheduler> Shard<S> {
         self.feed(time, &Event::Arrive(arrive), sink);
     }
 
-    /// The copy at a place ends.
     #[inline(always)]
     fn complete(&mut self, now: u64, place: usize, sink: &mut Sink) {
         let (CopyState { id: copy, stopping, .. }, next) = self.world.leaves.complete(now, place);
@@ -267,7 +262,6 @@ impl<S: Scheduler> Shard<S> {
         }
     }
 
-    /// Logs what an event tells of response times.
     #[inline(never)]
     fn record(&mut self, now: u64, event: &Event, sink: &Sink) {
         let Some(log) = &mut self.log else { return };
@@ -410,7 +404,6 @@ impl World {
         }
     }
 
-    /// The cell is to know that a copy begins.
     #[inline(never)]
     fn report(&mut self, now: u64, copy: CopyId) {
         if self.wants.forecasts

@@ -104,7 +104,6 @@ pub(super) fn check_kinds(percentiles: &[f64], outcomes: &[Json]) -> Result<(), 
     Ok(())
 }
 
-/// Where in an outcome the values of columns are.
 pub(super) fn pointers(schema: &[(String, Kind)]) -> Vec<String> {
     schema.iter().map(|(name, _)| format!("/{}", name.replace('.', "/"))).collect()
 }

@@ -34,7 +34,6 @@ struct Document<'a> {
     parameters: &'a Parameters,
 }
 
-/// A line of the results.
 #[derive(serde::Serialize)]
 struct Line<'a> {
     point: usize,
@@ -112,12 +111,10 @@ impl Plan {
         })
     }
 
-    /// The values of a point, as JSON.
     pub(super) fn values(&self, point: usize) -> Values<'_> {
         Values { grid: &self.grid, point }
     }
 
-    /// Whether a text is a plan, of whatever sweep.
     pub(super) fn is_one(text: &str) -> bool {
         let parts = ["version", "policies", "percentiles", "parameters"];
         serde_json::from_str::<Json>(text)
@@ -150,7 +147,6 @@ impl Plan {
     }
 }
 
-/// What a plan is made of, by name.
 fn parts(plan: &Json) -> Vec<(String, Json)> {
     let all =
         ["version", "policies", "percentiles"].map(|part| (part.to_owned(), plan[part].clone()));

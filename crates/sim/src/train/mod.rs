@@ -154,7 +154,6 @@ struct Trainer<'a> {
 }
 
 impl Trainer<'_> {
-    /// For this budget.
     fn fixed(&self, budget: f64) -> Option<Trained> {
         if budget == 0.0 {
             return Some(Setting::NONE.trained());
@@ -164,7 +163,6 @@ impl Trainer<'_> {
         Some(if percentiles.is_some() { setting } else { Setting::NONE }.trained())
     }
 
-    /// For the best budget.
     fn search(&self, budgets: u32) -> Option<Trained> {
         let (mut best, mut least) = self.settle(Setting::NONE)?;
         let mut step: f64 = STEP;

@@ -25,7 +25,6 @@ const FINENESS: usize = 64;
 /// Rounding must not cost a sample.
 const ROUNDING: f64 = 1e-9;
 
-/// The parameters of a policy, and what they promise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Optimum {
     pub(super) delay_ns: u64,

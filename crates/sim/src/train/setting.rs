@@ -20,10 +20,8 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// No second copies.
     pub(super) const NONE: Self = Self { delay_ns: 0, probability: 0.0, budget: 0.0 };
 
-    /// Where learning begins for another budget.
     pub(super) fn with(self, budget: f64) -> Self {
         let times = budget / self.budget;
         let probability = if self.budget > 0.0 { self.probability * times } else { budget };

@@ -12,7 +12,6 @@ const HALF_WIDTHS: f64 = 4.5;
 /// Histograms tell latencies apart to three digits, and report the upper end.
 pub(crate) const DIGITS: f64 = 1.5e-3;
 
-/// Parameters as in a file, on one line.
 #[track_caller]
 pub(crate) fn with(text: &str) -> Parameters {
     let mut table: std::collections::BTreeMap<String, Parameters> =
@@ -43,12 +42,10 @@ pub(crate) fn run_on(threads: usize, parameters: &Parameters, policies: &[&str])
     compare(&experiment, &candidates, &plan).expect("policies fit").expect("nothing stops it")
 }
 
-/// Runs policies.
 pub(crate) fn run(parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
     run_on(2, parameters, policies)
 }
 
-/// Runs one policy.
 pub(crate) fn run_one(parameters: &Parameters, policy: &str) -> Outcome {
     run(parameters, &[policy]).remove(0)
 }
@@ -95,7 +92,6 @@ pub(crate) fn assert_same(a: &Outcome, b: &Outcome) {
     assert_eq!((&a.request, &a.ci95, &a.query), (&b.request, &b.ci95, &b.query), "{policies:?}");
 }
 
-/// What is wrong with parameters.
 #[track_caller]
 pub(crate) fn refusal(parameters: &Parameters) -> String {
     let error: Error = parameters.experiment().expect_err("bad parameters");

@@ -18,7 +18,6 @@ use super::lists::List;
 use crate::cell::Core;
 use crate::id::{CopyId, QueryId, ServerId};
 
-/// The copies that wait at their servers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
     /// By server, up to the last one at which a copy has waited: oldest first.
@@ -28,7 +27,6 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// How many wait at a server.
     #[inline(always)]
     pub(super) fn len(&self, server: ServerId) -> usize {
         self.queues.get(server.index()).map_or(0, VecDeque::len)

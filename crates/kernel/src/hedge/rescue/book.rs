@@ -21,7 +21,6 @@ impl Measure {
         Self { per_ns: 1.0 / by }
     }
 
-    /// A time in this measure.
     pub(super) fn relative(self, ns: u64) -> u64 {
         if self == Self::PLAIN { ns } else { (ns as f64 * self.per_ns) as u64 }
     }
@@ -32,7 +31,6 @@ impl Measure {
     }
 }
 
-/// A second copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Second {
     pub(super) id: CopyId,
@@ -49,13 +47,11 @@ impl Second {
     }
 }
 
-/// What is known of a running query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Book {
     /// When its first copy began to execute; [`Timestamp::NEVER`] for a query that is not watched, as long
     /// as that copy waits at its server.
     pub(super) first_at: Timestamp,
-    /// Where it runs.
     pub(super) server: ServerId,
     /// How many times as much as others it is expected to cost.
     pub(super) cost: f64,
@@ -106,7 +102,6 @@ impl Book {
         }
     }
 
-    /// When it becomes a suspect.
     pub(super) fn suspect_at(&self) -> Timestamp {
         self.first_at.after(self.suspect_ns)
     }

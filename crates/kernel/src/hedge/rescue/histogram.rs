@@ -11,7 +11,6 @@ const FINENESS: u32 = 4;
 /// So many bins are twice as much.
 pub(super) const OCTAVE: usize = 1 << FINENESS;
 
-/// How many bins there are.
 pub(super) const BINS: usize = (64 - FINENESS as usize + 1) << FINENESS;
 
 /// What came so many times as long ago as a histogram remembers weighs next to nothing.
@@ -20,7 +19,6 @@ const YOUTH: f32 = 3.0;
 /// A number for each bin.
 pub(super) type PerBin = Box<[f32; BINS]>;
 
-/// The bin of a time.
 pub(super) fn bin(ns: u64) -> usize {
     if ns < OCTAVE as u64 {
         return ns as usize;
@@ -86,7 +84,6 @@ impl Histogram {
         self.sum = self.weights.iter().enumerate().map(|(bin, weight)| bin as f32 * weight).sum();
     }
 
-    /// How many times count.
     pub(super) fn count(&self) -> f32 {
         self.total / self.unit
     }

@@ -5,7 +5,6 @@ use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId};
 use crate::time::Timestamp;
 
-/// One of the lists of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     /// One copy, and an idle server may run a second one: oldest first.
@@ -16,7 +15,6 @@ pub(super) enum List {
     Pairs,
 }
 
-/// The lists of all groups.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     heaps: Heaps<u64>,
@@ -63,12 +61,10 @@ impl Lists {
         self.suspects > 0
     }
 
-    /// How many, in all groups.
     pub(super) fn suspects(&self) -> u32 {
         self.suspects
     }
 
-    /// How many queries a list has.
     pub(super) fn len(&self, list: List, group: GroupId) -> u32 {
         self.heaps.len(list.of(group)) as u32
     }

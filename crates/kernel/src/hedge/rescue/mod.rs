@@ -354,7 +354,6 @@ impl Rescue {
         }
     }
 
-    /// The newer copy of a pair is stopped.
     fn make_room(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {
         self.displaced(core, query);
         self.books[query.index()].second = None;

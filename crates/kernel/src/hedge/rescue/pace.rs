@@ -21,7 +21,6 @@ const NOTICEABLE: f32 = 8.0;
 /// A mean that began anew is right at this age.
 const SETTLED: f32 = 72.0;
 
-/// The pace of a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     latest: f32,
@@ -41,7 +40,6 @@ impl Pace {
         Self { latest: bin, mean: bin, deviation: bin, age: 1.0, is_new: false }
     }
 
-    /// Another copy took a time in this bin.
     pub(super) fn add(&mut self, bin: usize) {
         let (bin, (least, most)) = (bin as f32, MEMORY);
         self.age = (self.age + 1.0).min(YOUTH * most);

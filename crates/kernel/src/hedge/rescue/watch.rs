@@ -21,7 +21,6 @@ const COMPARED_EVERY: u32 = 64;
 /// A server that is slower by less, in bins, is not known to be slow: by a half.
 const NOTICEABLE: f32 = 8.0;
 
-/// What is known of all queries.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// By server; none as long as nothing ran.

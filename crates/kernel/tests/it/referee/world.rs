@@ -16,7 +16,6 @@ pub(crate) struct World {
     next: u32,
 }
 
-/// A policy by its name.
 pub(crate) fn named(text: &str) -> Policy {
     Policy::parse(text, None).expect(text)
 }
@@ -27,7 +26,6 @@ impl World {
         Self::of(cell, policy, topology, limits)
     }
 
-    /// One group of servers with a slot each.
     pub(crate) fn replicated(policy: Policy, servers: u32, limits: Limits) -> Self {
         Self::new(policy, &Topology::replicated(servers, 1), limits, 1)
     }
@@ -117,13 +115,11 @@ impl World {
         self.cell.core().server(server).up
     }
 
-    /// The service has learned something.
     pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
         self.model.least_suspect_ns = self.model.least_suspect_ns.min(snapshot.suspect_ns);
         self.cell.adopt(snapshot);
     }
 
-    /// What the cell records for the service.
     pub(crate) fn published(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
         self.cell.publish(&mut records);
