@@ -106,7 +106,6 @@ impl BoundedPareto {
         Self { alpha, min, max, log_ratio, mass: -(-alpha * log_ratio).exp_m1() }
     }
 
-    /// By inversion of the distribution function.
     fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {
         let u: f64 = StandardUniform.sample(rng);
         let x = self.min * (-(-u * self.mass).ln_1p() / self.alpha).exp();

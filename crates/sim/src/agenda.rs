@@ -12,7 +12,6 @@ use curtail_kernel::Heaps;
 /// Later than everything.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The most places that are compared.
 const SCANNED: usize = 2 * STEP;
 /// So many at a time.
 const STEP: usize = 8;
@@ -81,7 +80,6 @@ impl Agenda {
     }
 }
 
-/// The first of all.
 #[inline(never)]
 fn least(due: &[u64]) -> (u64, usize) {
     let (steps, _) = due.as_chunks::<STEP>();

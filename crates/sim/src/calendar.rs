@@ -21,7 +21,6 @@ pub struct Disturbance {
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     until_ns: u64,
-    /// As a share of the server's own speed.
     share: f64,
 }
 

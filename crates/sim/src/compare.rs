@@ -21,7 +21,6 @@ pub fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
     experiment.requests * runs + train::total(experiment, candidates)
 }
 
-/// Can all candidates run?
 pub(crate) fn check(experiment: &Experiment, candidates: &[Candidate]) -> Result<(), Error> {
     candidates.iter().try_for_each(|candidate| {
         let candidate = *candidate;

@@ -22,7 +22,6 @@ const COPIES: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Draws {
     service: Distribution,
-    /// None where there is none.
     jitter: Option<Distribution>,
     service_rng: Pcg64Mcg,
     jitter_rngs: [Pcg64Mcg; 2],

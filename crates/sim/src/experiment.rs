@@ -41,7 +41,6 @@ pub enum JitterOf {
     Query,
 }
 
-/// The most windows.
 pub(crate) const MOST_WINDOWS: u64 = 1_000;
 
 /// Which requests are counted window by window.
@@ -270,13 +269,11 @@ impl Setup<'_> {
         matches!(self.candidate.policy().hedge(), Some(HedgeSpec::Tied(_)))
     }
 
-    /// Does the policy ask to be woken?
     pub(crate) fn is_timed(&self) -> bool {
         let policy = self.candidate.policy();
         policy.rescues().is_some() || policy.delay_ns().is_some()
     }
 
-    /// Says why the policy cannot run here, if it cannot.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.drive(Probe)
     }

@@ -119,7 +119,6 @@ impl Default for Parameters {
     }
 }
 
-/// No distribution: nothing is added.
 const NONE: &str = "none";
 const SLOWDOWN: &str = "EVERY/LASTS/SPEED, as exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
 const OUTAGE: &str = "EVERY/LASTS, as exp:100000/det:500";
@@ -236,13 +235,11 @@ impl Parameters {
         range("window", &value, windows.count() <= MOST_WINDOWS, &allowed)
     }
 
-    /// How many requests come before measuring begins.
     fn first_measured(&self) -> u64 {
         (self.requests as f64 * self.warm_up) as u64
     }
 }
 
-/// Speeds of so many replicas.
 fn check_speeds(speeds: &[f64], replicas: usize) -> Result<(), Error> {
     let list = format!("{speeds:?}");
     let allowed = format!("one speed for each of the {replicas} replicas");
@@ -292,7 +289,6 @@ impl Units {
         Ok(made)
     }
 
-    /// A distribution, or [`NONE`].
     fn optional(
         &mut self,
         name: &'static str,

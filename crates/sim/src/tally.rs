@@ -13,18 +13,14 @@ const LONGEST_NS: u64 = 1 << 62;
 
 const DIGITS: u8 = 3;
 
-/// An empty histogram of latencies in ns.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("these bounds make a histogram")
 }
 
-/// Counts of the measured requests and the measured time.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// Latencies of requests, in ns.
     pub(crate) requests: Histogram<u64>,
     pub(crate) request_ns: u128,
-    /// Latencies of queries, in ns.
     pub(crate) queries: Histogram<u64>,
     pub(crate) query_ns: u128,
     pub(crate) copies: u64,
@@ -32,7 +28,6 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
     /// From arrival to the start of a query's first copy, all together, in ns.
     pub(crate) waited_ns: u128,
-    /// Time that servers were busy, in ns.
     pub(crate) busy_ns: u128,
     /// The part of it that brought answers, in ns.
     pub(crate) useful_ns: u128,
@@ -44,9 +39,7 @@ pub(crate) struct Tally {
     pub(crate) queue_full: bool,
     /// It was, or more was open than there is room for: the run ended there.
     pub(crate) overflowed: bool,
-    /// How well copies were chosen that had to make room.
     pub(crate) accuracy: Accuracy,
-    /// Requests window by window, where that is asked for.
     pub(crate) windows: Option<Windowed>,
 }
 

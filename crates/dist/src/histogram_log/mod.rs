@@ -182,7 +182,6 @@ pub struct LogInterval {
 pub struct LogReader<R = BufReader<File>> {
     path: PathBuf,
     from: R,
-    /// Lines that were read.
     line: usize,
     ended: bool,
 }

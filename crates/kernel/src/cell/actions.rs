@@ -38,7 +38,6 @@ impl Actions {
         &mut self.entries[self.used - 1]
     }
 
-    /// The actions so far.
     #[inline(always)]
     pub(crate) fn list(&self) -> &[Action] {
         &self.entries[..self.used]

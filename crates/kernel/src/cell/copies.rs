@@ -38,7 +38,6 @@ pub(crate) struct Copies {
     next_serial: u64,
 }
 
-/// Marks a free entry of the slab.
 const ENDED: u64 = u64::MAX;
 
 impl CopyState {
@@ -97,7 +96,6 @@ impl Copies {
         CopyId { serial, slot }
     }
 
-    /// [`Self::add`] where no entry is free.
     #[cold]
     #[inline(never)]
     fn add_in_new_entry(
@@ -112,13 +110,11 @@ impl Copies {
         self.add(query, next, server, started)
     }
 
-    /// A copy that has not ended.
     #[inline(always)]
     pub(crate) fn find(&mut self, copy: CopyId) -> Option<&mut CopyState> {
         self.slab.get_mut(copy.slot as usize).filter(|state| state.serial == copy.serial)
     }
 
-    /// A copy that has not ended, to look at.
     pub(crate) fn peek(&self, copy: CopyId) -> Option<&CopyState> {
         self.slab.get(copy.slot as usize).filter(|state| state.serial == copy.serial)
     }
@@ -145,7 +141,6 @@ impl Copies {
         Live { entry: &mut self.slab[slot as usize], free: &mut self.free, slot }.end();
     }
 
-    /// A copy that has not ended, to end it.
     #[inline(always)]
     pub(crate) fn live(&mut self, copy: CopyId) -> Option<Live<'_>> {
         let CopyId { serial, slot } = copy;
@@ -192,13 +187,11 @@ impl Live<'_> {
 pub(crate) enum Stage {
     /// No such query.
     Ended,
-    /// In its group's queue.
     Waiting,
     /// With copies, or about to get one.
     Running,
 }
 
-/// A query that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryState {
     /// Counts arrivals: the order of first come, first served.
@@ -276,7 +269,6 @@ impl QueryState {
         self.copies += 1;
     }
 
-    /// It has ended, and has no copies any more.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
         self.stage = Stage::Ended;

@@ -42,9 +42,7 @@ pub struct Core {
     pub(crate) copy_timers: Heaps<Timestamp>,
     /// Of servers: when their ejections may end.
     pub(crate) ejection_timers: Heaps<Timestamp>,
-    /// By server.
     pub(crate) ejections: Vec<Ejections>,
-    /// Queries that arrived so far.
     pub(crate) arrivals: u64,
     pub(crate) retries: Budget,
     /// Of duplicates; none where there is no limit.
@@ -375,7 +373,6 @@ impl Core {
         }
     }
 
-    /// Is there nothing left to look at?
     pub(crate) fn is_settled(&self) -> bool {
         let queries = [&self.to_retry, &self.started, &self.timers_due];
         let servers = [&self.freed, &self.spare];
@@ -389,7 +386,6 @@ impl Core {
         self.out.list()
     }
 
-    /// Starts the timeout of a new query, if it has one.
     pub(crate) fn set_deadline(&mut self, query: QueryId) {
         let state = &self.queries[query.index()];
         if state.timed() {

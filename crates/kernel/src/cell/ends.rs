@@ -246,7 +246,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         server
     }
 
-    /// A copy has ended, as far as anybody can tell.
     pub(super) fn lose(&mut self, slot: u32) {
         if self.core.copies.get(slot).query != NONE {
             self.copy_failed(slot, None);
@@ -284,7 +283,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The attempt timeout or the cancel timeout of a copy has passed.
     fn timed_out(&mut self, slot: u32) {
         let CopyState { server, query, given_up, stopping, judged, .. } =
             *self.core.copies.get(slot);

@@ -42,12 +42,10 @@ pub(crate) enum Health {
     Unreachable,
     /// An operator takes it out of service.
     Draining,
-    /// It is gone.
     Down,
 }
 
 impl Health {
-    /// Is it used in panic mode?
     fn may_panic(self) -> bool {
         matches!(self, Self::Ejected | Self::Unhealthy)
     }
@@ -70,7 +68,6 @@ pub(crate) struct Streak(u32);
 impl Streak {
     const UNPROVEN: u32 = 1 << 31;
     pub(crate) const NEW: Self = Self(Self::UNPROVEN);
-    /// The last thing heard was a good response.
     pub(crate) const GOOD: Self = Self(0);
 
     fn add_failure(&mut self) -> u32 {
@@ -85,7 +82,6 @@ pub(crate) struct Ejections {
     count: u32,
     /// The present one lasts at least until then.
     until: Timestamp,
-    /// When the last one ended.
     ended: Timestamp,
     probed: bool,
 }

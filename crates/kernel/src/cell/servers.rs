@@ -14,7 +14,6 @@ use crate::time::Timestamp;
 pub(crate) struct ServerState {
     pub(crate) health: Health,
     pub(crate) slots: u32,
-    /// Its gate: how many copies it may hold.
     pub(crate) limit: u32,
     /// How many slots fewer it has than the server with the most.
     load_bias: u32,
@@ -35,7 +34,6 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// An idle server in no group.
     pub(crate) fn new(slots: u32, limit: u32, load_bias: u32) -> Self {
         Self {
             health: Health::Up,
@@ -56,7 +54,6 @@ impl ServerState {
         self.load - self.load_bias
     }
 
-    /// May it start a primary copy?
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.load < self.full_at
@@ -119,11 +116,8 @@ pub struct ServerView {
 #[derive(Clone, Debug)]
 pub(crate) struct GroupState {
     pub(crate) servers: Vec<ServerId>,
-    /// Have they consecutive numbers?
     in_a_row: bool,
-    /// For large groups.
     pub(crate) order: Option<Box<Order>>,
-    /// Servers that are up.
     pub(crate) up: u32,
     /// Servers that may get copies: those that are up, or all that could be in panic mode.
     pub(crate) open: u32,
@@ -226,7 +220,6 @@ impl Core {
         }
     }
 
-    /// May one more query wait where this one would?
     pub(crate) fn has_queue_room(&self, query: QueryId) -> bool {
         let group = self.queries[query.index()].group;
         self.groups[group.index()].waiting < self.limits.queue

@@ -115,7 +115,6 @@ impl<R: Predictor> Laedge<R> {
         true
     }
 
-    /// A query that is in no list has got its second copy.
     #[inline(always)]
     fn paired(&mut self, core: &Core, query: QueryId) {
         // No other version asks for pairs.

@@ -32,7 +32,6 @@ pub trait Driver {
 }
 
 impl Policy {
-    /// The gate of each server: how many copies it may hold.
     fn gates(&self, topology: &Topology, limits: &Limits) -> Result<Vec<u32>, ConfigError> {
         let slots = topology.servers.iter().map(|server| server.slots);
         match self.gate {

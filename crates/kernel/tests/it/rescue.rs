@@ -193,7 +193,7 @@ fn without_cancellation_nothing_is_stopped_and_only_short_queues_are_overtaken()
 }
 
 #[test]
-fn an_exploration_makes_room_for_whoever_waits() {
+fn an_exploration_makes_room_for_a_query_that_waits() {
     let explore =
         [Exploration { age_ns: 50, every: 2 }, Exploration { age_ns: NEVER_NS, every: 1 }];
     let learned = Snapshot { explore, ..Snapshot::NOTHING };

@@ -10,7 +10,7 @@ use curtail_kernel::{CopyId, Topology};
 use crate::agenda::{Agenda, NEVER};
 use crate::calendar::Calendar;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopyState {
     pub(super) id: CopyId,
     /// The query that it is of, as long as this lives.
@@ -29,23 +29,6 @@ pub(super) struct CopyState {
     pub(super) preempted: bool,
     /// Its server has failed: it is not there, and will not come.
     pub(super) lost: bool,
-}
-
-impl CopyState {
-    const NONE: Self = Self {
-        id: CopyId { serial: u64::MAX, slot: u32::MAX },
-        query: 0,
-        request: 0,
-        server: 0,
-        work_ns: 0,
-        began_ns: 0,
-        ends_ns: 0,
-        served_ns: 0,
-        hiccup: false,
-        stopping: false,
-        preempted: false,
-        lost: false,
-    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +93,6 @@ impl Leaves {
         }
     }
 
-    /// When the next copy ends, and where.
     #[inline(always)]
     pub(super) fn next_end(&self) -> (u64, usize) {
         self.ends.first()
@@ -134,10 +116,9 @@ impl Leaves {
     #[inline(never)]
     fn grow(&mut self, slot: u32) {
         debug_assert_eq!(slot as usize, self.copies.len(), "slots are dense");
-        self.copies.push(CopyState::NONE);
+        self.copies.push(CopyState::default());
     }
 
-    /// A copy arrives at its server; true when it begins at once.
     #[inline(always)]
     pub(super) fn admit(&mut self, now: u64, slot: u32) -> bool {
         let CopyState { server, work_ns, .. } = self.copies[slot as usize];
@@ -152,7 +133,6 @@ impl Leaves {
         true
     }
 
-    /// A place of the server where nothing executes.
     #[inline(always)]
     pub(super) fn idle_place(&self, server: u32) -> Option<usize> {
         let first = server as usize * self.slots;

@@ -29,37 +29,22 @@ use crate::experiment::{Experiment, Setup};
 use crate::sink::{Answered, Sink};
 use crate::train::Log;
 
-/// A query that has not ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Query {
     request: u64,
     arrived_ns: u64,
     service_ns: u64,
     /// Of its first two copies.
     jitter_ns: [u64; 2],
-    /// Copies that were started.
     copies: u32,
     /// When the first of them began to execute.
     served_ns: u64,
 }
 
-impl Query {
-    const NONE: Self = Self {
-        request: 0,
-        arrived_ns: 0,
-        service_ns: 0,
-        jitter_ns: [0; 2],
-        copies: 0,
-        served_ns: 0,
-    };
-}
-
 /// What a cell hears of besides the ends of copies.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
-    /// When each copy will end.
     forecasts: bool,
-    /// When a copy begins.
     starts: bool,
 }
 
@@ -129,7 +114,6 @@ impl<S: Scheduler> Shard<S> {
         }
     }
 
-    /// What its cell has recorded for the learner of the service.
     pub(crate) fn publish(&mut self, into: &mut Vec<Record>) {
         self.cell.publish(into);
     }
@@ -138,7 +122,6 @@ impl<S: Scheduler> Shard<S> {
         self.cell.adopt(snapshot);
     }
 
-    /// Queries that have not ended.
     pub(crate) fn open(&self) -> u64 {
         (self.world.queries.len() - self.world.free.len()) as u64
     }
@@ -169,7 +152,6 @@ impl<S: Scheduler> Shard<S> {
         sink.tally.overflowed |= self.world.leaves.overflowed;
     }
 
-    /// Everything up to `until` happens.
     #[inline(always)]
     fn advance(&mut self, until: u64, sink: &mut Sink) {
         loop {
@@ -313,7 +295,7 @@ impl World {
     #[cold]
     #[inline(never)]
     fn new_id(&mut self) -> u32 {
-        self.queries.push(Query::NONE);
+        self.queries.push(Query::default());
         self.queries.len() as u32 - 1
     }
 

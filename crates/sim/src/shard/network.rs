@@ -39,7 +39,6 @@ impl Network {
         network
     }
 
-    /// Does anything take time on its way?
     #[inline(always)]
     pub(super) fn takes_time(&self) -> bool {
         self.latency.is_some()
@@ -76,9 +75,7 @@ pub(super) enum Message {
     Stopped(CopyId),
     /// The cell learns that a copy has begun.
     Started(CopyId),
-    /// A server fails.
     Down(u32),
-    /// A server is back.
     Up(u32),
 }
 
@@ -95,7 +92,6 @@ impl Mail {
         Self { messages: BTreeMap::new(), sent: 0, next: NEVER }
     }
 
-    /// When the first one comes.
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
         self.next

@@ -50,7 +50,6 @@ impl Lines {
         }
     }
 
-    /// Is there anything in the file?
     pub(super) fn any(&self) -> Result<bool, StoreError> {
         let metadata = self.file.metadata();
         Ok(metadata.map_err(|error| self.failed("cannot be written", error))?.len() > 0)
@@ -78,7 +77,6 @@ impl Lines {
         }
     }
 
-    /// Is no point done?
     pub(super) fn is_empty(&self) -> bool {
         self.end == 0
     }

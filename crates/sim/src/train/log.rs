@@ -18,7 +18,6 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::agenda::NEVER;
 
-/// The share of queries that is sampled.
 pub(super) const RATE: f64 = 0.6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +41,6 @@ pub(crate) struct Log {
     rng: Pcg64Mcg,
     /// From a query's arrival to its second copy.
     delay_ns: u64,
-    /// In the order of arrival.
     records: Vec<Record>,
 }
 
@@ -51,7 +49,6 @@ impl Log {
         Self { rng: seed::rng(seed), delay_ns, records: Vec::new() }
     }
 
-    /// A query has arrived, and its first copy was sent.
     pub(crate) fn arrived(&mut self, now: u64, request: u64, first: CopyId) {
         if (self.rng.next_u64() as f64) < RATE * u64::MAX as f64 {
             let ended_ns = [NEVER; 2];

@@ -48,7 +48,6 @@ const LEARNING_RATE: f64 = 0.5;
 /// A delay that moves by less than this share of itself has arrived.
 const ARRIVED: f64 = 0.05;
 
-/// The most examinations per budget.
 const EXAMINATIONS: u32 = 2;
 
 /// The first budget that is tried, and the smallest step between two.
@@ -147,7 +146,6 @@ impl Training {
 
 struct Trainer<'a> {
     world: World<'a>,
-    /// The most for each budget.
     pilots: u32,
     /// The share of queries whose latency is to be least.
     k: f64,

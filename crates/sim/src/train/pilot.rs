@@ -28,7 +28,6 @@ const MOST_SAMPLES: f64 = 200_000.0;
 /// copies slow each other down until queues grow.
 const LEAST_QUERIES: f64 = 100_000.0;
 
-/// The most shards of a pilot.
 const MOST_SHARDS: u32 = 10;
 
 /// Independent runs of a pilot: as many threads can work on it.
@@ -48,7 +47,6 @@ const WARM_UP: f64 = 0.2;
 pub(super) struct Pilot {
     /// The percentile of queries in each run, in ns; none where it was unstable.
     pub(super) percentiles: Option<Vec<f64>>,
-    /// The share of queries that got a second copy.
     pub(super) hedged: f64,
     pub(super) samples: Vec<Sample>,
 }

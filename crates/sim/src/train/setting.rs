@@ -11,7 +11,6 @@ use super::Trained;
 /// A budget may be exceeded by this share of itself, which may be chance.
 const TOLERANCE: f64 = 0.05;
 
-/// The parameters of a probabilistic hedge, and the budget that they were learned for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) delay_ns: u64,
@@ -36,12 +35,10 @@ impl Setting {
         }
     }
 
-    /// Is this share of queries with a second copy within the budget?
     pub(super) fn keeps(self, hedged: f64) -> bool {
         hedged <= self.budget * (1.0 + TOLERANCE)
     }
 
-    /// In three digits, and with no more copies.
     pub(super) fn rounded(self) -> Self {
         let digit = |value: f64| 10_f64.powf(value.log10().floor() - 2.0);
         let delay_ns = self.delay_ns as f64;

@@ -18,18 +18,6 @@ fn assert_unstable(outcome: &Outcome) {
 }
 
 #[test]
-fn more_work_than_time_is_unstable() {
-    assert_unstable(&run_one(&parameters(1.2), "psq"));
-    assert_unstable(&run_one(&parameters(1.2), "laedge"));
-    assert_unstable(&run_one(&parameters(1.05), "random"));
-    // Two copies of each query make 1.2.
-    assert_unstable(&run_one(&parameters(0.6), "naive"));
-    // The jitter makes 1.26.
-    let jitter = Some("bimodal:0.04:10".to_owned());
-    assert_unstable(&run_one(&Parameters { jitter, ..parameters(0.9) }, "psq"));
-}
-
-#[test]
 fn a_replica_that_is_full_is_unstable_however_flat_the_backlog() {
     let full = |parameters: &Parameters, policy| {
         let outcome = run_one(parameters, policy);

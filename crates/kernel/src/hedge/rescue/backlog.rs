@@ -22,7 +22,6 @@ use crate::id::{CopyId, QueryId, ServerId};
 pub(super) struct Backlog {
     /// By server, up to the last one at which a copy has waited: oldest first.
     queues: Vec<VecDeque<CopyId>>,
-    /// In all of them.
     waiting: usize,
 }
 

@@ -36,12 +36,10 @@ pub(super) struct Second {
     pub(super) id: CopyId,
     /// [`Timestamp::NEVER`] as long as it waits at its server.
     pub(super) started: Timestamp,
-    /// It cost a token of the budget.
     pub(super) paid: bool,
 }
 
 impl Second {
-    /// Does its server execute it?
     pub(super) fn has_begun(&self) -> bool {
         self.started != Timestamp::NEVER
     }
@@ -70,7 +68,6 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Of no query.
     pub(super) const NONE: Self = Self {
         first_at: Timestamp::NEVER,
         server: ServerId(0),
@@ -106,7 +103,6 @@ impl Book {
         self.first_at.after(self.suspect_ns)
     }
 
-    /// When an idle server may run a second copy.
     pub(super) fn idle_at(&self) -> Timestamp {
         self.first_at.after(self.idle_ns)
     }

@@ -9,7 +9,6 @@ use crate::time::Timestamp;
 pub(super) enum List {
     /// One copy, and an idle server may run a second one: oldest first.
     Idle,
-    /// Suspects: oldest first.
     Suspects,
     /// Two copies, of which the newer one may be stopped: those whose older one is youngest first.
     Pairs,
@@ -39,7 +38,6 @@ impl Lists {
         self.heaps.insert(list.of(group), key, query.0);
     }
 
-    /// The query is in no list any more.
     pub(super) fn remove(&mut self, group: GroupId, query: QueryId) {
         if !self.heaps.contains(query.0) {
             return;
@@ -51,12 +49,10 @@ impl Lists {
         self.heaps.remove(list.of(group), query.0);
     }
 
-    /// Is no query listed at all?
     pub(super) fn are_empty(&self) -> bool {
         self.heaps.are_empty()
     }
 
-    /// Are there suspects in any group?
     pub(super) fn any_suspects(&self) -> bool {
         self.suspects > 0
     }

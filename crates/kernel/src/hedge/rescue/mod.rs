@@ -19,7 +19,7 @@
 //! it is long, not stuck. *Exploration*: until enough rescues tell what is to be known, idle servers try few
 //! queries early; such a copy is stopped when a query waits.
 //!
-//! *Doubt*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
+//! *Load bias*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
 //! it answers again.
 //!
 //! *Prefetch*: behind a gate wider than the slots it is rescue over JBSQ. Copies wait at their servers, and
@@ -123,7 +123,6 @@ impl Named for Version {
     }
 }
 
-/// Rescues that may be saved up.
 const RESERVE: u32 = 16;
 
 /// Records that a cell keeps between two epochs; what comes then is not recorded.
@@ -138,7 +137,6 @@ pub struct Rescue {
     learned: Snapshot,
     lists: Lists,
     backlog: Backlog,
-    /// By query.
     books: Vec<Book>,
     /// By server: a suspect has overtaken its queue.
     overtaken: Vec<bool>,
@@ -180,7 +178,6 @@ impl Rescue {
         self.version != Version::NoCancel && core.limits().cancel
     }
 
-    /// Does the budget allow a rescue?
     fn may_rescue(&self, core: &Core) -> bool {
         self.budget.allows(core.arrivals)
     }
@@ -213,7 +210,6 @@ impl Rescue {
         }
     }
 
-    /// A second copy of the query on the server; the query is in no list.
     fn start(&mut self, core: &mut Core, query: QueryId, server: ServerId) {
         let book = &mut self.books[query.index()];
         let suspect = core.now() >= book.suspect_at();
@@ -288,7 +284,6 @@ impl Rescue {
         true
     }
 
-    /// A query with one copy has reached an age that matters.
     fn ages<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         let (book, group) = (self.books[query.index()], core.group_of(query));
         self.lists.remove(group, query);

@@ -25,7 +25,6 @@ const SETTLED: f32 = 72.0;
 pub(super) struct Pace {
     latest: f32,
     mean: f32,
-    /// The mean distance from the mean.
     deviation: f32,
     /// How many copies there were, as far as it matters.
     age: f32,
@@ -34,7 +33,6 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a server whose first copy took a time in this bin.
     pub(super) fn new(bin: usize) -> Self {
         let bin = bin as f32;
         Self { latest: bin, mean: bin, deviation: bin, age: 1.0, is_new: false }
@@ -55,12 +53,10 @@ impl Pace {
         }
     }
 
-    /// Did it begin anew, and has not settled yet?
     pub(super) fn is_new(self) -> bool {
         self.is_new
     }
 
-    /// The mean, in bins.
     pub(super) fn mean(self) -> f32 {
         self.mean
     }

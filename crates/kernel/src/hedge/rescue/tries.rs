@@ -54,11 +54,8 @@ impl Displacement {
 #[derive(Clone, Copy, Debug)]
 struct Win {
     weight: f32,
-    /// It took so long.
     second_ns: u64,
-    /// The first would have taken so long.
     first_ns: u64,
-    /// The exposure before it.
     from: f64,
 }
 
