@@ -3,26 +3,8 @@
 //! Service times, hiccups and arrival gaps are written the same way everywhere, for instance
 //! `exp:5ms`, `lognormal:1:0.5` or `exp:1+bimodal:0.001:15`:
 //!
-//! | form | distribution | mean, coefficient of variation |
-//! |---|---|---|
-//! | `exp:MEAN` | exponential | MEAN, 1 |
-//! | `det:V` | the constant V | V, 0 |
-//! | `lognormal:MEAN:CV` | log-normal | MEAN, CV |
-//! | `gamma:MEAN:CV` | gamma of shape 1/CV² | MEAN, CV |
-//! | `erlang:K:MEAN` | sum of K exponentials | MEAN, 1/√K |
-//! | `h2:MEAN:CV` | two exponentials with balanced means, CV ≥ 1 | MEAN, CV |
-//! | `pareto:ALPHA:MIN[:MAX]` | Pareto; truncated at MAX if given | infinite mean for ALPHA ≤ 1 without MAX |
-//! | `weibull:SHAPE:SCALE` | Weibull | SCALE·Γ(1 + 1/SHAPE) |
-//! | `bimodal:PROB:VALUE` | VALUE with probability PROB, else 0 | PROB·VALUE |
-//! | `hiccup:PROB:MEAN` | exponential with probability PROB, else 0 | PROB·MEAN |
-//! | `uniform:A:B` | uniform on [A, B) | (A + B)/2 |
-//! | `file:PATH` | one of the samples in a file, or in an interval log of HdrHistogram, each equally likely | those of the samples |
-//! | `X+Y` | the sum of independent draws | |
-//!
-//! # Units
-//!
-//! Values of time carry a unit (`ns`, `us`, `µs`, `ms`, `s`, `min`, `h`) or none. Without one they are
-//! multiples of a unit that the experiment chooses. One specification does not mix the two.
+//! `docs/distributions.md` lists every form. Times without a unit are multiples of one that the experiment
+//! chooses; a specification has units at all of its times, or at none.
 //!
 //! # Use
 //!

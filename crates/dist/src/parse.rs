@@ -50,7 +50,6 @@ fn name_of(piece: &str) -> Option<&str> {
     form_named(name.trim()).map(|_| name.trim())
 }
 
-/// Reads one term.
 fn term(text: &str) -> Result<Term, ParseError> {
     let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     let name = name.trim();
@@ -84,7 +83,6 @@ fn term(text: &str) -> Result<Term, ParseError> {
     Ok(Term { family, values, path: PathBuf::new() })
 }
 
-/// Reads a value of a term.
 fn value(
     text: &str,
     parameter: &'static str,

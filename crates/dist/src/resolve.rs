@@ -73,7 +73,6 @@ impl Distribution {
     }
 }
 
-/// One term, resolved.
 struct Part {
     sampler: Sampler,
     mean: f64,

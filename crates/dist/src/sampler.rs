@@ -106,7 +106,6 @@ impl BoundedPareto {
         Self { alpha, min, max, log_ratio, mass: -(-alpha * log_ratio).exp_m1() }
     }
 
-    /// By inversion of the distribution function.
     fn sample(&self, rng: &mut (impl Rng + ?Sized)) -> f64 {
         let u: f64 = StandardUniform.sample(rng);
         let x = self.min * (-(-u * self.mass).ln_1p() / self.alpha).exp();
@@ -114,7 +113,6 @@ impl BoundedPareto {
         x.clamp(self.min, self.max)
     }
 
-    /// The `k`-th moment about zero.
     pub(crate) fn moment(&self, k: i32) -> f64 {
         // The integral of x^(k-alpha-1), in units of min; its limit where the exponent vanishes.
         let exponent = f64::from(k) - self.alpha;

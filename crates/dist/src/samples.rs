@@ -8,7 +8,7 @@ use crate::histogram_log;
 use crate::quantity::{Malformed, Time};
 use crate::text::{excerpt, read_text};
 
-const MIXED: &str = "some lines have units and some have none; give all a unit or none";
+pub(crate) const MIXED: &str = "some lines have units and some have none; give all a unit or none";
 
 /// The samples of a file, in its order.
 #[derive(Clone, Debug)]
@@ -29,34 +29,45 @@ pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> 
         let (ns, line) = histogram_log::read(path, &text)?;
         return Ok(Samples { lines: vec![line; ns.len()], ns, have_units: true });
     }
-    let (mut ns, mut lines) = (Vec::new(), Vec::new());
-    let mut have_units = None;
-    for (i, line) in text.lines().enumerate() {
-        let content = line.split('#').next().unwrap_or_default().trim();
-        if content.is_empty() {
-            continue;
-        }
-        let bad = |why| ResolveError::BadSample {
-            path: path.to_owned(),
-            line: i + 1,
-            text: excerpt(content),
-            why,
-        };
-        let time = sample(content, unit_ns).map_err(bad)?;
-        if *have_units.get_or_insert(time.unit.is_some()) != time.unit.is_some() {
-            return Err(bad(MIXED.to_owned()));
-        }
-        ns.push(time.ns(unit_ns));
-        lines.push(i + 1);
+    let bad = |line, content: &str, why| ResolveError::BadSample {
+        path: path.to_owned(),
+        line,
+        text: excerpt(content),
+        why,
+    };
+    let found = times(&text, bad)?;
+    let first = found.first().map(|(_, time)| time.unit.is_some());
+    let have_units = first.ok_or_else(|| ResolveError::NoSamples { path: path.to_owned() })?;
+    for &(line, time) in &found {
+        check(time, unit_ns).map_err(|why| bad(line, &time.to_string(), why))?;
     }
-    match have_units {
-        Some(have_units) => Ok(Samples { ns, lines, have_units }),
-        None => Err(ResolveError::NoSamples { path: path.to_owned() }),
-    }
+    let ns = found.iter().map(|(_, time)| time.ns(unit_ns)).collect();
+    Ok(Samples { ns, lines: found.iter().map(|(line, _)| *line).collect(), have_units })
 }
 
-fn sample(text: &str, unit_ns: f64) -> Result<Time, String> {
-    let time: Time = text.parse().map_err(|malformed: Malformed| malformed.to_string())?;
+/// The times in a text, one per line, each with its line; all with units, or none. `bad` makes an error of a line, what it says and what is wrong with it.
+pub(crate) fn times<E>(
+    text: &str,
+    bad: impl Fn(usize, &str, String) -> E,
+) -> Result<Vec<(usize, Time)>, E> {
+    let mut times: Vec<(usize, Time)> = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let time: Time =
+            line.parse().map_err(|why: Malformed| bad(at + 1, line, why.to_string()))?;
+        let is_mixed = |(_, first): &(usize, Time)| first.unit.is_some() != time.unit.is_some();
+        if times.first().is_some_and(is_mixed) {
+            return Err(bad(at + 1, line, MIXED.to_owned()));
+        }
+        times.push((at + 1, time));
+    }
+    Ok(times)
+}
+
+fn check(time: Time, unit_ns: f64) -> Result<(), String> {
     if time.number.is_sign_negative() {
         return Err("times are 0 or more".to_owned());
     }
@@ -66,5 +77,5 @@ fn sample(text: &str, unit_ns: f64) -> Result<Time, String> {
             "times are below 292 years, {most:.1e} without a unit; divide them all"
         ));
     }
-    Ok(time)
+    Ok(())
 }

@@ -7,7 +7,6 @@ use curtail_kernel::duration::Unit;
 
 use crate::quantity::Time;
 
-/// What a value of a term may be.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// A time above zero.
@@ -73,13 +72,11 @@ impl Term {
         (form, kinds)
     }
 
-    /// Each value, and whether it is a time.
     pub(crate) fn values(&self) -> impl Iterator<Item = (Time, bool)> {
         let kinds = self.form().1.iter().map(|kind| !matches!(kind, Kind::Number(..)));
         self.values.iter().copied().zip(kinds)
     }
 
-    /// The times in the term, in the order in which they are written.
     pub(crate) fn times(&self) -> impl Iterator<Item = Time> {
         self.values().filter(|(_, is_time)| *is_time).map(|(time, _)| time)
     }

@@ -11,7 +11,6 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// How many characters of a bad line an error repeats.
 const SHOWN_CHARS: usize = 60;
 
-/// What some editors put before the first line.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Why a file is not text that can be read. The message names the file and the fix.

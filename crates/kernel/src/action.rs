@@ -81,68 +81,30 @@ pub enum EjectReason {
 }
 
 /// One thing to do.
+#[allow(missing_docs, reason = "the fields say what they are")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send a copy of the query to the server.
-    Start {
-        /// The new copy.
-        copy: CopyId,
-        /// Of this query.
-        query: QueryId,
-        /// To this server.
-        server: ServerId,
-        /// Primary or duplicate.
-        role: Role,
-        /// Why.
-        why: StartReason,
-    },
+    Start { copy: CopyId, query: QueryId, server: ServerId, role: Role, why: StartReason },
     /// Tell the server to stop a copy; report [`crate::Event::Stopped`] when it has.
-    Stop {
-        /// The copy.
-        copy: CopyId,
-        /// Why.
-        why: StopReason,
-    },
+    Stop { copy: CopyId, why: StopReason },
     /// The query has ended: this copy's response is the response.
-    Answer {
-        /// The query.
-        query: QueryId,
-        /// The copy that won.
-        copy: CopyId,
-    },
+    Answer { query: QueryId, copy: CopyId },
     /// The query has ended without a response.
     Fail {
-        /// The query.
         query: QueryId,
-        /// Why.
         why: FailReason,
         /// The copy that failed last, if one did: a driver that holds its bad response may pass it.
         copy: Option<CopyId>,
     },
     /// The query has ended unserved.
-    Shed {
-        /// The query.
-        query: QueryId,
-        /// Why.
-        why: ShedReason,
-    },
+    Shed { query: QueryId, why: ShedReason },
     /// A copy is lost and has ended: its server went down, or it stayed silent past the cancel
     /// timeout. Close its connection.
-    Lose {
-        /// The copy.
-        copy: CopyId,
-    },
+    Lose { copy: CopyId },
     /// The cell ejected a server: it gets no new copies, those that run go on. Probe it, and send
     /// [`crate::Event::ServerUp`] when a probe succeeds.
-    Eject {
-        /// The server.
-        server: ServerId,
-        /// Why.
-        why: EjectReason,
-    },
+    Eject { server: ServerId, why: EjectReason },
     /// A server that was ejected, unhealthy, draining or down gets new copies again.
-    Restore {
-        /// The server.
-        server: ServerId,
-    },
+    Restore { server: ServerId },
 }

@@ -1,5 +1,6 @@
 //! What a cell is built from: its servers and groups, and its limits.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -47,35 +48,27 @@ impl Topology {
         if self.groups.is_empty() || self.servers.is_empty() {
             return fail(String::from("a cell needs at least one server and one group"));
         }
-        for (at, server) in self.servers.iter().enumerate() {
-            if server.slots == 0 || server.slots > Self::MAX_GATE {
-                let text = alloc::format!(
-                    "server {at} has {} slots; give it 1 to {}",
-                    server.slots,
-                    Self::MAX_GATE
-                );
-                return fail(text);
+        let most = Self::MAX_GATE;
+        for (at, Server { slots }) in self.servers.iter().enumerate() {
+            if !(1..=most).contains(slots) {
+                return fail(format!("server {at} has {slots} slots; give it 1 to {most}"));
             }
         }
         for (at, group) in self.groups.iter().enumerate() {
             if group.is_empty() {
-                return fail(alloc::format!("group {at} has no servers; give it at least one"));
+                return fail(format!("group {at} has no servers; give it at least one"));
             }
             let mut seen = vec![false; self.servers.len()];
-            for server in group {
-                match seen.get_mut(server.index()) {
-                    None => {
-                        let text = alloc::format!(
-                            "group {at} names server {}, which does not exist",
-                            server.0
-                        );
-                        return fail(text);
+            for &ServerId(id) in group {
+                let why = match seen.get_mut(id as usize) {
+                    None => "which does not exist",
+                    Some(true) => "twice",
+                    Some(seen) => {
+                        *seen = true;
+                        continue;
                     }
-                    Some(seen) if *seen => {
-                        return fail(alloc::format!("group {at} names server {} twice", server.0));
-                    }
-                    Some(seen) => *seen = true,
-                }
+                };
+                return fail(format!("group {at} names server {id}, {why}"));
             }
         }
         Ok(())
@@ -148,12 +141,9 @@ impl Limits {
     /// # Errors
     /// `max_outstanding` out of range, or a share that is no number from 0 to 1.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.max_outstanding == 0 || self.max_outstanding > Topology::MAX_GATE {
-            return Err(ConfigError(alloc::format!(
-                "max_outstanding is {}; give it 1 to {}",
-                self.max_outstanding,
-                Topology::MAX_GATE
-            )));
+        let (gate, most) = (self.max_outstanding, Topology::MAX_GATE);
+        if !(1..=most).contains(&gate) {
+            return Err(ConfigError(format!("max_outstanding is {gate}; give it 1 to {most}")));
         }
         let shares = [
             ("retry_budget", self.retry_budget),
@@ -163,9 +153,8 @@ impl Limits {
         ];
         for (name, share) in shares {
             if !(0.0..=1.0).contains(&share) {
-                return Err(ConfigError(alloc::format!(
-                    "{name} is {share}; give it a fraction from 0 to 1"
-                )));
+                let why = format!("{name} is {share}; give it a fraction from 0 to 1");
+                return Err(ConfigError(why));
             }
         }
         Ok(())

@@ -23,45 +23,34 @@ pub enum Unit {
 /// What to write, for error messages.
 pub const UNITS: &str = "ns, us, µs, ms, s, min, h";
 
+/// By unit: how it is written, and how many nanoseconds it has.
+const TABLE: [(Unit, &str, u64); 6] = [
+    (Unit::Nanosecond, "ns", 1),
+    (Unit::Microsecond, "us", 1_000),
+    (Unit::Millisecond, "ms", 1_000_000),
+    (Unit::Second, "s", 1_000_000_000),
+    (Unit::Minute, "min", 60_000_000_000),
+    (Unit::Hour, "h", 3_600_000_000_000),
+];
+
 impl Unit {
     /// Nanoseconds in one of this unit.
     #[must_use]
     pub const fn ns(self) -> u64 {
-        match self {
-            Self::Nanosecond => 1,
-            Self::Microsecond => 1_000,
-            Self::Millisecond => 1_000_000,
-            Self::Second => 1_000_000_000,
-            Self::Minute => 60_000_000_000,
-            Self::Hour => 3_600_000_000_000,
-        }
+        TABLE[self as usize].2
     }
 
     /// The canonical spelling, which [`Unit::parse`] reads back.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nanosecond => "ns",
-            Self::Microsecond => "us",
-            Self::Millisecond => "ms",
-            Self::Second => "s",
-            Self::Minute => "min",
-            Self::Hour => "h",
-        }
+        TABLE[self as usize].1
     }
 
     /// Reads a unit. The micro sign has two code points that look alike; both are read.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "ns" => Self::Nanosecond,
-            "us" | "\u{b5}s" | "\u{3bc}s" => Self::Microsecond,
-            "ms" => Self::Millisecond,
-            "s" => Self::Second,
-            "min" => Self::Minute,
-            "h" => Self::Hour,
-            _ => return None,
-        })
+        let name = if matches!(text, "\u{b5}s" | "\u{3bc}s") { "us" } else { text };
+        TABLE.into_iter().find(|unit| unit.1 == name).map(|unit| unit.0)
     }
 }
 

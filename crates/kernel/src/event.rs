@@ -73,6 +73,7 @@ impl Outcome {
 
 /// One thing that happened.
 // With a tag of its own: one hidden in a field of `Arrive` would have to be decoded every time.
+#[allow(missing_docs, reason = "the fields say what they are")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
 pub enum Event {
@@ -80,71 +81,39 @@ pub enum Event {
     Arrive(Arrive),
     /// A server began to execute a copy, rather than let it wait for its turn. Optional: a policy that
     /// wants it does without where the server cannot say.
-    Started {
-        /// The copy.
-        copy: CopyId,
-    },
+    Started { copy: CopyId },
     /// The head of a copy's response arrived. The first good one wins; the slot stays taken until
     /// [`Event::Finished`].
     Responded {
-        /// The copy.
         copy: CopyId,
         /// Whether the client may have this response.
         good: bool,
     },
     /// A copy ended on its server: the slot is free. Implies `Responded` where that was not said.
-    Finished {
-        /// The copy.
-        copy: CopyId,
-        /// How.
-        outcome: Outcome,
-    },
+    Finished { copy: CopyId, outcome: Outcome },
     /// A copy that was cancelled has stopped: the slot is free.
-    Stopped {
-        /// The copy.
-        copy: CopyId,
-    },
+    Stopped { copy: CopyId },
     /// The client went away while it received this copy's response.
-    Unwanted {
-        /// The copy.
-        copy: CopyId,
-    },
+    Unwanted { copy: CopyId },
     /// A copy that was given up is still at work: its server sent something. It is not silent, so
     /// its cancel timeout starts anew.
-    Progress {
-        /// The copy.
-        copy: CopyId,
-    },
+    Progress { copy: CopyId },
     /// The client of a query went away.
-    Abandoned {
-        /// The query.
-        query: QueryId,
-    },
+    Abandoned { query: QueryId },
     /// A server can be used (again): a probe succeeded.
-    ServerUp {
-        /// The server.
-        server: ServerId,
-    },
+    ServerUp { server: ServerId },
     /// The probes of a server fail. It gets no new copies, unless no server of a group is up.
     ServerUnhealthy {
-        /// The server.
         server: ServerId,
         /// Does it accept connections? One that does not gets no copies in any case.
         listens: bool,
     },
     /// An operator takes a server out of service: it gets no new copies, those that run go on.
-    ServerDraining {
-        /// The server.
-        server: ServerId,
-    },
+    ServerDraining { server: ServerId },
     /// A server is gone: its copies are lost, each with an [`crate::Action::Lose`].
-    ServerDown {
-        /// The server.
-        server: ServerId,
-    },
+    ServerDown { server: ServerId },
     /// Somebody knows when a copy will end: the simulator's oracle, or a server that says so.
     Forecast {
-        /// The copy.
         copy: CopyId,
         /// When it ends unless it is stopped.
         ends: Timestamp,

@@ -15,7 +15,6 @@ pub struct Heaps<K> {
     heaps: Vec<Vec<(K, u32)>>,
     /// By id: where it stands in its heap.
     position: Vec<u32>,
-    /// Entries of all heaps.
     entries: usize,
 }
 

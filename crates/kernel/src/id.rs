@@ -15,7 +15,7 @@ pub struct QueryId(pub u32);
 
 /// One copy of a query on one server. Never reused: the serial number counts every copy that the
 /// cell ever started. The slot is dense, for tables of the caller's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CopyId {
     /// Counts the copies of the cell, from 0.
     pub serial: u64,

@@ -15,7 +15,6 @@ use crate::id::{NONE, ServerId};
 use crate::time::Timestamp;
 use rand_core::Rng as _;
 
-/// The largest group that is scanned.
 const SCAN: usize = 8;
 
 /// The level of a server that can take nothing: full, draining or down.
@@ -57,14 +56,11 @@ fn below(rng: &mut Rng, n: u32) -> u32 {
     ((u64::from(rng.next_u32()) * u64::from(n)) >> 32) as u32
 }
 
-/// The members of a large group, sorted by level.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
-    /// By member: where it stands in `order`.
     position: Vec<u32>,
     /// By member: its level, at most that of the full ones.
     level: Vec<u32>,
-    /// Members, least loaded first.
     order: Vec<u32>,
     /// By level: where it ends in `order`. The last level holds the full ones.
     ends: Vec<u32>,
@@ -83,7 +79,6 @@ impl Order {
         })
     }
 
-    /// Moves a member to another level.
     pub(crate) fn set(&mut self, member: u32, level: u32) {
         let level = level.min(self.ends.len() as u32 - 1);
         let mut at = core::mem::replace(&mut self.level[member as usize], level);
@@ -165,7 +160,6 @@ fn draw(servers: &[ServerId], members: &[u32], rng: &mut Rng, avoid: Avoid) -> u
 #[derive(Clone, Copy, Debug)]
 pub struct Levels<'a> {
     pub(crate) group: &'a GroupState,
-    /// Of every server of the cell.
     pub(crate) states: &'a [ServerState],
     pub(crate) now: Timestamp,
 }

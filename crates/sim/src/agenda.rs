@@ -12,12 +12,10 @@ use curtail_kernel::Heaps;
 /// Later than everything.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The most places that are compared.
 const SCANNED: usize = 2 * STEP;
 /// So many at a time.
 const STEP: usize = 8;
 
-/// When each place is due.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// By place. Where they are compared and more than two, some are added that are never due.
@@ -82,7 +80,6 @@ impl Agenda {
     }
 }
 
-/// The first of all.
 #[inline(never)]
 fn least(due: &[u64]) -> (u64, usize) {
     let (steps, _) = due.as_chunks::<STEP>();

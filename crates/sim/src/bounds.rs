@@ -49,7 +49,6 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
     Ok(())
 }
 
-/// How long arrivals take.
 fn run_ns(experiment: &Experiment) -> f64 {
     experiment.gap_ns() * (experiment.requests as f64 + MORE_REQUESTS)
 }

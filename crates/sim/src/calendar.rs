@@ -18,15 +18,12 @@ pub struct Disturbance {
     pub lasts: Distribution,
 }
 
-/// A stretch of constant speed.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     until_ns: u64,
-    /// As a share of the server's own speed.
     share: f64,
 }
 
-/// The speeds of one server.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     base: f64,

@@ -21,7 +21,6 @@ pub fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
     experiment.requests * runs + train::total(experiment, candidates)
 }
 
-/// Can all candidates run?
 pub(crate) fn check(experiment: &Experiment, candidates: &[Candidate]) -> Result<(), Error> {
     candidates.iter().try_for_each(|candidate| {
         let candidate = *candidate;
@@ -66,7 +65,6 @@ pub fn compare(
     Ok(Some(outcomes))
 }
 
-/// One run, and how long it took, in seconds.
 fn timed(setup: &Setup<'_>, plan: &Plan<'_>) -> Option<(Tally, f64)> {
     #[allow(clippy::disallowed_methods)] // how long simulating takes is about real time
     let start = Instant::now();

@@ -19,11 +19,9 @@ use crate::experiment::{JitterOf, Setup};
 /// next query.
 const COPIES: u64 = 64;
 
-/// The draws of one shard.
 #[derive(Debug)]
 pub(crate) struct Draws {
     service: Distribution,
-    /// None where there is none.
     jitter: Option<Distribution>,
     service_rng: Pcg64Mcg,
     jitter_rngs: [Pcg64Mcg; 2],
@@ -47,7 +45,6 @@ pub(crate) struct Drawn {
     pub(crate) jitter_ns: [u64; 2],
 }
 
-/// Guesses of P.
 #[derive(Debug)]
 struct Hints {
     /// The standard deviation of the logarithm of a guess.
@@ -65,7 +62,6 @@ impl Hints {
 }
 
 impl Draws {
-    /// Those of the shard `index`.
     pub(crate) fn new(setup: &Setup<'_>, index: u32) -> Self {
         let shared = setup.experiment.jitter_of == JitterOf::Query;
         let copies = if shared { 1 } else { setup.copies() };
@@ -115,7 +111,6 @@ impl Draws {
         self.jitter_ns.iter_mut().for_each(Vec::clear);
     }
 
-    /// Draws for the next `count` arrivals.
     pub(crate) fn block(&mut self, count: usize, drawn: &mut Vec<Drawn>) {
         self.scratch.resize(count, 0.0);
         self.service_ns.resize(count, 0);

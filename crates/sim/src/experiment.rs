@@ -41,7 +41,6 @@ pub enum JitterOf {
     Query,
 }
 
-/// The most windows.
 pub(crate) const MOST_WINDOWS: u64 = 1_000;
 
 /// Which requests are counted window by window.
@@ -228,7 +227,6 @@ impl Setup<'_> {
         seed::stream(self.experiment.seed, &[what, &replication, &shard])
     }
 
-    /// When requests arrive.
     pub(crate) fn clock(&self) -> Clock {
         let seed = self.stream(b"arrivals", u32::MAX);
         Clock::new(&self.experiment.arrivals, self.experiment.gap_ns(), seed)
@@ -263,7 +261,6 @@ impl Setup<'_> {
         self.candidate == Candidate::Idealized
     }
 
-    /// What a service with this policy learns with.
     pub(crate) fn learner(&self) -> Option<Learner> {
         self.candidate.policy().learner(&self.limits())
     }
@@ -272,18 +269,15 @@ impl Setup<'_> {
         matches!(self.candidate.policy().hedge(), Some(HedgeSpec::Tied(_)))
     }
 
-    /// Does the policy ask to be woken?
     pub(crate) fn is_timed(&self) -> bool {
         let policy = self.candidate.policy();
         policy.rescues().is_some() || policy.delay_ns().is_some()
     }
 
-    /// Says why the policy cannot run here, if it cannot.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.drive(Probe)
     }
 
-    /// Drives cells of the policy.
     pub(crate) fn drive<D: Driver>(&self, driver: D) -> Result<D::Output, Error> {
         let Experiment { servers, slots, .. } = self.experiment;
         let topology = Topology {
@@ -321,7 +315,6 @@ impl Setup<'_> {
     }
 }
 
-/// Asks whether cells can be made.
 struct Probe;
 
 impl Driver for Probe {

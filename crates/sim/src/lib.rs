@@ -53,21 +53,6 @@
 //! ten samples above it is not reported. Histograms keep three digits and report the upper end of what
 //! they cannot tell apart, at most 0.1 % too much; means are exact.
 //!
-//! # Unstable runs
-//!
-//! Where more work comes than the servers can do, latencies grow for as long as one looks, and no
-//! figure means anything: such an [`Outcome`] has `stable: false` and no latencies. A run counts as
-//! that where a queue overflowed, or where its backlog grew steadily from quarter to quarter of the
-//! measured time and either the servers were full or some of the queries were left over. A policy
-//! is unstable where more than half of its replications are.
-//!
-//! # Changes
-//!
-//! From one request on the world may be another ([`Change`]): later arrivals draw from other
-//! distributions, and copies that begin later run at other speeds. The offered utilization stays what
-//! was asked for, at the speeds before. How latencies go on from there is reported by windows of requests
-//! ([`Windows`]). What a policy is trained on is the world before.
-//!
 //! # Cost
 //!
 //! A query costs two events of the kernel and a scan of the servers of its shard. How many queries a
@@ -75,12 +60,6 @@
 //! `cargo run --release -p curtail-sim --example speed -- psq 50 2 0.3 200000`; they are fewer where
 //! the shards are so many that their state does not fit into the caches. Memory is O(shards · slots + open requests), bounded: what would not end or not fit is refused by
 //! [`Parameters::experiment`], or ends as an unstable run.
-//!
-//! # Scripts
-//!
-//! [`script`] plays scenarios that are written step by step instead of drawn, and logs what the cell
-//! hears and decides. The same scenarios are played over real sockets: that is how we know that
-//! simulated decisions are those of the proxy.
 //!
 //! # What it does not do
 //!

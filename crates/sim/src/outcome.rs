@@ -52,7 +52,6 @@ impl Figures {
         }
     }
 
-    /// Combines the same statistic of several.
     fn across(all: &[Self], combine: impl Fn(&[f64]) -> Option<f64>) -> Self {
         let each = |get: &dyn Fn(&Self) -> Option<f64>| {
             let values: Option<Vec<f64>> = all.iter().map(get).collect();
@@ -195,7 +194,6 @@ pub struct Outcome {
     pub histogram: Histogram<u64>,
 }
 
-/// What an outcome says beside its counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) experiment: &'a crate::Experiment,

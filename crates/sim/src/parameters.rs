@@ -119,11 +119,8 @@ impl Default for Parameters {
     }
 }
 
-/// No distribution: nothing is added.
 const NONE: &str = "none";
-/// The form of a slowdown.
 const SLOWDOWN: &str = "EVERY/LASTS/SPEED, as exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
-/// The form of an outage.
 const OUTAGE: &str = "EVERY/LASTS, as exp:100000/det:500";
 
 impl Parameters {
@@ -186,7 +183,6 @@ impl Parameters {
         Ok(experiment)
     }
 
-    /// Adds what comes of a change.
     fn complete(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
         let at = self.change_at.unwrap_or(experiment.warm_up);
         if !self.change.is_empty() {
@@ -239,13 +235,11 @@ impl Parameters {
         range("window", &value, windows.count() <= MOST_WINDOWS, &allowed)
     }
 
-    /// How many requests come before measuring begins.
     fn first_measured(&self) -> u64 {
         (self.requests as f64 * self.warm_up) as u64
     }
 }
 
-/// Speeds of so many replicas.
 fn check_speeds(speeds: &[f64], replicas: usize) -> Result<(), Error> {
     let list = format!("{speeds:?}");
     let allowed = format!("one speed for each of the {replicas} replicas");
@@ -295,7 +289,6 @@ impl Units {
         Ok(made)
     }
 
-    /// A distribution, or [`NONE`].
     fn optional(
         &mut self,
         name: &'static str,
@@ -382,7 +375,6 @@ fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> E
 /// What can change; each is written as its parameter.
 const KEYS: [&str; 3] = ["jitter", "service", "speeds"];
 
-/// How a change is written.
 const FORM: &str =
     "write KEY=VALUE with a key of jitter, service, speeds, as jitter=bimodal:0.01:15";
 

@@ -11,37 +11,28 @@ use std::collections::BTreeMap;
 /// The most requests from the oldest one in the ring to the next to come, but for those of a block.
 const LONGEST: u64 = 1 << 18;
 
-/// A request that is not done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Open {
     /// The largest latency so far, in ns.
     worst_ns: u64,
-    /// Shards that have not answered.
     left: u32,
-    /// A shard gave up on it.
     failed: bool,
 }
 
-/// A request that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Its number, from 0.
     pub(crate) request: u64,
     /// None if a shard gave no answer.
     pub(crate) latency_ns: Option<u64>,
 }
 
-/// A window over the requests that are open.
 #[derive(Debug)]
 pub(crate) struct Requests {
     shards: u32,
     /// The oldest one in the ring, or the next to come.
     first: u64,
-    /// The next to come.
     next: u64,
-    /// A ring with a power of two of entries.
     ring: Vec<Open>,
-    /// Older ones that are open.
     stragglers: BTreeMap<u64, Open>,
     /// Those that were done when they left the ring, or afterwards.
     done: Vec<Done>,
@@ -53,28 +44,24 @@ impl Requests {
             shards,
             first: 0,
             next: 0,
-            ring: vec![Open::NONE; 1024],
+            ring: vec![Open::default(); 1024],
             stragglers: BTreeMap::new(),
             done: Vec::new(),
         }
     }
 
-    /// The next request to come.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many are open, and some that are done.
     pub(crate) fn open(&self) -> u64 {
         self.next - self.first + self.stragglers.len() as u64
     }
 
-    /// The oldest one that is open, or the next to come.
     pub(crate) fn oldest(&self) -> u64 {
         self.stragglers.first_key_value().map_or(self.first, |(&request, _)| request)
     }
 
-    /// `count` more requests arrive.
     pub(crate) fn arrive(&mut self, count: u64) {
         while self.next - self.first > LONGEST {
             self.set_aside();
@@ -85,12 +72,11 @@ impl Requests {
         }
         for request in self.next..self.next + count {
             let at = self.at(request);
-            self.ring[at] = Open { left: self.shards, ..Open::NONE };
+            self.ring[at] = Open { left: self.shards, ..Open::default() };
         }
         self.next += count;
     }
 
-    /// The oldest one in the ring leaves it.
     fn set_aside(&mut self) {
         let open = self.ring[self.at(self.first)];
         match open.done(self.first) {
@@ -101,7 +87,7 @@ impl Requests {
     }
 
     fn grow(&mut self, size: usize) {
-        let mut ring = vec![Open::NONE; size];
+        let mut ring = vec![Open::default(); size];
         for request in self.first..self.next {
             ring[request as usize & (size - 1)] = self.ring[self.at(request)];
         }
@@ -113,7 +99,6 @@ impl Requests {
         request as usize & (self.ring.len() - 1)
     }
 
-    /// A shard has answered.
     #[inline(always)]
     pub(crate) fn answered(&mut self, request: u64, latency_ns: u64) {
         if request < self.first {
@@ -123,7 +108,6 @@ impl Requests {
         self.ring[at].answered(latency_ns);
     }
 
-    /// A shard will not answer.
     pub(crate) fn failed(&mut self, request: u64) {
         if request < self.first {
             return self.straggler(request, None);
@@ -163,8 +147,6 @@ impl Requests {
 }
 
 impl Open {
-    const NONE: Self = Self { worst_ns: 0, left: 0, failed: false };
-
     #[inline(always)]
     fn answered(&mut self, latency_ns: u64) {
         self.worst_ns = self.worst_ns.max(latency_ns);

@@ -9,7 +9,7 @@
 use curtail_kernel::hedge::{Learner, Record};
 use curtail_kernel::{Driver, Rng, Scheduler};
 
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::Setup;
 use crate::shard::Shard;
 use crate::sink::Sink;
 use crate::tally::{Tally, Windowed};
@@ -43,7 +43,6 @@ pub(crate) fn replicate(
     setup.drive(Replication { setup, logs, progress }).expect("checked before the run")
 }
 
-/// One replication, to be compiled for each policy.
 struct Replication<'a> {
     setup: &'a Setup<'a>,
     logs: Vec<Log>,
@@ -63,7 +62,6 @@ impl Driver for Replication<'_> {
     }
 }
 
-/// Simulates one replication with these shards.
 fn through<S: Scheduler>(
     setup: &Setup<'_>,
     shards: &mut [Shard<S>],
@@ -73,14 +71,16 @@ fn through<S: Scheduler>(
     let mut clock = setup.clock();
     let mut sink = Sink::new(setup.experiment.shards, (from, to));
     sink.tally.windows = setup.experiment.windows.map(Windowed::new);
-    let turn = Turn::of(setup.experiment);
+    // Where the world changes: the first request that meets it, and the world then.
+    let change = setup.experiment.change.as_ref().map(|change| change.at);
+    let turn = change.zip(setup.experiment.after());
     let slots = setup.experiment.slots_in_all();
     let borders = [0, 1, 2, 3, 4].map(|quarter| from + (quarter * (to - from)).div_ceil(4));
     let most_queries = MOST_QUERIES + slots;
     let mut times = vec![0; BLOCK as usize];
     let mut begun = Moment::default();
-    let mut school = setup.learner().map(School::new);
-    let most = if school.is_some() {
+    let (mut learner, mut records) = (setup.learner(), Vec::new());
+    let most = if learner.is_some() {
         (EPOCH / u64::from(setup.experiment.shards)).clamp(1, BLOCK)
     } else {
         BLOCK
@@ -89,17 +89,17 @@ fn through<S: Scheduler>(
         let first = sink.requests.next();
         // A block ends where measuring begins, where each quarter of it ends, and where the world
         // changes.
-        let ends = borders.into_iter().chain(turn.as_ref().map(|turn| turn.at));
+        let ends = borders.into_iter().chain(turn.as_ref().map(|turn| turn.0));
         let border = ends.filter(|&end| first < end).min().unwrap_or(u64::MAX);
-        let turns = turn.as_ref().filter(|turn| turn.at == first);
+        let turns = turn.as_ref().filter(|turn| turn.0 == first);
         // After short runs, the shards need not come to the end of a long block.
         let times = &mut times[..most.min(border - first).min(to) as usize];
-        if let Some(turn) = turns {
-            clock.set_gap(turn.after.gap_ns());
+        if let Some((_, after)) = turns {
+            clock.set_gap(after.gap_ns());
         }
         clock.fill(times);
         sink.requests.arrive(times.len() as u64);
-        if let Some(Turn { at, after }) = turns {
+        if let Some((at, after)) = turns {
             let to = Setup { experiment: after, ..*setup };
             shards.iter_mut().for_each(|shard| shard.change(&to, *at, times[0], &mut sink));
         }
@@ -113,8 +113,8 @@ fn through<S: Scheduler>(
                 break;
             }
         }
-        if let Some(school) = &mut school {
-            school.epoch(shards);
+        if let Some(learner) = &mut learner {
+            teach(learner, &mut records, shards);
         }
         let now = times[times.len() - 1];
         let next = first + times.len() as u64;
@@ -145,46 +145,14 @@ fn through<S: Scheduler>(
     }
 }
 
-/// What the service learns from its shards, and tells them.
-struct School {
-    learner: Learner,
-    records: Vec<Record>,
+/// An epoch has ended: what the shards recorded goes to the service, and what it learned to all of them.
+fn teach<S: Scheduler>(learner: &mut Learner, records: &mut Vec<Record>, shards: &mut [Shard<S>]) {
+    records.clear();
+    shards.iter_mut().for_each(|shard| shard.publish(records));
+    learner.absorb(records);
+    shards.iter_mut().for_each(|shard| shard.adopt(learner.snapshot()));
 }
 
-impl School {
-    fn new(learner: Learner) -> Self {
-        Self { learner, records: Vec::new() }
-    }
-
-    /// An epoch has ended.
-    fn epoch<S: Scheduler>(&mut self, shards: &mut [Shard<S>]) {
-        self.records.clear();
-        for shard in &mut *shards {
-            shard.publish(&mut self.records);
-        }
-        self.learner.absorb(&self.records);
-        for shard in shards {
-            shard.adopt(self.learner.snapshot());
-        }
-    }
-}
-
-/// Where the world changes.
-struct Turn {
-    /// The first request that meets it.
-    at: u64,
-    /// As it is then.
-    after: Experiment,
-}
-
-impl Turn {
-    fn of(experiment: &Experiment) -> Option<Self> {
-        let at = experiment.change.as_ref()?.at;
-        experiment.after().map(|after| Self { at, after })
-    }
-}
-
-/// What all shards have done until a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moment {
     now: u64,

@@ -3,21 +3,17 @@
 use crate::requests::{Done, Requests};
 use crate::tally::Tally;
 
-/// A query that was answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) request: u64,
-    /// From arrival to answer.
     pub(crate) latency_ns: u64,
     /// From arrival to the start of the first copy.
     pub(crate) waited_ns: u64,
     /// How long the copy that won executed.
     pub(crate) useful_ns: u64,
-    /// Copies that were started.
     pub(crate) copies: u32,
 }
 
-/// The requests that are open, and the counts of those that are measured.
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) requests: Requests,
@@ -33,7 +29,6 @@ impl Sink {
         Self { requests: Requests::new(shards), tally: Tally::new(), useful_ns: 0, measured }
     }
 
-    /// Does the request count?
     #[inline(always)]
     pub(crate) fn measures(&self, request: u64) -> bool {
         (self.measured.0..self.measured.1).contains(&request)

@@ -57,7 +57,6 @@ impl Unstable {
     }
 }
 
-/// As a verdict: its kind, and a text.
 impl Serialize for Unstable {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, text) = self.words();
@@ -128,10 +127,8 @@ fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
     copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
 }
 
-/// Copies of a query at once, at most.
 const MOST_COPIES: usize = Core::MOST_COPIES as usize;
 
-/// What a load may be off by.
 const ROUNDING: f64 = 1e-9;
 
 /// More than half of the runs must be unstable for the whole to be. There are so many slots in all.
@@ -140,7 +137,6 @@ fn is_stable(runs: &[Tally], slots: u64) -> bool {
     unstable * 2 <= runs.len()
 }
 
-/// Does the backlog of a run grow without end?
 fn grows(run: &Tally, slots: u64) -> bool {
     let mean = |(sum, count): (u64, u64)| (count > 0).then(|| sum as f64 / count as f64);
     let quarters: Option<Vec<f64>> = run.backlog.iter().map(|&quarter| mean(quarter)).collect();

@@ -2,7 +2,6 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// The mean; none of nothing.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -15,12 +14,10 @@ pub(crate) fn half_width(values: &[f64]) -> Option<f64> {
     Some(quantile(freedom) * (variance / values.len() as f64).sqrt())
 }
 
-/// The 97.5 % quantile of Student's t.
 pub(crate) fn quantile(freedom: usize) -> f64 {
     with(freedom).inverse_cdf(0.975)
 }
 
-/// The probability that Student's t is below `t`.
 pub(crate) fn below(freedom: usize, t: f64) -> f64 {
     with(freedom).cdf(t)
 }

@@ -11,34 +11,23 @@ use crate::shard::Accuracy;
 /// longer ones count as that.
 const LONGEST_NS: u64 = 1 << 62;
 
-/// Decimal digits that a histogram keeps.
 const DIGITS: u8 = 3;
 
-/// An empty histogram of latencies in ns.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("these bounds make a histogram")
 }
 
-/// Counts of the measured requests and the measured time.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// Latencies of requests, in ns.
     pub(crate) requests: Histogram<u64>,
-    /// The sum of them.
     pub(crate) request_ns: u128,
-    /// Latencies of queries, in ns.
     pub(crate) queries: Histogram<u64>,
-    /// The sum of them.
     pub(crate) query_ns: u128,
-    /// Copies that the answered queries had.
     pub(crate) copies: u64,
-    /// Answered queries that had more than one copy.
     pub(crate) hedged: u64,
-    /// Requests without an answer from every shard.
     pub(crate) failed: u64,
     /// From arrival to the start of a query's first copy, all together, in ns.
     pub(crate) waited_ns: u128,
-    /// Time that servers were busy, in ns.
     pub(crate) busy_ns: u128,
     /// The part of it that brought answers, in ns.
     pub(crate) useful_ns: u128,
@@ -47,13 +36,10 @@ pub(crate) struct Tally {
     /// Queries that had not ended, summed over moments of each quarter of the measured time, and
     /// how many moments these were.
     pub(crate) backlog: [(u64, u64); 4],
-    /// A queue was full.
     pub(crate) queue_full: bool,
     /// It was, or more was open than there is room for: the run ended there.
     pub(crate) overflowed: bool,
-    /// How well copies were chosen that had to make room.
     pub(crate) accuracy: Accuracy,
-    /// Requests window by window, where that is asked for.
     pub(crate) windows: Option<Windowed>,
 }
 
@@ -79,7 +65,6 @@ impl Tally {
         }
     }
 
-    /// Adds the counts of another run.
     pub(crate) fn add(&mut self, other: &Self) {
         let add = |to: &mut Histogram<u64>, from| {
             to.add(from).expect("all histograms have the same bounds");
@@ -134,7 +119,6 @@ impl Windowed {
         }
     }
 
-    /// Adds the counts of another run.
     pub(crate) fn add(&mut self, other: &Self) {
         for (window, other) in self.counts.iter_mut().zip(&other.counts) {
             for (&class, count) in other {

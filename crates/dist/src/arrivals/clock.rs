@@ -14,7 +14,6 @@ const LAST_NS: u64 = 1 << 63;
 pub struct Clock {
     process: Arrivals,
     rng: Pcg64Mcg,
-    /// The mean gap, in ns.
     gap_ns: f64,
     now_ns: f64,
     /// Of a modulated process: are we in a burst, and when does this end? Of a trace: the next gap.
@@ -94,7 +93,6 @@ impl Clock {
         }
     }
 
-    /// How long the current state lasts.
     fn stay(&mut self) -> f64 {
         let Arrivals::Modulated { share, length_ns, .. } = self.process else { return 0.0 };
         let mean = if self.burst { length_ns } else { length_ns * (1.0 - share) / share };
@@ -106,7 +104,6 @@ fn unit(rng: &mut Pcg64Mcg) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// An exponential number with mean 1.
 fn exponential(rng: &mut Pcg64Mcg) -> f64 {
     rand_distr::Distribution::<f64>::sample(&rand_distr::Exp1, rng)
 }

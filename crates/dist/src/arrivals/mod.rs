@@ -1,13 +1,5 @@
 //! When client requests arrive.
 //!
-//! | form | process |
-//! |---|---|
-//! | `poisson` | independent exponential gaps |
-//! | `constant`, or `deterministic` | equal gaps |
-//! | `mmpp:FACTOR:SHARE:LENGTH` | a Markov-modulated Poisson process: bursts that cover SHARE of the time and last LENGTH on average have FACTOR times the rate of the rest |
-//! | `on-off:SHARE:LENGTH` | Poisson arrivals while on, none while off; on for SHARE of the time, for LENGTH on average |
-//! | `trace:PATH` | recorded arrival times, one per line, over and over |
-//!
 //! The mean rate is the experiment's, whatever the process: a trace is stretched to it.
 
 use std::fmt;

@@ -42,7 +42,6 @@ const MAX_COUNT: u64 = 1 << 53;
 /// What a compressed histogram begins with (HdrHistogram, encoding version 2).
 const COMPRESSED: u32 = 0x1c84_9314;
 
-/// What the encoded histograms of all versions begin with.
 const ENCODED: &str = "HIST";
 
 /// What the lines of a log begin with that say what it is.
@@ -183,7 +182,6 @@ pub struct LogInterval {
 pub struct LogReader<R = BufReader<File>> {
     path: PathBuf,
     from: R,
-    /// Lines that were read.
     line: usize,
     ended: bool,
 }

@@ -32,7 +32,6 @@ const DECAY_NS: f64 = 10e9;
 /// The cost of a server that holds copies and was never heard of.
 const UNKNOWN: f64 = 1e18;
 
-/// The average of a server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
     /// In ns, at the time of `seen`; 0 before the first response.

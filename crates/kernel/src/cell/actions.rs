@@ -29,7 +29,6 @@ impl Actions {
         self.used = 0;
     }
 
-    /// Where the next action is to be written.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> &mut Action {
         if self.used >= self.entries.len() {
@@ -39,7 +38,6 @@ impl Actions {
         &mut self.entries[self.used - 1]
     }
 
-    /// The actions so far.
     #[inline(always)]
     pub(crate) fn list(&self) -> &[Action] {
         &self.entries[..self.used]

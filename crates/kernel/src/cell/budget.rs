@@ -3,7 +3,6 @@
 //! Source: the retry budgets of Finagle and Envoy: a token bucket that is filled by requests rather
 //! than by time. Cost: O(1), and nothing per arrival: tokens are counted when they are asked for.
 
-/// A token bucket. Every arrival adds `rate` tokens, up to `burst`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     rate: f64,
@@ -14,29 +13,24 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A full bucket. A rate of 0 to 1.
     pub(crate) fn new(rate: f64, burst: u32) -> Self {
         Self { rate, burst: f64::from(burst), tokens: f64::from(burst), seen: 0 }
     }
 
-    /// How many tokens there are after so many arrivals.
     pub(crate) fn tokens(&self, arrivals: u64) -> f64 {
         let earned = (arrivals - self.seen) as f64 * self.rate;
         (self.tokens + earned).min(self.burst)
     }
 
-    /// Is there a whole token?
     #[inline(always)]
     pub(crate) fn allows(&self, arrivals: u64) -> bool {
         self.tokens(arrivals) >= 1.0
     }
 
-    /// Takes a token.
     pub(crate) fn spend(&mut self, arrivals: u64) {
         self.add(arrivals, -1.0);
     }
 
-    /// Gives a token back.
     pub(crate) fn refund(&mut self, arrivals: u64) {
         self.add(arrivals, 1.0);
     }

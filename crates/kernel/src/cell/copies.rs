@@ -7,7 +7,6 @@ use crate::event::Arrive;
 use crate::id::{CopyId, GroupId, NONE, ServerId};
 use crate::time::Timestamp;
 
-/// A copy that holds a slot of its server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyState {
     /// Tells a live slot from an ended copy that had the same one.
@@ -19,15 +18,12 @@ pub(crate) struct CopyState {
     /// Whose answer it may still give; [`NONE`] when it only holds a slot. In a free entry, the
     /// next free entry.
     pub(crate) query: u32,
-    /// The query's next copy.
     pub(crate) next: u32,
-    /// It was cancelled.
     pub(crate) stopping: bool,
     /// Its query has ended; its cancel timeout runs.
     pub(crate) given_up: bool,
     /// What its failure says has been drawn from it: whatever it comes to, it counts no more.
     pub(crate) judged: bool,
-    /// Another copy gave the response.
     pub(crate) beaten: bool,
     /// It has an entry in [`super::Core::copy_timers`].
     pub(crate) timed: bool,
@@ -42,7 +38,6 @@ pub(crate) struct Copies {
     next_serial: u64,
 }
 
-/// Marks a free entry of the slab.
 const ENDED: u64 = u64::MAX;
 
 impl CopyState {
@@ -70,7 +65,6 @@ impl Copies {
         Self { slab: Vec::new(), free: NONE, next_serial: 0 }
     }
 
-    /// Adds a copy.
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
@@ -102,7 +96,6 @@ impl Copies {
         CopyId { serial, slot }
     }
 
-    /// [`Self::add`] where no entry is free.
     #[cold]
     #[inline(never)]
     fn add_in_new_entry(
@@ -117,13 +110,11 @@ impl Copies {
         self.add(query, next, server, started)
     }
 
-    /// A copy that has not ended.
     #[inline(always)]
     pub(crate) fn find(&mut self, copy: CopyId) -> Option<&mut CopyState> {
         self.slab.get_mut(copy.slot as usize).filter(|state| state.serial == copy.serial)
     }
 
-    /// A copy that has not ended, to look at.
     pub(crate) fn peek(&self, copy: CopyId) -> Option<&CopyState> {
         self.slab.get(copy.slot as usize).filter(|state| state.serial == copy.serial)
     }
@@ -146,12 +137,10 @@ impl Copies {
         CopyId { serial: self.get(slot).serial, slot }
     }
 
-    /// Ends the copy in a slot.
     pub(crate) fn remove(&mut self, slot: u32) {
         Live { entry: &mut self.slab[slot as usize], free: &mut self.free, slot }.end();
     }
 
-    /// A copy that has not ended, to end it.
     #[inline(always)]
     pub(crate) fn live(&mut self, copy: CopyId) -> Option<Live<'_>> {
         let CopyId { serial, slot } = copy;
@@ -187,7 +176,6 @@ impl Live<'_> {
         self.entry
     }
 
-    /// The copy has ended.
     #[inline(always)]
     pub(crate) fn end(self) {
         self.entry.serial = ENDED;
@@ -195,18 +183,15 @@ impl Live<'_> {
     }
 }
 
-/// Where a query stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No such query.
     Ended,
-    /// In its group's queue.
     Waiting,
     /// With copies, or about to get one.
     Running,
 }
 
-/// A query that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryState {
     /// Counts arrivals: the order of first come, first served.
@@ -215,7 +200,6 @@ pub(crate) struct QueryState {
     pub(crate) group: GroupId,
     pub(crate) may_duplicate: bool,
     pub(crate) may_retry: bool,
-    /// How often it was sent again.
     pub(crate) retries: u8,
     pub(crate) stage: Stage,
     /// How many copies may still answer it, up to [`super::Core::MOST_COPIES`].
@@ -229,9 +213,7 @@ pub(crate) struct QueryState {
     pub(crate) failed: Option<(CopyId, ServerId)>,
     /// Nothing of that copy was ever sent.
     pub(crate) unsent: bool,
-    /// The hedge budget refused it a duplicate.
     pub(crate) refused: bool,
-    /// What its failures say.
     pub(crate) blame: Blame,
 }
 
@@ -254,7 +236,6 @@ impl QueryState {
         blame: Blame::Nothing,
     };
 
-    /// A query that arrives.
     #[inline(always)]
     pub(crate) fn new(arrive: &Arrive, deadline: Timestamp, seq: u64) -> Self {
         Self {
@@ -282,14 +263,12 @@ impl QueryState {
         self.deadline != Timestamp::NEVER
     }
 
-    /// It has a further copy.
     #[inline(always)]
     pub(crate) fn attach(&mut self, slot: u32) {
         self.first = slot;
         self.copies += 1;
     }
 
-    /// It has ended, and has no copies any more.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
         self.stage = Stage::Ended;

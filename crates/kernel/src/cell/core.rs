@@ -32,7 +32,6 @@ pub struct Core {
     pub(crate) queries: Vec<QueryState>,
     /// What each of them is expected to cost. Kept for hedges that ask ([`crate::hedge::Hedge::READS_HINTS`]).
     pub(crate) cost_hints: Vec<Option<NonZeroU64>>,
-    /// How many of them wait, in whatever group.
     pub(crate) waiting: u32,
     pub(crate) copies: Copies,
     /// Of queries: when they expire.
@@ -43,16 +42,12 @@ pub struct Core {
     pub(crate) copy_timers: Heaps<Timestamp>,
     /// Of servers: when their ejections may end.
     pub(crate) ejection_timers: Heaps<Timestamp>,
-    /// By server.
     pub(crate) ejections: Vec<Ejections>,
-    /// Queries that arrived so far.
     pub(crate) arrivals: u64,
     pub(crate) retries: Budget,
     /// Of duplicates; none where there is no limit.
     pub(crate) hedges: Option<Budget>,
-    /// Queries to which it refused a duplicate.
     pub(crate) hedges_refused: u64,
-    /// The actions of the event at hand.
     pub(crate) out: Actions,
     /// Servers that may have room for more.
     pub(crate) freed: Vec<ServerId>,
@@ -292,7 +287,6 @@ impl Core {
         Avoid([holds, state.avoid()])
     }
 
-    /// Asks the balance for a server for a copy.
     #[inline(always)]
     pub(crate) fn pick<P: Pick>(
         &mut self,
@@ -379,7 +373,6 @@ impl Core {
         }
     }
 
-    /// Is there nothing left to look at?
     pub(crate) fn is_settled(&self) -> bool {
         let queries = [&self.to_retry, &self.started, &self.timers_due];
         let servers = [&self.freed, &self.spare];
@@ -388,13 +381,11 @@ impl Core {
             && self.starved_groups.is_empty()
     }
 
-    /// What the event at hand comes to.
     #[inline(always)]
     pub(crate) fn actions(&self) -> &[Action] {
         self.out.list()
     }
 
-    /// Starts the timeout of a new query, if it has one.
     pub(crate) fn set_deadline(&mut self, query: QueryId) {
         let state = &self.queries[query.index()];
         if state.timed() {
@@ -402,7 +393,6 @@ impl Core {
         }
     }
 
-    /// Starts the timeout of a copy anew.
     pub(crate) fn start_copy_timer(&mut self, slot: u32, ns: u64) {
         self.stop_copy_timer(slot);
         let until = self.now.after(ns);

@@ -73,7 +73,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         while self.core.has_room(server) && self.hedge.spare(&mut self.core, server) {}
     }
 
-    /// A waiting query gets its copy, if it is not too late.
     #[inline(always)]
     fn serve(&mut self, query: QueryId, server: ServerId) {
         let QueryState { deadline, retries, group, failed, .. } = self.core.queries[query.index()];
@@ -89,7 +88,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The time of a waiting query is up.
     #[cold]
     #[inline(never)]
     pub(super) fn expire(&mut self, query: QueryId) {
@@ -101,7 +99,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// A server may have room: for whom?
     #[inline(always)]
     pub(super) fn fill(&mut self, server: ServerId) {
         if self.core.waiting > 0 {

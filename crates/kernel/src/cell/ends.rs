@@ -35,7 +35,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The pick hears of the end of a copy.
     #[inline(always)]
     pub(super) fn observe_end(&mut self, copy: CopyId, outcome: Option<Outcome>) {
         if P::OBSERVES
@@ -83,7 +82,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The query has its response.
     pub(super) fn answer(&mut self, query: QueryId, copy: CopyId) {
         *self.core.out.next() = Action::Answer { query, copy };
         self.close(query, Some(copy.slot));
@@ -207,7 +205,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Takes a copy from its query.
     fn detach(&mut self, slot: u32) {
         let copy = self.core.copies.get_mut(slot);
         let (query, next) = (copy.query, copy.next);
@@ -249,7 +246,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         server
     }
 
-    /// A copy has ended, as far as anybody can tell.
     pub(super) fn lose(&mut self, slot: u32) {
         if self.core.copies.get(slot).query != NONE {
             self.copy_failed(slot, None);
@@ -287,7 +283,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// The attempt timeout or the cancel timeout of a copy has passed.
     fn timed_out(&mut self, slot: u32) {
         let CopyState { server, query, given_up, stopping, judged, .. } =
             *self.core.copies.get(slot);

@@ -31,7 +31,6 @@ use crate::hedge::Hedge;
 use crate::id::{QueryId, ServerId};
 use crate::time::Timestamp;
 
-/// What is known about a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,
@@ -43,18 +42,15 @@ pub(crate) enum Health {
     Unreachable,
     /// An operator takes it out of service.
     Draining,
-    /// It is gone.
     Down,
 }
 
 impl Health {
-    /// Is it used in panic mode?
     fn may_panic(self) -> bool {
         matches!(self, Self::Ejected | Self::Unhealthy)
     }
 }
 
-/// What the failure of a query says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
     /// It has not failed, or for a reason that says nothing.
@@ -71,9 +67,7 @@ pub(crate) struct Streak(u32);
 
 impl Streak {
     const UNPROVEN: u32 = 1 << 31;
-    /// Nothing is known yet.
     pub(crate) const NEW: Self = Self(Self::UNPROVEN);
-    /// The last thing heard was a good response.
     pub(crate) const GOOD: Self = Self(0);
 
     fn add_failure(&mut self) -> u32 {
@@ -83,16 +77,12 @@ impl Streak {
     }
 }
 
-/// The ejections of a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ejections {
-    /// How many in a row.
     count: u32,
     /// The present one lasts at least until then.
     until: Timestamp,
-    /// When the last one ended.
     ended: Timestamp,
-    /// A probe succeeded during the present one.
     probed: bool,
 }
 
@@ -175,7 +165,6 @@ impl Core {
 }
 
 impl<P: Pick, H: Hedge> Cell<P, H> {
-    /// A server has failed once more.
     pub(super) fn count_failure(&mut self, server: ServerId, why: EjectReason) {
         let failures = self.core.servers[server.index()].failures.add_failure();
         let many = self.core.limits.eject_after;

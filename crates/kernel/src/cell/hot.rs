@@ -221,7 +221,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_after(server)
     }
 
-    /// The end of a copy that failed, or that was cancelled.
     #[inline(never)]
     fn finished_otherwise(&mut self, copy: CopyId, outcome: Outcome) -> &[Action] {
         let Some(state) = self.core.copies.find(copy) else { return self.core.actions() };

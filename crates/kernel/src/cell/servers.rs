@@ -14,7 +14,6 @@ use crate::time::Timestamp;
 pub(crate) struct ServerState {
     pub(crate) health: Health,
     pub(crate) slots: u32,
-    /// Its gate: how many copies it may hold.
     pub(crate) limit: u32,
     /// How many slots fewer it has than the server with the most.
     load_bias: u32,
@@ -35,7 +34,6 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// An idle server in no group.
     pub(crate) fn new(slots: u32, limit: u32, load_bias: u32) -> Self {
         Self {
             health: Health::Up,
@@ -52,12 +50,10 @@ impl ServerState {
         }
     }
 
-    /// How many copies it holds.
     pub(crate) fn outstanding(&self) -> u32 {
         self.load - self.load_bias
     }
 
-    /// May it start a primary copy?
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.load < self.full_at
@@ -73,14 +69,12 @@ impl ServerState {
         self.set_load(self.load);
     }
 
-    /// It holds one copy more.
     #[inline(always)]
     pub(crate) fn inc_outstanding(&mut self) {
         debug_assert!(self.has_room(), "a start needs room");
         self.set_load(self.load + 1);
     }
 
-    /// It holds one copy less.
     #[inline(always)]
     pub(crate) fn dec_outstanding(&mut self) {
         debug_assert!(self.load > self.load_bias, "every slot is freed once");
@@ -122,11 +116,8 @@ pub struct ServerView {
 #[derive(Clone, Debug)]
 pub(crate) struct GroupState {
     pub(crate) servers: Vec<ServerId>,
-    /// Have they consecutive numbers?
     in_a_row: bool,
-    /// For large groups.
     pub(crate) order: Option<Box<Order>>,
-    /// Servers that are up.
     pub(crate) up: u32,
     /// Servers that may get copies: those that are up, or all that could be in panic mode.
     pub(crate) open: u32,
@@ -219,7 +210,6 @@ impl Core {
         state.outstanding().saturating_sub(state.slots)
     }
 
-    /// Sorts a server anew in its large groups.
     #[inline(never)]
     pub(crate) fn sort(&mut self, server: ServerId) {
         let ServerState { level, groups: (from, to), .. } = self.servers[server.index()];
@@ -230,7 +220,6 @@ impl Core {
         }
     }
 
-    /// May one more query wait where this one would?
     pub(crate) fn has_queue_room(&self, query: QueryId) -> bool {
         let group = self.queries[query.index()].group;
         self.groups[group.index()].waiting < self.limits.queue
@@ -277,7 +266,6 @@ impl Core {
         true
     }
 
-    /// Takes a waiting query out of its queue.
     #[inline(always)]
     pub(crate) fn dequeue(&mut self, query: QueryId) {
         let QueryState { group, before, behind, .. } = self.queries[query.index()];

@@ -22,7 +22,7 @@ use super::{Hedge, duplicate, set_timer_after};
 use crate::action::{StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::duration;
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
@@ -65,8 +65,8 @@ impl Named for AppTimeout {
         write!(f, "app-timeout:{}", duration::format(self.delay_ns))
     }
 
-    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
-        Ok(*self)
+    fn hedge(&self, _: &Topology, _: &Limits) -> Self {
+        *self
     }
 
     fn needs_cancellation(&self) -> bool {

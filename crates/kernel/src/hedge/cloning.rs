@@ -12,13 +12,11 @@
 //!
 //! Deviation: a server without room gets no copy, now or later; the source's queues are infinite.
 
-use core::fmt;
-
 use super::Hedge;
 use crate::action::{Role, StartReason};
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
@@ -58,11 +56,7 @@ impl Named for Cloning {
         if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
     }
 
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("clone")
-    }
-
-    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
-        Ok(*self)
+    fn hedge(&self, _: &Topology, _: &Limits) -> Self {
+        *self
     }
 }

@@ -14,7 +14,7 @@ use super::{Hedge, duplicate, set_timer_after};
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::duration;
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
@@ -60,8 +60,8 @@ impl Named for Delayed {
         write!(f, "delayed:{}{cleanup}", duration::format(self.delay_ns))
     }
 
-    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
-        Ok(*self)
+    fn hedge(&self, _: &Topology, _: &Limits) -> Self {
+        *self
     }
 
     fn needs_cancellation(&self) -> bool {

@@ -27,14 +27,14 @@ use super::predictor::{MostRecent, Predictor, Victim};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{CopyView, Core};
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId, ServerId};
 use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 use rand_core::Rng as _;
 
-/// Which copies are stopped.
+/// Which copies are stopped. In the order of the forms of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancellation {
     /// None.
@@ -115,7 +115,6 @@ impl<R: Predictor> Laedge<R> {
         true
     }
 
-    /// A query that is in no list has got its second copy.
     #[inline(always)]
     fn paired(&mut self, core: &Core, query: QueryId) {
         // No other version asks for pairs.
@@ -244,15 +243,11 @@ impl Named for Cancellation {
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Plain => "laedge",
-            Self::Cleanup => "laedge:cc",
-            Self::Preemptive => "laedge:cc+pc",
-        })
+        f.write_str(Self::FORMS[*self as usize])
     }
 
-    fn hedge(&self, topology: &Topology, _: &Limits) -> Result<Self::Hedge, ConfigError> {
-        Ok(Laedge::new(topology.groups.len(), *self, MostRecent))
+    fn hedge(&self, topology: &Topology, _: &Limits) -> Self::Hedge {
+        Laedge::new(topology.groups.len(), *self, MostRecent)
     }
 
     fn needs_cancellation(&self) -> bool {

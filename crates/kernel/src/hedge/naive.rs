@@ -6,13 +6,11 @@
 //! Settled: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
 //! finds no server with room is not sent later; the source's queues are infinite.
 
-use core::fmt;
-
 use super::{Hedge, duplicate};
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
@@ -36,11 +34,7 @@ impl Named for Naive {
         if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
     }
 
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("naive")
-    }
-
-    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
-        Ok(*self)
+    fn hedge(&self, _: &Topology, _: &Limits) -> Self {
+        *self
     }
 }

@@ -17,7 +17,7 @@ use crate::Rng;
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::duration;
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
@@ -68,8 +68,8 @@ impl Named for Probabilistic {
         write!(f, "probabilistic:{}:{}", duration::format(self.delay_ns), self.probability)
     }
 
-    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
-        Ok(*self)
+    fn hedge(&self, _: &Topology, _: &Limits) -> Self {
+        *self
     }
 
     fn delay_ns(&self) -> Option<u64> {

@@ -13,13 +13,11 @@
 //! Deviations: the servers tell the cell, and the cell stops the sibling; in the source they tell
 //! each other. Where only one server has room, there is no second copy.
 
-use core::fmt;
-
 use super::{Hedge, duplicate};
 use crate::action::{StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::id::{CopyId, QueryId};
 use crate::policy::{Args, Named, PolicyError};
 
@@ -54,12 +52,8 @@ impl Named for Tied {
         if args.list().is_empty() { Ok(Self) } else { Err(args.unknown()) }
     }
 
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("tied")
-    }
-
-    fn hedge(&self, _: &Topology, _: &Limits) -> Result<Self, ConfigError> {
-        Ok(*self)
+    fn hedge(&self, _: &Topology, _: &Limits) -> Self {
+        *self
     }
 
     fn needs_cancellation(&self) -> bool {

@@ -32,7 +32,6 @@ pub trait Driver {
 }
 
 impl Policy {
-    /// The gate of each server: how many copies it may hold.
     fn gates(&self, topology: &Topology, limits: &Limits) -> Result<Vec<u32>, ConfigError> {
         let slots = topology.servers.iter().map(|server| server.slots);
         match self.gate {
@@ -85,10 +84,10 @@ impl Policy {
         match (self.pick, self.hedge) {
             (PickSpec::LeastOutstanding, None) => maker.drive(LeastOutstanding, NoHedge),
             (PickSpec::LeastOutstanding, Some(HedgeSpec::Laedge(cancellation))) => {
-                maker.drive(LeastOutstanding, cancellation.hedge(topology, &limits)?)
+                maker.drive(LeastOutstanding, cancellation.hedge(topology, &limits))
             }
             (PickSpec::LeastOutstanding, Some(HedgeSpec::Rescue(version))) => {
-                maker.drive(LeastOutstanding, version.hedge(topology, &limits)?)
+                maker.drive(LeastOutstanding, version.hedge(topology, &limits))
             }
             (_, None) => maker.drive_boxed(NoHedge),
             (_, Some(hedge)) => hedge.drive(maker),
@@ -114,7 +113,6 @@ impl Policy {
     }
 }
 
-/// What cells are made of.
 pub(super) struct Maker<'a, D> {
     pub(super) topology: &'a Topology,
     gates: &'a [u32],
@@ -151,7 +149,6 @@ impl<D: Driver> Maker<'_, D> {
     }
 }
 
-/// Makes one cell behind a box.
 struct Boxed(Rng);
 
 impl Driver for Boxed {

@@ -11,7 +11,7 @@ pub use registry::{AnyPick, HedgeSpec, PickSpec};
 
 use core::fmt;
 
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::hedge::{Hedge, Learner, Version};
 
 /// How many copies a server may hold.
@@ -61,13 +61,12 @@ pub trait Named: Copy + fmt::Debug + PartialEq {
     ///
     /// # Errors
     /// Those of the formatter.
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::FORMS[0])
+    }
 
     /// A hedge for a cell.
-    ///
-    /// # Errors
-    /// Says why there can be none.
-    fn hedge(&self, topology: &Topology, limits: &Limits) -> Result<Self::Hedge, ConfigError>;
+    fn hedge(&self, topology: &Topology, limits: &Limits) -> Self::Hedge;
 
     /// Does it order servers to stop copies?
     fn needs_cancellation(&self) -> bool {

@@ -82,7 +82,6 @@ impl<'a> Args<'a> {
         PolicyError::Argument { text: self.text.to_string(), why }
     }
 
-    /// A number of copies.
     fn bound(&self, n: &str) -> Result<u32, PolicyError> {
         let range = 1..=Topology::MAX_GATE;
         n.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| {

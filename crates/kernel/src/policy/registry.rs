@@ -39,7 +39,6 @@ macro_rules! picks {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
             }
 
-            /// The pick for a cell.
             pub(super) fn pick(self, topology: &Topology) -> AnyPick {
                 match self {
                     $(Self::$variant => {
@@ -107,7 +106,6 @@ macro_rules! hedges {
                 forms
             }
 
-            /// Reads a name with its arguments.
             pub(super) fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
                 $(if args.is_named(<$spec as Named>::FORMS) {
                     match <$spec as Named>::parse(args) {
@@ -118,12 +116,10 @@ macro_rules! hedges {
                 Err(args.unknown())
             }
 
-            /// The gate of the bare name.
             pub(super) const fn gate(&self) -> Gate {
                 match self { $(Self::$variant(_) => <$spec as Named>::GATE,)+ }
             }
 
-            /// The pick of the bare name.
             pub(super) const fn pick(&self) -> PickSpec {
                 match self { $(Self::$variant(_) => <$spec as Named>::PICK,)+ }
             }
@@ -144,11 +140,10 @@ macro_rules! hedges {
                 match self { $(Self::$variant(_) => <$spec as Named>::SIMULATOR_ONLY,)+ }
             }
 
-            /// Lets somebody drive cells with this hedge.
             pub(super) fn drive<D: Driver>(&self, maker: Maker<'_, D>) -> Result<D::Output, ConfigError> {
                 match self {
                     $(Self::$variant(spec) => {
-                        let hedge = spec.hedge(maker.topology, &maker.limits)?;
+                        let hedge = spec.hedge(maker.topology, &maker.limits);
                         maker.drive_boxed(hedge)
                     })+
                 }

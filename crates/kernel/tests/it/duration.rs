@@ -28,7 +28,7 @@ fn durations_are_read_exactly() {
 }
 
 #[test]
-fn bad_durations_are_refused_with_the_value_and_the_mend() {
+fn bad_durations_are_refused_with_the_value_and_the_fix() {
     for (text, words) in [
         ("", "decimal number and a unit"),
         ("ms", "decimal number and a unit"),

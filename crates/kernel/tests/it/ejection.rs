@@ -16,26 +16,14 @@ fn world(policy: Policy, servers: u32, slots: u32) -> World {
     World::new(policy, &Topology::replicated(servers, slots), limits, 1)
 }
 
-fn ejected(w: &World, server: ServerId) -> bool {
-    w.actions.iter().any(|action| matches!(*action, Action::Eject { server: s, .. } if s == server))
-}
-
-fn is_up(w: &World, server: ServerId) -> bool {
-    w.cell.core().server(server).up
-}
-
-fn copy_of(w: &World, query: QueryId) -> Option<CopyId> {
-    w.model.attached(query).next().map(|(id, _)| *id)
-}
-
 /// Runs a query to its end; a copy on a server in `bad` fails.
 fn run(w: &mut World, now: u64, bad: &[ServerId], outcome: Outcome, may_retry: bool) -> bool {
     let mut arrive = Arrive::new(w.fresh(), GroupId(0));
     arrive.may_retry = may_retry;
     w.feed(now, Event::Arrive(arrive));
     let mut good = false;
-    while let Some(copy) = copy_of(w, arrive.query) {
-        good = !bad.contains(&w.model.copies[&copy].server);
+    while let Some(copy) = w.copies(arrive.query).first().copied() {
+        good = !bad.contains(&w.server_of(copy));
         w.finish(now, copy, if good { Outcome::Good } else { outcome });
     }
     good
@@ -45,7 +33,7 @@ fn run(w: &mut World, now: u64, bad: &[ServerId], outcome: Outcome, may_retry: b
 fn fail_until_ejected(w: &mut World, now: u64, outcome: Outcome) -> u32 {
     for queries in 1..100 {
         assert!(run(w, now, &[A], outcome, true), "the other server answers");
-        if !is_up(w, A) {
+        if !w.is_up(A) {
             return queries;
         }
     }
@@ -73,7 +61,7 @@ fn failures_of_every_kind_eject_a_server_that_its_peer_outdoes() {
         }
         // A refusal is evidence at once, others with the response of the other server: in the
         // actions of the event that is looked at here.
-        assert!(!is_up(&w, A), "{outcome:?}");
+        assert!(!w.is_up(A), "{outcome:?}");
         assert!(reasons.iter().all(|reason| *reason == (A, why)), "{reasons:?}");
         w.finish_all(1);
     }
@@ -86,7 +74,7 @@ fn one_failure_ejects_nobody() {
         for _ in 0..100 {
             run(&mut w, 0, &[A], outcome, true);
             (0..4).for_each(|_| assert!(run(&mut w, 0, &[], outcome, true)));
-            assert!(is_up(&w, A), "its good responses end the row");
+            assert!(w.is_up(A), "its good responses end the row");
         }
     }
 }
@@ -100,7 +88,7 @@ fn a_request_that_fails_everywhere_ejects_nobody() {
             if n % 10 == 0 {
                 assert!(run(&mut w, 0, &[], outcome, true), "the service is quiet, but well");
             }
-            assert!((0..3).all(|server| is_up(&w, ServerId(server))));
+            assert!((0..3).all(|server| w.is_up(ServerId(server))));
         }
     }
 }
@@ -110,10 +98,10 @@ fn a_failure_that_may_not_be_retried_ejects_nobody_while_no_peer_is_known_to_do_
     let mut w = world(Policy::ROUND_ROBIN, 2, 1);
     for _ in 0..200 {
         assert!(!run(&mut w, 0, &[A, B], Outcome::Bad, false));
-        assert!(is_up(&w, A) && is_up(&w, B));
+        assert!(w.is_up(A) && w.is_up(B));
     }
     (0..20).for_each(|_| _ = run(&mut w, 0, &[A], Outcome::Bad, false));
-    assert!(!is_up(&w, A) && is_up(&w, B));
+    assert!(!w.is_up(A) && w.is_up(B));
 }
 
 #[test]
@@ -127,9 +115,9 @@ fn at_least_half_of_a_group_stays() {
             run(&mut w, 0, &bad, Outcome::Bad, false);
         }
         (0..200).for_each(|_| _ = run(&mut w, 0, &bad, Outcome::Bad, false));
-        let out = (0..servers).filter(|&server| !is_up(&w, ServerId(server))).count();
+        let out = (0..servers).filter(|&server| !w.is_up(ServerId(server))).count();
         assert_eq!(out, most, "of {servers}");
-        assert!(is_up(&w, good));
+        assert!(w.is_up(good));
     }
 }
 
@@ -140,7 +128,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
     for span in [1, 2, 4, 8, 16, 32, 60, 60].map(|seconds| seconds * SECOND) {
         fail_until_ejected(&mut w, now, Outcome::Reset);
         w.feed(now + span - 1, Event::ServerUp { server: A });
-        assert!(!is_up(&w, A), "{span} ns are not over");
+        assert!(!w.is_up(A), "{span} ns are not over");
         assert_eq!(w.cell.next_deadline(), Timestamp(now + span));
         now += span;
         let actions = w.feed(now, Event::Tick);
@@ -151,7 +139,7 @@ fn the_back_off_grows_and_a_probe_alone_does_not_end_it() {
     fail_until_ejected(&mut w, now, Outcome::Reset);
     w.feed(now, Event::ServerUp { server: A });
     w.feed(now + SECOND, Event::Tick);
-    assert!(is_up(&w, A), "as after a first ejection");
+    assert!(w.is_up(A), "as after a first ejection");
     w.finish_all(now + SECOND);
 }
 
@@ -162,7 +150,7 @@ fn an_ejection_ends_with_the_first_probe_after_its_time() {
     w.feed(1, Event::ServerUp { server: A });
     w.feed(2, Event::ServerUnhealthy { server: A, listens: true });
     w.feed(SECOND, Event::Tick);
-    assert!(!is_up(&w, A), "its last probe failed");
+    assert!(!w.is_up(A), "its last probe failed");
     w.feed(2 * SECOND, Event::ServerUp { server: A });
     assert_eq!(w.actions, [Action::Restore { server: A }]);
 }
@@ -176,18 +164,7 @@ fn copies_on_an_ejected_server_run_on() {
     let query = w.model.copies[&on_a].query.expect("it runs");
     assert!(long.contains(&query) && w.cell.core().is_awaited(A));
     assert_eq!(w.finish(2, on_a, Outcome::Good), [Action::Answer { query, copy: on_a }]);
-    assert!(!is_up(&w, A), "probes bring it back, not responses");
-}
-
-#[test]
-fn a_server_that_is_gone_loses_its_copies() {
-    let mut w = world(Policy::ROUND_ROBIN, 2, 4);
-    let queries = [w.arrive(0, 0), w.arrive(0, 0)];
-    let copy = w.on(0)[0];
-    w.feed(2, Event::ServerDown { server: A });
-    assert!(w.actions.contains(&Action::Lose { copy }), "{:?}", w.actions);
-    assert!(queries.iter().all(|&query| copy_of(&w, query).is_some()), "sent again");
-    assert!(!w.cell.core().is_awaited(A));
+    assert!(!w.is_up(A), "probes bring it back, not responses");
 }
 
 #[test]
@@ -196,22 +173,22 @@ fn an_all_bad_group_is_used_as_if_it_were_good() {
     let waits = [w.arrive(0, 0), w.arrive(0, 0), w.arrive(0, 0)];
     w.feed(1, Event::ServerUnhealthy { server: A, listens: true });
     w.feed(1, Event::ServerUnhealthy { server: B, listens: true });
-    assert!(!is_up(&w, A) && !is_up(&w, B));
+    assert!(!w.is_up(A) && !w.is_up(B));
     for query in waits {
-        let copy = copy_of(&w, query).expect("it runs, or took the slot of the one before");
+        let copy = w.only(query).0;
         assert_eq!(w.finish(2, copy, Outcome::Good)[0], Action::Answer { query, copy });
     }
     // As soon as one is well, the others are left alone.
     w.feed(3, Event::ServerUp { server: B });
     let query = w.arrive(4, 0);
-    assert_eq!(w.model.copies[&copy_of(&w, query).expect("it runs")].server, B);
+    assert_eq!(w.only(query).1, B);
     w.finish_all(5);
 }
 
 #[test]
 fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
     let limits = Limits { timeout_ns: 100, ..Limits::default() };
-    let mut w = World::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1);
+    let mut w = World::replicated(Policy::PSQ, 2, limits);
     w.feed(0, Event::ServerDraining { server: A });
     w.feed(0, Event::ServerUnhealthy { server: B, listens: false });
     let (early, late) = (w.arrive(0, 0), w.arrive(50, 0));
@@ -219,7 +196,7 @@ fn queries_wait_for_servers_that_drain_or_accept_no_connections() {
     w.feed(100, Event::Tick);
     assert!(!w.model.queries.contains_key(&early), "its deadline has passed");
     w.feed(101, Event::ServerUp { server: B });
-    assert!(copy_of(&w, late).is_some());
+    assert!(w.copies(late).len() == 1);
     w.finish_all(102);
 }
 
@@ -238,19 +215,10 @@ fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
 #[test]
 fn retries_of_what_was_never_sent_stay_within_the_budget() {
     let limits = Limits { retry_reserve: 3, retry_budget: 0.0, ..Limits::default() };
-    let mut w = World::new(Policy::ROUND_ROBIN, &Topology::replicated(3, 1), limits, 1);
+    let mut w = World::replicated(Policy::ROUND_ROBIN, 3, limits);
     let all = [A, B, ServerId(2)];
     (0..20).for_each(|_| _ = run(&mut w, 0, &all, Outcome::ConnectFailed, false));
     assert_eq!(w.model.retries, 3);
-}
-
-#[test]
-fn what_ended_on_this_side_says_nothing_about_the_server() {
-    let mut w = world(Policy::ROUND_ROBIN, 2, 1);
-    for _ in 0..100 {
-        run(&mut w, 0, &[A], Outcome::Local, false);
-        assert!(!ejected(&w, A) && is_up(&w, A));
-    }
 }
 
 #[test]
@@ -258,17 +226,76 @@ fn attempts_that_time_out_eject_a_server_that_its_peer_outdoes() {
     let limits = Limits { attempt_timeout_ns: 10, retry_reserve: 100, ..Limits::default() };
     let mut w = World::new(Policy::ROUND_ROBIN, &Topology::replicated(2, 8), limits, 1);
     let mut now = 0;
-    while is_up(&w, A) {
+    while w.is_up(A) {
         let query = w.arrive(now, 0);
         now += 10;
-        let copy = copy_of(&w, query).expect("it runs");
-        if w.model.copies[&copy].server == A {
+        let copy = w.only(query).0;
+        if w.server_of(copy) == A {
             w.feed(now, Event::Tick);
         }
-        let copy = copy_of(&w, query).expect("sent again");
+        let copy = w.only(query).0;
         w.finish(now, copy, Outcome::Good);
         assert!(now < 1_000, "it is ejected at some time");
     }
     let why = EjectReason::Timeout;
     assert!(w.actions.contains(&Action::Eject { server: A, why }), "{:?}", w.actions);
+}
+
+/// A cancelled copy keeps its slot: while its server sends, for as long as that takes; while its server
+/// is silent, until the cancel timeout.
+const TIMEOUT: u64 = 100;
+
+fn timed() -> World {
+    let limits = Limits { cancel_timeout_ns: TIMEOUT, ..Limits::default() };
+    World::replicated(Policy::PSQ, 2, limits)
+}
+
+/// A query that was answered by its head, and whose client left then.
+fn abandoned_stream(w: &mut World, now: u64) -> CopyId {
+    let query = w.arrive(now, 0);
+    let (copy, _) = w.only(query);
+    w.feed(now, Event::Responded { copy, good: true });
+    w.feed(now, Event::Unwanted { copy });
+    copy
+}
+
+#[test]
+fn a_silent_copy_is_lost_and_its_server_stays() {
+    let mut w = timed();
+    let copy = abandoned_stream(&mut w, 0);
+    let server = w.model.copies[&copy].server;
+    w.feed(TIMEOUT - 1, Event::Tick);
+    assert_eq!(w.actions, []);
+    w.feed(TIMEOUT, Event::Tick);
+    assert_eq!(w.actions, [Action::Lose { copy }], "one copy ejects no server");
+    assert_eq!(w.cell.core().server(server).outstanding, 0);
+    assert!(w.is_up(server));
+    w.finish_all(TIMEOUT);
+}
+
+#[test]
+fn slow_urls_called_at_once_take_no_shard_out() {
+    let mut w = timed();
+    let mut now = 0;
+    for _ in 0..20 {
+        abandoned_stream(&mut w, now);
+        abandoned_stream(&mut w, now);
+        now += TIMEOUT;
+        w.feed(now, Event::Tick);
+        assert!((0..2).all(|server| w.is_up(ServerId(server))));
+    }
+    w.finish_all(now);
+}
+
+#[test]
+fn a_server_that_sends_is_not_silent() {
+    let mut w = timed();
+    let copy = abandoned_stream(&mut w, 0);
+    for now in (0..10 * TIMEOUT).step_by(TIMEOUT as usize / 2) {
+        w.feed(now, Event::Progress { copy });
+        w.feed(now, Event::Tick);
+        assert_eq!(w.actions, []);
+    }
+    w.finish(10 * TIMEOUT, copy, Outcome::Good);
+    w.finish_all(11 * TIMEOUT);
 }

@@ -3,13 +3,12 @@
 
 use crate::referee::{World, named};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Role, ServerId,
-    StopReason, Timestamp, Topology,
+    CopyId, Event, Limits, Outcome, Policy, QueryId, Role, StopReason, Timestamp, Topology,
 };
 
 fn world(policy: Policy, replicas: u32) -> World {
     let limits = Limits { cancel: policy.needs_cancellation(), ..Limits::default() };
-    World::new(policy, &Topology::replicated(replicas, 1), limits, 1)
+    World::replicated(policy, replicas, limits)
 }
 
 fn idealized(replicas: u32) -> World {
@@ -83,7 +82,7 @@ fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
     let [(victim, StopReason::Preemption)] = w.stops()[..] else { panic!("one copy makes room") };
     w.feed(5, Event::Stopped { copy: victim });
     assert_eq!((w.model.attached(a).count(), w.model.attached(b).count()), (1, 1));
-    let only = copy_of_any(&w, a);
+    let only = w.only(a).0;
     w.finish(9, only, Outcome::Good); // S2 → S4: b is duplicated
     assert_eq!(w.model.attached(b).count(), 2);
     let c = w.arrive(10, 0); // S4 → S2: the copy that started last makes room
@@ -92,10 +91,6 @@ fn preemption_gives_up_the_newer_copy_for_a_waiting_query() {
     w.feed(10, Event::Stopped { copy: newer });
     assert_eq!(w.model.attached(c).count(), 1);
     w.finish_all(11);
-}
-
-fn copy_of_any(world: &World, query: QueryId) -> CopyId {
-    *world.model.attached(query).next().expect("it runs").0
 }
 
 #[test]
@@ -136,47 +131,4 @@ fn idealized_breaks_the_pair_that_saves_most() {
     w.arrive(1, 0);
     assert_eq!(w.stops(), [(copy_of(&w, b, Role::Duplicate), StopReason::Preemption)]);
     w.finish_all(2);
-}
-
-#[test]
-fn over_a_bounded_queue_duplicates_start_in_idle_slots_only() {
-    let mut w = world(named("laedge+bounded:2"), 2);
-    let a = w.arrive(0, 0);
-    assert_eq!(w.model.attached(a).count(), 2);
-    let b = w.arrive(1, 0); // queued at a server, behind a
-    assert_eq!(w.model.attached(b).count(), 1);
-    w.finish_all(2);
-}
-
-#[test]
-fn what_may_not_run_twice_does_not() {
-    let mut w = world(named("laedge"), 2);
-    let query = w.fresh();
-    let arrive = Arrive { may_duplicate: false, ..Arrive::new(query, GroupId(0)) };
-    w.feed(0, Event::Arrive(arrive));
-    assert_eq!(w.model.attached(query).count(), 1);
-    w.finish_all(1);
-}
-
-#[test]
-fn where_both_copies_fail_there_is_no_third_server_to_trouble() {
-    let mut w = world(named("laedge"), 3);
-    let a = w.arrive(0, 0);
-    let (first, second) = (copy_of(&w, a, Role::Primary), copy_of(&w, a, Role::Duplicate));
-    w.finish(1, first, Outcome::Bad);
-    assert!(w.actions.is_empty(), "the other copy is the retry");
-    let failed = w.finish(2, second, Outcome::Bad);
-    assert!(matches!(failed, [Action::Fail { query, .. }] if *query == a), "{failed:?}");
-    w.finish_all(3);
-}
-
-#[test]
-fn a_server_that_returns_is_used_at_once() {
-    let mut w = world(named("laedge"), 2);
-    w.feed(0, Event::ServerDown { server: ServerId(1) });
-    let a = w.arrive(1, 0);
-    assert_eq!(w.model.attached(a).count(), 1);
-    w.feed(2, Event::ServerUp { server: ServerId(1) });
-    assert_eq!(w.model.attached(a).count(), 2);
-    w.finish_all(3);
 }

@@ -5,34 +5,23 @@ use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
 use curtail_kernel::hedge::{Exploration, Record, Snapshot, Tried, Version};
 use curtail_kernel::{
     Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Role, ServerId, StartReason,
-    StopReason, Timestamp, Topology,
+    StopReason, Timestamp,
 };
 
-/// Two servers and a T of 100.
+/// A T of 100, and the next first copy that loses is audited, or not.
+const LEARNED: Snapshot = Snapshot { suspect_ns: 100, ..Snapshot::NOTHING };
+const SUSPECTING: Snapshot = Snapshot { audit: false, ..LEARNED };
+
 fn world(version: Version) -> World {
-    suspecting(version, 2, Limits::default(), Snapshot { suspect_ns: 100, ..Snapshot::NOTHING })
+    suspecting(version, 2, Limits::default(), LEARNED)
 }
 
 fn suspecting(version: Version, servers: u32, limits: Limits, learned: Snapshot) -> World {
     let limits = Limits { cancel: version != NoCancel, ..limits };
     let policy = Policy::from(version);
-    let mut world = World::new(policy, &Topology::replicated(servers, 1), limits, 1);
+    let mut world = World::replicated(policy, servers, limits);
     world.adopt(&learned);
     world
-}
-
-/// The copies of a query, in the order in which they started.
-fn copies(world: &World, query: QueryId) -> Vec<CopyId> {
-    world.model.attached(query).map(|(id, _)| *id).collect()
-}
-
-/// What was started, and why.
-fn starts(world: &World) -> Vec<(QueryId, StartReason)> {
-    let start = |action: &Action| match *action {
-        Action::Start { query, why, .. } => Some((query, why)),
-        _ => None,
-    };
-    world.actions.iter().filter_map(start).collect()
 }
 
 #[test]
@@ -43,10 +32,10 @@ fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
     w.feed(99, Event::Tick);
     assert_eq!(w.actions, [], "it is no suspect yet");
     w.feed(100, Event::Tick);
-    assert_eq!(starts(&w), [(stuck, StartReason::Rescue)]);
-    let [first, second] = copies(&w, stuck)[..] else { panic!("two copies") };
+    assert_eq!(w.starts(), [(stuck, StartReason::Rescue)]);
+    let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
     assert_eq!(w.model.copies[&second].role, Role::Duplicate);
-    w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
+    w.adopt(&SUSPECTING);
     w.finish(130, second, Outcome::Good);
     assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
     let tried = Some(Tried { age_ns: 100, rescue: true, risked_ns: 0 });
@@ -58,12 +47,7 @@ fn an_idle_server_rescues_a_query_at_the_age_t_and_the_loser_is_stopped() {
 
 #[test]
 fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
-    let mut w = suspecting(
-        Cleanup,
-        3,
-        Limits::default(),
-        Snapshot { suspect_ns: 100, ..Snapshot::NOTHING },
-    );
+    let mut w = suspecting(Cleanup, 3, Limits::default(), LEARNED);
     let a = w.arrive(0, 0);
     let b = w.arrive(0, 0);
     let busy = w.arrive(60, 0);
@@ -71,17 +55,17 @@ fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
     let last = w.arrive(62, 0);
     w.feed(100, Event::Tick);
     assert_eq!(w.actions, [], "no server is idle");
-    w.finish(110, copies(&w, busy)[0], Outcome::Good);
-    assert_eq!(starts(&w).last(), Some(&(a, StartReason::Rescue)), "the oldest suspect");
+    w.finish(110, w.copies(busy)[0], Outcome::Good);
+    assert_eq!(w.starts().last(), Some(&(a, StartReason::Rescue)), "the oldest suspect");
     // The rescue wins, and frees two servers: one for the queue first, though b is a suspect, too.
-    let [first, second] = copies(&w, a)[..] else { panic!("two copies") };
-    w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
+    let [first, second] = w.copies(a)[..] else { panic!("two copies") };
+    w.adopt(&SUSPECTING);
     w.finish(120, second, Outcome::Good);
-    assert_eq!(starts(&w), [(waiting, StartReason::Queue)]);
+    assert_eq!(w.starts(), [(waiting, StartReason::Queue)]);
     w.feed(121, Event::Stopped { copy: first });
-    assert_eq!(starts(&w), [(b, StartReason::Rescue)], "the other server has not had its turn");
-    w.finish(122, copies(&w, waiting)[0], Outcome::Good);
-    assert_eq!(starts(&w), [(last, StartReason::Queue)]);
+    assert_eq!(w.starts(), [(b, StartReason::Rescue)], "the other server has not had its turn");
+    w.finish(122, w.copies(waiting)[0], Outcome::Good);
+    assert_eq!(w.starts(), [(last, StartReason::Queue)]);
     w.finish_all(200);
 }
 
@@ -90,7 +74,7 @@ fn a_rescue_that_takes_as_long_is_given_up_and_never_tried_again() {
     let mut w = world(Cleanup);
     let long = w.arrive(0, 0);
     w.feed(100, Event::Tick);
-    let [first, second] = copies(&w, long)[..] else { panic!("two copies") };
+    let [first, second] = w.copies(long)[..] else { panic!("two copies") };
     w.feed(199, Event::Tick);
     assert_eq!(w.actions, []);
     w.feed(200, Event::Tick);
@@ -110,8 +94,8 @@ fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
     let long = w.arrive(0, 0);
     let busy = w.arrive(0, 0);
     w.feed(100, Event::Tick);
-    w.finish(150, copies(&w, busy)[0], Outcome::Good);
-    let [first, second] = copies(&w, long)[..] else { panic!("two copies") };
+    w.finish(150, w.copies(busy)[0], Outcome::Good);
+    let [first, second] = w.copies(long)[..] else { panic!("two copies") };
     w.feed(250, Event::Tick);
     assert_eq!(w.stops(), [(second, StopReason::GiveUp)]);
     w.feed(251, Event::Stopped { copy: second });
@@ -124,7 +108,7 @@ fn a_rescue_that_came_late_and_is_given_up_tells_nothing() {
 #[test]
 fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
     let limits = Limits { rescue_budget: 0.0, ..Limits::default() };
-    let learned = Snapshot { suspect_ns: 100, ..Snapshot::NOTHING };
+    let learned = LEARNED;
     let mut w = suspecting(Cleanup, 2, limits, learned);
     w.arrive(0, 0);
     w.feed(100, Event::Tick);
@@ -137,7 +121,7 @@ fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
     for round in 0..100 {
         let query = w.arrive(now, 0);
         w.feed(now + 100, Event::Tick);
-        let [first, ref second @ ..] = copies(&w, query)[..] else { panic!("it runs") };
+        let [first, ref second @ ..] = w.copies(query)[..] else { panic!("it runs") };
         rescued += second.len();
         // In the first half of the rounds the rescue wins.
         let winner = *second.first().filter(|_| round < 50).unwrap_or(&first);
@@ -155,33 +139,33 @@ fn rescues_in_vain_stay_within_the_budget_and_those_that_win_are_free() {
 
 #[test]
 fn idle_servers_duplicate_at_once_and_the_youngest_pair_makes_room() {
-    let learned = Snapshot { suspect_ns: 100, at_once: true, ..Snapshot::NOTHING };
+    let learned = Snapshot { at_once: true, ..LEARNED };
     let mut w = suspecting(Preempt, 4, Limits::default(), learned);
     let older = w.arrive(0, 0);
     let younger = w.arrive(50, 0);
-    assert_eq!((copies(&w, older).len(), copies(&w, younger).len()), (2, 2));
+    assert_eq!((w.copies(older).len(), w.copies(younger).len()), (2, 2));
     let newcomer = w.arrive(60, 0);
-    let victim = copies(&w, younger)[1];
+    let victim = w.copies(younger)[1];
     assert_eq!(w.stops(), [(victim, StopReason::Preemption)]);
     w.feed(61, Event::Stopped { copy: victim });
-    assert_eq!(starts(&w), [(newcomer, StartReason::Queue)]);
+    assert_eq!(w.starts(), [(newcomer, StartReason::Queue)]);
     // The older copy of the other pair reaches T, and the newer one as well: it is long.
     w.feed(100, Event::Tick);
-    assert_eq!(w.stops(), [(copies(&w, older)[1], StopReason::GiveUp)]);
+    assert_eq!(w.stops(), [(w.copies(older)[1], StopReason::GiveUp)]);
     w.finish_all(200);
 }
 
 #[test]
 fn a_pair_whose_older_copy_has_reached_t_is_left_alone() {
-    let learned = Snapshot { suspect_ns: 100, at_once: true, ..Snapshot::NOTHING };
+    let learned = Snapshot { at_once: true, ..LEARNED };
     let mut w = suspecting(Preempt, 2, Limits::default(), learned);
     let stuck = w.arrive(0, 0);
     let other = w.arrive(1, 0);
     for (copy, _) in w.stops() {
         w.feed(2, Event::Stopped { copy });
     }
-    w.finish(90, copies(&w, other)[0], Outcome::Good);
-    assert_eq!(starts(&w), [(stuck, StartReason::Idle)]);
+    w.finish(90, w.copies(other)[0], Outcome::Good);
+    assert_eq!(w.starts(), [(stuck, StartReason::Idle)]);
     w.feed(100, Event::Tick);
     w.arrive(110, 0);
     assert_eq!(w.stops(), [], "its second copy is probably a rescue");
@@ -190,41 +174,41 @@ fn a_pair_whose_older_copy_has_reached_t_is_left_alone() {
 
 #[test]
 fn without_cancellation_nothing_is_stopped_and_only_short_queues_are_overtaken() {
-    let learned = Snapshot { suspect_ns: 100, overtakes: 1, ..Snapshot::NOTHING };
+    let learned = Snapshot { overtakes: 1, ..LEARNED };
     let mut w = suspecting(NoCancel, 2, Limits::default(), learned);
     let stuck = w.arrive(0, 0);
     let busy = w.arrive(0, 0);
     let queue: Vec<QueryId> = (1..4).map(|now| w.arrive(now, 0)).collect();
     w.feed(100, Event::Tick);
-    w.finish(101, copies(&w, busy)[0], Outcome::Good);
-    assert_eq!(starts(&w), [(queue[0], StartReason::Queue)], "three wait");
-    w.finish(102, copies(&w, queue[0])[0], Outcome::Good);
-    assert_eq!(starts(&w), [(queue[1], StartReason::Queue)], "two wait");
-    w.finish(103, copies(&w, queue[1])[0], Outcome::Good);
-    assert_eq!(starts(&w), [(stuck, StartReason::Rescue)], "one waits");
+    w.finish(101, w.copies(busy)[0], Outcome::Good);
+    assert_eq!(w.starts(), [(queue[0], StartReason::Queue)], "three wait");
+    w.finish(102, w.copies(queue[0])[0], Outcome::Good);
+    assert_eq!(w.starts(), [(queue[1], StartReason::Queue)], "two wait");
+    w.finish(103, w.copies(queue[1])[0], Outcome::Good);
+    assert_eq!(w.starts(), [(stuck, StartReason::Rescue)], "one waits");
     w.feed(1_000, Event::Tick);
-    w.finish(1_001, copies(&w, stuck)[1], Outcome::Good);
+    w.finish(1_001, w.copies(stuck)[1], Outcome::Good);
     assert_eq!(w.stops(), []);
     w.finish_all(2_000);
 }
 
 #[test]
-fn an_exploration_makes_room_for_whoever_waits() {
+fn an_exploration_makes_room_for_a_query_that_waits() {
     let explore =
         [Exploration { age_ns: 50, every: 2 }, Exploration { age_ns: NEVER_NS, every: 1 }];
     let learned = Snapshot { explore, ..Snapshot::NOTHING };
     let mut w = suspecting(Cleanup, 2, Limits::default(), learned);
     let ordinary = w.arrive(0, 0);
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "one query in two is tried");
-    w.finish(10, copies(&w, ordinary)[0], Outcome::Good);
+    w.finish(10, w.copies(ordinary)[0], Outcome::Good);
     let tried = w.arrive(20, 0);
     w.feed(70, Event::Tick);
-    assert_eq!(starts(&w), [(tried, StartReason::Explore)]);
-    let copy = copies(&w, tried)[1];
+    assert_eq!(w.starts(), [(tried, StartReason::Explore)]);
+    let copy = w.copies(tried)[1];
     w.arrive(71, 0);
     assert_eq!(w.stops(), [(copy, StopReason::Preemption)]);
     w.feed(71, Event::Stopped { copy });
-    assert_eq!(starts(&w).len(), 1, "it waits no longer");
+    assert_eq!(w.starts().len(), 1, "it waits no longer");
     w.finish_all(200);
     let records = w.published();
     let tried = |record: &Record| matches!(record, Record::First { tried: Some(_), .. });
@@ -242,31 +226,31 @@ fn a_server_whose_copy_was_beaten_is_the_last_choice_until_it_answers() {
 }
 
 fn beaten_server_is_the_last_choice(servers: u32) {
-    let learned = Snapshot { suspect_ns: 100, audit: false, ..Snapshot::NOTHING };
+    let learned = SUSPECTING;
     let mut w = suspecting(Cleanup, servers, Limits::default(), learned);
-    let server_of = |w: &World, query| w.model.attached(query).next().expect("it runs").1.server;
+    let server_of = |w: &World, query| w.only(query).1;
     let stuck = w.arrive(0, 0);
     let beaten = server_of(&w, stuck);
     w.feed(100, Event::Tick);
-    let [first, second] = copies(&w, stuck)[..] else { panic!("two copies") };
+    let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
     w.finish(110, second, Outcome::Good);
     w.feed(111, Event::Stopped { copy: first });
     for now in 112..132 {
         let query = w.arrive(now, 0);
         assert_ne!(server_of(&w, query), beaten, "others are idle");
-        w.finish(now, copies(&w, query)[0], Outcome::Good);
+        w.finish(now, w.copies(query)[0], Outcome::Good);
     }
     let busy: Vec<QueryId> = (1..servers).map(|_| w.arrive(140, 0)).collect();
     let last = w.arrive(140, 0);
     assert_eq!(server_of(&w, last), beaten, "rather than to let a query wait");
-    w.finish(150, copies(&w, last)[0], Outcome::Good);
+    w.finish(150, w.copies(last)[0], Outcome::Good);
     for query in busy {
-        w.finish(150, copies(&w, query)[0], Outcome::Good);
+        w.finish(150, w.copies(query)[0], Outcome::Good);
     }
     let used = (151..351).any(|now| {
         let query = w.arrive(now, 0);
         let server = server_of(&w, query);
-        w.finish(now, copies(&w, query)[0], Outcome::Good);
+        w.finish(now, w.copies(query)[0], Outcome::Good);
         server == beaten
     });
     assert!(used, "it has answered, and is as good as others");
@@ -276,19 +260,19 @@ fn beaten_server_is_the_last_choice(servers: u32) {
 #[test]
 fn a_server_whose_copies_are_always_beaten_is_slow_and_not_stuck() {
     let mut w = world(Cleanup);
-    w.adopt(&Snapshot { audit: false, suspect_ns: 100, ..Snapshot::NOTHING });
+    w.adopt(&SUSPECTING);
     let mut rescues = Vec::new();
     for round in 0..200 {
         let at = 1_000 * round;
         // The other server is busy, too, or nothing would come to one whose copies are beaten.
         let mut pair = [w.arrive(at, 0), w.arrive(at, 0)];
-        if w.model.copies[&copies(&w, pair[0])[0]].server == ServerId(1) {
+        if w.server_of(w.copies(pair[0])[0]) == ServerId(1) {
             pair.reverse();
         }
-        let [slow, fast] = pair.map(|query| copies(&w, query)[0]);
+        let [slow, fast] = pair.map(|query| w.copies(query)[0]);
         w.finish(at + 20, fast, Outcome::Good);
         w.feed(at + 100, Event::Tick);
-        let all = copies(&w, pair[0]);
+        let all = w.copies(pair[0]);
         rescues.push(all.len() == 2);
         if let Some(&second) = all.get(1) {
             w.finish(at + 120, second, Outcome::Good);
@@ -321,7 +305,7 @@ fn a_query_ages_by_what_it_costs() {
     // Among queries with hints one without is not comparable.
     let plain = w.arrive(3_000, 0);
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER);
-    w.finish(3_010, copies(&w, plain)[0], Outcome::Good);
+    w.finish(3_010, w.copies(plain)[0], Outcome::Good);
     assert_eq!(w.published(), []);
 }
 
@@ -352,4 +336,130 @@ fn on_a_slow_server_a_query_may_be_older() {
         panic!("two queries ended")
     };
     assert!(a == 20 && (18..=22).contains(&b), "{a} and {b}");
+}
+
+// Audits: a first copy that lost runs on, to see for how long it is stuck.
+
+/// A query that arrives is rescued at the age T, and its second copy wins 20 later; its first one.
+fn rescued(world: &mut World, now: u64) -> CopyId {
+    let stuck = world.arrive(now, 0);
+    world.feed(now + 100, Event::Tick);
+    let [first, second] = world.copies(stuck)[..] else { panic!("two copies") };
+    world.finish(now + 120, second, Outcome::Good);
+    first
+}
+
+fn audits(world: &mut World) -> Vec<Record> {
+    let mut records = world.published();
+    records.retain(|record| matches!(record, Record::Audit { .. }));
+    records
+}
+
+#[test]
+fn a_first_copy_that_is_audited_runs_to_its_end() {
+    let mut w = suspecting(Cleanup, 2, Limits::default(), LEARNED);
+    let first = rescued(&mut w, 0);
+    w.arrive(200, 0);
+    w.arrive(210, 0);
+    assert_eq!(w.stops(), [], "the first win is audited, though a query waits");
+    w.finish(300, first, Outcome::Good);
+    assert_eq!(audits(&mut w), [Record::Audit { ran_ns: 300, second_ns: 20 }]);
+    w.finish_all(400);
+}
+
+#[test]
+fn it_has_the_time_that_every_copy_has_and_is_stopped_then() {
+    let timed = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 50, ..Limits::default() };
+    let untimed = Limits { attempt_timeout_ns: NEVER_NS, cancel_timeout_ns: 380, ..timed };
+    for limits in [timed, untimed] {
+        let mut w = suspecting(Cleanup, 2, limits, LEARNED);
+        let first = rescued(&mut w, 0);
+        assert_eq!(w.cell.next_deadline(), Timestamp(500));
+        w.feed(500, Event::Tick);
+        assert_eq!(w.actions, [Action::Stop { copy: first, why: StopReason::Cleanup }]);
+        assert_eq!(audits(&mut w), [Record::Audit { ran_ns: 500, second_ns: 20 }], "or more");
+        w.feed(510, Event::Stopped { copy: first });
+        let up = |server| w.cell.core().server(ServerId(server)).up;
+        assert!(up(0) && up(1), "it has stopped when it was told to");
+        w.finish_all(600);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_stop_it_is_out() {
+    let limits = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 50, ..Limits::default() };
+    let mut w = suspecting(Cleanup, 2, limits, LEARNED);
+    let first = rescued(&mut w, 0);
+    w.feed(500, Event::Tick);
+    w.feed(550, Event::Tick);
+    assert!(w.actions.contains(&Action::Lose { copy: first }), "{:?}", w.actions);
+    w.finish_all(600);
+}
+
+#[test]
+fn a_loser_that_nobody_stops_has_as_long_as_if_no_copy_had_won() {
+    let limits = Limits { attempt_timeout_ns: 500, cancel_timeout_ns: 300, ..Limits::default() };
+    let mut w = suspecting(NoCancel, 2, limits, LEARNED);
+    w.adopt(&SUSPECTING);
+    let slow = rescued(&mut w, 0);
+    w.feed(420, Event::Tick);
+    assert_eq!(w.actions, [], "it lost 300 ago");
+    w.feed(799, Event::Tick);
+    assert_eq!(w.actions, []);
+    w.finish(799, slow, Outcome::Good);
+    let hung = rescued(&mut w, 1_000);
+    w.feed(1_500, Event::Tick);
+    w.feed(1_800, Event::Tick);
+    assert!(w.actions.contains(&Action::Lose { copy: hung }), "{:?}", w.actions);
+    w.finish_all(2_000);
+}
+
+#[test]
+fn there_is_one_at_a_time() {
+    let mut w = suspecting(Cleanup, 3, Limits::default(), LEARNED);
+    let audited = rescued(&mut w, 0);
+    w.adopt(&LEARNED);
+    let other = rescued(&mut w, 1_000);
+    assert_eq!(w.stops(), [(other, StopReason::Cleanup)], "its slot is free");
+    w.feed(1_121, Event::Stopped { copy: other });
+    w.finish(2_000, audited, Outcome::Good);
+    let next = rescued(&mut w, 3_000);
+    assert_eq!(w.stops(), [], "it is due yet");
+    // What is lost tells nothing, and is not waited for.
+    let server = w.server_of(next);
+    w.feed(3_200, Event::ServerDown { server });
+    w.feed(3_201, Event::ServerUp { server });
+    assert_eq!(audits(&mut w).len(), 1);
+    w.adopt(&LEARNED);
+    let last = rescued(&mut w, 4_000);
+    assert_eq!(w.stops(), []);
+    w.finish(4_200, last, Outcome::Good);
+    assert_eq!(audits(&mut w), [Record::Audit { ran_ns: 200, second_ns: 20 }]);
+    w.finish_all(5_000);
+}
+
+#[test]
+fn a_server_whose_copy_ends_after_all_or_that_restarts_is_as_good_as_others() {
+    let ends = [(Cleanup, false), (NoCancel, false), (Cleanup, true)];
+    for (version, restarts) in ends {
+        let mut w = suspecting(version, 3, Limits::default(), LEARNED);
+        let late = rescued(&mut w, 0);
+        let beaten = w.server_of(late);
+        if restarts {
+            w.feed(200, Event::ServerDown { server: beaten });
+            w.feed(201, Event::ServerUp { server: beaten });
+        } else {
+            w.finish(200, late, Outcome::Good);
+        }
+        let mut used = |now| {
+            let query = w.arrive(now, 0);
+            let copy = w.copies(query)[0];
+            let server = w.server_of(copy);
+            w.finish(now, copy, Outcome::Good);
+            server == beaten
+        };
+        let used = (1_000..1_100).filter(|&now| used(now)).count();
+        assert!((15..=55).contains(&used), "one in three, of 100: {used}");
+        w.finish_all(2_000);
+    }
 }

@@ -310,13 +310,3 @@ fn any_budget_is_borne() {
         assert_eq!(explores, budget > 0.0, "{version:?}: {:?}", learner.snapshot());
     }
 }
-
-#[test]
-fn the_same_records_teach_the_same() {
-    let learned = || {
-        let mut service = Service::new(Cleanup, (0.003, 15.0));
-        service.run(50_000);
-        (*service.learner.snapshot(), service.learner.status())
-    };
-    assert_eq!(learned(), learned());
-}

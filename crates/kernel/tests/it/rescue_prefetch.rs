@@ -3,8 +3,8 @@
 use crate::referee::{World, named};
 use curtail_kernel::hedge::{Exploration, Record, Snapshot};
 use curtail_kernel::{
-    Action, CopyId, Event, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason,
-    StopReason, Timestamp, Topology, rng,
+    CopyId, Event, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason, StopReason,
+    Timestamp, Topology, rng,
 };
 use rand_core::Rng as _;
 
@@ -19,37 +19,14 @@ fn world(servers: u32, cancel: bool) -> World {
     world
 }
 
-/// The copies of a query, in the order in which they were sent.
-fn copies(world: &World, query: QueryId) -> Vec<CopyId> {
-    world.model.attached(query).map(|(id, _)| *id).collect()
-}
-
-fn server_of(world: &World, copy: CopyId) -> ServerId {
-    world.model.copies[&copy].server
-}
-
-/// What was sent, and why.
-fn starts(world: &World) -> Vec<(QueryId, StartReason)> {
-    let start = |action: &Action| match *action {
-        Action::Start { query, why, .. } => Some((query, why)),
-        _ => None,
-    };
-    world.actions.iter().filter_map(start).collect()
-}
-
-/// The copy that a server executes.
-fn executes(world: &World, server: ServerId) -> CopyId {
-    world.on(server.0)[0]
-}
-
 #[test]
 fn a_query_that_waits_at_its_server_does_not_age() {
     let mut w = world(2, true);
     let pair = [w.arrive(0, 0), w.arrive(0, 0)];
     let waits = w.arrive(10, 0);
-    let [copy] = copies(&w, waits)[..] else { panic!("it was sent") };
-    let busy = executes(&w, server_of(&w, copy));
-    let first = pair.map(|query| copies(&w, query)[0]);
+    let [copy] = w.copies(waits)[..] else { panic!("it was sent") };
+    let busy = w.on(w.server_of(copy).0)[0];
+    let first = pair.map(|query| w.copies(query)[0]);
     let other = first[usize::from(first[0] == busy)];
     w.finish(20, other, Outcome::Good);
     assert_eq!(w.cell.next_deadline(), Timestamp(100), "of the one before it");
@@ -58,8 +35,8 @@ fn a_query_that_waits_at_its_server_does_not_age() {
     w.feed(159, Event::Tick);
     assert_eq!(w.actions, [], "a server has been idle since 20");
     w.feed(160, Event::Tick);
-    assert_eq!(starts(&w), [(waits, StartReason::Rescue)]);
-    w.finish(170, copies(&w, waits)[1], Outcome::Good);
+    assert_eq!(w.starts(), [(waits, StartReason::Rescue)]);
+    w.finish(170, w.copies(waits)[1], Outcome::Good);
     let [.., record] = w.published()[..] else { panic!("queries ended") };
     assert!(matches!(record, Record::Second { ran_ns: 10, .. }), "{record:?}");
     w.finish_all(200);
@@ -71,9 +48,9 @@ fn a_suspect_is_sent_to_a_server_with_room_and_ages_from_when_it_begins_there() 
     let long = w.arrive(0, 0);
     let busy = w.arrive(50, 0);
     w.feed(100, Event::Tick);
-    assert_eq!(starts(&w), [(long, StartReason::Rescue)], "before whatever comes next");
-    let [first, second] = copies(&w, long)[..] else { panic!("two copies") };
-    w.finish(120, copies(&w, busy)[0], Outcome::Good);
+    assert_eq!(w.starts(), [(long, StartReason::Rescue)], "before whatever comes next");
+    let [first, second] = w.copies(long)[..] else { panic!("two copies") };
+    w.finish(120, w.copies(busy)[0], Outcome::Good);
     assert_eq!(w.cell.next_deadline(), Timestamp(220), "the rescue has begun at 120");
     w.feed(219, Event::Tick);
     assert_eq!(w.actions, []);
@@ -90,11 +67,11 @@ fn a_rescue_that_has_not_begun_is_not_given_up_and_tells_nothing() {
     let stuck = w.arrive(0, 0);
     let busy = w.arrive(90, 0);
     w.feed(100, Event::Tick);
-    let [first, second] = copies(&w, stuck)[..] else { panic!("two copies") };
+    let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
     // The other one is a suspect as well, and a server has room again.
     assert_eq!(w.cell.next_deadline(), Timestamp(190));
     w.feed(190, Event::Tick);
-    assert_eq!(starts(&w), [(busy, StartReason::Rescue)]);
+    assert_eq!(w.starts(), [(busy, StartReason::Rescue)]);
     assert_eq!(w.cell.next_deadline(), Timestamp::NEVER, "both wait behind each other");
     w.finish(1_000, first, Outcome::Good);
     assert_eq!(w.stops(), [(second, StopReason::Cleanup)]);
@@ -109,19 +86,19 @@ fn between_two_suspects_that_overtake_at_a_server_it_serves_the_queue() {
     let mut w = world(3, true);
     let [a, b] = [w.arrive(0, 0), w.arrive(0, 0)];
     let busy = w.arrive(60, 0);
-    let at = server_of(&w, copies(&w, busy)[0]);
+    let at = w.server_of(w.copies(busy)[0]);
     // One more waits at each server, and two in the cell.
     let waits: Vec<QueryId> = (61..66).map(|now| w.arrive(now, 0)).collect();
     w.feed(100, Event::Tick);
     assert_eq!(w.actions, [], "no server has room");
-    w.finish(110, copies(&w, busy)[0], Outcome::Good);
-    assert_eq!(starts(&w), [(a, StartReason::Rescue)], "the oldest suspect");
-    w.finish(112, executes(&w, at), Outcome::Good);
-    assert_eq!(starts(&w), [(waits[3], StartReason::Queue)], "though b is a suspect, too");
-    let [first, second] = copies(&w, a)[..] else { panic!("two copies") };
+    w.finish(110, w.copies(busy)[0], Outcome::Good);
+    assert_eq!(w.starts(), [(a, StartReason::Rescue)], "the oldest suspect");
+    w.finish(112, w.on(at.0)[0], Outcome::Good);
+    assert_eq!(w.starts(), [(waits[3], StartReason::Queue)], "though b is a suspect, too");
+    let [first, second] = w.copies(a)[..] else { panic!("two copies") };
     w.finish(115, second, Outcome::Good);
     assert_eq!(w.stops(), [(first, StopReason::Cleanup)]);
-    assert_eq!(starts(&w), [(b, StartReason::Rescue)], "the queue has had its turn");
+    assert_eq!(w.starts(), [(b, StartReason::Rescue)], "the queue has had its turn");
     w.finish_all(200);
 }
 
@@ -132,12 +109,12 @@ fn an_exploration_makes_room_for_a_query_that_is_sent_to_its_server() {
     w.adopt(&Snapshot { explore, ..Snapshot::NOTHING });
     let tried = w.arrive(0, 0);
     w.feed(50, Event::Tick);
-    assert_eq!(starts(&w), [(tried, StartReason::Explore)]);
-    let [_, early] = copies(&w, tried)[..] else { panic!("two copies") };
+    assert_eq!(w.starts(), [(tried, StartReason::Explore)]);
+    let [_, early] = w.copies(tried)[..] else { panic!("two copies") };
     let mut stops = Vec::new();
     for now in [51, 52] {
         let query = w.arrive(now, 0);
-        let there = server_of(&w, copies(&w, query)[0]) == server_of(&w, early);
+        let there = w.server_of(w.copies(query)[0]) == w.server_of(early);
         let stopped: &[_] = if there { &[(early, StopReason::Preemption)] } else { &[] };
         assert_eq!(w.stops(), stopped);
         stops.extend_from_slice(stopped);
@@ -146,18 +123,6 @@ fn an_exploration_makes_room_for_a_query_that_is_sent_to_its_server() {
     w.feed(53, Event::Stopped { copy: early });
     assert_eq!(w.cell.next_deadline(), Timestamp(103), "the query has begun at 53");
     w.finish_all(60);
-}
-
-#[test]
-fn what_cannot_be_called_back_is_sent_to_idle_servers_only() {
-    let mut w = world(2, false);
-    let stuck = w.arrive(0, 0);
-    let busy = w.arrive(50, 0);
-    w.feed(100, Event::Tick);
-    assert_eq!(w.actions, [], "the other server has room, but no idle slot");
-    w.finish(120, copies(&w, busy)[0], Outcome::Good);
-    assert_eq!(starts(&w), [(stuck, StartReason::Rescue)]);
-    w.finish_all(200);
 }
 
 #[test]
@@ -185,7 +150,7 @@ fn happens(rng: &mut Rng, world: &mut World, now: u64) -> Event {
     }
     let copy = copies[below(rng, copies.len() as u64) as usize];
     match below(rng, 40) {
-        0 => Event::ServerDown { server: server_of(world, copy) },
+        0 => Event::ServerDown { server: world.server_of(copy) },
         1..=3 => Event::ServerUp { server: ServerId(below(rng, 3) as u32) },
         4 => Event::Finished { copy, outcome: Outcome::Reset },
         _ if world.model.copies[&copy].stopping => Event::Stopped { copy },
@@ -198,7 +163,7 @@ fn with_a_bound_of_the_slots_it_is_plain_rescue() {
     let explore =
         [Exploration { age_ns: 20, every: 2 }, Exploration { age_ns: NEVER_NS, every: 1 }];
     let mut rescues = 0;
-    for seed in 0..40 {
+    for seed in 0..8 {
         let (slots, cancel) = (1 + seed as u32 % 2, seed % 4 < 2);
         let limits = Limits { cancel, rescue_budget: 0.5, ..Limits::default() };
         let topology = Topology::replicated(3, slots);
@@ -227,5 +192,5 @@ fn with_a_bound_of_the_slots_it_is_plain_rescue() {
         }
         rescues += plain.model.rescues;
     }
-    assert!(rescues > 300, "only {rescues} rescues");
+    assert!(rescues > 60, "only {rescues} rescues");
 }

@@ -10,13 +10,11 @@ use curtail_kernel::{CopyId, Topology};
 use crate::agenda::{Agenda, NEVER};
 use crate::calendar::Calendar;
 
-/// What is known of a copy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopyState {
     pub(super) id: CopyId,
     /// The query that it is of, as long as this lives.
     pub(super) query: u32,
-    /// The request that this is of.
     pub(super) request: u64,
     pub(super) server: u32,
     pub(super) work_ns: u64,
@@ -24,36 +22,15 @@ pub(super) struct CopyState {
     pub(super) began_ns: u64,
     /// When it ends unless it is stopped.
     pub(super) ends_ns: u64,
-    /// For how long it executed, once it has ended.
     pub(super) served_ns: u64,
     /// Its jitter is not zero.
     pub(super) hiccup: bool,
-    /// It is stopping.
     pub(super) stopping: bool,
-    /// It was stopped to make room.
     pub(super) preempted: bool,
     /// Its server has failed: it is not there, and will not come.
     pub(super) lost: bool,
 }
 
-impl CopyState {
-    const NONE: Self = Self {
-        id: CopyId { serial: u64::MAX, slot: u32::MAX },
-        query: 0,
-        request: 0,
-        server: 0,
-        work_ns: 0,
-        began_ns: 0,
-        ends_ns: 0,
-        served_ns: 0,
-        hiccup: false,
-        stopping: false,
-        preempted: false,
-        lost: false,
-    };
-}
-
-/// What comes of telling a copy to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// It has stopped; this copy begins in its place, if one waited.
@@ -64,7 +41,6 @@ pub(super) enum Halt {
     Unknown,
 }
 
-/// The servers of a shard.
 #[derive(Debug)]
 pub(super) struct Leaves {
     slots: usize,
@@ -117,13 +93,11 @@ impl Leaves {
         }
     }
 
-    /// When the next copy ends, and where.
     #[inline(always)]
     pub(super) fn next_end(&self) -> (u64, usize) {
         self.ends.first()
     }
 
-    /// When a copy that executes ends.
     pub(super) fn end_of(&self, copy: CopyId) -> Option<u64> {
         self.place_of(copy).map(|place| self.ends.due(place))
     }
@@ -142,10 +116,9 @@ impl Leaves {
     #[inline(never)]
     fn grow(&mut self, slot: u32) {
         debug_assert_eq!(slot as usize, self.copies.len(), "slots are dense");
-        self.copies.push(CopyState::NONE);
+        self.copies.push(CopyState::default());
     }
 
-    /// A copy arrives at its server; true when it begins at once.
     #[inline(always)]
     pub(super) fn admit(&mut self, now: u64, slot: u32) -> bool {
         let CopyState { server, work_ns, .. } = self.copies[slot as usize];
@@ -160,7 +133,6 @@ impl Leaves {
         true
     }
 
-    /// A place of the server where nothing executes.
     #[inline(always)]
     pub(super) fn idle_place(&self, server: u32) -> Option<usize> {
         let first = server as usize * self.slots;
@@ -174,7 +146,6 @@ impl Leaves {
         Some(place)
     }
 
-    /// A copy waits at its server.
     #[inline(never)]
     pub(super) fn wait(&mut self, slot: u32, server: u32) {
         let queue = &mut self.queues[server as usize];
@@ -195,7 +166,6 @@ impl Leaves {
         end.min(NEVER - 1)
     }
 
-    /// A copy executes at a place that is idle.
     #[inline(always)]
     pub(super) fn occupy(&mut self, place: usize, slot: u32, end: u64) {
         self.ends.add(place, end);
@@ -278,7 +248,6 @@ impl Leaves {
         (self.busy_ns, began.map(|began| u128::from(now - began)).sum())
     }
 
-    /// Where a copy executes.
     fn place_of(&self, copy: CopyId) -> Option<usize> {
         let server = self.copies.get(copy.slot as usize)?.server as usize;
         let mut places = server * self.slots..(server + 1) * self.slots;

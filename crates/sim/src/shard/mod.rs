@@ -29,37 +29,22 @@ use crate::experiment::{Experiment, Setup};
 use crate::sink::{Answered, Sink};
 use crate::train::Log;
 
-/// A query that has not ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Query {
     request: u64,
     arrived_ns: u64,
     service_ns: u64,
     /// Of its first two copies.
     jitter_ns: [u64; 2],
-    /// Copies that were started.
     copies: u32,
     /// When the first of them began to execute.
     served_ns: u64,
 }
 
-impl Query {
-    const NONE: Self = Self {
-        request: 0,
-        arrived_ns: 0,
-        service_ns: 0,
-        jitter_ns: [0; 2],
-        copies: 0,
-        served_ns: 0,
-    };
-}
-
 /// What a cell hears of besides the ends of copies.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
-    /// When each copy will end.
     forecasts: bool,
-    /// When a copy begins.
     starts: bool,
 }
 
@@ -69,14 +54,12 @@ impl Wants {
     }
 }
 
-/// One shard in virtual time.
 pub(crate) struct Shard<S> {
     cell: S,
     world: World,
     /// Does the policy ask to be woken? Then this is when.
     timed: bool,
     wake_ns: u64,
-    /// What is drawn for the block.
     drawn: Vec<Drawn>,
     /// What its queries are guessed to cost; empty without hints.
     hints: Vec<NonZeroU64>,
@@ -84,7 +67,6 @@ pub(crate) struct Shard<S> {
     pub(crate) log: Option<Log>,
 }
 
-/// All of a shard but its cell.
 struct World {
     now: u64,
     leaves: Leaves,
@@ -132,17 +114,14 @@ impl<S: Scheduler> Shard<S> {
         }
     }
 
-    /// What its cell has recorded for the learner of the service.
     pub(crate) fn publish(&mut self, into: &mut Vec<Record>) {
         self.cell.publish(into);
     }
 
-    /// What the service has learned.
     pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
         self.cell.adopt(snapshot);
     }
 
-    /// Queries that have not ended.
     pub(crate) fn open(&self) -> u64 {
         (self.world.queries.len() - self.world.free.len()) as u64
     }
@@ -173,7 +152,6 @@ impl<S: Scheduler> Shard<S> {
         sink.tally.overflowed |= self.world.leaves.overflowed;
     }
 
-    /// Everything up to `until` happens.
     #[inline(always)]
     fn advance(&mut self, until: u64, sink: &mut Sink) {
         loop {
@@ -210,7 +188,6 @@ impl<S: Scheduler> Shard<S> {
         self.feed(time, &Event::Arrive(arrive), sink);
     }
 
-    /// The copy at a place ends.
     #[inline(always)]
     fn complete(&mut self, now: u64, place: usize, sink: &mut Sink) {
         let (CopyState { id: copy, stopping, .. }, next) = self.world.leaves.complete(now, place);
@@ -267,7 +244,6 @@ impl<S: Scheduler> Shard<S> {
         }
     }
 
-    /// Logs what an event tells of response times.
     #[inline(never)]
     fn record(&mut self, now: u64, event: &Event, sink: &Sink) {
         let Some(log) = &mut self.log else { return };
@@ -319,7 +295,7 @@ impl World {
     #[cold]
     #[inline(never)]
     fn new_id(&mut self) -> u32 {
-        self.queries.push(Query::NONE);
+        self.queries.push(Query::default());
         self.queries.len() as u32 - 1
     }
 
@@ -410,7 +386,6 @@ impl World {
         }
     }
 
-    /// The cell is to know that a copy begins.
     #[inline(never)]
     fn report(&mut self, now: u64, copy: CopyId) {
         if self.wants.forecasts

@@ -9,7 +9,6 @@ use rand_pcg::Pcg64Mcg;
 use crate::agenda::NEVER;
 use crate::calendar::Disturbance;
 
-/// What comes later than it is sent.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) mail: Mail,
@@ -40,27 +39,23 @@ impl Network {
         network
     }
 
-    /// Does anything take time on its way?
     #[inline(always)]
     pub(super) fn takes_time(&self) -> bool {
         self.latency.is_some()
     }
 
-    /// Sends a message, one way.
     pub(super) fn send(&mut self, now: u64, message: Message) {
         let latency = self.latency.as_ref();
         let ns = latency.map_or(0, |latency| latency.sample(&mut self.latency_rng) as u64);
         self.mail.send(now.saturating_add(ns), message);
     }
 
-    /// A server that is up will fail.
     pub(super) fn plan_outage(&mut self, now: u64, server: u32) {
         let Some(outages) = &self.outages else { return };
         let length = outages.every.sample(&mut self.outage_rngs[server as usize]) as u64;
         self.mail.send(now.saturating_add(length.max(1)), Message::Down(server));
     }
 
-    /// A server that has failed will return.
     pub(super) fn plan_return(&mut self, now: u64, server: u32) {
         let Some(outages) = &self.outages else { return };
         let length = outages.lasts.sample(&mut self.outage_rngs[server as usize]) as u64;
@@ -68,7 +63,6 @@ impl Network {
     }
 }
 
-/// Something that comes later.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     /// A copy reaches its server.
@@ -81,9 +75,7 @@ pub(super) enum Message {
     Stopped(CopyId),
     /// The cell learns that a copy has begun.
     Started(CopyId),
-    /// A server fails.
     Down(u32),
-    /// A server is back.
     Up(u32),
 }
 
@@ -100,7 +92,6 @@ impl Mail {
         Self { messages: BTreeMap::new(), sent: 0, next: NEVER }
     }
 
-    /// When the first one comes.
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
         self.next

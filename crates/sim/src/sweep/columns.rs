@@ -9,7 +9,6 @@ use super::axis::{Axis, Value};
 use super::error::Error;
 use crate::outcome::name;
 
-/// Figures with a mean and percentiles.
 const FIGURES: [&str; 5] =
     ["request", "ci95", "query", "versus_first.difference", "versus_first.ci95"];
 
@@ -55,7 +54,6 @@ pub(super) fn outcome_schema(percentiles: &[f64]) -> Schema {
     schema
 }
 
-/// The columns of a sweep: of the grid, and of outcomes.
 pub(super) fn schema(axes: &[Axis], percentiles: &[f64]) -> Schema {
     let mut schema: Schema = vec![("point".to_owned(), Kind::Whole)];
     schema.extend(axes.iter().map(|axis| (axis.key().to_owned(), kind(axis))));
@@ -77,7 +75,6 @@ fn kind(axis: &Axis) -> Kind {
     }
 }
 
-/// No key may have the name of another column.
 pub(super) fn check_names(axes: &[Axis], percentiles: &[f64]) -> Result<(), Error> {
     let mut names = BTreeSet::new();
     match schema(axes, percentiles).into_iter().find(|(name, _)| !names.insert(name.clone())) {
@@ -104,7 +101,6 @@ pub(super) fn check_kinds(percentiles: &[f64], outcomes: &[Json]) -> Result<(), 
     Ok(())
 }
 
-/// Where in an outcome the values of columns are.
 pub(super) fn pointers(schema: &[(String, Kind)]) -> Vec<String> {
     schema.iter().map(|(name, _)| format!("/{}", name.replace('.', "/"))).collect()
 }

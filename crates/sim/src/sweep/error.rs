@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The most points of a grid.
 pub(super) const MOST_POINTS: usize = 1_000_000;
 
 /// Why a grid cannot be run. Every message names the value and the fix.

@@ -123,7 +123,6 @@ impl Grid {
         parameters.experiment().map_err(|error| self.wrong(point, &error))
     }
 
-    /// What is wrong at a point.
     pub(super) fn wrong(&self, point: usize, why: &dyn std::fmt::Display) -> Error {
         let values = self.values(point).map(|(key, value)| format!("{key} = {value}"));
         Error::Point { values: values.collect::<Vec<_>>().join(", "), why: why.to_string() }
@@ -135,7 +134,6 @@ const OPTIONAL_WHOLE: [&str; 2] = ["change-at", "window"];
 /// One that is any number.
 const OPTIONAL_NUMBER: &str = "hint-error";
 
-/// A value in the form of what it replaces.
 fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
     let misfit = |wanted| Error::Misfit { key: key.to_owned(), value: value.to_string(), wanted };
     match (replaced, value) {
@@ -159,18 +157,15 @@ fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {
     }
 }
 
-/// The texts of a value.
 fn strings(value: &Json) -> impl Iterator<Item = &str> {
     let list = value.as_array().map_or(&[][..], Vec::as_slice);
     std::iter::once(value).chain(list).filter_map(Json::as_str)
 }
 
-/// The keys in braces.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
 }
 
-/// The text with values in place of placeholders.
 fn filled(text: &str, values: &[(&str, &Value)]) -> String {
     let mut parts = text.split('{');
     let mut filled = parts.next().unwrap_or_default().to_owned();

@@ -33,12 +33,10 @@ pub struct Lines {
     durable: bool,
     /// Where the line of each point is, and how long it is.
     places: Vec<Option<(u64, usize)>>,
-    /// Where the next line goes.
     end: u64,
 }
 
 impl Lines {
-    /// No lines yet, in a file.
     pub(super) fn new(path: PathBuf, file: File, points: usize) -> Self {
         Self { path, file, durable: true, places: vec![None; points], end: 0 }
     }
@@ -52,7 +50,6 @@ impl Lines {
         }
     }
 
-    /// Is there anything in the file?
     pub(super) fn any(&self) -> Result<bool, StoreError> {
         let metadata = self.file.metadata();
         Ok(metadata.map_err(|error| self.failed("cannot be written", error))?.len() > 0)
@@ -80,12 +77,10 @@ impl Lines {
         }
     }
 
-    /// Is no point done?
     pub(super) fn is_empty(&self) -> bool {
         self.end == 0
     }
 
-    /// Drops whatever is behind the lines that were read.
     pub(super) fn cut(&self) -> Result<(), StoreError> {
         let cut = self.file.set_len(self.end).and_then(|()| self.file.sync_all());
         cut.map_err(|error| self.failed("cannot be cut", error))

@@ -11,7 +11,6 @@ mod error;
 mod grid;
 mod lines;
 mod plan;
-mod run;
 mod store;
 mod table;
 

@@ -1,16 +1,21 @@
 //! What a sweep runs. It lies beside the results, so that they are never mixed with others.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
 use curtail_columns::Schema;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value as Json;
 
 use super::axis::{Axis, Value};
+use super::columns;
 use super::error::Error;
 use super::grid::Grid;
-use super::{columns, run};
 use crate::candidate::Candidate;
+use crate::compare::{self, compare, total};
 use crate::outcome::Outcome;
-use crate::parallel::Plan as How;
+use crate::parallel::{self, Plan as How};
 use crate::parameters::Parameters;
 
 /// A sweep: a grid, and what is run at each of its points.
@@ -23,7 +28,6 @@ pub struct Plan {
     json: String,
 }
 
-/// The document `sweep.json`.
 #[derive(serde::Serialize)]
 struct Document<'a> {
     version: &'a str,
@@ -34,7 +38,6 @@ struct Document<'a> {
     parameters: &'a Parameters,
 }
 
-/// A line of the results.
 #[derive(serde::Serialize)]
 struct Line<'a> {
     point: usize,
@@ -93,7 +96,19 @@ impl Plan {
     /// Checks every point before anything runs. Tells, for each, how many requests it will count
     /// and how many queries it simulates.
     pub fn check(&self) -> Result<Vec<(u64, f64)>, Error> {
-        run::check(&self.grid, &self.candidates)
+        // A policy fits the servers or not, whatever the load; making one takes longer than all else.
+        let mut fits = BTreeSet::new();
+        let mut lengths = Vec::with_capacity(self.grid.points());
+        for point in 0..self.grid.points() {
+            let experiment = self.grid.experiment(point)?;
+            if fits.insert((experiment.servers.len(), experiment.slots, experiment.queue)) {
+                compare::check(&experiment, &self.candidates)
+                    .map_err(|error| self.grid.wrong(point, &error))?;
+            }
+            let requests = total(&experiment, &self.candidates);
+            lengths.push((requests, requests as f64 * experiment.events_per_request()));
+        }
+        Ok(lengths)
     }
 
     /// Runs some points, and hands over the line of each as soon as it is there; `done` says
@@ -103,21 +118,51 @@ impl Plan {
         &self,
         points: &[usize],
         how: &How<'_>,
-        mut done: impl FnMut(String) -> bool + Send,
+        done: impl FnMut(String) -> bool + Send,
     ) -> Result<bool, Error> {
         let how = How { percentiles: &self.percentiles, ..*how };
-        run::run(&self.grid, points, &self.candidates, &how, |point, outcomes| {
-            let line = Line { point, grid: self.values(point), outcomes: &outcomes };
-            done(serde_json::to_string(&line).expect("names, numbers and texts"))
-        })
+        let Some(&first) = points.first() else { return Ok(true) };
+        // Points of fewer runs than threads go side by side, so that no thread is idle.
+        let runs = self.candidates.len() * self.grid.experiment(first)?.replications as usize;
+        let abreast = how.threads.div_ceil(runs.max(1));
+        let (done, failure) = (Mutex::new(done), Mutex::new(None));
+        let one = |job: usize| {
+            let point = points[job];
+            let how = How { threads: how.threads.div_ceil(abreast), ..how };
+            let outcomes = self.grid.experiment(point).and_then(|experiment| {
+                compare(&experiment, &self.candidates, &how)
+                    .map_err(|error| self.grid.wrong(point, &error))
+            });
+            let goes_on = match outcomes {
+                Ok(None) => false,
+                // What is done is kept, even after the word to stop.
+                Ok(Some(outcomes)) => {
+                    let line = Line { point, grid: self.values(point), outcomes: &outcomes };
+                    let line = serde_json::to_string(&line).expect("names, numbers and texts");
+                    done.lock().expect("no panic")(line)
+                }
+                Err(error) => {
+                    failure.lock().expect("no panic").get_or_insert(error);
+                    false
+                }
+            };
+            if !goes_on {
+                // Points that run beside this one end as well.
+                how.stop.store(true, Ordering::Relaxed);
+            }
+            goes_on.then_some(())
+        };
+        let all = parallel::each(points.len(), abreast, one);
+        match failure.into_inner().expect("no panic") {
+            Some(error) => Err(error),
+            None => Ok(all.is_some()),
+        }
     }
 
-    /// The values of a point, as JSON.
     pub(super) fn values(&self, point: usize) -> Values<'_> {
         Values { grid: &self.grid, point }
     }
 
-    /// Whether a text is a plan, of whatever sweep.
     pub(super) fn is_one(text: &str) -> bool {
         let parts = ["version", "policies", "percentiles", "parameters"];
         serde_json::from_str::<Json>(text)
@@ -150,7 +195,6 @@ impl Plan {
     }
 }
 
-/// What a plan is made of, by name.
 fn parts(plan: &Json) -> Vec<(String, Json)> {
     let all =
         ["version", "policies", "percentiles"].map(|part| (part.to_owned(), plan[part].clone()));
@@ -163,7 +207,6 @@ fn parts(plan: &Json) -> Vec<(String, Json)> {
     all.into_iter().chain(axes).chain(parameters).collect()
 }
 
-/// A value, cut where it would fill the screen.
 fn brief(value: &Json) -> String {
     const MOST: usize = 60;
     let text = if value.is_null() { "nothing".to_owned() } else { value.to_string() };
@@ -173,7 +216,6 @@ fn brief(value: &Json) -> String {
     }
 }
 
-/// The values of a point, in the order of the grid.
 #[derive(Debug)]
 pub(super) struct Values<'a> {
     grid: &'a Grid,

@@ -13,7 +13,6 @@ use super::plan::Plan;
 
 const PLAN: &str = "sweep.json";
 const RESULTS: &str = "results.jsonl";
-/// What is made of the results.
 const MADE: [&str; 4] = ["results.csv", "results.parquet", "results.html", "results.svg"];
 
 /// The directory of a sweep, locked against other processes.
@@ -84,7 +83,6 @@ impl Store {
     }
 }
 
-/// Finds what is done of a plan.
 fn find(folder: &Path, plan: &Plan, lines: &mut Lines) -> Result<(), StoreError> {
     let path = folder.join(PLAN);
     let (difference, foreign) = match std::fs::read_to_string(&path) {

@@ -13,7 +13,6 @@ use super::plan::Plan;
 use super::store::Store;
 use crate::outcome::Outcome;
 
-/// Points per piece of the table.
 const PIECE: usize = 4096;
 
 /// A single experiment as a table: a row per policy, and all that its JSON says.

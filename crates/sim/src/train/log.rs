@@ -18,10 +18,8 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::agenda::NEVER;
 
-/// The share of queries that is sampled.
 pub(super) const RATE: f64 = 0.6;
 
-/// Response times of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// X, of the first copy.
@@ -30,33 +28,27 @@ pub(crate) struct Sample {
     pub(crate) second_ns: Option<u64>,
 }
 
-/// A sampled query.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     request: u64,
     arrived_ns: u64,
     first: CopyId,
-    /// When the copies ended.
     ended_ns: [u64; 2],
 }
 
-/// The log of one shard.
 #[derive(Debug)]
 pub(crate) struct Log {
     rng: Pcg64Mcg,
     /// From a query's arrival to its second copy.
     delay_ns: u64,
-    /// In the order of arrival.
     records: Vec<Record>,
 }
 
 impl Log {
-    /// A log of a policy with this delay.
     pub(crate) fn new(seed: u64, delay_ns: u64) -> Self {
         Self { rng: seed::rng(seed), delay_ns, records: Vec::new() }
     }
 
-    /// A query has arrived, and its first copy was sent.
     pub(crate) fn arrived(&mut self, now: u64, request: u64, first: CopyId) {
         if (self.rng.next_u64() as f64) < RATE * u64::MAX as f64 {
             let ended_ns = [NEVER; 2];
@@ -64,7 +56,6 @@ impl Log {
         }
     }
 
-    /// A copy of a query has ended.
     pub(crate) fn finished(&mut self, now: u64, request: u64, copy: CopyId) {
         let found = self.records.binary_search_by_key(&request, |record| record.request);
         if let Ok(at) = found {
@@ -73,7 +64,6 @@ impl Log {
         }
     }
 
-    /// What is known of the sampled queries.
     pub(crate) fn samples(self) -> impl Iterator<Item = Sample> {
         let delay_ns = self.delay_ns;
         let known = self.records.into_iter().filter(|record| record.ended_ns[0] != NEVER);

@@ -48,7 +48,6 @@ const LEARNING_RATE: f64 = 0.5;
 /// A delay that moves by less than this share of itself has arrived.
 const ARRIVED: f64 = 0.05;
 
-/// The most examinations per budget.
 const EXAMINATIONS: u32 = 2;
 
 /// The first budget that is tried, and the smallest step between two.
@@ -147,14 +146,12 @@ impl Training {
 
 struct Trainer<'a> {
     world: World<'a>,
-    /// The most for each budget.
     pilots: u32,
     /// The share of queries whose latency is to be least.
     k: f64,
 }
 
 impl Trainer<'_> {
-    /// For this budget.
     fn fixed(&self, budget: f64) -> Option<Trained> {
         if budget == 0.0 {
             return Some(Setting::NONE.trained());
@@ -164,7 +161,6 @@ impl Trainer<'_> {
         Some(if percentiles.is_some() { setting } else { Setting::NONE }.trained())
     }
 
-    /// For the best budget.
     fn search(&self, budgets: u32) -> Option<Trained> {
         let (mut best, mut least) = self.settle(Setting::NONE)?;
         let mut step: f64 = STEP;

@@ -25,7 +25,6 @@ const FINENESS: usize = 64;
 /// Rounding must not cost a sample.
 const ROUNDING: f64 = 1e-9;
 
-/// The parameters of a policy, and what they promise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Optimum {
     pub(super) delay_ns: u64,
@@ -71,12 +70,10 @@ impl Joint {
         self.first_ns.len()
     }
 
-    /// Queries whose first copy takes longer.
     fn above(&self, ns: u64) -> usize {
         self.count() - self.first_ns.partition_point(|&first| first <= ns)
     }
 
-    /// The probability that the budget allows after a delay.
     pub(super) fn probability(&self, delay_ns: u64, budget: f64) -> f64 {
         let share = self.above(delay_ns) as f64 / self.count().max(1) as f64;
         if budget < share { budget / share } else { 1.0 }
@@ -129,7 +126,6 @@ impl Joint {
         to
     }
 
-    /// The delays to try, the longest first.
     fn delays(&self) -> impl Iterator<Item = u64> + '_ {
         let next = |&above: &usize| Some(above + 1 + above / (2 * FINENESS));
         let aboves = std::iter::successors(Some(1), next);

@@ -28,7 +28,6 @@ const MOST_SAMPLES: f64 = 200_000.0;
 /// copies slow each other down until queues grow.
 const LEAST_QUERIES: f64 = 100_000.0;
 
-/// The most shards of a pilot.
 const MOST_SHARDS: u32 = 10;
 
 /// Independent runs of a pilot: as many threads can work on it.
@@ -44,18 +43,14 @@ const LEAST_ABOVE: f64 = 10.0;
 /// The share of a pilot's requests that comes before measuring begins.
 const WARM_UP: f64 = 0.2;
 
-/// What one pilot came to.
 #[derive(Debug)]
 pub(super) struct Pilot {
     /// The percentile of queries in each run, in ns; none where it was unstable.
     pub(super) percentiles: Option<Vec<f64>>,
-    /// The share of queries that got a second copy.
     pub(super) hedged: f64,
-    /// The sampled response times.
     pub(super) samples: Vec<Sample>,
 }
 
-/// Where pilots run, and how large they are.
 #[derive(Debug)]
 pub(super) struct World<'a> {
     experiment: Experiment,
@@ -68,7 +63,6 @@ pub(super) struct World<'a> {
     weight: u64,
 }
 
-/// The experiment in small.
 fn small(of: &Experiment) -> Experiment {
     let shards = of.shards.min(MOST_SHARDS);
     let queries = queries(of) / f64::from(RUNS * shards);
@@ -96,7 +90,6 @@ fn weight(of: &Experiment, small: &Experiment) -> u64 {
     (small.requests * u64::from(small.shards)).div_ceil(u64::from(of.shards))
 }
 
-/// What pilots and examinations count in a plan's progress.
 pub(super) fn cost(of: &Experiment, pilots: u32, examinations: u32) -> u64 {
     let (runs, longer) = EXAMINATION;
     let all = u64::from(pilots * RUNS + examinations * runs * longer);
@@ -157,7 +150,6 @@ impl<'a> World<'a> {
     }
 }
 
-/// The measured queries of a pilot.
 fn queries(experiment: &Experiment) -> f64 {
     let all = experiment.requests as f64
         * f64::from(experiment.shards)

@@ -11,7 +11,6 @@ use super::Trained;
 /// A budget may be exceeded by this share of itself, which may be chance.
 const TOLERANCE: f64 = 0.05;
 
-/// The parameters of a probabilistic hedge, and the budget that they were learned for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) delay_ns: u64,
@@ -20,10 +19,8 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// No second copies.
     pub(super) const NONE: Self = Self { delay_ns: 0, probability: 0.0, budget: 0.0 };
 
-    /// Where learning begins for another budget.
     pub(super) fn with(self, budget: f64) -> Self {
         let times = budget / self.budget;
         let probability = if self.budget > 0.0 { self.probability * times } else { budget };
@@ -38,12 +35,10 @@ impl Setting {
         }
     }
 
-    /// Is this share of queries with a second copy within the budget?
     pub(super) fn keeps(self, hedged: f64) -> bool {
         hedged <= self.budget * (1.0 + TOLERANCE)
     }
 
-    /// In three digits, and with no more copies.
     pub(super) fn rounded(self) -> Self {
         let digit = |value: f64| 10_f64.powf(value.log10().floor() - 2.0);
         let delay_ns = self.delay_ns as f64;

@@ -12,30 +12,24 @@ const HALF_WIDTHS: f64 = 4.5;
 /// Histograms tell latencies apart to three digits, and report the upper end.
 pub(crate) const DIGITS: f64 = 1.5e-3;
 
+#[track_caller]
+pub(crate) fn with(text: &str) -> Parameters {
+    let mut table: std::collections::BTreeMap<String, Parameters> =
+        toml::from_str(&format!("it = {{ {text} }}")).expect(text);
+    table.remove("it").expect("it is there")
+}
+
 /// One shard with one replica, and enough replications for sharp intervals.
 pub(crate) fn sharp() -> Parameters {
-    Parameters {
-        shards: 1,
-        replicas: 1,
-        requests: 40_000,
-        replications: 20,
-        ..Parameters::default()
-    }
+    with("shards = 1, replicas = 1, requests = 40_000, replications = 20")
 }
 
 /// One request every 10, each of length 1: nothing waits.
 pub(crate) fn clockwork() -> Parameters {
-    Parameters {
-        shards: 1,
-        replicas: 1,
-        utilization: 0.1,
-        service: "det:1".to_owned(),
-        arrivals: "constant".to_owned(),
-        requests: 1_000,
-        warm_up: 0.0,
-        replications: 1,
-        ..Parameters::default()
-    }
+    with(
+        "shards = 1, replicas = 1, utilization = 0.1, service = 'det:1', arrivals = 'constant', \
+         requests = 1000, warm-up = 0.0, replications = 1",
+    )
 }
 
 /// Runs policies, on a number of threads.
@@ -48,12 +42,10 @@ pub(crate) fn run_on(threads: usize, parameters: &Parameters, policies: &[&str])
     compare(&experiment, &candidates, &plan).expect("policies fit").expect("nothing stops it")
 }
 
-/// Runs policies.
 pub(crate) fn run(parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
     run_on(2, parameters, policies)
 }
 
-/// Runs one policy.
 pub(crate) fn run_one(parameters: &Parameters, policy: &str) -> Outcome {
     run(parameters, &[policy]).remove(0)
 }
@@ -92,7 +84,14 @@ pub(crate) fn assert_close(what: &str, seen: f64, truth: f64, share: f64) {
     assert!((seen - truth).abs() <= share * truth.abs(), "{what}: {seen}, but it is {truth}");
 }
 
-/// What is wrong with parameters.
+/// Asserts that two outcomes are of the same latencies, to the last digit.
+#[track_caller]
+pub(crate) fn assert_same(a: &Outcome, b: &Outcome) {
+    let policies = (&a.policy, &b.policy);
+    assert_eq!(a.histogram, b.histogram, "{policies:?}");
+    assert_eq!((&a.request, &a.ci95, &a.query), (&b.request, &b.ci95, &b.query), "{policies:?}");
+}
+
 #[track_caller]
 pub(crate) fn refusal(parameters: &Parameters) -> String {
     let error: Error = parameters.experiment().expect_err("bad parameters");

@@ -52,13 +52,3 @@ fn services_of_some_grains_of_time_are_not_cut_short() {
     let outcome = run_one(&Parameters { service, utilization: IDLE, ..sharp() }, "psq");
     assert_agrees("mean", mean(&outcome), 9.996e-6, 0.01);
 }
-
-#[test]
-fn copies_of_a_query_share_its_own_service_time() {
-    // Without jitter a second copy is of no use: naive hedging is an exponential, not the minimum
-    // of two.
-    let parameters = Parameters { replicas: 2, utilization: IDLE, requests: 10_000, ..sharp() };
-    let outcome = run_one(&parameters, "naive");
-    assert_agrees("mean", mean(&outcome), 1.0, 0.02);
-    assert_agrees("p99", percentile(&outcome, 99.0), 100.0_f64.ln(), 0.02);
-}

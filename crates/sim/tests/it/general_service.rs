@@ -1,6 +1,6 @@
 //! Poisson arrivals at one server with any service: Pollaczek and Khinchine.
 
-use crate::common::{assert_agrees, mean, run_one, sharp};
+use crate::common::{assert_agrees, mean, run_one, sharp, with};
 use curtail_dist::Spec;
 use curtail_sim::{Parameters, UNIT_NS};
 
@@ -29,30 +29,22 @@ fn constant_service_is_md1() {
 }
 
 #[test]
-fn even_service_waits_less() {
-    assert_pollaczek_khinchine("erlang:4:2", 0.02);
-    assert_pollaczek_khinchine("uniform:0:2", 0.02);
-    assert_pollaczek_khinchine("gamma:1:0.5", 0.02);
-}
-
-#[test]
-fn uneven_service_waits_more() {
-    assert_pollaczek_khinchine("h2:1:2", 0.04);
-    assert_pollaczek_khinchine("lognormal:3:1.5", 0.04);
-    assert_pollaczek_khinchine("pareto:2.2:1:50", 0.04);
+fn even_service_waits_less_and_uneven_service_more() {
+    for service in ["erlang:4:2", "uniform:0:2", "gamma:1:0.5"] {
+        assert_pollaczek_khinchine(service, 0.02);
+    }
+    for service in ["h2:1:2", "lognormal:3:1.5", "pareto:2.2:1:50"] {
+        assert_pollaczek_khinchine(service, 0.04);
+    }
 }
 
 #[test]
 fn jitter_is_part_of_the_service() {
     // S = P + J, both independent: the utilization counts both where it is asked to.
-    let parameters = Parameters {
-        service: "exp:1".to_owned(),
-        jitter: Some("bimodal:0.05:5".to_owned()),
-        utilization: 0.6,
-        utilization_of: curtail_sim::UtilizationOf::Total,
-        requests: 60_000,
-        ..sharp()
-    };
+    let parameters = with(
+        "shards = 1, replicas = 1, jitter = 'bimodal:0.05:5', utilization = 0.6, \
+         utilization-of = 'total', requests = 60_000, replications = 20",
+    );
     let outcome = run_one(&parameters, "psq");
     assert_agrees("S", mean(&outcome), mean_sojourn("exp:1+bimodal:0.05:5", 0.6), 0.04);
     assert!((outcome.utilization.with_jitter - 0.6).abs() < 1e-12);

@@ -18,7 +18,6 @@ mod predictor;
 mod reproducible;
 mod rescue;
 mod script;
-mod shared_jitter;
 mod speeds;
 mod stability;
 mod training;

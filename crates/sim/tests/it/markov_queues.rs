@@ -63,11 +63,6 @@ fn one_queue_before_replicas_is_mmk() {
 }
 
 #[test]
-fn slots_of_one_replica_are_servers() {
-    assert_mmk(&Parameters { slots: 6, utilization: 0.8, ..sharp() }, 6);
-}
-
-#[test]
 fn slots_serve_exactly_as_replicas_do() {
     let six = Parameters { replicas: 6, utilization: 0.7, requests: 10_000, ..sharp() };
     let slots = Parameters { replicas: 1, slots: 6, ..six.clone() };

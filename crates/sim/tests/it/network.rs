@@ -1,20 +1,13 @@
 //! Latency between balancer and replicas, and what stopping costs.
 
-use crate::common::{DIGITS, assert_agrees, assert_close, mean, percentile, run_one, sharp};
+use crate::common::{DIGITS, assert_agrees, assert_close, mean, percentile, run_one, sharp, with};
 use curtail_sim::Parameters;
 
 fn unloaded() -> Parameters {
-    Parameters {
-        shards: 1,
-        replicas: 2,
-        utilization: 0.01,
-        service: "det:1".to_owned(),
-        arrivals: "constant".to_owned(),
-        network: Some("det:0.25".to_owned()),
-        requests: 1_000,
-        replications: 2,
-        ..Parameters::default()
-    }
+    with(
+        "shards = 1, utilization = 0.01, service = 'det:1', arrivals = 'constant', \
+         network = 'det:0.25', requests = 1000, replications = 2",
+    )
 }
 
 #[test]

@@ -1,18 +1,10 @@
 //! Servers that fail: copies are lost and sent again, and every request is counted once.
 
-use crate::common::{assert_close, run, run_one};
+use crate::common::{assert_close, clockwork, run, run_one, with};
 use curtail_sim::{Outcome, Parameters, UNIT_NS};
 
 fn parameters() -> Parameters {
-    Parameters {
-        shards: 2,
-        replicas: 3,
-        utilization: 0.3,
-        outage: Some("exp:50/exp:5".to_owned()),
-        requests: 10_000,
-        replications: 3,
-        ..Parameters::default()
-    }
+    with("shards = 2, replicas = 3, outage = 'exp:50/exp:5', requests = 10_000, replications = 3")
 }
 
 const POLICIES: [&str; 9] = [
@@ -53,18 +45,8 @@ fn every_request_is_answered_or_failed_once() {
 #[test]
 fn a_lost_copy_fails_without_another_server_and_queries_wait_for_one() {
     // A request every 10 of length 1, and a failure from 100.5, in the middle of a copy, to 1100.5.
-    let alone = Parameters {
-        shards: 1,
-        replicas: 1,
-        utilization: 0.1,
-        service: "det:1".to_owned(),
-        arrivals: "constant".to_owned(),
-        outage: Some("det:100.5/det:1000".to_owned()),
-        requests: 100,
-        warm_up: 0.0,
-        replications: 1,
-        ..parameters()
-    };
+    let outage = Some("det:100.5/det:1000".to_owned());
+    let alone = Parameters { outage, requests: 100, ..clockwork() };
     let outcome = run_one(&alone, "psq");
     assert_eq!((outcome.histogram.len(), outcome.requests_failed), (99, 1));
     let longest = outcome.histogram.max() as f64 / UNIT_NS as f64;
@@ -89,15 +71,10 @@ fn a_retry_hides_a_failure() {
 fn a_server_that_returns_is_empty() {
     // Copies are under way for long. What was on its way to a server when this failed must not
     // occupy it when it is back: the cell believes it lost, and sends it to another.
-    let parameters = Parameters {
-        shards: 1,
-        replicas: 2,
-        utilization: 0.3,
-        service: "det:1".to_owned(),
-        network: Some("det:4".to_owned()),
-        outage: Some("exp:20/exp:1".to_owned()),
-        ..parameters()
-    };
+    let parameters = with(
+        "shards = 1, service = 'det:1', network = 'det:4', outage = 'exp:20/exp:1', \
+         requests = 10_000, replications = 3",
+    );
     let outcome = run_one(&parameters, "random");
     assert_all_counted(&outcome, &parameters);
     // A copy is lost where its server fails in the 4 before it arrives: 1 − e^−(4/20) = 18 %. It is

@@ -1,19 +1,11 @@
 //! Policies in the same world: what must be equal is equal exactly, and what differs is told apart
 //! by paired differences.
 
-use crate::common::{mean, percentile, run, run_one};
-use curtail_sim::{Outcome, Parameters};
+use crate::common::{assert_same, mean, percentile, run, run_one, with};
+use curtail_sim::{JitterOf, Parameters};
 
 fn parameters() -> Parameters {
-    Parameters { shards: 3, requests: 10_000, replications: 4, ..Parameters::default() }
-}
-
-#[track_caller]
-fn assert_same(a: &Outcome, b: &Outcome) {
-    let policies = (&a.policy, &b.policy);
-    assert_eq!(a.histogram, b.histogram, "{policies:?}");
-    assert_eq!(a.request, b.request, "{policies:?}");
-    assert_eq!(a.ci95, b.ci95, "{policies:?}");
+    with("shards = 3, requests = 10_000, replications = 4")
 }
 
 #[test]
@@ -107,4 +99,37 @@ fn a_single_replication_has_no_intervals() {
     assert!(outcomes[0].ci95.is_none());
     let versus = outcomes[1].versus_first.as_ref().expect("both are stable");
     assert!(versus.difference.mean.is_some() && versus.ci95.mean.is_none());
+}
+
+/// Hiccups that are the query's: a second copy has the same one, so no hedge wins.
+fn shared_jitter() -> Parameters {
+    with(
+        "shards = 5, replicas = 3, utilization = 0.2, jitter = 'bimodal:0.01:15', \
+         jitter-of = 'query', requests = 10_000, replications = 4",
+    )
+}
+
+#[test]
+fn where_nothing_waits_second_copies_change_nothing() {
+    let policies = ["psq", "naive", "clone", "laedge:cc", "delayed:1", "idealized"];
+    let parameters = Parameters { utilization: 1e-6, ..shared_jitter() };
+    let outcomes = run(&parameters, &policies);
+    for outcome in &outcomes[1..] {
+        assert_eq!(outcome.histogram, outcomes[0].histogram, "{}", outcome.policy);
+        assert!(outcome.copies_per_query > Some(1.1), "{}", outcome.policy);
+    }
+    let own = run(&Parameters { jitter_of: JitterOf::Copy, ..parameters }, &policies);
+    for outcome in &own[1..] {
+        assert!(percentile(outcome, 99.0) < percentile(&own[0], 99.0), "{}", outcome.policy);
+    }
+}
+
+#[test]
+fn under_load_no_hedge_is_below_per_shard_queuing() {
+    let outcomes = run(&shared_jitter(), &["psq", "naive", "laedge", "laedge:cc"]);
+    let (bound, _) = percentile(&outcomes[0], 99.0);
+    for outcome in &outcomes[1..] {
+        let (p99, _) = percentile(outcome, 99.0);
+        assert!(p99 >= bound, "{}: {p99}, and psq {bound}", outcome.policy);
+    }
 }

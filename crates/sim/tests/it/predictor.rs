@@ -1,6 +1,6 @@
 //! How well copies are chosen that make room for others, as it is counted.
 
-use crate::common::{assert_close, run_one};
+use crate::common::{assert_close, run_one, with};
 use curtail_sim::{Accuracy, Parameters};
 
 fn accuracy(parameters: &Parameters) -> Accuracy {
@@ -8,15 +8,9 @@ fn accuracy(parameters: &Parameters) -> Accuracy {
 }
 
 fn parameters() -> Parameters {
-    Parameters {
-        shards: 2,
-        replicas: 2,
-        utilization: 0.4,
-        jitter: Some("bimodal:0.02:10".to_owned()),
-        requests: 20_000,
-        replications: 2,
-        ..Parameters::default()
-    }
+    with(
+        "shards = 2, utilization = 0.4, jitter = 'bimodal:0.02:10', requests = 20_000, replications = 2",
+    )
 }
 
 #[test]
@@ -45,11 +39,4 @@ fn speeds_count() {
     let overall = accuracy(&parameters).overall;
     let right = overall.ratio().expect("some");
     assert!(right > 0.1 && right < 0.9, "by works alone all would be right: {right}");
-}
-
-#[test]
-fn policies_without_pre_emption_have_no_accuracy() {
-    for policy in ["psq", "laedge", "laedge:cc"] {
-        assert!(run_one(&parameters(), policy).predictor.is_none(), "{policy}");
-    }
 }

@@ -1,18 +1,13 @@
 //! What results depend on: the parameters, the seed and the policy, and on nothing else.
 
-use crate::common::{run, run_on};
+use crate::common::{run, run_on, with};
 use curtail_sim::{Outcome, Parameters, total};
 
 fn parameters() -> Parameters {
-    Parameters {
-        shards: 5,
-        replicas: 3,
-        utilization: 0.5,
-        jitter: Some("bimodal:0.01:10".to_owned()),
-        requests: 5_000,
-        replications: 3,
-        ..Parameters::default()
-    }
+    with(
+        "shards = 5, replicas = 3, utilization = 0.5, jitter = 'bimodal:0.01:10', requests = 5000, \
+         replications = 3",
+    )
 }
 
 const POLICIES: [&str; 10] = [
@@ -42,26 +37,17 @@ fn all_json(outcomes: &[Outcome]) -> Vec<String> {
 
 #[test]
 fn threads_do_not_matter() {
-    let once = run_on(1, &parameters(), &POLICIES);
-    for threads in [2, 7] {
-        let again = run_on(threads, &parameters(), &POLICIES);
+    let faults = with(
+        "shards = 5, replicas = 3, utilization = 0.3, jitter = 'bimodal:0.01:10', requests = 5000, \
+         replications = 3, network = 'exp:0.1', slowdown = 'exp:100/exp:10/0.2', window = 500, \
+         outage = 'exp:500/exp:20', cancel-cost = '0.1', arrivals = 'mmpp:4:0.2:30', \
+         change = ['jitter=exp:1', 'speeds=1,0.8,0.9']",
+    );
+    for (threads, parameters) in [(7, parameters()), (2, faults)] {
+        let once = run_on(1, &parameters, &POLICIES);
+        let again = run_on(threads, &parameters, &POLICIES);
         assert_eq!(all_json(&again), all_json(&once), "{threads} threads");
     }
-}
-
-#[test]
-fn threads_do_not_matter_to_faults_either() {
-    let parameters = Parameters {
-        network: Some("exp:0.1".to_owned()),
-        slowdown: Some("exp:100/exp:10/0.2".to_owned()),
-        outage: Some("exp:500/exp:20".to_owned()),
-        cancel_cost: Some("0.1".to_owned()),
-        arrivals: "mmpp:4:0.2:30".to_owned(),
-        utilization: 0.3,
-        ..parameters()
-    };
-    let (once, again) = (run_on(1, &parameters, &POLICIES), run_on(3, &parameters, &POLICIES));
-    assert_eq!(all_json(&again), all_json(&once));
 }
 
 #[test]

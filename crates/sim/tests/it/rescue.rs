@@ -1,18 +1,13 @@
 //! Rescue in whole services: it learns when to act, gains where that is possible, and does no harm.
 
-use crate::common::{percentile, run, run_one};
+use crate::common::{percentile, run, with};
 use curtail_sim::{Figures, JitterOf, Outcome, Parameters};
 
 /// Twenty shards whose copies have hiccups of 15 mean times now and then.
 fn service(utilization: f64) -> Parameters {
-    Parameters {
-        shards: 20,
-        utilization,
-        jitter: Some("bimodal:0.002:15".to_owned()),
-        requests: 20_000,
-        replications: 4,
-        ..Parameters::default()
-    }
+    let hiccups =
+        with("shards = 20, jitter = 'bimodal:0.002:15', requests = 14_000, replications = 4");
+    Parameters { utilization, ..hiccups }
 }
 
 fn p99(outcome: &Outcome) -> f64 {
@@ -134,23 +129,6 @@ fn a_small_service_soon_learns_of_frequent_hiccups() {
 }
 
 #[test]
-fn hiccups_so_frequent_that_only_early_explorations_tell_of_them_are_found() {
-    // One copy in eighteen; what is older than most of those has a hint that is far too low.
-    let parameters = Parameters {
-        service: "det:1".to_owned(),
-        hint_error: Some(0.3),
-        jitter: Some("bimodal:0.056:7.2".to_owned()),
-        network: Some("det:0.2".to_owned()),
-        requests: 12_000,
-        ..service(0.3)
-    };
-    let outcomes = run(&parameters, &["psq", "rescue"]);
-    let copies = outcomes[1].copies_per_query.expect("it is stable");
-    assert!(copies > 1.03, "most that are stuck are rescued: {copies} copies per query");
-    assert!(percentile(&outcomes[1], 50.0).0 < 0.8 * percentile(&outcomes[0], 50.0).0);
-}
-
-#[test]
 fn hints_of_the_cost_make_up_for_a_heavy_tail() {
     let heavy = Parameters { service: "lognormal:1:1.3".to_owned(), ..service(0.3) };
     let hinted = Parameters { hint_error: Some(0.3), ..heavy.clone() };
@@ -160,25 +138,4 @@ fn hints_of_the_cost_make_up_for_a_heavy_tail() {
     };
     let (without, with) = (gain(&heavy), gain(&hinted));
     assert!(with > without + 0.02, "{with} with hints, {without} without");
-}
-
-#[test]
-fn it_follows_a_change() {
-    let parameters = Parameters {
-        change: vec!["jitter=bimodal:0.02:15".to_owned()],
-        window: Some(1_000),
-        replications: 10,
-        requests: 12_000,
-        ..service(0.3)
-    };
-    let outcome = run_one(&parameters, "rescue");
-    let windows = outcome.windows.expect("they were asked for");
-    let p99 = |window: usize| {
-        let percentiles = windows[window].percentiles.iter();
-        let (_, told) = percentiles.copied().find(|&(p, _)| p == 99.0).expect("it is told");
-        told.expect("enough samples")
-    };
-    let settled = (p99(8) + p99(9)) / 2.0;
-    // Twenty thousand queries are one window.
-    assert!(p99(1) < 1.15 * settled, "{} and then {settled}", p99(1));
 }

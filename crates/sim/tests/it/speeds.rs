@@ -68,18 +68,6 @@ fn pauses_lengthen_exactly_the_copies_that_they_hit() {
 }
 
 #[test]
-fn a_slow_stretch_counts_for_its_speed() {
-    // Slow for 1 unit after every 9 at full speed: in step with the arrivals at 10, 20, …, so a
-    // copy starts when the slow stretch is over.
-    let clear = Parameters { slowdown: Some("det:9/det:1/0.25".to_owned()), ..clockwork() };
-    assert_lengths(&run_one(&clear, "psq"), &[(1.0, 1_000)]);
-    // At full speed from 10 to 10.5, from 20 to 20.5, …, and slow otherwise.
-    let hit = Parameters { slowdown: Some("det:0.5/det:9.5/0.25".to_owned()), ..clockwork() };
-    // Half done after 0.5, and the other half at a quarter of the speed.
-    assert_lengths(&run_one(&hit, "psq"), &[(2.5, 1_000)]);
-}
-
-#[test]
 fn replicas_pause_independently() {
     // Each is paused for a tenth of the time, so an unloaded query that runs on both is late only
     // where both are: 1 in 100 queries starts in two pauses.

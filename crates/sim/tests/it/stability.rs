@@ -1,16 +1,11 @@
 //! Which runs are said to reach a steady state.
 
-use crate::common::{run, run_one};
+use crate::common::{run, run_one, with};
 use curtail_sim::{Outcome, Parameters, Unstable};
 
 fn parameters(utilization: f64) -> Parameters {
-    Parameters {
-        shards: 2,
-        requests: 30_000,
-        replications: 4,
-        utilization,
-        ..Parameters::default()
-    }
+    let small = with("shards = 2, requests = 30_000, replications = 4");
+    Parameters { utilization, ..small }
 }
 
 #[track_caller]
@@ -20,25 +15,6 @@ fn assert_unstable(outcome: &Outcome) {
     assert!(outcome.request.is_none(), "{policy}");
     assert!(outcome.ci95.is_none() && outcome.query.is_none() && outcome.queue.is_none());
     assert!(outcome.copies_per_query.is_none() && outcome.wasted_fraction.is_none());
-}
-
-#[test]
-fn more_work_than_time_is_unstable() {
-    assert_unstable(&run_one(&parameters(1.2), "psq"));
-    assert_unstable(&run_one(&parameters(1.2), "laedge"));
-    assert_unstable(&run_one(&parameters(1.05), "random"));
-    // Two copies of each query make 1.2.
-    assert_unstable(&run_one(&parameters(0.6), "naive"));
-    // The jitter makes 1.26.
-    let jitter = Some("bimodal:0.04:10".to_owned());
-    assert_unstable(&run_one(&Parameters { jitter, ..parameters(0.9) }, "psq"));
-}
-
-#[test]
-fn a_short_run_is_judged_as_well() {
-    for requests in [500, 3_000] {
-        assert_unstable(&run_one(&Parameters { requests, ..parameters(1.5) }, "psq"));
-    }
 }
 
 #[test]
@@ -75,7 +51,7 @@ fn high_load_is_stable() {
 
 #[test]
 fn short_runs_at_moderate_load_are_stable() {
-    for seed in 0..20 {
+    for seed in 0..10 {
         for requests in [100, 1_000] {
             let parameters = Parameters { seed, requests, ..parameters(0.7) };
             for outcome in run(&parameters, &["psq", "laedge"]) {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::common::with;
 use curtail_kernel::Policy;
 use curtail_sim::{
     Candidate, Experiment, Outcome, Parameters, Plan, Trained, Training, UNIT_NS, compare, sweep,
@@ -10,14 +11,8 @@ use curtail_sim::{
 
 /// Five shards of two replicas, with hiccups that are frequent and long.
 fn hiccups(utilization: f64) -> Parameters {
-    Parameters {
-        shards: 5,
-        utilization,
-        jitter: Some("bimodal:0.01:30".to_owned()),
-        requests: 20_000,
-        replications: 4,
-        ..Parameters::default()
-    }
+    let few = with("shards = 5, jitter = 'bimodal:0.01:30', requests = 20_000, replications = 4");
+    Parameters { utilization, ..few }
 }
 
 fn experiment(parameters: &Parameters) -> Experiment {
@@ -74,9 +69,8 @@ fn what_is_trained_can_be_run_by_its_name() {
 
 #[test]
 fn threads_change_nothing() {
-    let names = ["probabilistic:auto:0.1", "probabilistic:auto"];
     let run = |threads| {
-        let all = outcomes(&hiccups(0.2), &names, threads).into_iter();
+        let all = outcomes(&hiccups(0.2), &["probabilistic:auto:0.1"], threads).into_iter();
         all.map(|one| (one.trained, one.budget, one.histogram)).collect::<Vec<_>>()
     };
     let (one, three) = (run(1), run(3));
@@ -111,12 +105,10 @@ fn without_a_budget_it_is_random() {
 /// Without jitter a second copy takes as long as the first, and takes room that is scarce.
 #[test]
 fn without_jitter_hardly_any_query_is_hedged_at_high_load() {
-    for utilization in [0.7, 0.8] {
-        let parameters = Parameters { jitter: None, ..hiccups(utilization) };
-        let outcome = &outcomes(&parameters, &["probabilistic:auto"], 2)[0];
-        let hedged = outcome.hedged_fraction.expect("it is stable");
-        assert!(hedged < 0.005, "{hedged} at {utilization}: {:?}", outcome.trained);
-    }
+    let parameters = Parameters { jitter: None, ..hiccups(0.8) };
+    let outcome = &outcomes(&parameters, &["probabilistic:auto"], 2)[0];
+    let hedged = outcome.hedged_fraction.expect("it is stable");
+    assert!(hedged < 0.005, "{hedged}: {:?}", outcome.trained);
 }
 
 /// Where queues grow without end, second copies cannot mend it.
@@ -156,7 +148,7 @@ fn it_can_be_stopped() {
 #[test]
 fn a_sweep_announces_what_training_takes() {
     let axes = vec![sweep::Axis::parse("utilization", "0.2,0.4").expect("two loads")];
-    let candidates = candidates(&["psq", "probabilistic:auto"]);
+    let candidates = candidates(&["psq", "probabilistic:auto:0.1"]);
     let parameters = Parameters { shards: 2, requests: 2_000, ..hiccups(0.3) };
     let plan = sweep::Plan::new(&parameters, axes, candidates, vec![99.0]).expect("a grid");
     let announced: u64 =

@@ -18,17 +18,14 @@ use super::lists::List;
 use crate::cell::Core;
 use crate::id::{CopyId, QueryId, ServerId};
 
-/// The copies that wait at their servers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
     /// By server, up to the last one at which a copy has waited: oldest first.
     queues: Vec<VecDeque<CopyId>>,
-    /// In all of them.
     waiting: usize,
 }
 
 impl Backlog {
-    /// How many wait at a server.
     #[inline(always)]
     pub(super) fn len(&self, server: ServerId) -> usize {
         self.queues.get(server.index()).map_or(0, VecDeque::len)

@@ -21,7 +21,6 @@ impl Measure {
         Self { per_ns: 1.0 / by }
     }
 
-    /// A time in this measure.
     pub(super) fn relative(self, ns: u64) -> u64 {
         if self == Self::PLAIN { ns } else { (ns as f64 * self.per_ns) as u64 }
     }
@@ -32,30 +31,25 @@ impl Measure {
     }
 }
 
-/// A second copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Second {
     pub(super) id: CopyId,
     /// [`Timestamp::NEVER`] as long as it waits at its server.
     pub(super) started: Timestamp,
-    /// It cost a token of the budget.
     pub(super) paid: bool,
 }
 
 impl Second {
-    /// Does its server execute it?
     pub(super) fn has_begun(&self) -> bool {
         self.started != Timestamp::NEVER
     }
 }
 
-/// What is known of a running query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Book {
     /// When its first copy began to execute; [`Timestamp::NEVER`] for a query that is not watched, as long
     /// as that copy waits at its server.
     pub(super) first_at: Timestamp,
-    /// Where it runs.
     pub(super) server: ServerId,
     /// How many times as much as others it is expected to cost.
     pub(super) cost: f64,
@@ -74,7 +68,6 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Of no query.
     pub(super) const NONE: Self = Self {
         first_at: Timestamp::NEVER,
         server: ServerId(0),
@@ -106,12 +99,10 @@ impl Book {
         }
     }
 
-    /// When it becomes a suspect.
     pub(super) fn suspect_at(&self) -> Timestamp {
         self.first_at.after(self.suspect_ns)
     }
 
-    /// When an idle server may run a second copy.
     pub(super) fn idle_at(&self) -> Timestamp {
         self.first_at.after(self.idle_ns)
     }

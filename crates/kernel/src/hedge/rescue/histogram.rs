@@ -11,16 +11,13 @@ const FINENESS: u32 = 4;
 /// So many bins are twice as much.
 pub(super) const OCTAVE: usize = 1 << FINENESS;
 
-/// How many bins there are.
 pub(super) const BINS: usize = (64 - FINENESS as usize + 1) << FINENESS;
 
 /// What came so many times as long ago as a histogram remembers weighs next to nothing.
 const YOUTH: f32 = 3.0;
 
-/// A number for each bin.
 pub(super) type PerBin = Box<[f32; BINS]>;
 
-/// The bin of a time.
 pub(super) fn bin(ns: u64) -> usize {
     if ns < OCTAVE as u64 {
         return ns as usize;
@@ -40,7 +37,6 @@ pub(super) fn edge(bin: usize) -> u64 {
 pub(super) struct Histogram {
     weights: PerBin,
     total: f32,
-    /// Of the bins, weighted.
     sum: f32,
     /// What a time that comes now weighs. It grows, instead of all others fading.
     unit: f32,
@@ -58,7 +54,6 @@ impl Histogram {
         Self { weights, total: 0.0, sum: 0.0, unit: 1.0, memory, age: 0.0 }
     }
 
-    /// The same times, but remembered for so long.
     pub(super) fn remembered_for(&self, memory: (f32, f32)) -> Self {
         Self { memory, age: 0.0, ..self.clone() }
     }
@@ -86,7 +81,6 @@ impl Histogram {
         self.sum = self.weights.iter().enumerate().map(|(bin, weight)| bin as f32 * weight).sum();
     }
 
-    /// How many times count.
     pub(super) fn count(&self) -> f32 {
         self.total / self.unit
     }

@@ -56,7 +56,7 @@ const ADVANCE: f32 = 512.0;
 const LONGEST: f32 = 100.0;
 
 /// After so many explorations they begin to become rarer; sooner where they cannot be stopped.
-const PATIENCE: (u32, u32) = (512, 64);
+const FRUITLESS: (u32, u32) = (512, 64);
 
 /// Explorations that cannot be stopped are so many times as rare: one of them may be of a query so long
 /// that its second copy blocks a shard.
@@ -73,7 +73,7 @@ const AS_LONG: f32 = 0.8;
 
 /// Standard errors by which a share of stuck queries may be smaller than was seen, where that would be
 /// enough; and greater, before it is said not to be enough.
-const DOUBT: f32 = 0.5;
+const CAUTION: f32 = 0.5;
 const HOPE: f32 = 2.0;
 
 /// How many audits the mean stuck time is of, about. So many times as many wins as there were audits
@@ -92,7 +92,6 @@ pub struct Learner {
     runs: Histogram,
     /// How long the copies run that answer, since there are rescues.
     answers: Histogram,
-    /// By level of exploration.
     explored: [Tries; 2],
     /// An age between those levels.
     between_ns: u64,
@@ -114,7 +113,6 @@ pub struct Learner {
     fruitless: u32,
     /// Wins of explorations since rescues were given up.
     fresh: u32,
-    /// Are there rescues?
     rescues: bool,
     /// The least T since there are.
     tested_ns: u64,
@@ -360,7 +358,6 @@ impl Learner {
         self.status.fallbacks += 1;
     }
 
-    /// Rescues start where explorations have shown that there are stuck queries.
     fn starts(&mut self) -> bool {
         let wins = self.explored.iter().map(Tries::wins).fold(0.0, f32::max);
         let starts = wins.min(self.fresh as f32) >= self.needed;
@@ -379,7 +376,6 @@ impl Learner {
         remembers && self.ask(&self.rescued, false).is_some()
     }
 
-    /// Are there enough rescues to tell what comes of them?
     fn is_known(&self) -> bool {
         self.rescued.count() >= RESCUES
     }
@@ -395,7 +391,7 @@ impl Learner {
             tries,
         };
         let error = 1.0 / root(tries.wins().max(0.1));
-        let believed = question.ask(1.0 / (1.0 + DOUBT * error));
+        let believed = question.ask(1.0 / (1.0 + CAUTION * error));
         believed.or_else(|| if hope { question.ask(1.0 + HOPE * error) } else { None })
     }
 
@@ -424,8 +420,8 @@ impl Learner {
         if enough || unpaid {
             return Snapshot::NOTHING.explore;
         }
-        let (copy_timers, rarer) = if no_cancel { (PATIENCE.1, RARER) } else { (PATIENCE.0, 1.0) };
-        let weary = self.fruitless / copy_timers;
+        let (many, rarer) = if no_cancel { (FRUITLESS.1, RARER) } else { (FRUITLESS.0, 1.0) };
+        let weary = self.fruitless / many;
         // One that cannot be stopped is not to be of the longest queries.
         let (fade, deep) = if no_cancel { (weary, 1) } else { (weary.saturating_pow(2), DEEPEST) };
         let fade = fade.clamp(1, MOST_FADED);

@@ -5,18 +5,15 @@ use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId};
 use crate::time::Timestamp;
 
-/// One of the lists of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     /// One copy, and an idle server may run a second one: oldest first.
     Idle,
-    /// Suspects: oldest first.
     Suspects,
     /// Two copies, of which the newer one may be stopped: those whose older one is youngest first.
     Pairs,
 }
 
-/// The lists of all groups.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     heaps: Heaps<u64>,
@@ -41,7 +38,6 @@ impl Lists {
         self.heaps.insert(list.of(group), key, query.0);
     }
 
-    /// The query is in no list any more.
     pub(super) fn remove(&mut self, group: GroupId, query: QueryId) {
         if !self.heaps.contains(query.0) {
             return;
@@ -53,22 +49,18 @@ impl Lists {
         self.heaps.remove(list.of(group), query.0);
     }
 
-    /// Is no query listed at all?
     pub(super) fn are_empty(&self) -> bool {
         self.heaps.are_empty()
     }
 
-    /// Are there suspects in any group?
     pub(super) fn any_suspects(&self) -> bool {
         self.suspects > 0
     }
 
-    /// How many, in all groups.
     pub(super) fn suspects(&self) -> u32 {
         self.suspects
     }
 
-    /// How many queries a list has.
     pub(super) fn len(&self, list: List, group: GroupId) -> u32 {
         self.heaps.len(list.of(group)) as u32
     }

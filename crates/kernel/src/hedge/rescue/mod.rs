@@ -19,7 +19,7 @@
 //! it is long, not stuck. *Exploration*: until enough rescues tell what is to be known, idle servers try few
 //! queries early; such a copy is stopped when a query waits.
 //!
-//! *Doubt*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
+//! *Load bias*: a server whose copy was beaten by a rescue may be in trouble as a whole, so others are better until
 //! it answers again.
 //!
 //! *Prefetch*: behind a gate wider than the slots it is rescue over JBSQ. Copies wait at their servers, and
@@ -55,7 +55,7 @@ use super::Hedge;
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{Budget, CopyView, Core};
-use crate::config::{ConfigError, Limits, Topology};
+use crate::config::{Limits, Topology};
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
@@ -64,7 +64,7 @@ pub use learner::{Learner, Status};
 pub use record::{Exploration, Record, Snapshot, Tried};
 pub use watch::USUAL_COST;
 
-/// What servers must be able to do.
+/// What servers must be able to do. In the order of the forms of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// Stop losers, and explorations whose slot is needed.
@@ -110,16 +110,12 @@ impl Named for Version {
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cleanup => "rescue",
-            Self::Preempt => "rescue:preempt",
-            Self::NoCancel => "rescue:no-cancel",
-        })
+        f.write_str(Self::FORMS[*self as usize])
     }
 
-    fn hedge(&self, topology: &Topology, limits: &Limits) -> Result<Rescue, ConfigError> {
+    fn hedge(&self, topology: &Topology, limits: &Limits) -> Rescue {
         let (servers, groups) = (topology.servers.len(), topology.groups.len());
-        Ok(Rescue::new(servers, groups, self.fit(limits), limits.rescue_budget))
+        Rescue::new(servers, groups, self.fit(limits), limits.rescue_budget)
     }
 
     fn needs_cancellation(&self) -> bool {
@@ -127,7 +123,6 @@ impl Named for Version {
     }
 }
 
-/// Rescues that may be saved up.
 const RESERVE: u32 = 16;
 
 /// Records that a cell keeps between two epochs; what comes then is not recorded.
@@ -142,7 +137,6 @@ pub struct Rescue {
     learned: Snapshot,
     lists: Lists,
     backlog: Backlog,
-    /// By query.
     books: Vec<Book>,
     /// By server: a suspect has overtaken its queue.
     overtaken: Vec<bool>,
@@ -184,7 +178,6 @@ impl Rescue {
         self.version != Version::NoCancel && core.limits().cancel
     }
 
-    /// Does the budget allow a rescue?
     fn may_rescue(&self, core: &Core) -> bool {
         self.budget.allows(core.arrivals)
     }
@@ -217,7 +210,6 @@ impl Rescue {
         }
     }
 
-    /// A second copy of the query on the server; the query is in no list.
     fn start(&mut self, core: &mut Core, query: QueryId, server: ServerId) {
         let book = &mut self.books[query.index()];
         let suspect = core.now() >= book.suspect_at();
@@ -292,7 +284,6 @@ impl Rescue {
         true
     }
 
-    /// A query with one copy has reached an age that matters.
     fn ages<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         let (book, group) = (self.books[query.index()], core.group_of(query));
         self.lists.remove(group, query);
@@ -358,7 +349,6 @@ impl Rescue {
         }
     }
 
-    /// The newer copy of a pair is stopped.
     fn make_room(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {
         self.displaced(core, query);
         self.books[query.index()].second = None;

@@ -21,12 +21,10 @@ const NOTICEABLE: f32 = 8.0;
 /// A mean that began anew is right at this age.
 const SETTLED: f32 = 72.0;
 
-/// The pace of a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     latest: f32,
     mean: f32,
-    /// The mean distance from the mean.
     deviation: f32,
     /// How many copies there were, as far as it matters.
     age: f32,
@@ -35,13 +33,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a server whose first copy took a time in this bin.
     pub(super) fn new(bin: usize) -> Self {
         let bin = bin as f32;
         Self { latest: bin, mean: bin, deviation: bin, age: 1.0, is_new: false }
     }
 
-    /// Another copy took a time in this bin.
     pub(super) fn add(&mut self, bin: usize) {
         let (bin, (least, most)) = (bin as f32, MEMORY);
         self.age = (self.age + 1.0).min(YOUTH * most);
@@ -57,12 +53,10 @@ impl Pace {
         }
     }
 
-    /// Did it begin anew, and has not settled yet?
     pub(super) fn is_new(self) -> bool {
         self.is_new
     }
 
-    /// The mean, in bins.
     pub(super) fn mean(self) -> f32 {
         self.mean
     }

@@ -25,7 +25,6 @@ const CAUTION: f32 = 3.0;
 /// More than such a share does not count.
 const CROWD: f32 = 0.95;
 
-/// What is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'a> {
     pub(super) version: Version,
@@ -39,7 +38,6 @@ pub(super) struct Question<'a> {
     pub(super) tries: &'a Tries,
 }
 
-/// A rescue pays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pays {
     /// From this age on.
@@ -50,7 +48,6 @@ pub(super) struct Pays {
     pub(super) stuck: f32,
 }
 
-/// An age, and the queries that reach it.
 struct Age {
     ns: f32,
     /// D, and its integral from here.

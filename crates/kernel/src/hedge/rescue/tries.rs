@@ -51,19 +51,14 @@ impl Displacement {
     }
 }
 
-/// A second copy that won.
 #[derive(Clone, Copy, Debug)]
 struct Win {
     weight: f32,
-    /// It took so long.
     second_ns: u64,
-    /// The first would have taken so long.
     first_ns: u64,
-    /// The exposure before it.
     from: f64,
 }
 
-/// Tries, and what came of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tries {
     wins: VecDeque<Win>,
@@ -90,17 +85,14 @@ impl Tries {
         self.wins.push_back(Win { weight, second_ns, first_ns, from: self.exposure });
     }
 
-    /// How many tries there were.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// How many wins are remembered.
     pub(super) fn wins(&self) -> f32 {
         self.wins.len() as f32
     }
 
-    /// So many queries the wins are of.
     pub(super) fn queries(&self) -> f32 {
         let all = self.exposure.min(MEMORY);
         let first = self.wins.front().filter(|_| self.wins.len() == WINS);

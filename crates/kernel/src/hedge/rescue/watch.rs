@@ -15,13 +15,11 @@ use crate::time::{NEVER_NS, Timestamp};
 /// A cost hint of so much means what no hint does.
 pub const USUAL_COST: f64 = 1e6;
 
-/// After so many queries servers are compared.
 const COMPARED_EVERY: u32 = 64;
 
 /// A server that is slower by less, in bins, is not known to be slow: by a half.
 const NOTICEABLE: f32 = 8.0;
 
-/// What is known of all queries.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// By server; none as long as nothing ran.
@@ -215,7 +213,6 @@ impl Rescue {
         true
     }
 
-    /// Is this the copy that was let run on?
     #[inline(always)]
     pub(super) fn audits_copy(&self, copy: CopyId) -> bool {
         self.audited.is_some_and(|audited| audited.copy == copy)

@@ -17,7 +17,6 @@ pub(crate) enum Health {
     Down,
 }
 
-/// What the referee knows of a server's failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
     /// Failed copies, whatever they say about the server. A failure may count late, when another
@@ -412,7 +411,6 @@ impl Model {
         }
     }
 
-    /// What an action does, and whether it was allowed.
     pub(crate) fn action(&mut self, action: &Action) {
         match *action {
             Action::Start { copy, query, server, role, why } => {

@@ -118,7 +118,6 @@ impl Model {
         assert!(begun.after(self.least_suspect_ns) <= self.now, "given up too early");
     }
 
-    /// Rescues in vain stay within the budget.
     fn check_budget(&self) {
         let in_vain = self.rescues - self.rescues_won;
         let allowed = 16.0 + self.limits.rescue_budget * self.arrivals as f64;
@@ -168,7 +167,6 @@ impl Model {
         }
     }
 
-    /// The promises between events.
     pub(crate) fn check(&self, core: &Core) {
         self.check_begun(core);
         if self.hedges_at_once() && !self.hedges_refused() {

@@ -5,7 +5,7 @@ use curtail_kernel::balance::LeastOutstanding;
 use curtail_kernel::hedge::{Cancellation, Laedge, Oracle, Record, Snapshot};
 use curtail_kernel::{
     Action, Arrive, Cell, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, Policy, QueryId,
-    Scheduler, ServerId, StopReason, Timestamp, Topology, rng,
+    Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
 };
 
 pub(crate) struct World {
@@ -16,7 +16,6 @@ pub(crate) struct World {
     next: u32,
 }
 
-/// A policy by its name.
 pub(crate) fn named(text: &str) -> Policy {
     Policy::parse(text, None).expect(text)
 }
@@ -25,6 +24,10 @@ impl World {
     pub(crate) fn new(policy: Policy, topology: &Topology, limits: Limits, seed: u64) -> Self {
         let cell = policy.build(topology, limits, rng(seed)).expect("a possible world");
         Self::of(cell, policy, topology, limits)
+    }
+
+    pub(crate) fn replicated(policy: Policy, servers: u32, limits: Limits) -> Self {
+        Self::new(policy, &Topology::replicated(servers, 1), limits, 1)
     }
 
     /// Idealized Hedge: what LÆDGE with pre-emptive cancellation promises, with a perfect predictor.
@@ -83,13 +86,40 @@ impl World {
         self.actions.iter().filter_map(stop).collect()
     }
 
-    /// The service has learned something.
+    /// What was started in the last event, and why.
+    pub(crate) fn starts(&self) -> Vec<(QueryId, StartReason)> {
+        let start = |action: &Action| match *action {
+            Action::Start { query, why, .. } => Some((query, why)),
+            _ => None,
+        };
+        self.actions.iter().filter_map(start).collect()
+    }
+
+    /// The copies that may answer a query, in the order in which they started.
+    pub(crate) fn copies(&self, query: QueryId) -> Vec<CopyId> {
+        self.model.attached(query).map(|(id, _)| *id).collect()
+    }
+
+    /// The only copy of a query, and its server.
+    #[track_caller]
+    pub(crate) fn only(&self, query: QueryId) -> (CopyId, ServerId) {
+        let [copy] = self.copies(query)[..] else { panic!("{query:?} has not one copy") };
+        (copy, self.server_of(copy))
+    }
+
+    pub(crate) fn server_of(&self, copy: CopyId) -> ServerId {
+        self.model.copies[&copy].server
+    }
+
+    pub(crate) fn is_up(&self, server: ServerId) -> bool {
+        self.cell.core().server(server).up
+    }
+
     pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
         self.model.least_suspect_ns = self.model.least_suspect_ns.min(snapshot.suspect_ns);
         self.cell.adopt(snapshot);
     }
 
-    /// What the cell tells the service.
     pub(crate) fn published(&mut self) -> Vec<Record> {
         let mut records = Vec::new();
         self.cell.publish(&mut records);
