@@ -26,7 +26,6 @@ use crate::results::sample::Sample;
 use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
 
-/// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
 /// Most batches that wait for the observer. Beyond it they wait in the threads.
 const BATCHES_MAX: usize = 64;
@@ -60,7 +59,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What an outcome tells, if it is a whole answer.
     pub(crate) fn of(outcome: Outcome, clock: Clock) -> Option<Answer> {
         let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
         let Outcome { slot, opened, done_ns, result, .. } = outcome;
@@ -106,14 +104,6 @@ pub async fn run(
 /// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
 /// order. Should it be so slow that 65,536 answers of a thread wait for it, further ones are not told,
 /// and [`Report::unobserved`] counts them.
-///
-/// # Errors
-///
-/// As [`run`].
-///
-/// # Panics
-///
-/// As [`run`].
 pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -129,14 +119,6 @@ pub async fn run_observed(
 
 /// As [`run_observed`]; and once `on_answer` says [`ControlFlow::Break`] nothing more is sent, and the
 /// run ends when all is answered. Answers that come until then are told.
-///
-/// # Errors
-///
-/// As [`run`].
-///
-/// # Panics
-///
-/// As [`run`].
 pub async fn run_until(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -153,14 +135,6 @@ pub async fn run_until(
 /// As [`run`], and calls `on_sample` for what became of each measured request that was not dropped, in
 /// batches and in no order. As with [`run_observed`], who is too slow is not told all, and the run goes
 /// on regardless.
-///
-/// # Errors
-///
-/// As [`run`].
-///
-/// # Panics
-///
-/// As [`run`].
 pub async fn run_sampled(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -174,7 +148,6 @@ pub async fn run_sampled(
     drive(plan, cancel, progress, Tell::All, on_outcome).await
 }
 
-/// What an observer is told.
 #[derive(Clone, Copy, PartialEq)]
 enum Tell {
     Nothing,

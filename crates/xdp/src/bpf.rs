@@ -107,10 +107,6 @@ pub fn map_of_sockets() -> io::Result<OwnedFd> {
 }
 
 /// Puts a socket of AF_XDP into the map. It leaves the map when it is closed.
-///
-/// # Errors
-///
-/// What the system says.
 pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
     let (key, value) = (0_u32, socket.as_raw_fd() as u32);
     let update = Update {
@@ -155,10 +151,6 @@ pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
 }
 
 /// Attaches a program to a device of the namespace that this thread is in, for as long as the result lives.
-///
-/// # Errors
-///
-/// What the system says.
 pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let flags = match mode {
@@ -169,10 +161,6 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result
 }
 
 /// Runs a program on a packet, without any device.
-///
-/// # Errors
-///
-/// What the system says.
 pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
     let mut out = vec![0_u8; packet.len() + 256];
     let mut test = Test {

@@ -92,26 +92,22 @@ impl Bypass {
     }
 
     /// The device.
-    #[must_use]
     pub fn device(&self) -> &str {
         &self.device
     }
 
     /// How many queues it receives by. Answers that come by another than the first are left to the
     /// stack.
-    #[must_use]
     pub fn queues(&self) -> usize {
         self.queues
     }
 
     /// Where on their way answers leave for us.
-    #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
     /// The longest payload, in bytes: at most [`PAYLOAD_MAX`].
-    #[must_use]
     pub fn payload_max(&self) -> usize {
         self.payload_max
     }

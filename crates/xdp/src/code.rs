@@ -40,13 +40,11 @@ pub struct Code(Vec<u64>);
 
 impl Code {
     /// No instruction.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The instructions, as [`load`](crate::bpf::load) takes them.
-    #[must_use]
     pub fn instructions(&self) -> &[u64] {
         &self.0
     }

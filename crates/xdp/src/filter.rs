@@ -11,7 +11,6 @@ use crate::code::{AND_CONSTANT, Code, LOAD_8, LOAD_16, LOAD_32};
 use crate::frame::{FRAME_MAX, HEADER_BYTES};
 use crate::program::{LOADED, PACKET, Program, network};
 
-/// The program for UDP from a server to us; the map has our socket.
 pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code {
     let mut program = Program::on_packets_of(HEADER_BYTES);
     program.up_to(FRAME_MAX);

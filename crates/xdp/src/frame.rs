@@ -13,7 +13,6 @@ pub(crate) const FRAME_MAX: usize = ETHERNET_BYTES + 1_500;
 pub const PAYLOAD_MAX: usize = FRAME_MAX - HEADER_BYTES;
 const UDP: u8 = 17;
 
-/// Where packets come from and go to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) from: SocketAddrV4,

@@ -48,19 +48,11 @@ impl Namespace {
     }
 
     /// Moves this thread into it.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn enter(&self) -> io::Result<()> {
         Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
     }
 
     /// Does something in it, on a thread of its own.
-    ///
-    /// # Errors
-    ///
-    /// Those of entering it.
     pub fn inside<T: Send, E: Send + From<io::Error>>(
         &self,
         what: impl FnOnce() -> Result<T, E> + Send,
@@ -74,10 +66,6 @@ impl Namespace {
     }
 
     /// Runs `ip` in it, with each line of arguments.
-    ///
-    /// # Errors
-    ///
-    /// If it is not there or fails.
     pub fn ip(&self, lines: &str) -> io::Result<()> {
         self.inside(|| lines.lines().try_for_each(ip))
     }

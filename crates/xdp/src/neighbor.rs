@@ -22,7 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The flag of an entry that is known (include/uapi/linux/if_arp.h).
 const COMPLETE: u32 = 0x02;
 
-/// The next hop to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) device: String,
@@ -77,7 +76,6 @@ fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
     routes.iter().filter(leads).min_by_key(rank)
 }
 
-/// What a device has for itself.
 fn own_mac(device: &str) -> io::Result<Option<[u8; 6]>> {
     let mut addresses = getifaddrs()?.filter(|address| address.interface_name == device);
     Ok(addresses.find_map(|address| address.address?.as_link_addr()?.addr()))

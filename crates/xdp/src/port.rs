@@ -61,16 +61,11 @@ impl Port {
     }
 
     /// Sends what was left to it. To send and to receive does the same.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn push(&mut self) -> io::Result<()> {
         self.socket.push()
     }
 
     /// Something is left to the next [`push`](Self::push), perhaps.
-    #[must_use]
     pub fn unsent(&self) -> bool {
         self.socket.unsent()
     }
@@ -99,7 +94,6 @@ impl Port {
     }
 
     /// What is readable when something was left to the stack.
-    #[must_use]
     pub fn stack(&self) -> &UdpSocket {
         &self.bypass.stack
     }

@@ -29,7 +29,6 @@ pub const PASS: i32 = 2;
 const REDIRECT_MAP: i32 = 51;
 
 /// A value as a program finds it in a packet, whose bytes lie in the order of the network.
-#[must_use]
 pub fn network(value: u16) -> i32 {
     i32::from(value.to_be())
 }
@@ -47,7 +46,6 @@ pub struct Program {
 impl Program {
     /// Begins with what the kernel's verifier insists on: shorter packets are left to the stack, so that `bytes_min`
     /// bytes of all others may be loaded and stored.
-    #[must_use]
     pub fn on_packets_of(bytes_min: usize) -> Self {
         let mut program = Self { code: Code::new(), others: Vec::new() };
         let code = &mut program.code;
@@ -92,7 +90,6 @@ impl Program {
     }
 
     /// Ends with what the last call returned, and for all others by leaving them to the stack.
-    #[must_use]
     pub fn finish(mut self) -> Code {
         self.code.add(EXIT, 0, 0, 0, 0);
         self.others.into_iter().for_each(|from| self.code.lead_here(from));

@@ -74,19 +74,11 @@ impl XdpSocket {
     }
 
     /// Waits until there is a frame, or the time is over.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.socket.poll_read(PollTimeout::new(Some(at_most))).map(drop)
     }
 
     /// The oldest frame that came: what `read` makes of it. None if there is none.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
         self.push()?;
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
@@ -133,10 +125,6 @@ impl XdpSocket {
     }
 
     /// Has the kernel send what is in the ring.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn push(&mut self) -> io::Result<()> {
         if !self.unsent {
             return Ok(());
@@ -156,7 +144,6 @@ impl XdpSocket {
     }
 
     /// There may be frames that wait for the next [`push`](Self::push).
-    #[must_use]
     pub fn unsent(&self) -> bool {
         self.unsent
     }
@@ -169,7 +156,6 @@ impl AsFd for XdpSocket {
     }
 }
 
-/// Why there is no socket on a device, and what to do.
 fn lacking(interface: &str, error: &SocketError) -> io::Error {
     let step = match error {
         SocketError::SocketCreation(_) => "no socket",

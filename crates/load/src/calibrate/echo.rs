@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// What is read at once.
 const BYTES: usize = 2 << 10;
 
 /// It ends when this is dropped.

@@ -47,7 +47,6 @@ use pool::{Placed, Pool};
 use rest::Rest;
 use wire::Scratch;
 
-/// What a thread is to do.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) clock: Clock,
@@ -59,37 +58,29 @@ pub(crate) struct Task {
     pub(crate) backlog_max: usize,
     /// From the intended time.
     pub(crate) timeout_ns: u64,
-    /// Never sleep.
     pub(crate) spin: bool,
-    /// Ask the kernel for stamps.
     pub(crate) stamps: bool,
-    /// The way past the network stack, where it is wanted.
     pub(crate) bypass: Option<Arc<Bypass>>,
     /// How it is to go on; a byte on the other end of the wake-up says to a thread that sleeps that it
     /// has changed.
     pub(crate) orders: Arc<Orders>,
     pub(crate) wake: UnixStream,
     pub(crate) exchange: Arc<Exchange>,
-    /// The warm-up, in nanoseconds from the start of the schedule.
     pub(crate) warmup_ns: u64,
     pub(crate) observer: Observer,
 }
 
-/// Orders to all threads of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
-    /// End at once.
     pub(crate) stop: AtomicBool,
     /// Send nothing more, and end when all is answered.
     pub(crate) drain: AtomicBool,
 }
 
-/// What a thread has measured.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// What it has not handed over before.
     pub(crate) record: Box<Record>,
-    /// The intended time of its last request, in nanoseconds.
     pub(crate) last_ns: u64,
 }
 
@@ -136,7 +127,6 @@ macro_rules! context {
     };
 }
 
-/// The number that the wake-up is registered with.
 const WAKE: u64 = u64::MAX;
 /// Most requests that are sent in one turn, before answers get theirs.
 const SENDS_MAX: usize = 32;
@@ -170,11 +160,6 @@ struct Engine {
     last_ns: u64,
 }
 
-/// Runs until all requests have ended, or it is told to stop.
-///
-/// # Errors
-///
-/// If the system gives no poller.
 pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
     let mut waiting = Waiting::new(task.spin);
     let mut engine = Engine::new(source, task)?;
@@ -226,12 +211,10 @@ impl Engine {
         })
     }
 
-    /// When the next request is to be sent.
     fn due_ns(&mut self) -> Option<i64> {
         self.source.due_ns(self.pool.has_free())
     }
 
-    /// When there is something to do next; none when all is done.
     fn wake_ns(&mut self) -> Option<i64> {
         let flying = self.flying.first_key_value().map(|(_, (at_ns, ..))| *at_ns);
         let oldest = flying.into_iter().chain(self.pool.oldest_ns()).min();
@@ -240,7 +223,6 @@ impl Engine {
         self.due_ns().into_iter().chain(deadline).chain(rested).min()
     }
 
-    /// Sends what is due, by now and while it does so.
     fn send_due(&mut self, mut now_ns: i64) {
         for _ in 0..SENDS_MAX {
             let Some(slot) = self.source.next(now_ns, self.pool.has_free()) else { return };
@@ -254,7 +236,6 @@ impl Engine {
         }
     }
 
-    /// Sends on a connection what was taken up at `now_ns`. What takes time comes after.
     fn send(&mut self, id: usize, due: Due, now_ns: u64) {
         let (slot, new) = (due.slot(), matches!(due, Due::New(_)));
         let token = self.connections[id].send(due, now_ns, context!(self));
@@ -271,7 +252,6 @@ impl Engine {
         }
     }
 
-    /// Gives up what has taken too long.
     fn expire(&mut self) {
         let now_ns = self.task.clock.elapsed_ns();
         let Some(until_ns) = now_ns.checked_sub(self.task.timeout_ns) else { return };
@@ -305,14 +285,12 @@ impl Engine {
         }
     }
 
-    /// The orders are looked at in every turn: the byte only ended the sleep.
     fn woken(&mut self) {
         let mut byte = [0; 8];
         // Without a byte there is nothing to take.
         let _ = (&self.task.wake).read(&mut byte);
     }
 
-    /// After something happened on a connection: takes note of it, and sends what waits.
     fn settle(&mut self, id: usize) {
         self.note(id);
         self.send_waiting();
@@ -324,7 +302,6 @@ impl Engine {
         }
     }
 
-    /// Takes note of what ended on a connection, and of its room.
     fn note(&mut self, id: usize) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         for outcome in outcomes.drain(..) {
@@ -361,7 +338,6 @@ impl Engine {
         }
     }
 
-    /// Connections that have rested can be used again.
     fn rouse(&mut self) {
         if self.rest.first_ns().is_none() {
             return;
@@ -410,12 +386,10 @@ impl Engine {
         }
     }
 
-    /// True for a connection that has moved out.
     pub(super) fn has_moved_out(&self, id: usize) -> bool {
         id >= self.task.connections
     }
 
-    /// Its place can be another's once it has ended.
     pub(super) fn give_up_place(&mut self, id: usize) {
         if self.connections[id].is_closed() && !self.vacant.contains(&id) {
             self.vacant.push(id);

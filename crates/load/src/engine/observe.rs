@@ -9,7 +9,6 @@ use tokio::sync::mpsc;
 
 use crate::results::outcome::Outcome;
 
-/// So many go in one batch at most.
 const BATCH: usize = 256;
 /// Most batches that a thread keeps, of 65,536 in all. Beyond it they are counted, and not told.
 const FULL_MAX: usize = (1 << 16) / BATCH;
@@ -18,7 +17,6 @@ const FULL_MAX: usize = (1 << 16) / BATCH;
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) to: mpsc::Sender<Vec<Outcome>>,
-    /// Of requests without a whole answer, too.
     pub(crate) failures: bool,
 }
 
@@ -27,7 +25,6 @@ pub(crate) struct Observer {
     to: Option<Listener>,
     /// Batches that are full and wait, the oldest first.
     full: VecDeque<Vec<Outcome>>,
-    /// The one that is being filled.
     batch: Vec<Outcome>,
     /// Those that were not told: whoever was to see them did not keep up.
     lost: u64,
@@ -38,7 +35,6 @@ impl Observer {
         Observer { to, full: VecDeque::new(), batch: Vec::new(), lost: 0 }
     }
 
-    /// Takes what became of a request.
     pub(crate) fn see(&mut self, outcome: Outcome) {
         let Some(to) = &self.to else { return };
         if outcome.slot.warmup || (outcome.result.is_err() && !to.failures) {
@@ -55,7 +51,6 @@ impl Observer {
         }
     }
 
-    /// Hands over what there is, as far as there is room for it: a batch takes a place.
     pub(crate) fn flush(&mut self) {
         let Some(Listener { to, .. }) = &self.to else { return };
         while !(self.full.is_empty() && self.batch.is_empty())
@@ -66,7 +61,6 @@ impl Observer {
         }
     }
 
-    /// Hands over the rest, however long it takes, and tells how many were not.
     pub(crate) fn finish(&mut self) -> u64 {
         if let Some(Listener { to, .. }) = self.to.take() {
             let last = Some(std::mem::take(&mut self.batch)).filter(|batch| !batch.is_empty());

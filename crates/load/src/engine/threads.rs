@@ -37,7 +37,6 @@ pub(crate) struct Threads {
 
 #[derive(Debug)]
 struct Thread {
-    /// A byte wakes it.
     wake: UnixStream,
     exchange: Arc<Exchange>,
     /// Dropped when it ends, however it does.
@@ -47,7 +46,6 @@ struct Thread {
     handle: Option<JoinHandle<io::Result<Measured>>>,
 }
 
-/// What they all have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Machine<'a> {
     pub(crate) addresses: &'a [SocketAddr],
@@ -107,13 +105,11 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Tells all of them to stop at once.
     pub(crate) fn stop(&self) {
         self.orders.stop.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Tells all of them to send nothing more, and to end when all is answered.
     pub(crate) fn drain(&self) {
         self.orders.drain.store(true, Ordering::Relaxed);
         self.wake();
@@ -167,7 +163,6 @@ impl Threads {
     }
 }
 
-/// Where a thread's requests come from.
 fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source {
     let thread = number as u64;
     if matches!(plan.pace, Pace::Open { .. }) {
@@ -202,7 +197,6 @@ impl Drop for Threads {
     }
 }
 
-/// One thread's part of what all of them have.
 fn share_of(all: usize, threads: usize, number: usize) -> usize {
     Part { number: number as u64, of: threads as u64 }.share_of(all as u64) as usize
 }
@@ -222,7 +216,6 @@ mod tests {
         plan
     }
 
-    /// The first queries of each thread of each machine.
     fn asked(plan: &Plan, machines: u64) -> Vec<Vec<usize>> {
         let mut all = Vec::new();
         for number in 0..machines {

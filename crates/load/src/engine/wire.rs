@@ -18,11 +18,9 @@ use curtail_xdp::{Bypass, Port};
 /// Read at once. An answer that is longer takes several turns, between which due requests are sent.
 const READ_BYTES: usize = 64 << 10;
 
-/// A socket, connected or about to be.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Socket,
-    /// The kernel stamps what is sent and received.
     stamped: bool,
 }
 
@@ -55,14 +53,10 @@ enum Socket {
     PastStack(Box<Port>),
 }
 
-/// What a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// So many bytes.
     Bytes(usize),
-    /// None for now.
     Nothing,
-    /// The end.
     End,
 }
 
@@ -135,7 +129,6 @@ impl Wire {
         })
     }
 
-    /// Why connecting failed, if it did.
     pub(super) fn connected(&self) -> io::Result<()> {
         let error = match &self.socket {
             Socket::Stream(stream) => stream.take_error(),
@@ -145,7 +138,6 @@ impl Wire {
         error?.map_or(Ok(()), Err)
     }
 
-    /// Writes what the system takes from the start of `output`, and tells how many bytes.
     pub(super) fn write(&mut self, output: &mut BytesMut) -> io::Result<usize> {
         let mut written = 0;
         if let Socket::PastStack(port) = &mut self.socket {

@@ -23,10 +23,6 @@ pub enum QueryOrder {
 }
 
 /// Reads requests of HTTP from a file: [`read_queries_for`] of a target of `http://`.
-///
-/// # Errors
-///
-/// As [`read_queries_for`].
 pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError> {
     read_queries_for(path, Scheme::Http)
 }

@@ -42,7 +42,6 @@ impl Scheme {
     ];
 
     /// As it is written in front of `://`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -57,24 +56,20 @@ impl Scheme {
     }
 
     /// HTTP, with or without TLS.
-    #[must_use]
     pub fn is_http(self) -> bool {
         matches!(self, Scheme::Http | Scheme::Https)
     }
 
     /// gRPC, with or without TLS.
-    #[must_use]
     pub fn is_grpc(self) -> bool {
         matches!(self, Scheme::Grpc | Scheme::Grpcs)
     }
 
     /// Over TLS.
-    #[must_use]
     pub fn is_tls(self) -> bool {
         matches!(self, Scheme::Https | Scheme::Grpcs)
     }
 
-    /// The port that is meant where there is none.
     fn port(self) -> Option<u16> {
         match self {
             Scheme::Http => Some(80),
@@ -118,32 +113,27 @@ pub struct Target {
 
 impl Target {
     /// The protocol.
-    #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
     /// The host: a name or an address, without brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// The port, 1 to 65535.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// The request target: path and query string, beginning with `/`; of gRPC the method. Empty for
     /// protocols that have none.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// `HOST:PORT`, as a `Host` header has it.
-    #[must_use]
     pub fn authority(&self) -> String {
         let Target { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

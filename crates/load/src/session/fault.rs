@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use curtail_http1::BadResponse;
 
-/// Why there is no whole answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("cannot connect: {0}")]
@@ -45,11 +44,8 @@ pub(crate) enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Answer,
-    /// A connection to be opened.
     Opening,
-    /// TLS to be agreed on.
     Agreeing,
-    /// One of the connections to have room.
     Room,
 }
 
@@ -113,7 +109,6 @@ pub(crate) enum Greeting {
     Other,
 }
 
-/// What every answer of HTTP/1 begins with.
 const HTTP1: &[u8] = b"HTTP/1.";
 /// An alert of TLS (RFC 8446 §5.1).
 const ALERT: &[u8] = &[21, 3];

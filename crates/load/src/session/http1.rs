@@ -9,17 +9,13 @@ use crate::session::fault::Fault;
 use crate::session::fault::Greeting;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
-/// Most interim answers (1xx) before one answer.
 const INTERIM_MAX: usize = 16;
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Http1 {
     sessions: Arc<Sessions>,
     limits: Limits,
-    /// Someone wants to see the heads.
     heads: bool,
-    /// The longest body, in bytes.
     body_bytes_max: u64,
     state: State,
     keep_alive: bool,
@@ -54,7 +50,6 @@ impl Http1 {
         Http1 { sessions, limits, heads, body_bytes_max, state, keep_alive, greeted: false }
     }
 
-    /// Reads the body on; the reply once it is whole.
     fn body(&mut self, input: &mut BytesMut) -> Result<Option<Reply>, Fault> {
         let State::Body { decoder, body_bytes, .. } = &mut self.state else { return Ok(None) };
         loop {
@@ -75,7 +70,6 @@ impl Http1 {
         }
     }
 
-    /// The answer is complete.
     fn whole(&mut self) -> Option<Reply> {
         let state = std::mem::replace(&mut self.state, State::Idle);
         let State::Body { token, head, body_bytes, .. } = state else { return None };
@@ -85,7 +79,6 @@ impl Http1 {
         Some(Reply { token, result: Ok(Whole { status, head, body_bytes }) })
     }
 
-    /// Reads the head, if it is there.
     fn head(&mut self, input: &mut BytesMut) -> Result<(), Fault> {
         while let State::Head { token, begun, interim, to_head } = &mut self.state {
             *begun |= !input.is_empty();

@@ -62,7 +62,6 @@ use requests::Call;
 /// Names a request within its connection: the engine's number, given back with the reply.
 pub(crate) type Token = u32;
 
-/// What a whole answer says.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) status: Status,
@@ -74,7 +73,6 @@ pub(crate) struct Whole {
 /// Whether a whole answer is a good one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Of HTTP.
     Http(u16),
     /// Another protocol says that all is well.
     Fine,
@@ -116,7 +114,6 @@ impl fmt::Display for Status {
 /// not read.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
-/// Fails if too much waits to be written.
 fn check_output(out: &BytesMut) -> Result<(), Fault> {
     if out.len() > OUTPUT_BYTES_MAX {
         return Err(Fault::Malformed("the server asks for more than it reads".to_owned()));
@@ -124,19 +121,15 @@ fn check_output(out: &BytesMut) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What became of a request.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) token: Token,
     pub(crate) result: Result<Whole, Fault>,
 }
 
-/// See the head of this file.
 pub(crate) trait Session: Debug + Send {
-    /// How many more requests it takes now.
     fn capacity(&self) -> usize;
 
-    /// Appends the request that asks `query`.
     fn send(&mut self, query: usize, token: Token, out: &mut BytesMut);
 
     /// Takes what it can from the start of `input`, and appends to `out` what the protocol itself
@@ -178,31 +171,23 @@ pub(crate) trait Session: Debug + Send {
     }
 }
 
-/// Makes the sessions of a run.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     /// As they are sent, one per query.
     pub(crate) requests: Requests,
-    /// Someone wants to see the heads of answers.
     pub(crate) heads: bool,
-    /// The longest body of an answer, in bytes. A longer one fails its request.
     pub(crate) body_bytes_max: u64,
-    /// Most requests at once on a connection of HTTP/2.
     pub(crate) streams: usize,
-    /// Most datagrams under way on a socket.
     pub(crate) datagrams_max: usize,
     /// Sessions of datagrams that were begun.
     pub(crate) begun: AtomicU64,
-    /// Where an answer on a raw connection ends.
     pub(crate) answer_end: AnswerEnd,
-    /// Where there is TLS.
     pub(crate) tls: Option<TlsClient>,
 }
 
 /// The requests of a run, ready to be sent.
 #[derive(Debug)]
 pub(crate) enum Requests {
-    /// Their bytes.
     Http1(Vec<Bytes>),
     Http2(Vec<Call>),
     Memcached(Vec<Bytes>),
@@ -234,7 +219,6 @@ impl Sessions {
         })
     }
 
-    /// A session for a connection that was just opened.
     pub(crate) fn open(self: &Arc<Sessions>) -> Box<dyn Session> {
         let inner = self.open_plain();
         match &self.tls {
@@ -258,12 +242,10 @@ impl Sessions {
         }
     }
 
-    /// True for datagrams rather than a stream of bytes.
     pub(crate) fn datagrams(&self) -> bool {
         matches!(self.requests, Requests::Udp(_))
     }
 
-    /// True for gRPC.
     fn is_grpc(&self) -> bool {
         matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))
     }
@@ -280,7 +262,6 @@ impl Sessions {
         }
     }
 
-    /// A request of HTTP/2.
     fn call(&self, query: usize) -> Option<&Call> {
         match &self.requests {
             Requests::Http2(calls) => calls.get(query),

@@ -13,7 +13,6 @@ use crate::session::turns::{Block, Scan, Scanned, take_line};
 
 /// The longest line: simple strings and errors.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// Arrays within arrays.
 const DEPTH_MAX: usize = 64;
 /// What the shortest element of an array counts: its kind.
 const ELEMENT_BYTES_MIN: u64 = 1;
@@ -23,7 +22,6 @@ pub(crate) struct Redis {
     body_bytes_max: u64,
     /// Of each array that is open, the elements to come.
     open: Vec<u64>,
-    /// The bulk string that is going by.
     bulk: Option<Block>,
     body_bytes: u64,
     /// Of the whole answer: decided by its first line.

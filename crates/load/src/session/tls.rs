@@ -17,14 +17,11 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Content types of records (RFC 8446 §5.1).
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Tls {
     tls: ClientConnection,
     inner: Box<dyn Session>,
-    /// HTTP/2 was to be agreed on.
     http2: bool,
-    /// Something has come from the server.
     heard: bool,
     agreed: bool,
     /// The server has said that it sends no more.
@@ -73,7 +70,6 @@ impl Tls {
         }
     }
 
-    /// Takes note of the end of the handshake.
     fn agree(&mut self) -> Result<(), Fault> {
         if self.agreed || self.tls.is_handshaking() {
             return Ok(());
@@ -117,7 +113,6 @@ impl Tls {
         Ok(())
     }
 
-    /// What went wrong, and what to do.
     fn explain(&self, error: &Error) -> String {
         match error {
             Error::InvalidCertificate(
@@ -156,7 +151,6 @@ impl Tls {
     }
 }
 
-/// What is wrong with a certificate, in words.
 fn distrust(why: &CertificateError) -> String {
     let known = match why {
         CertificateError::UnknownIssuer => "is not signed by anybody who is trusted",

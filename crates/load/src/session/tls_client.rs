@@ -17,21 +17,14 @@ use crate::plan::error::PlanError;
 use crate::plan::protocol::Trust;
 use crate::session::{Session, Tls};
 
-/// Makes the client's sides of TLS.
 #[derive(Debug)]
 pub(crate) struct TlsClient {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-    /// HTTP/2 is to be agreed on.
     http2: bool,
 }
 
 impl TlsClient {
-    /// As the plan says.
-    ///
-    /// # Errors
-    ///
-    /// If there is no authority to be trusted, or the host is none that a certificate can name.
     pub(crate) fn prepare(plan: &Plan) -> Result<TlsClient, PlanError> {
         let refuse = |what: String| PlanError::Value(what);
         let provider = Arc::new(ring::default_provider());
@@ -58,17 +51,11 @@ impl TlsClient {
         Ok(client)
     }
 
-    /// A session that speaks through TLS.
     pub(crate) fn wrap(&self, inner: Box<dyn Session>) -> Box<dyn Session> {
         let tls = self.open().expect("it was opened when the run was made ready");
         Box::new(Tls::new(tls, inner, self.http2))
     }
 
-    /// The client's side of a new connection.
-    ///
-    /// # Errors
-    ///
-    /// Only those that [`prepare`](TlsClient::prepare) has looked for.
     fn open(&self) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
@@ -83,7 +70,6 @@ fn verifier(
         .map_err(|error| PlanError::Value(format!("TLS cannot be set up: {error}")))
 }
 
-/// The authorities of a file.
 fn file(path: &Path) -> Result<RootCertStore, PlanError> {
     let refuse = |what: String| PlanError::Value(format!("--cacert {}: {what}", path.display()));
     let mut roots = RootCertStore::empty();
@@ -97,7 +83,6 @@ fn file(path: &Path) -> Result<RootCertStore, PlanError> {
     if roots.is_empty() { Err(refuse(format!("no certificate; {mend}"))) } else { Ok(roots) }
 }
 
-/// The authorities that the system trusts.
 fn system() -> Result<RootCertStore, PlanError> {
     let mut roots = RootCertStore::empty();
     // Systems have some that are of no use; what is left decides.

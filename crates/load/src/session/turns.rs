@@ -10,7 +10,6 @@ use crate::plan::protocol::AnswerEnd;
 use crate::session::fault::Fault;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
-/// An answer, and how many bytes of it count.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Scanned {
     pub(crate) status: Status,
@@ -20,7 +19,6 @@ pub(crate) struct Scanned {
 /// Finds the end of an answer, without keeping it. What it says depends on the bytes alone, not on
 /// how they are cut.
 pub(crate) trait Scan: Debug + Send {
-    /// The answer to this request comes next.
     fn begin(&mut self, request: &[u8]);
 
     /// Takes from the start of `input` what is known to be of the answer; the answer, once it is
@@ -32,7 +30,6 @@ pub(crate) trait Scan: Debug + Send {
     fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Scanned>, Fault>;
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Turns<S> {
     sessions: Arc<Sessions>,
@@ -43,7 +40,6 @@ pub(crate) struct Turns<S> {
 #[derive(Debug)]
 struct Waiting {
     token: Token,
-    /// Some of the answer has come.
     begun: bool,
 }
 

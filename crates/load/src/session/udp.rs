@@ -17,18 +17,15 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use crate::session::fault::Fault;
 use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
 
-/// Most datagrams under way on a socket.
 pub(super) const OUTSTANDING_MAX: usize = 1 << 16;
 const NUMBER_BYTES: usize = 8;
 /// The length before a datagram.
 pub(crate) const LENGTH_BYTES: usize = 4;
 
-/// One socket.
 #[derive(Debug)]
 pub(crate) struct Udp {
     sessions: Arc<Sessions>,
     next: u64,
-    /// By sequence number.
     outstanding: HashMap<u64, Token>,
     /// The sequence number of each token that is outstanding.
     numbers: Vec<u64>,

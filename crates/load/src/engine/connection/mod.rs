@@ -29,22 +29,17 @@ pub(super) struct Connection {
     kept: Option<Wire>,
     input: BytesMut,
     output: BytesMut,
-    /// By token.
     flights: Slab<Flight>,
-    /// Bytes written of `output` since the connection was opened.
     written: u64,
     /// Requests not yet written as a whole, with where they end.
     unsent: VecDeque<(Token, u64)>,
     /// Requests that were written, by the number that the kernel's stamp of their leaving will have.
     leaving: VecDeque<(u32, Token)>,
-    /// Datagrams written since the connection was opened.
     datagrams: u32,
     /// The poller tells when the socket is writable.
     watched: bool,
     replies: Vec<Reply>,
-    /// There was an answer since it was opened.
     answered: bool,
-    /// The last one was good.
     well: bool,
     /// How often in a row it ended without one.
     in_vain: u32,
@@ -110,12 +105,10 @@ impl Connection {
         matches!(self.link, Link::Closed)
     }
 
-    /// The numbers of the requests that are on it.
     pub(super) fn requests(&self) -> impl Iterator<Item = u64> {
         self.flights.iter().map(|(_, flight)| flight.slot.index)
     }
 
-    /// It has another place now.
     pub(super) fn moved(&mut self, id: usize, poller: &Poller) {
         self.id = id;
         if let Link::Open { wire, .. } = &self.link {
@@ -199,7 +192,6 @@ impl Connection {
         self.close(&Fault::connect(failure), context);
     }
 
-    /// Something happened on the socket.
     pub(super) fn ready(&mut self, readable: bool, context: &mut Context<'_>) {
         if matches!(self.link, Link::Closed) {
             self.discard(context);
@@ -251,7 +243,6 @@ impl Connection {
         self.note_sent(context);
     }
 
-    /// Takes note of the requests that were written.
     fn note_sent(&mut self, context: &mut Context<'_>) {
         if matches!(&self.link, Link::Open { session, .. } if session.holds()) {
             return;
@@ -281,7 +272,6 @@ impl Connection {
         }
     }
 
-    /// Takes note of the requests that have left.
     fn note_left(&mut self, context: &mut Context<'_>) {
         let (Link::Open { wire, .. }, Some(realtime)) = (&self.link, context.stamps.as_mut())
         else {
@@ -345,7 +335,6 @@ impl Connection {
         }
     }
 
-    /// Tells the outcomes of the replies that have come.
     fn settle(&mut self, done_ns: u64, context: &mut Context<'_>) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
         for reply in self.replies.drain(..) {
@@ -387,7 +376,6 @@ impl Connection {
         }
     }
 
-    /// Gives up a request that is under way.
     pub(super) fn expire(&mut self, token: Token, context: &mut Context<'_>) {
         let expired = self.flights.remove(token as usize);
         let now_ns = context.clock.elapsed_ns();
@@ -443,7 +431,6 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, and with this fault all that is on it.
     fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
         self.well = false;
         if !std::mem::take(&mut self.answered) {

@@ -20,7 +20,6 @@ use curtail_xdp::Bypass;
 
 const DUE: Due = Due::New(Slot { index: 0, at_ns: 0, query: 0, warmup: false });
 
-/// What a connection has around it.
 struct Around {
     clock: Clock,
     addresses: [SocketAddr; 1],
@@ -64,7 +63,6 @@ impl Around {
         })
     }
 
-    /// Waits for something to happen, and lets the connection take it.
     fn turn(&mut self, connection: &mut Connection) {
         let events = self.poller.wait(Duration::from_secs(10)).unwrap();
         assert!(events > 0, "something happens within ten seconds: {connection:?}");
@@ -74,7 +72,6 @@ impl Around {
         }
     }
 
-    /// Sends a request, which ends.
     fn ask(&mut self, connection: &mut Connection) -> Outcome {
         self.with(|context| connection.send(DUE, 0, context)).expect("it is on its way");
         while self.outcomes.is_empty() {

@@ -26,21 +26,18 @@ pub struct Keeper {
     pub(crate) stamping: Stamping,
 }
 
-/// What is known of the stamps of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamping {
     /// Packets that came without a stamp before the first with one.
     pub(crate) unstamped: u32,
     /// What a stamped packet costs more to send and receive, in nanoseconds.
     pub(crate) cost_ns: u64,
-    /// Devices that could stamp packets themselves.
     pub(crate) hardware_clocks: Vec<String>,
     /// Instead of all that: nothing passes the stack.
     pub(crate) past_stack: Option<PastStack>,
 }
 
 impl Stamping {
-    /// With that of another machine.
     pub(crate) fn merge(&mut self, other: Stamping) {
         self.unstamped = self.unstamped.saturating_add(other.unstamped);
         self.cost_ns = self.cost_ns.max(other.cost_ns);
@@ -110,12 +107,10 @@ const DEVICES: &str = "/sys/class/net";
 /// Most devices that are looked at.
 const DEVICES_MAX: usize = 256;
 
-/// The names of the devices with a clock, in order.
 pub(crate) fn clocks() -> Vec<String> {
     clocks_in(Path::new(DEVICES))
 }
 
-/// The names of all devices, in order.
 pub(crate) fn devices() -> Vec<String> {
     devices_in(Path::new(DEVICES))
 }

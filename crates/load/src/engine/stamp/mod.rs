@@ -73,7 +73,6 @@ pub struct Room {
 
 impl Room {
     /// Enough for a stamp and the error that it is sent as, with an address; with room to spare.
-    #[must_use]
     pub fn new() -> Room {
         Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]) }
     }
@@ -106,10 +105,6 @@ pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
 }
 
 /// Reads from a socket: how many bytes, and when the packet with the last of them came.
-///
-/// # Errors
-///
-/// Those of a read.
 pub fn read(
     socket: &impl AsFd,
     bytes: &mut [u8],

@@ -10,7 +10,6 @@ fn sent(socket: &impl AsFd, room: &mut Room) -> Vec<Sent> {
     stamps
 }
 
-/// The numbers of the requests that were sent, and that the stamps are in order.
 fn numbers(stamps: &[Sent]) -> Vec<u32> {
     let of = |stage: Stage| stamps.iter().filter(move |stamp| stamp.stage == stage);
     for (scheduled, sent) in of(Stage::Scheduled).zip(of(Stage::Sent)) {

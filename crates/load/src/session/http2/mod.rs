@@ -32,28 +32,23 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_HEAD_BYTES: usize = 9;
 /// The longest frame without its head, which no setting of ours changes (§6.5.2).
 const FRAME_BYTES_MAX: usize = 16 << 10;
-/// Most bytes of headers of an answer.
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
 /// Requests that were given up and whose answers are still expected. Frames of others are answered
 /// with another reset.
 const GIVEN_UP_MAX: usize = 4 << 10;
 
-/// One connection.
 pub(crate) struct Http2 {
     sessions: Arc<Sessions>,
     pipe: Pipe,
-    /// None once it has ended.
     connection: Option<Connection<Pipe, Bytes>>,
     sender: Option<SendRequest<Bytes>>,
     wakers: Wakers,
-    /// By token.
     streams: Vec<Option<Stream>>,
     live: usize,
     /// What could not be sent at all.
     failed: Vec<Reply>,
     /// The server is known to speak HTTP/2.
     greeted: bool,
-    /// No further request can be sent.
     closing: bool,
 }
 
@@ -141,7 +136,6 @@ impl Http2 {
         }
     }
 
-    /// Lets a request take what is new, if it is still waited for.
     fn poll(&mut self, token: Token, replies: &mut Vec<Reply>) {
         let waker = self.wakers.stream(token);
         let Some(slot) = self.streams.get_mut(token as usize) else { return };
@@ -155,7 +149,6 @@ impl Http2 {
         }
     }
 
-    /// Sends a request, and tells whether that could be done.
     fn start(&mut self, query: usize, token: Token) -> Result<(), Fault> {
         let call = self.sessions.call(query).ok_or(Fault::Closed)?;
         let sender = self.sender.as_mut().ok_or(Fault::Closed)?;
@@ -206,7 +199,6 @@ impl Http2 {
         }
     }
 
-    /// The fault of each request that is still waited for when the connection ends.
     fn fail(&mut self, replies: &mut Vec<Reply>, fault: &Fault) {
         for (token, slot) in self.streams.iter_mut().enumerate() {
             let Some(stream) = slot.take() else { continue };

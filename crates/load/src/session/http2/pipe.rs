@@ -29,17 +29,14 @@ impl Pipe {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What came from the server.
     pub(super) fn give(&self, input: &mut BytesMut) {
         self.buffers().incoming.unsplit(input.split());
     }
 
-    /// Appends what is for the server.
     pub(super) fn take(&self, out: &mut BytesMut) {
         out.unsplit(self.buffers().outgoing.split());
     }
 
-    /// Nothing more will come.
     pub(super) fn end(&self) {
         self.buffers().ended = true;
     }

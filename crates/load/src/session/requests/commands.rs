@@ -6,7 +6,6 @@ use super::{Rendered, Texts, refused};
 use crate::plan::error::PlanError;
 use crate::plan::target::Scheme;
 
-/// The longest key of memcached.
 const KEY_BYTES_MAX: usize = 250;
 const KNOWN: &str = "memcached commands are get and gets KEY..., gat and gats SECONDS KEY..., set, add, \
                      replace, append and prepend KEY VALUE [SECONDS], delete KEY, incr and decr KEY N, \
@@ -22,7 +21,6 @@ pub(super) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
     append(scheme, line, &mut BytesMut::new()).err()
 }
 
-/// The bytes of each request.
 pub(super) fn render(scheme: Scheme, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
     let mut rendered = Rendered::with_capacity(texts.len());
     for (text, _) in texts.iter() {

@@ -19,7 +19,6 @@ use crate::plan::error::PlanError;
 const RAW_MEND: &str = "without a schema, write the message's bytes as {\"base64\": \"...\"}; with \
                         --proto FILE, write it as JSON";
 
-/// A message without a schema.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
@@ -33,7 +32,6 @@ pub(super) fn line_fault(line: &str) -> Option<String> {
     Some(format!("{error}; write one message per line as JSON, such as {{\"id\": 7}}"))
 }
 
-/// All calls of a plan.
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
     let refuse = |why: String| PlanError::Value(why);
     let path = plan.protocol.schema.as_deref();
@@ -69,7 +67,6 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
     Ok(calls.map(|body| Call::new(Arc::clone(&head), path.clone(), Some(body))).collect())
 }
 
-/// The bytes of a message.
 fn encode(text: &str, schema: Option<&Schema>) -> Result<Bytes, String> {
     if let Some(schema) = schema {
         return schema.encode(if text.is_empty() { "{}" } else { text });

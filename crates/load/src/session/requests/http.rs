@@ -20,7 +20,6 @@ const MEND: &str = "write a request target, such as /search?q=a%20b, or a JSON o
 
 const TUNNEL: &str = "CONNECT opens a tunnel, which no answer ends; leave it out";
 
-/// What a request says.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     method: Option<String>,
@@ -30,7 +29,6 @@ pub(super) struct Call {
     body: Option<Bytes>,
 }
 
-/// A request as JSON has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -45,7 +43,6 @@ struct Line {
 }
 
 /// The class that a request is in: the field `class` of a JSON object, or the name of a command.
-#[must_use]
 pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
     match scheme {
         Scheme::Memcached | Scheme::Redis => text.split_whitespace().next().map(str::to_lowercase),
@@ -81,7 +78,6 @@ impl Call {
     }
 }
 
-/// What is wrong with a line of a file, and what to write instead.
 pub(super) fn line_fault(line: &str) -> Option<String> {
     let call = match Call::parse(line) {
         Ok(call) => call,
@@ -110,7 +106,6 @@ pub(super) fn line_fault(line: &str) -> Option<String> {
     Some(format!("{why}; {MEND}"))
 }
 
-/// A request with all that the plan says of it.
 pub(super) struct Complete<'a> {
     pub(super) method: String,
     pub(super) path: String,

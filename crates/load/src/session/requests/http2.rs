@@ -12,7 +12,6 @@ use super::{Texts, refused};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) head: Arc<CallHead>,
@@ -27,7 +26,6 @@ pub(crate) struct CallHead {
     pub(super) authority: Authority,
     pub(super) headers: HeaderMap,
     pub(super) is_tls: bool,
-    /// The answer is one of gRPC.
     pub(crate) is_grpc: bool,
 }
 
@@ -55,7 +53,6 @@ impl Call {
     }
 }
 
-/// All requests of a plan.
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
     let mut calls: Vec<Call> = Vec::with_capacity(texts.len());
     each(plan, texts, |text, complete| {

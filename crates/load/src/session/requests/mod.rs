@@ -35,10 +35,8 @@ pub(crate) use http2::Call;
 const TEXT_BYTES_MAX: usize = 1 << 30;
 /// The sequence number of a datagram.
 const NUMBER_BYTES: usize = 8;
-/// So much of a request is shown in a message about it.
 const SHOWN_CHARS: usize = 120;
 
-/// Makes all requests ready.
 pub(crate) fn prepare(plan: &Plan) -> Result<Requests, PlanError> {
     render(plan, plan.protocol.keys.map_or(1, |keys| keys.count))
 }

@@ -17,12 +17,10 @@ use crate::plan::error::PlanError;
 /// The longest set of descriptors. Those of large systems take some megabytes.
 const DESCRIPTORS_BYTES_MAX: u64 = 64 << 20;
 
-/// The longest `.proto` file.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
 /// How deep things in it may be nested. `protoc` allows messages in 32 others.
 const DEPTH_MAX: usize = 100;
 
-/// What a method takes.
 #[derive(Debug)]
 pub(super) struct Schema {
     message: MessageDescriptor,
@@ -34,7 +32,6 @@ impl Schema {
         Ok(Schema { message: input(path, method)? })
     }
 
-    /// The bytes of a message.
     pub(super) fn encode(&self, text: &str) -> Result<Bytes, String> {
         let mut json = serde_json::Deserializer::from_str(text);
         let read = DynamicMessage::deserialize(self.message.clone(), &mut json);
@@ -47,7 +44,6 @@ impl Schema {
     }
 }
 
-/// What a method takes.
 fn input(path: &Path, method: &str) -> Result<MessageDescriptor, PlanError> {
     let refuse = |what: String| PlanError::Value(format!("--proto {}: {what}", path.display()));
     let pool = caught(|| pool(path)).map_err(refuse)?;
@@ -149,7 +145,6 @@ fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// What a set of descriptors describes.
 fn described(bytes: &[u8]) -> Result<DescriptorPool, String> {
     DescriptorPool::decode(bytes).map_err(|error| {
         format!(

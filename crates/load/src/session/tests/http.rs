@@ -15,7 +15,6 @@ fn http1(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Http1(one(request))).open()
 }
 
-/// What a connection with one request says to this.
 fn hear1(method: &str, input: &str) -> Vec<String> {
     let request =
         if method == "HEAD" { "HEAD / HTTP/1.1\r\n\r\n" } else { "GET / HTTP/1.1\r\n\r\n" };

@@ -72,7 +72,6 @@ pub(super) fn nearly(pieces: &'static [&'static str]) -> impl Strategy<Value = V
     prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
 }
 
-/// Sizes of reads.
 pub(super) fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![Just(vec![1]), prop::collection::vec(1..40usize, 1..6)]
 }

@@ -46,7 +46,6 @@ fn server() -> ServerConnection {
     ServerConnection::new(Arc::clone(config)).unwrap()
 }
 
-/// Lets the server read.
 fn read(server: &mut ServerConnection, out: &mut BytesMut) {
     let mut from_client = &out.split()[..];
     while !from_client.is_empty() {
@@ -55,7 +54,6 @@ fn read(server: &mut ServerConnection, out: &mut BytesMut) {
     }
 }
 
-/// What the server has to say.
 fn written(server: &mut ServerConnection) -> Vec<u8> {
     let mut wire = Vec::new();
     while server.wants_write() {
