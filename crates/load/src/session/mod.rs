@@ -2,9 +2,8 @@
 //!
 //! | protocol | file | requests at once on a connection |
 //! |---|---|---|
-//! | HTTP/1.1 | `http1.rs` | 1 |
-//! | HTTP/2, gRPC | `http2.rs` | as many as the plan and the server allow |
-//! | memcached, Redis, TCP | `memcached.rs`, `redis.rs`, `tcp.rs`; what they share in `turns.rs` | 1 |
+//! | HTTP/1.1, memcached, Redis, TCP | `turns.rs`, and where a response ends in `http1.rs`, `memcached.rs`, `redis.rs` | 1 |
+//! | HTTP/2, gRPC | `http2/` | as many as the plan and the server allow |
 //! | UDP | `udp.rs` | 65,536 |
 //!
 //! `tls.rs` stands between any of them and the wire.
@@ -70,6 +69,37 @@ pub(crate) struct Whole {
     pub(crate) body_bytes: u64,
 }
 
+impl Whole {
+    fn new(status: Status, body_bytes: u64) -> Whole {
+        Whole { status, head: None, body_bytes }
+    }
+}
+
+/// The length of a body so far, and the longest that is taken.
+#[derive(Debug)]
+pub(crate) struct Body {
+    bytes: u64,
+    limit: u64,
+}
+
+impl Body {
+    fn new(limit: u64) -> Body {
+        Body { bytes: 0, limit }
+    }
+
+    fn add(&mut self, bytes: u64) -> Result<(), Fault> {
+        self.expect(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// What is announced is not waited for where it is too much.
+    fn expect(&self, bytes: u64) -> Result<(), Fault> {
+        let fits = bytes <= self.limit - self.bytes;
+        if fits { Ok(()) } else { Err(Fault::TooLarge { limit: self.limit }) }
+    }
+}
+
 /// Whether a whole answer is a good one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -92,12 +122,15 @@ impl Status {
         }
     }
 
-    /// What the server said, without what a terminal would obey.
     fn refused(said: &[u8]) -> Status {
-        let text = String::from_utf8_lossy(said);
-        let plain = |c: char| if c.is_control() { ' ' } else { c };
-        Status::Refused(text.chars().take(REASON_CHARS).map(plain).collect())
+        Status::Refused(printable(said))
     }
+}
+
+/// What the server said, without what a terminal would obey.
+fn printable(said: &[u8]) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    String::from_utf8_lossy(said).chars().take(REASON_CHARS).map(plain).collect()
 }
 
 impl fmt::Display for Status {
@@ -228,15 +261,15 @@ impl Sessions {
     }
 
     fn open_plain(self: &Arc<Sessions>) -> Box<dyn Session> {
-        let (own, most) = (Arc::clone(self), self.body_bytes_max);
+        let (own, body) = (Arc::clone(self), Body::new(self.body_bytes_max));
         match &self.requests {
-            Requests::Http1(_) => Box::new(Http1::new(own)),
+            Requests::Http1(_) => Box::new(Turns::new(own, Http1::new(self.heads, body))),
             Requests::Http2(_) => Box::new(Http2::new(own)),
-            Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(most))),
-            Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(most))),
+            Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(body))),
+            Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(body))),
             Requests::Tcp(_) => {
                 let end = self.answer_end.clone();
-                Box::new(Turns::new(own, Tcp::new(end, most)))
+                Box::new(Turns::new(own, Tcp::new(end, body)))
             }
             Requests::Udp(_) => Box::new(Udp::new(own)),
         }

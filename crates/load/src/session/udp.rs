@@ -75,7 +75,7 @@ impl Session for Udp {
             let Some(number) = datagram.get(..NUMBER_BYTES) else { continue };
             // Late, a duplicate, or none of ours otherwise.
             let Some(token) = self.outstanding.remove(&{ number }.get_u64()) else { continue };
-            let whole = Whole { status: Status::Fine, head: None, body_bytes: length as u64 };
+            let whole = Whole::new(Status::Fine, length as u64);
             replies.push(Reply { token, result: Ok(whole) });
         }
         Ok(())

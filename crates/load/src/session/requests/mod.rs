@@ -29,7 +29,7 @@ use crate::session::tls_client::TlsClient;
 
 pub use commands::unescape;
 pub use http::query_class;
-pub(crate) use http2::Call;
+pub(crate) use http2::{Call, CallHead};
 
 /// Most bytes of text before requests are made of it, keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;

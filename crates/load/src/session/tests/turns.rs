@@ -8,7 +8,7 @@ use redis_protocol::resp2::types::BytesFrame;
 
 use super::{LIMIT, cuts, hear, nearly, one, sessions};
 use crate::plan::protocol::AnswerEnd;
-use crate::session::{Requests, Session, Tcp, Turns};
+use crate::session::{Body, Requests, Session, Tcp, Turns};
 
 fn memcached(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Memcached(one(request))).open()
@@ -19,7 +19,7 @@ fn redis() -> Box<dyn Session> {
 }
 
 fn tcp(end: AnswerEnd) -> Box<dyn Session> {
-    Box::new(Turns::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, LIMIT)))
+    Box::new(Turns::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, Body::new(LIMIT))))
 }
 
 fn assert_says(session: Box<dyn Session>, input: &[u8], reply: Option<&str>, fault: &str) {
