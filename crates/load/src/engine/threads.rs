@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, panic};
@@ -11,7 +12,6 @@ use std::{io, panic};
 use curtail_dist::seed;
 use tokio::sync::oneshot;
 
-use crate::engine::exchange::Exchange;
 use crate::engine::observe::{Listener, Observer};
 use crate::engine::stamp;
 use crate::engine::{self, Clock, Measured, Orders, Source, Task};
@@ -38,7 +38,8 @@ pub(crate) struct Threads {
 #[derive(Debug)]
 struct Thread {
     wake: UnixStream,
-    exchange: Arc<Exchange>,
+    empty: SyncSender<Box<Record>>,
+    full: Receiver<Box<Record>>,
     /// Dropped when it ends, however it does.
     end: oneshot::Receiver<()>,
     ended: bool,
@@ -70,7 +71,8 @@ impl Threads {
         for number in 0..plan.threads {
             let (wake, woken) = UnixStream::pair().map_err(LoadError::Thread)?;
             woken.set_nonblocking(true).map_err(LoadError::Thread)?;
-            let exchange = Arc::new(Exchange::default());
+            // One that is on offer, and the one before.
+            let ((empty, offers), (handed, full)) = (sync_channel(1), sync_channel(2));
             let (alive, end) = oneshot::channel();
             let source = source(plan, &schedule, part, number);
             let task = Task {
@@ -86,7 +88,8 @@ impl Threads {
                 bypass: machine.source.bypass().cloned(),
                 orders: Arc::clone(&threads.orders),
                 wake: woken,
-                exchange: Arc::clone(&exchange),
+                empty: offers,
+                full: handed,
                 warmup_ns: plan.warmup_ns,
                 observer: Observer::new(listener.cloned()),
             };
@@ -100,7 +103,7 @@ impl Threads {
             };
             let named = thread::Builder::new().name(format!("load-{number}"));
             let handle = Some(named.spawn(body).map_err(LoadError::Thread)?);
-            threads.threads.push(Thread { wake, exchange, end, ended: false, handle });
+            threads.threads.push(Thread { wake, empty, full, end, ended: false, handle });
         }
         Ok(threads)
     }
@@ -141,9 +144,7 @@ impl Threads {
             let joined = handle.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
             let measured = joined.map_err(LoadError::Thread)?;
             all.merge(&measured.record);
-            if let Some(record) = thread.exchange.collect() {
-                all.merge(&record);
-            }
+            thread.full.try_iter().for_each(|record| all.merge(&record));
             last_ns = last_ns.max(measured.last_ns);
         }
         Ok((all, last_ns))
@@ -154,10 +155,9 @@ impl Threads {
         let mut together = Record::new();
         let now_ns = self.clock.elapsed_ns();
         for thread in &self.threads {
-            if let Some(record) = thread.exchange.collect() {
-                together.merge(&record);
-            }
-            thread.exchange.offer(|| Box::new(Record::with_room(now_ns, self.warmup_ns)));
+            thread.full.try_iter().for_each(|record| together.merge(&record));
+            // One that is on offer already is not taken.
+            let _ = thread.empty.try_send(Box::new(Record::with_room(now_ns, self.warmup_ns)));
         }
         together
     }

@@ -125,12 +125,7 @@ impl Connection {
 
     /// Sends a request that was taken up at `now_ns`; there is room. Its token, unless it has failed at
     /// once.
-    pub(super) fn send(
-        &mut self,
-        due: Due,
-        now_ns: u64,
-        context: &mut Context<'_>,
-    ) -> Option<Token> {
+    pub(super) fn send(&mut self, due: Due, now_ns: u64, context: &mut Context) -> Option<Token> {
         let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
         let token = self.flights.insert(due.taken(now_ns, opened));
@@ -149,15 +144,15 @@ impl Connection {
 
     /// Opens a connection to one of the addresses from `first` on. If none lets itself be connected
     /// to, all requests have failed.
-    fn open(&mut self, first: usize, context: &mut Context<'_>) {
+    fn open(&mut self, first: usize, context: &mut Context) {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in first..context.addresses.len() {
-            let datagrams = context.sessions.datagrams();
+        for address in first..context.task.addresses.len() {
+            let datagrams = context.task.sessions.datagrams();
             let kept = self.kept.take();
             let watched = kept.is_some();
-            let wire = match context.bypass {
+            let wire = match &context.task.bypass {
                 Some(bypass) => kept.map_or_else(|| Wire::past_stack(bypass), Ok),
-                None => Wire::connect(context.addresses[address], datagrams),
+                None => Wire::connect(context.task.addresses[address], datagrams),
             };
             let connecting = wire.and_then(|mut wire| {
                 // Of a datagram now; a stream must be connected first.
@@ -181,7 +176,7 @@ impl Connection {
                     let session = match std::mem::replace(&mut self.link, Link::Closed) {
                         // What was to be sent to the address before goes to this one.
                         Link::Connecting { session, .. } => session,
-                        _ => context.sessions.open(),
+                        _ => context.task.sessions.open(),
                     };
                     self.link = Link::Connecting { wire, session, address };
                     return;
@@ -192,14 +187,14 @@ impl Connection {
         self.close(&Fault::connect(failure), context);
     }
 
-    pub(super) fn ready(&mut self, readable: bool, context: &mut Context<'_>) {
+    pub(super) fn ready(&mut self, readable: bool, context: &mut Context) {
         if matches!(self.link, Link::Closed) {
             self.discard(context);
         } else if let Link::Connecting { wire, address, .. } = &self.link {
             let (connected, address) = (wire.connected(), *address);
             match connected {
                 Ok(()) => self.connected(context),
-                Err(error) if address + 1 == context.addresses.len() => {
+                Err(error) if address + 1 == context.task.addresses.len() => {
                     self.close(&Fault::connect(error), context);
                 }
                 Err(_) => self.open(address + 1, context),
@@ -211,15 +206,15 @@ impl Connection {
         }
     }
 
-    fn connected(&mut self, context: &mut Context<'_>) {
+    fn connected(&mut self, context: &mut Context) {
         if let Link::Connecting { mut wire, session, .. } =
             std::mem::replace(&mut self.link, Link::Closed)
         {
-            if context.stamps.is_some() && !context.sessions.datagrams() {
+            if context.stamps.is_some() && !context.task.sessions.datagrams() {
                 // Without stamps the coverage says so.
                 let _ = wire.stamp();
             }
-            *context.connects += 1;
+            context.record.connects += 1;
             self.link = Link::Open { wire, session };
             self.flush(context);
             self.settle_at_once(context);
@@ -227,7 +222,7 @@ impl Connection {
     }
 
     /// Writes what there is to write. What the system does not take now is written when it does.
-    fn flush(&mut self, context: &mut Context<'_>) {
+    fn flush(&mut self, context: &mut Context) {
         let Link::Open { wire, .. } = &mut self.link else { return };
         match wire.write(&mut self.output) {
             Ok(count) => self.written += count as u64,
@@ -243,17 +238,17 @@ impl Connection {
         self.note_sent(context);
     }
 
-    fn note_sent(&mut self, context: &mut Context<'_>) {
+    fn note_sent(&mut self, context: &mut Context) {
         if matches!(&self.link, Link::Open { session, .. } if session.holds()) {
             return;
         }
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         while let Some(&(token, end)) = self.unsent.front()
             && end <= self.written
         {
             self.unsent.pop_front();
             if context.stamps.is_some() {
-                let number = if context.sessions.datagrams() {
+                let number = if context.task.sessions.datagrams() {
                     self.datagrams = self.datagrams.wrapping_add(1);
                     self.datagrams.wrapping_sub(1)
                 } else {
@@ -263,25 +258,25 @@ impl Connection {
                 push_leaving(&mut self.leaving, number, token);
             }
             if let Some(flight) = self.flights.get_mut(token as usize) {
-                *context.sent_again += u64::from(!flight.is_first());
+                context.record.sent_again += u64::from(!flight.is_first());
                 flight.sent_ns.get_or_insert(now_ns);
-                if context.bypass.is_some() {
+                if context.task.bypass.is_some() {
                     flight.left_ns.get_or_insert(now_ns);
                 }
             }
         }
     }
 
-    fn note_left(&mut self, context: &mut Context<'_>) {
+    fn note_left(&mut self, context: &mut Context) {
         let (Link::Open { wire, .. }, Some(realtime)) = (&self.link, context.stamps.as_mut())
         else {
             return;
         };
         realtime.keep_up();
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         let (leaving, flights) = (&mut self.leaving, &mut self.flights);
         // An empty queue is no error, and any other shows in the coverage.
-        let _ = wire.left(context.scratch, |number, realtime_ns| {
+        let _ = wire.left(&mut context.scratch, |number, realtime_ns| {
             let Some(at) = leaving.iter().position(|(leaving, _)| *leaving == number) else {
                 return;
             };
@@ -295,13 +290,13 @@ impl Connection {
         });
     }
 
-    fn receive(&mut self, context: &mut Context<'_>) {
+    fn receive(&mut self, context: &mut Context) {
         self.note_left(context);
         for _ in 0..READS_MAX {
             let Link::Open { wire, session } = &mut self.link else { return };
-            let found = wire.read(&mut self.input, context.scratch);
+            let found = wire.read(&mut self.input, &mut context.scratch);
             // Before it is parsed: that is our own work, not the server's.
-            let now_ns = context.clock.elapsed_ns();
+            let now_ns = context.task.clock.elapsed_ns();
             let fault = match found {
                 Ok(Found::Nothing) => return,
                 Ok(Found::Bytes(_)) => {
@@ -322,7 +317,7 @@ impl Connection {
             self.settle(now_ns, context);
             if let Some(fault) = fault {
                 if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.well {
-                    *context.unasked += 1;
+                    context.record.unasked += 1;
                 }
                 return self.close(&fault, context);
             }
@@ -335,7 +330,7 @@ impl Connection {
         }
     }
 
-    fn settle(&mut self, done_ns: u64, context: &mut Context<'_>) {
+    fn settle(&mut self, done_ns: u64, context: &mut Context) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
         for reply in self.replies.drain(..) {
             // A reply to a request that was given up has no flight.
@@ -361,7 +356,7 @@ impl Connection {
     }
 
     /// The same for what was known as soon as something was sent.
-    fn settle_at_once(&mut self, context: &mut Context<'_>) {
+    fn settle_at_once(&mut self, context: &mut Context) {
         let Link::Open { session, .. } = &mut self.link else { return };
         session.replies_at_once(&mut self.replies);
         if self.replies.is_empty() {
@@ -370,15 +365,15 @@ impl Connection {
         let reusable = session.reusable();
         // No packet has come that the kernel could have stamped.
         context.scratch.received_ns = None;
-        self.settle(context.clock.elapsed_ns(), context);
+        self.settle(context.task.clock.elapsed_ns(), context);
         if !reusable && self.flights.is_empty() {
             self.close(&Fault::Closed, context);
         }
     }
 
-    pub(super) fn expire(&mut self, token: Token, context: &mut Context<'_>) {
+    pub(super) fn expire(&mut self, token: Token, context: &mut Context) {
         let expired = self.flights.remove(token as usize);
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         let wait = match &self.link {
             Link::Connecting { .. } => Wait::Opening,
             Link::Open { session, .. } if session.holds() => Wait::Agreeing,
@@ -407,10 +402,10 @@ impl Connection {
 
     /// Reads what comes while the connection is closed, which is late, or says once more that nobody listens:
     /// the poller would tell of it again and again.
-    fn discard(&mut self, context: &mut Context<'_>) {
+    fn discard(&mut self, context: &mut Context) {
         let Some(wire) = &mut self.kept else { return };
         for _ in 0..READS_MAX {
-            if matches!(wire.read(&mut self.input, context.scratch), Ok(Found::Nothing)) {
+            if matches!(wire.read(&mut self.input, &mut context.scratch), Ok(Found::Nothing)) {
                 break;
             }
         }
@@ -420,7 +415,7 @@ impl Connection {
     /// What becomes of the socket of a connection that ends: it is closed, but for the way past the stack if
     /// that has not failed itself. To open it again takes milliseconds, and fails while the kernel still
     /// takes the last one apart.
-    fn put_away(&mut self, wire: Wire, fault: &Fault, context: &Context<'_>) {
+    fn put_away(&mut self, wire: Wire, fault: &Fault, context: &Context) {
         let Some(stack) = wire.stack() else { return };
         let failed = matches!(fault, Fault::Io(_));
         if !failed && context.poller.modify(&wire, self.id as u64, false).is_ok() {
@@ -431,7 +426,7 @@ impl Connection {
         }
     }
 
-    fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
+    fn close(&mut self, fault: &Fault, context: &mut Context) {
         self.well = false;
         if !std::mem::take(&mut self.answered) {
             self.in_vain = self.in_vain.saturating_add(1);
@@ -446,7 +441,7 @@ impl Connection {
         self.unsent.clear();
         self.leaving.clear();
         (self.written, self.datagrams, self.watched) = (0, 0, false);
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         for flight in self.flights.drain() {
             context.outcomes.push(flight.ends(now_ns, Err(fault.clone())));
         }
