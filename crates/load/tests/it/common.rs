@@ -1,13 +1,13 @@
 //! What the tests share: servers on loopback.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use curtail_load::{Extent, Pace, Plan};
+use curtail_load::{Answer, Extent, Pace, Plan, Report, run, run_observed};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -59,6 +59,40 @@ pub(crate) fn plan_for(address: SocketAddr, rate: f64, requests: u64) -> Plan {
     plan.pace = Pace::constant(rate);
     plan.extent = Extent::Requests(requests);
     plan
+}
+
+pub(crate) async fn measure(plan: &Plan) -> Report {
+    run(plan, pending(), |_| {}).await.unwrap()
+}
+
+pub(crate) async fn observe(plan: &Plan, on_answer: impl FnMut(&Answer)) -> Report {
+    run_observed(plan, pending(), |_| {}, on_answer).await.unwrap()
+}
+
+/// An address where nobody listens.
+pub(crate) async fn unused() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+/// Sends each datagram back, as often as `copies` says of its sequence number.
+pub(crate) async fn udp_echo(copies: impl Fn(u64) -> usize + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok((count, from)) = socket.recv_from(&mut bytes).await {
+            for _ in 0..copies(u64::from_be_bytes(bytes[..8].try_into().unwrap())) {
+                socket.send_to(&bytes[..count], from).await.unwrap();
+            }
+        }
+    });
+    address
+}
+
+/// Equal gaps and no path: UDP, and the protocols whose requests are `queries`.
+pub(crate) fn plan_of(scheme: &str, address: SocketAddr, rate: f64, requests: u64) -> Plan {
+    let target = format!("{scheme}://{address}").parse().unwrap();
+    Plan { target, timeout_ns: 1_000 * MS, ..plan_for(address, rate, requests) }
 }
 
 /// The head of the next request, as text; `None` at the end of the connection.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{MS, Server};
-use curtail_load::{Errors, Plan, Report, run, run_sampled};
+use crate::common::{MS, Server, measure};
+use curtail_load::{Errors, Plan, run_sampled};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -49,10 +49,6 @@ fn plan(server: &Server, requests: u64) -> Plan {
     plan
 }
 
-async fn run_it(plan: &Plan) -> Report {
-    run(plan, pending(), |_| {}).await.unwrap()
-}
-
 /// The first connection takes five requests, looks at two of them, and goes away.
 async fn leaving(reason: u8) -> Server {
     let connections = Arc::new(AtomicUsize::new(0));
@@ -60,7 +56,7 @@ async fn leaving(reason: u8) -> Server {
         let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
         async move {
             if !first {
-                return crate::h2_server::serve(stream, 100).await;
+                return crate::h2_server::serve(stream).await;
             }
             requests(&mut stream, 5).await.unwrap();
             // A user would wait for that, too.
@@ -106,7 +102,7 @@ async fn what_a_server_hands_back_is_sent_again_and_counts_once() {
 async fn what_a_server_may_have_looked_at_is_not_sent_again() {
     // An error ends the connection: the answer to the second request does not count any more.
     let server = leaving(2).await;
-    let report = run_it(&plan(&server, 100)).await;
+    let report = measure(&plan(&server, 100)).await;
     assert_eq!((report.requests, report.errors.total()), (100, report.errors.reset));
     assert!(report.errors.reset <= 1, "{:?}", report.errors);
     assert!(report.sent_again >= 3, "{}", report.sent_again);
@@ -122,7 +118,7 @@ async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
         async move {
             if !first {
                 other.notify_one();
-                return crate::h2_server::serve(stream, 100).await;
+                return crate::h2_server::serve(stream).await;
             }
             requests(&mut stream, 2).await.unwrap();
             let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
@@ -133,7 +129,7 @@ async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
         }
     })
     .await;
-    let report = run_it(&plan(&server, 200)).await;
+    let report = measure(&plan(&server, 200)).await;
     assert_eq!((report.errors.total(), report.requests), (0, 200), "{:?}", report.failures);
     assert_eq!((report.connections_opened, server.accepted()), (2, 2));
 }
@@ -150,7 +146,7 @@ async fn a_connection_whose_last_request_was_given_up_leaves_its_place() {
     .await;
     let mut plan = server.plan(40.0, 20);
     (plan.protocol.http2, plan.connections, plan.timeout_ns) = (true, 1, 200 * MS);
-    let report = run_it(&plan).await;
+    let report = measure(&plan).await;
     assert!(report.histogram.len() >= 6, "{}: {:?}", report.histogram.len(), report.failures);
 }
 
@@ -166,7 +162,7 @@ async fn a_server_that_says_why_it_closes_is_quoted() {
         }
     })
     .await;
-    let report = run_it(&plan(&server, 1)).await;
+    let report = measure(&plan(&server, 1)).await;
     let said = report.failures.expect("there is no answer").first;
     assert!(said.contains("GOAWAY, ENHANCE_YOUR_CALM"), "{said}");
 }
@@ -180,7 +176,7 @@ async fn a_server_that_never_looks_at_anything_is_given_up() {
         }
     })
     .await;
-    let report = run_it(&plan(&server, 5)).await;
+    let report = measure(&plan(&server, 5)).await;
     assert_eq!(report.errors, Errors { reset: 5, ..Errors::default() });
     assert!(report.failures.unwrap().first.contains("went away before it looked at the request"));
     // The first time, and three times more.

@@ -17,6 +17,5 @@ mod plan;
 mod requests;
 mod samples;
 mod schedule;
-mod secure;
 mod tls;
 mod udp;

@@ -1,11 +1,6 @@
 //! Bad input is refused with a text that says what is wrong.
 
-use std::fs;
-
-use curtail_load::{
-    Arrivals, Extent, Pace, Plan, Precision, Profile, QueriesError, Target, parse_header,
-    read_queries, run,
-};
+use curtail_load::{Arrivals, Extent, Pace, Plan, Precision, Profile, Target, run};
 
 fn plan() -> Plan {
     Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0)
@@ -65,6 +60,9 @@ fn other_targets_are_refused() {
         ("http://h:80/a#b", "a fragment"),
         ("http://h:80/a b", "percent-encoded"),
         ("http://h:80/\r\nx", "percent-encoded"),
+        ("redis://h:1/0", "redis://HOST:PORT"),
+        ("udp://h:1/x", "udp://HOST:PORT"),
+        ("tcp://h:1/?q", "tcp://HOST:PORT"),
     ];
     for (text, why) in cases {
         let error = text.parse::<Target>().unwrap_err().to_string();
@@ -84,18 +82,6 @@ fn profile(text: &str) -> Pace {
 
 fn precision(relative: f64, per_mille: u32) -> Option<Precision> {
     Some(Precision { relative, per_mille: vec![per_mille] })
-}
-
-#[test]
-fn a_path_is_refused_where_the_protocol_has_none() {
-    for (text, mend) in [
-        ("redis://h:1/0", "redis://HOST:PORT"),
-        ("udp://h:1/x", "udp://HOST:PORT"),
-        ("tcp://h:1/?q", "tcp://HOST:PORT"),
-    ] {
-        let error = text.parse::<Target>().unwrap_err().to_string();
-        assert!(error.contains(mend), "{error}");
-    }
 }
 
 #[test]
@@ -138,46 +124,4 @@ async fn a_run_refuses_what_it_cannot_do() {
     bad.connections = 0;
     let error = run(&bad, std::future::pending(), |_| {}).await.unwrap_err();
     assert!(error.to_string().starts_with("0 connections"), "{error}");
-}
-
-#[test]
-fn headers_are_read() {
-    let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
-    assert_eq!(parse_header("k: v"), pair("k", "v"));
-    assert_eq!(parse_header("k:v:w"), pair("k", "v:w"));
-    assert_eq!(parse_header("k:"), pair("k", ""));
-    for text in ["", "k", ": v"] {
-        let error = parse_header(text).unwrap_err().to_string();
-        assert!(error.contains(&format!("`{text}` is not")), "{error}");
-    }
-}
-
-#[test]
-fn queries_are_read_from_a_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("queries");
-    fs::write(&file, "/a\r\n\n  /b?q=1  \n/c").unwrap();
-    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b?q=1", "/c"]);
-    // As some editors save it.
-    fs::write(&file, "\u{feff}/a\r\n/b\r\n").unwrap();
-    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b"]);
-}
-
-#[test]
-fn bad_files_of_queries_are_refused_with_the_line() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("queries");
-    let error = |bytes: &[u8]| {
-        fs::write(&file, bytes).unwrap();
-        read_queries(&file).unwrap_err()
-    };
-    for (text, bad) in [("/a\n\nb\n", 3), ("/a\n/b c\n", 2), ("/ä", 1), ("/a#b", 1)] {
-        let error = error(text.as_bytes());
-        assert!(error.to_string().contains(&format!("queries:{bad}: ")), "{error}");
-    }
-    assert!(matches!(error(b"\n \n"), QueriesError::Empty { .. }));
-    assert!(error(b"/\xff").to_string().contains("queries:1: it is not UTF-8 text"));
-    assert!(error(b"/a\n\xef\xbb\xbf/b\n").to_string().contains("queries:2: "));
-    let missing = read_queries(directory.path().join("missing")).unwrap_err();
-    assert!(missing.to_string().ends_with("check the path"), "{missing}");
 }

@@ -181,3 +181,54 @@ fn sendable<'a>(
     let (length, persistence) = (BodyLength::None, Persistence::Default);
     write_request(&mut BytesMut::new(), method, "/", headers, length, persistence)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Plan;
+    use crate::plan::keys::{KeyDistribution, Keys};
+    use crate::session::{Requests, requests};
+
+    /// What is sent for each line.
+    fn sent(lines: &[&str], change: fn(&mut Plan)) -> Vec<String> {
+        let mut plan = Plan::new("http://h/own".parse().unwrap(), 1.0);
+        plan.queries = lines.iter().map(|line| (*line).to_owned()).collect();
+        change(&mut plan);
+        let Requests::Http1(bytes) = requests::prepare(&plan).unwrap() else { unreachable!() };
+        bytes.iter().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn requests_have_methods_headers_bodies_and_keys() {
+        let whole = r#"{"method": "PUT", "path": "/x", "headers": {"x-a": "b"}, "body": "text"}"#;
+        let first = sent(&[whole], |_| {}).remove(0);
+        assert!(first.starts_with("PUT /x HTTP/1.1\r\n") && first.ends_with("\r\n\r\ntext"));
+        assert!(first.contains("\r\nx-a: b\r\n"), "{first}");
+        for (line, start, end, change) in [
+            (
+                r#"{"path": "/y", "body_base64": "aGk="}"#,
+                "POST /y ",
+                "\nhi",
+                (|_| {}) as fn(&mut _),
+            ),
+            (r#"{"method": "DELETE", "path": "/z"}"#, "DELETE /z ", "\r\n\r\n", |_| {}),
+            (r#"{"method": "HEAD"}"#, "HEAD /own ", "\r\n\r\n", |_| {}),
+            ("/plain", "GET /plain ", "\r\n\r\n", |_| {}),
+            ("/a", "POST /a ", "\na=1", |plan: &mut Plan| plan.protocol.data = Some("a=1".into())),
+            (r#"{"method": "GET"}"#, "GET /own ", "\na=1", |plan: &mut Plan| {
+                plan.protocol.data = Some("a=1".into());
+            }),
+            ("/a", "PATCH /a ", "\r\n\r\n", |plan: &mut Plan| {
+                plan.protocol.method = Some("PATCH".into());
+            }),
+        ] {
+            let sent = sent(&[line], change).remove(0);
+            assert!(sent.starts_with(start) && sent.ends_with(end), "{line}: {sent}");
+        }
+        let keys = |plan: &mut Plan| {
+            plan.protocol.keys = Some(Keys { count: 2, distribution: KeyDistribution::Uniform });
+        };
+        let targets = sent(&["/a/{key}", "/b?k={key}&again={key}"], keys);
+        let targets: Vec<_> = targets.iter().filter_map(|sent| sent.split(' ').nth(1)).collect();
+        assert_eq!(targets, ["/a/0", "/b?k=0&again=0", "/a/1", "/b?k=1&again=1"]);
+    }
+}

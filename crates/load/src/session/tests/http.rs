@@ -73,6 +73,43 @@ fn hear2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<St
 }
 
 #[test]
+fn no_more_requests_are_under_way_than_the_server_or_the_plan_allows() {
+    for (allowed, streams) in [(3, 100), (100, 3)] {
+        let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
+        plan.protocol.http2 = true;
+        let mut sessions = sessions(requests::prepare(&plan).unwrap());
+        Arc::get_mut(&mut sessions).unwrap().streams = streams;
+        let (mut session, mut out, mut replies) = (sessions.open(), BytesMut::new(), Vec::new());
+        assert_eq!(session.capacity(), 1, "until the server has said how many");
+        let settings = frame(4, 0, 0, &[0, 3, 0, 0, 0, allowed]);
+        session.send(0, 0, &mut out);
+        session.receive(&mut BytesMut::from(&settings[..]), &mut out, &mut replies).unwrap();
+        for token in 1..3 {
+            assert_eq!(session.capacity(), 3 - token as usize);
+            session.send(0, token, &mut out);
+        }
+        assert_eq!(session.capacity(), 0);
+    }
+}
+
+#[test]
+fn a_server_of_another_protocol_is_reported() {
+    let (old, alert) = (&b"HTTP/1.1 200 \r\n\r\n"[..], &[21, 3, 3, 0, 2, 2, 40][..]);
+    for (session, input, said) in [
+        (http2("http://h"), old, "leave out --http2"),
+        (http2("http://h"), b"SSH-2.0-Server\r\n", "does not speak HTTP/2"),
+        (http2("http://h"), alert, "write https:// instead of http://"),
+        (http2("grpc://h:1/a.B/C"), old, "HTTP/2, which gRPC needs"),
+        (http2("grpc://h:1/a.B/C"), alert, "write grpcs:// instead of grpc://"),
+        (http1("GET / HTTP/1.1\r\n\r\n"), &settings(), "add --http2"),
+        (http1("GET / HTTP/1.1\r\n\r\n"), alert, "write https:// instead of http://"),
+    ] {
+        let heard = hear(session, &[7], input, &[]);
+        assert!(heard.len() == 1 && heard[0].contains(said), "{heard:?}");
+    }
+}
+
+#[test]
 fn many_answers_of_http2_come_in_any_order() {
     let input = [answer(5), answer(1), frame(6, 0, 0, &[0; 8]), answer(3)].concat();
     let said = hear2(http2("http://h"), &input, &[]);
