@@ -16,18 +16,13 @@
 //! [`Report`]:
 //!
 //! ```no_run
-//! use curtail_load::{Extent, Plan, run_observed};
+//! use curtail_load::{Extent, Plan, run};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut plan = Plan::new("http://127.0.0.1:8080/search?q=tail".parse()?, 500.0);
 //! plan.extent = Extent::Duration { ns: 10_000_000_000 };
-//! let report = run_observed(
-//!     &plan,
-//!     std::future::pending(), // resolves when the run is to be cut short
-//!     |snapshot| eprintln!("{} sent", snapshot.sent),
-//!     |answer| assert_eq!(answer.status, 200),
-//! )
-//! .await?;
+//! // What is awaited here resolves when the run is to be cut short.
+//! let report = run(&plan, std::future::pending(), |at| eprintln!("{} sent", at.sent)).await?;
 //! if let Some(warning) = report.warning() {
 //!     eprintln!("warning: {warning}");
 //! }
@@ -79,11 +74,11 @@ mod session;
 pub use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 pub use engine::stamp::{self, PastStack, StampsBy};
 pub use hdrhistogram::Histogram;
-pub use plan::error::{LoadError, PlanError, QueriesError, TargetError};
+pub use plan::error::{LoadError, PlanError};
 pub use plan::keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::profile::{Profile, RATE_MAX, STEPS_MAX, Step};
 pub use plan::protocol::{AnswerEnd, Protocol, Trust};
-pub use plan::queries::{QueryOrder, read_queries, read_queries_for};
+pub use plan::queries::{QueryOrder, read_queries_for};
 pub use plan::schedule::{Schedule, Slot};
 pub use plan::target::{Scheme, Target};
 pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
@@ -97,5 +92,5 @@ pub use results::summary::{
 };
 pub use results::verdict::{Invalid, Withheld};
 pub use results::watch::Snapshot;
-pub use run::{Answer, run, run_observed, run_sampled, run_until};
+pub use run::{Answer, run, run_observed, run_sampled};
 pub use session::requests::{query_class, unescape};

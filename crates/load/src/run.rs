@@ -82,8 +82,8 @@ impl Answer {
 /// Sends requests as the plan says and measures. Ends once each has its answer or its time-out, or
 /// when `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
 ///
-/// `progress` is called twice per second, and once more at the end. [`run_observed`] tells every answer,
-/// too, and [`run_sampled`] every request.
+/// `progress` is called twice per second, and once more at the end. [`run_observed`] passes on every
+/// response, too, and [`run_sampled`] every request.
 ///
 /// # Errors
 ///
@@ -101,25 +101,11 @@ pub async fn run(
     drive(plan, cancel, progress, Tell::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
-/// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
-/// order. Should it be so slow that 65,536 answers of a thread wait for it, further ones are not told,
-/// and [`Report::unobserved`] counts them.
+/// As [`run`], and calls `on_answer` for each whole response to a measured request, in batches and in no
+/// order. Should it be so slow that 65,536 responses of a thread wait for it, further ones are left out,
+/// and [`Report::unobserved`] counts them. Once it says [`ControlFlow::Break`] nothing more is sent, and the
+/// run ends when all is answered; responses that come until then are passed on.
 pub async fn run_observed(
-    plan: &Plan,
-    cancel: impl Future<Output = ()>,
-    progress: impl FnMut(&Snapshot),
-    mut on_answer: impl FnMut(&Answer),
-) -> Result<Report, LoadError> {
-    let go_on = move |answer: &Answer| {
-        on_answer(answer);
-        ControlFlow::Continue(())
-    };
-    run_until(plan, cancel, progress, go_on).await
-}
-
-/// As [`run_observed`]; and once `on_answer` says [`ControlFlow::Break`] nothing more is sent, and the
-/// run ends when all is answered. Answers that come until then are told.
-pub async fn run_until(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),

@@ -1,6 +1,7 @@
 //! One cell after the other: a policy at a load, always with the same requests.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use curtail_kernel::{Limits, Policy};
 use curtail_load::{Answer, Extent, Plan as LoadPlan, Report, Snapshot};
@@ -139,6 +140,7 @@ async fn one(
         if plan.timings {
             timed.extend(timings::Answer::of(answer));
         }
+        ControlFlow::Continue(())
     };
     let progress = |at: &Snapshot| {
         let p99 = at.p99_ns.map_or_else(|| "–".into(), |ns| format!("{:.1} ms", ns as f64 / 1e6));

@@ -210,7 +210,13 @@ impl Plan {
             let rate = profile.mean(ns);
             let requests = rate * (ns as f64 / 1e9);
             if requests < 1.0 {
-                return Err(PlanError::FewerThanOne { rate, ns, requests });
+                // To three digits.
+                let requests: f64 = format!("{requests:.2e}").parse().unwrap_or(requests);
+                return Err(PlanError::FewerThanOne(format!(
+                    "rate {rate:?} × duration {} is {requests:?} requests, fewer than one; use a higher rate \
+                     or a longer duration",
+                    format(ns)
+                )));
             }
         }
         if let Some(Precision { relative, per_mille }) = &self.until

@@ -2,6 +2,7 @@
 
 use std::future::{Future, pending};
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -65,8 +66,12 @@ pub(crate) async fn measure(plan: &Plan) -> Report {
     run(plan, pending(), |_| {}).await.unwrap()
 }
 
-pub(crate) async fn observe(plan: &Plan, on_answer: impl FnMut(&Answer)) -> Report {
-    run_observed(plan, pending(), |_| {}, on_answer).await.unwrap()
+pub(crate) async fn observe(plan: &Plan, mut on_answer: impl FnMut(&Answer)) -> Report {
+    let go_on = |answer: &Answer| {
+        on_answer(answer);
+        ControlFlow::Continue(())
+    };
+    run_observed(plan, pending(), |_| {}, go_on).await.unwrap()
 }
 
 /// An address where nobody listens.

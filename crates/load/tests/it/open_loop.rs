@@ -2,6 +2,7 @@
 //! a slow machine too.
 
 use std::future::pending;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -146,6 +147,7 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
         if answers == 100 {
             let _ = cut.take().unwrap().send(());
         }
+        ControlFlow::Continue(())
     };
     let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
     assert!(report.partial);

@@ -107,7 +107,10 @@ fn values_out_of_range_are_refused() {
         (|plan| plan.headers = vec![("Connection".into(), "close".into())], "`Connection`"),
         (|plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
         (|plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),
-        (|plan| plan.queries = vec!["/fine".into(), "/not fine".into()], "query `/not fine`"),
+        (
+            |plan| plan.queries = vec!["/fine".into(), "/not fine".into()],
+            "request `/not fine`: has a character",
+        ),
     ];
     for (change, text) in cases {
         let mut plan = plan();

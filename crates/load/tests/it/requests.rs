@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use curtail_load::{
-    KeyDistribution, Keys, Plan, Protocol, QueriesError, Scheme, Trust, parse_header, read_queries,
-    read_queries_for,
+    KeyDistribution, Keys, Plan, Protocol, Scheme, Trust, parse_header, read_queries_for,
 };
 
 #[test]
@@ -88,6 +88,7 @@ fn what_does_not_fit_is_refused_with_a_mend() {
 fn lines_of_requests_are_read_and_bad_ones_reported_with_the_line_and_what_to_write() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("queries");
+    let read_http = |file: &Path| read_queries_for(file, Scheme::Http);
     for (text, queries) in [
         ("/a\r\n\n  /b?q=1  \n/c", &["/a", "/b?q=1", "/c"][..]),
         // As some editors save it.
@@ -95,7 +96,7 @@ fn lines_of_requests_are_read_and_bad_ones_reported_with_the_line_and_what_to_wr
         ("/a/{key}\n{\"body\": \"{key}\"}\n", &["/a/{key}", "{\"body\": \"{key}\"}"]),
     ] {
         fs::write(&file, text).unwrap();
-        assert_eq!(read_queries(&file).unwrap(), queries);
+        assert_eq!(read_http(&file).unwrap(), queries);
     }
     for line in [
         r#"{"path": "b"}"#,
@@ -116,11 +117,11 @@ fn lines_of_requests_are_read_and_bad_ones_reported_with_the_line_and_what_to_wr
         assert!(error.contains("queries:3: "), "{error}");
     }
     fs::write(&file, b"/\xff").unwrap();
-    let error = read_queries(&file).unwrap_err().to_string();
+    let error = read_http(&file).unwrap_err().to_string();
     assert!(error.contains("queries:1: it is not UTF-8 text"), "{error}");
     fs::write(&file, "\n \n").unwrap();
-    assert!(matches!(read_queries(&file).unwrap_err(), QueriesError::Empty { .. }));
-    let missing = read_queries(directory.path().join("missing")).unwrap_err();
+    assert!(read_http(&file).unwrap_err().to_string().contains("no query"));
+    let missing = read_http(&directory.path().join("missing")).unwrap_err();
     assert!(missing.to_string().ends_with("check the path"), "{missing}");
 }
 

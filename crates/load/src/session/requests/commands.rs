@@ -16,11 +16,6 @@ const STREAMS: [&str; 7] =
 
 type Words = Vec<Vec<u8>>;
 
-/// What is wrong with a line of a file, and what to write instead.
-pub(super) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
-    append(scheme, line, &mut BytesMut::new()).err()
-}
-
 pub(super) fn render(scheme: Scheme, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
     let mut rendered = Rendered::with_capacity(texts.len());
     for (text, _) in texts.iter() {

@@ -25,11 +25,12 @@ struct Raw {
     base64: String,
 }
 
-/// What is wrong with a line of a file, as far as that is known without the schema.
-pub(super) fn line_fault(line: &str) -> Option<String> {
+pub(super) fn check_line(line: &str) -> Result<(), PlanError> {
     // Some messages are no objects in JSON, such as StringValue.
-    let error = serde_json::from_str::<serde::de::IgnoredAny>(line).err()?;
-    Some(format!("{error}; write one message per line as JSON, such as {{\"id\": 7}}"))
+    serde_json::from_str::<serde::de::IgnoredAny>(line).map(drop).map_err(|error| {
+        let what = "write one message per line as JSON, such as {\"id\": 7}";
+        PlanError::Value(format!("{error}; {what}"))
+    })
 }
 
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {

@@ -53,6 +53,7 @@ pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
 impl Call {
     fn parse(text: &str) -> Result<Call, String> {
         if !text.starts_with('{') {
+            check_path(text)?;
             return Ok(Call { path: Some(text.to_owned()), ..Call::default() });
         }
         let Line { method, path, headers, body, body_base64, class: _ } =
@@ -71,29 +72,13 @@ impl Call {
         if let Some(name) = headers.keys().find(|name| is_owned(name)) {
             return Err(format!("header `{name}` is written by the load generator; leave it out"));
         }
-        if method.as_deref() == Some("CONNECT") {
-            return Err(TUNNEL.to_owned());
-        }
+        path.as_deref().map_or(Ok(()), check_path)?;
         Ok(Call { method, path, headers: headers.into_iter().collect(), body })
     }
 }
 
-pub(super) fn line_fault(line: &str) -> Option<String> {
-    let call = match Call::parse(line) {
-        Ok(call) => call,
-        Err(why) => return Some(why),
-    };
-    let method = call.method.as_deref().unwrap_or("GET");
-    let mut headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    if let Err(fault) = sendable(method, []) {
-        return Some(format!("method `{method}` cannot be sent: {fault}; write one such as POST"));
-    }
-    if let Some((name, fault)) =
-        headers.find_map(|header| Some((header.0, sendable("GET", [header]).err()?)))
-    {
-        return Some(format!("header `{name}` cannot be sent: {fault}"));
-    }
-    let path = call.path?;
+/// What is wrong with a request target.
+fn check_path(path: &str) -> Result<(), String> {
     let why = if !path.starts_with('/') {
         "does not begin with `/`"
     } else if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -101,9 +86,9 @@ pub(super) fn line_fault(line: &str) -> Option<String> {
     } else if path.contains('#') {
         "has a fragment (#), which is never sent to a server"
     } else {
-        return None;
+        return Ok(());
     };
-    Some(format!("{why}; {MEND}"))
+    Err(format!("{why}; {MEND}"))
 }
 
 pub(super) struct Complete<'a> {
@@ -145,7 +130,7 @@ pub(super) fn each(
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
     let authority = plan.target.authority();
     let mut rendered = Rendered::with_capacity(texts.len());
-    each(plan, texts, |_, call| {
+    each(plan, texts, |text, call| {
         let named = call.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
         let host = (!named).then_some(("host", authority.as_str()));
         let headers = host.into_iter().chain(call.headers.iter().copied());
@@ -155,7 +140,7 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanE
         };
         let (buffer, persistence) = (&mut rendered.buffer, Persistence::Default);
         write_request(buffer, &call.method, &call.path, headers, length, persistence)
-            .map_err(|fault| blame(call, fault))?;
+            .map_err(|fault| refused(text, blame(call, fault)))?;
         buffer.extend_from_slice(call.body.as_deref().unwrap_or_default());
         rendered.finish();
         Ok(())
@@ -164,22 +149,15 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanE
 }
 
 /// Says which part cannot be sent.
-fn blame(call: &Complete<'_>, source: WriteError) -> PlanError {
-    let what = match call.headers.iter().find(|header| sendable("GET", [**header]).is_err()) {
-        Some((name, value)) => format!("header `{name}: {value}`"),
-        None if source == WriteError::Method => format!("method `{}`", call.method),
-        None => format!("query `{}`", call.path),
+fn blame(call: &Complete<'_>, fault: WriteError) -> String {
+    let alone = |header: &&(&str, &str)| {
+        let (length, persistence) = (BodyLength::None, Persistence::Default);
+        write_request(&mut BytesMut::new(), "GET", "/", [**header], length, persistence).is_err()
     };
-    PlanError::Unsendable { what, source }
-}
-
-/// Whether a method and headers can be written at all.
-fn sendable<'a>(
-    method: &str,
-    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<(), WriteError> {
-    let (length, persistence) = (BodyLength::None, Persistence::Default);
-    write_request(&mut BytesMut::new(), method, "/", headers, length, persistence)
+    match call.headers.iter().find(alone) {
+        Some((name, value)) => format!("header `{name}: {value}` cannot be sent: {fault}"),
+        None => format!("method `{}` cannot be sent: {fault}; write one such as POST", call.method),
+    }
 }
 
 #[cfg(test)]

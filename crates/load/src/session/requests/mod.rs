@@ -78,29 +78,36 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
     render(plan, 1).map(drop)
 }
 
-/// What is wrong with a line of a file of requests, and what to write instead.
-pub(crate) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
-    let line = with_key(line, 0);
+/// Looks for what is wrong with a line of a file of requests.
+pub(crate) fn check_line(scheme: Scheme, line: &str) -> Result<(), PlanError> {
+    let texts = Texts { texts: &[line.to_owned()], keys: 1 };
     match scheme {
-        Scheme::Http | Scheme::Https => http::line_fault(&line),
-        Scheme::Memcached | Scheme::Redis => commands::line_fault(scheme, &line),
-        Scheme::Tcp => raw(&line).err(),
-        Scheme::Udp => Some("datagrams have no requests; say how long they are instead".to_owned()),
-        Scheme::Grpc | Scheme::Grpcs => grpc::line_fault(&line),
+        Scheme::Udp => {
+            let what = "datagrams have no requests; say how long they are instead";
+            Err(PlanError::Value(what.to_owned()))
+        }
+        // What messages there are only a schema knows.
+        Scheme::Grpc | Scheme::Grpcs => grpc::check_line(&with_key(line, 0)),
+        _ => {
+            let target = format!("{scheme}://h:1").parse()?;
+            render_texts(&Plan::new(target, 1.0), &texts).map(drop)
+        }
     }
 }
 
 fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
-    let texts = own(plan)?;
-    let texts = Texts { texts: &texts, keys };
+    render_texts(plan, &Texts { texts: &own(plan)?, keys })
+}
+
+fn render_texts(plan: &Plan, texts: &Texts<'_>) -> Result<Requests, PlanError> {
     match plan.target.scheme() {
-        Scheme::Grpc | Scheme::Grpcs => grpc::render(plan, &texts).map(Requests::Http2),
+        Scheme::Grpc | Scheme::Grpcs => grpc::render(plan, texts).map(Requests::Http2),
         Scheme::Http | Scheme::Https if plan.protocol.http2 => {
-            http2::render(plan, &texts).map(Requests::Http2)
+            http2::render(plan, texts).map(Requests::Http2)
         }
-        Scheme::Http | Scheme::Https => http::render(plan, &texts).map(Requests::Http1),
-        Scheme::Memcached => commands::render(Scheme::Memcached, &texts).map(Requests::Memcached),
-        Scheme::Redis => commands::render(Scheme::Redis, &texts).map(Requests::Redis),
+        Scheme::Http | Scheme::Https => http::render(plan, texts).map(Requests::Http1),
+        Scheme::Memcached => commands::render(Scheme::Memcached, texts).map(Requests::Memcached),
+        Scheme::Redis => commands::render(Scheme::Redis, texts).map(Requests::Redis),
         Scheme::Tcp => {
             let mut rendered = Rendered::with_capacity(texts.len());
             for (text, _) in texts.iter() {
@@ -168,8 +175,8 @@ fn with_key(text: &str, key: usize) -> Cow<'_, str> {
 }
 
 fn refused(request: &str, why: impl Into<String>) -> PlanError {
-    let shown = request.chars().take(SHOWN_CHARS).collect();
-    PlanError::Request { request: shown, why: why.into() }
+    let shown: String = request.chars().take(SHOWN_CHARS).collect();
+    PlanError::Value(format!("request `{shown}`: {}", why.into()))
 }
 
 /// Requests one after the other, in one allocation that all share.
