@@ -27,8 +27,8 @@ use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
 
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Most batches that wait for the observer. Beyond it they wait in the threads.
-const BATCHES_MAX: usize = 64;
+/// Most batches that wait for the observer. Beyond it outcomes wait in the threads.
+const BATCHES_MAX: usize = 4;
 
 /// A whole answer to a measured request, whatever its status.
 #[derive(Debug, Clone)]

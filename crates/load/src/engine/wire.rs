@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
-use crate::engine::stamp::{self, Room, Sent, Stage};
+use crate::engine::stamp::{self, Room};
 use crate::session::LENGTH_BYTES;
 use curtail_xdp::{Bypass, Port};
 
@@ -114,19 +114,11 @@ impl Wire {
 
     /// Calls `each` with the number of each request that has left since, and when it did, by the clock
     /// of the system: of a datagram how many left before it, in a stream the place of its last byte.
-    pub(super) fn left(
-        &self,
-        scratch: &mut Scratch,
-        mut each: impl FnMut(u32, u64),
-    ) -> io::Result<()> {
+    pub(super) fn left(&self, scratch: &mut Scratch, each: impl FnMut(u32, u64)) -> io::Result<()> {
         if !self.stamped {
             return Ok(());
         }
-        stamp::drain(self, &mut scratch.room, |sent| {
-            if let Sent { stage: Stage::Sent, number, realtime_ns } = sent {
-                each(number, realtime_ns);
-            }
-        })
+        stamp::drain(self, &mut scratch.room, each)
     }
 
     pub(super) fn connected(&self) -> io::Result<()> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{cuts, hear, nearly, one, sessions};
+use super::{cuts, hear, one, sessions};
 use crate::plan::Plan;
 use crate::session::fault::Greeting;
 use crate::session::requests;
 use crate::session::{Requests, Session, Token};
 
-fn http1(request: &'static str) -> Box<dyn Session> {
+pub(super) fn http1(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Http1(one(request))).open()
 }
 
@@ -236,20 +236,6 @@ fn a_server_is_known_by_its_first_bytes() {
     }
 }
 
-const HTTP1: &[&str] = &[
-    "HTTP/1.1 200 OK\r\n",
-    "HTTP/1.1 100 \r\n\r\n",
-    "content-length: 3\r\n",
-    "\r\n",
-    "abc",
-    "transfer-encoding: chunked\r\n",
-    "3\r\nabc\r\n",
-    "0\r\n\r\n",
-    "H",
-    "\x15",
-    "\0",
-];
-
 /// Frames that belong to three requests, some of which make no sense.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let payload = prop_oneof![
@@ -278,15 +264,6 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn the_verdict_on_http1_does_not_depend_on_the_cuts(
-        input in nearly(HTTP1), sizes in cuts(), to_head in any::<bool>(),
-    ) {
-        let request = if to_head { "HEAD / HTTP/1.1\r\n\r\n" } else { "GET / HTTP/1.1\r\n\r\n" };
-        let of = |sizes: &[usize]| hear(http1(request), &[7], &input, sizes);
-        prop_assert_eq!(of(&[]), of(&sizes));
-    }
-
-    #[test]
     fn the_verdict_on_http2_does_not_depend_on_the_cuts(
         input in frames(), sizes in cuts(), grpc in any::<bool>(),
     ) {
@@ -307,7 +284,6 @@ proptest! {
         let start = if greeted { settings() } else { Vec::new() };
         let whole = [start, input].concat();
         let _ = hear(http2("http://h"), &[3], &whole, &sizes);
-        let _ = hear(http1("GET / HTTP/1.1\r\n\r\n"), &[3], &whole, &sizes);
     }
 
     #[test]
@@ -341,11 +317,4 @@ proptest! {
         let _ = session.end(&mut replies);
         prop_assert_eq!(replies.len(), waiting.iter().filter(|waiting| **waiting).count());
     }
-}
-
-#[test]
-fn what_is_kept_of_a_run_is_shared_by_its_connections() {
-    let sessions = sessions(Requests::Http1(one("GET / HTTP/1.1\r\n\r\n")));
-    let _open: Vec<_> = (0..3).map(|_| sessions.open()).collect();
-    assert_eq!(Arc::strong_count(&sessions), 4);
 }

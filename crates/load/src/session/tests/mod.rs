@@ -42,18 +42,19 @@ pub(super) fn hear(
     input: &[u8],
     sizes: &[usize],
 ) -> Vec<String> {
-    let (mut buffer, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
     for token in tokens {
-        session.send(0, *token, &mut out);
+        session.send(0, *token, &mut BytesMut::new());
     }
-    let mut sizes = sizes.iter().cycle();
-    let mut rest = input;
-    let mut fault = None;
-    while !rest.is_empty() && fault.is_none() {
-        let size = sizes.next().map_or(rest.len(), |size| (*size).clamp(1, rest.len()));
-        let (piece, after) = rest.split_at(size);
-        rest = after;
-        buffer.extend_from_slice(piece);
+    feed(&mut *session, input, sizes)
+}
+
+pub(super) fn feed(session: &mut dyn Session, mut input: &[u8], sizes: &[usize]) -> Vec<String> {
+    let (mut buffer, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    let (mut sizes, mut fault) = (sizes.iter().cycle(), None);
+    while !input.is_empty() && fault.is_none() {
+        let size = sizes.next().map_or(input.len(), |size| (*size).clamp(1, input.len()));
+        buffer.extend_from_slice(&input[..size]);
+        input = &input[size..];
         fault = session.receive(&mut buffer, &mut out, &mut replies).err();
         assert!(buffer.len() <= size + (64 << 10), "what is kept is bounded");
     }

@@ -1,11 +1,10 @@
-//! memcached, Redis and raw TCP.
-
-use std::sync::Arc;
+//! Protocols with one request at a time, and UDP.
 
 use proptest::prelude::*;
 use redis_protocol::resp2::encode::extend_encode;
 use redis_protocol::resp2::types::BytesFrame;
 
+use super::http::http1;
 use super::{LIMIT, cuts, hear, nearly, one, sessions};
 use crate::plan::protocol::AnswerEnd;
 use crate::session::{Body, Requests, Session, Tcp, Turns};
@@ -149,6 +148,23 @@ const REDIS: &[&str] = &[
 ];
 const RAW: &[&str] = &["a", "b", "aab", "aa", "\n"];
 
+const HTTP1: &[&str] = &[
+    "HTTP/1.1 200 OK\r\n",
+    "HTTP/1.1 100 \r\n\r\n",
+    "content-length: 3\r\n",
+    "\r\n",
+    "abc",
+    "transfer-encoding: chunked\r\n",
+    "3\r\nabc\r\n",
+    "0\r\n\r\n",
+    "H",
+    "\x15",
+    "\0",
+];
+
+const UDP: &[&str] =
+    &["\x08\0\0\0\0\0\0\0\0\0\0\0", "\x08\0\0\0\0\0\0\0\0\0\0\x01", "\x01\0\0\0\x07"];
+
 fn frame() -> impl Strategy<Value = BytesFrame> {
     let text = prop::collection::vec(prop::char::range('a', 'e'), 0..9);
     let word = |text: Vec<char>| text.into_iter().collect::<String>();
@@ -165,30 +181,31 @@ fn frame() -> impl Strategy<Value = BytesFrame> {
     })
 }
 
+/// Makes a session, and what comes to it.
+type Case = (fn() -> Box<dyn Session>, Vec<u8>);
+
+fn cases() -> impl Strategy<Value = Case> {
+    let of = |make: fn() -> Box<dyn Session>, pieces| {
+        let input =
+            prop_oneof![5 => nearly(pieces), 1 => prop::collection::vec(any::<u8>(), 0..300)];
+        input.prop_map(move |input| (make, input))
+    };
+    prop_oneof![
+        of(|| memcached("get a\r\n"), MEMCACHED),
+        of(|| memcached("delete a\r\n"), MEMCACHED),
+        of(redis, REDIS),
+        of(|| tcp(AnswerEnd::Until(b"aab".to_vec())), RAW),
+        of(|| tcp(AnswerEnd::Bytes(9)), RAW),
+        of(|| http1("GET / HTTP/1.1\r\n\r\n"), HTTP1),
+        of(|| http1("HEAD / HTTP/1.1\r\n\r\n"), HTTP1),
+        of(|| sessions(Requests::Udp(one("xyz"))).open(), UDP),
+    ]
+}
+
 proptest! {
     #[test]
-    fn the_verdict_on_memcached_does_not_depend_on_the_cuts(
-        input in nearly(MEMCACHED), sizes in cuts(), gets in any::<bool>(),
-    ) {
-        let request = if gets { "get a\r\n" } else { "delete a\r\n" };
-        let of = |sizes: &[usize]| hear(memcached(request), &[7], &input, sizes);
-        prop_assert_eq!(of(&[]), of(&sizes));
-    }
-
-    #[test]
-    fn the_verdict_on_redis_does_not_depend_on_the_cuts(input in nearly(REDIS), sizes in cuts()) {
-        let of = |sizes: &[usize]| hear(redis(), &[7], &input, sizes);
-        prop_assert_eq!(of(&[]), of(&sizes));
-    }
-
-    #[test]
-    fn the_verdict_on_raw_bytes_does_not_depend_on_the_cuts(
-        input in nearly(RAW), sizes in cuts(), bytes in 0..20u64,
-    ) {
-        let until = || AnswerEnd::Until(b"aab".to_vec());
-        let end = || if bytes == 0 { until() } else { AnswerEnd::Bytes(bytes) };
-        let of = |sizes: &[usize]| hear(tcp(end()), &[7], &input, sizes);
-        prop_assert_eq!(of(&[]), of(&sizes));
+    fn the_verdict_does_not_depend_on_the_cuts((make, input) in cases(), sizes in cuts()) {
+        prop_assert_eq!(hear(make(), &[7], &input, &[]), hear(make(), &[7], &input, &sizes));
     }
 
     #[test]
@@ -200,14 +217,5 @@ proptest! {
         prop_assert!(said[1] == "Closed", "{:?}", &said);
         let refused = matches!(frame, BytesFrame::Error(_));
         prop_assert_eq!(said[0].contains("Refused"), refused, "{:?}", &said);
-    }
-
-    #[test]
-    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..300), sizes in cuts()) {
-        for session in [memcached("get a\r\n"), redis(), tcp(AnswerEnd::Bytes(9))] {
-            let _ = hear(session, &[7], &input, &sizes);
-        }
-        let udp = sessions(Requests::Udp(one("xyz")));
-        let _ = hear(Arc::clone(&udp).open(), &[1, 2], &input, &sizes);
     }
 }

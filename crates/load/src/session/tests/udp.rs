@@ -1,9 +1,8 @@
 //! Datagrams.
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
-use proptest::prelude::*;
 
-use super::{cuts, hear, one, sessions};
+use super::{hear, one, sessions};
 use crate::session::Requests;
 
 /// Behind its length, as the socket gives it.
@@ -52,17 +51,4 @@ fn an_answer_to_another_connection_of_the_run_is_not_taken_for_ours() {
     assert!(replies.is_empty(), "{replies:?}");
     second.receive(&mut own, &mut out, &mut replies).unwrap();
     assert_eq!(replies.len(), 1);
-}
-
-proptest! {
-    #[test]
-    fn the_verdict_does_not_depend_on_the_cuts(
-        numbers in prop::collection::vec(0..6u64, 0..10), sizes in cuts(),
-    ) {
-        let input: Vec<u8> = numbers.iter().flat_map(|number| datagram(*number)).collect();
-        let of = |sizes: &[usize]| {
-            hear(sessions(Requests::Udp(one(""))).open(), &[1, 2, 3, 4], &input, sizes)
-        };
-        prop_assert_eq!(of(&[]), of(&sizes));
-    }
 }
