@@ -10,27 +10,6 @@
 //! omission). Here the times are fixed beforehand ([`Schedule`]), and whatever delays a request after
 //! its time (a stall of the server, a wait for a free connection, this machine) is in its latency.
 //!
-//! # Use
-//!
-//! Make a [`Plan`], [`run`] it in a runtime of tokio's with time and I/O enabled, read the
-//! [`Report`]:
-//!
-//! ```no_run
-//! use curtail_load::{Extent, Plan, run};
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut plan = Plan::new("http://127.0.0.1:8080/search?q=tail".parse()?, 500.0);
-//! plan.extent = Extent::Duration { ns: 10_000_000_000 };
-//! // What is awaited here resolves when the run is to be cut short.
-//! let report = run(&plan, std::future::pending(), |at| eprintln!("{} sent", at.sent)).await?;
-//! if let Some(warning) = report.warning() {
-//!     eprintln!("warning: {warning}");
-//! }
-//! println!("{:?}", report.latency_ns.p99);
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! # What is measured
 //!
 //! For request *i*, with its intended time from the schedule:

@@ -63,12 +63,8 @@ async fn serve(protocol: String, truth: Arc<Truth>) -> Result<(), Failure> {
 
 async fn connection(protocol: &str, stream: TcpStream, truth: Arc<Truth>) -> Result<(), Failure> {
     match protocol {
-        "http1" => lines::http1(stream, truth).await,
-        "memcached" => lines::memcached(stream, truth).await,
-        "redis" => lines::redis(stream, truth).await,
-        "tcp" => lines::tcp(stream, truth).await,
         "http2" => http2::serve(stream, truth, false).await,
         "grpc" => http2::serve(stream, truth, true).await,
-        other => Err(format!("`{other}` is not served").into()),
+        _ => lines::serve(protocol, stream, truth).await,
     }
 }

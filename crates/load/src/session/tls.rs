@@ -125,10 +125,10 @@ impl Tls {
                  (basicConstraints=CA:FALSE), or use --insecure"
                     .to_owned()
             }
-            Error::InvalidCertificate(why) => {
-                let what = distrust(why);
-                format!("{what}; name its authority with --cacert FILE, or use --insecure")
-            }
+            Error::InvalidCertificate(why) => format!(
+                "the server's certificate is not trusted ({why}); name its authority with --cacert FILE, or \
+                 use --insecure"
+            ),
             Error::AlertReceived(AlertDescription::NoApplicationProtocol) if self.http2 => {
                 "the server did not agree to HTTP/2 (ALPN); leave out --http2".to_owned()
             }
@@ -149,21 +149,6 @@ impl Tls {
             if self.heard { "" } else { "; if it speaks no TLS, leave out the s of the scheme" };
         Fault::Tls(format!("the server closed before TLS was agreed on{mend}"))
     }
-}
-
-fn distrust(why: &CertificateError) -> String {
-    let known = match why {
-        CertificateError::UnknownIssuer => "is not signed by anybody who is trusted",
-        CertificateError::BadSignature => "is not signed by the authority that it names",
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "is not valid yet"
-        }
-        CertificateError::Revoked => "has been revoked",
-        CertificateError::BadEncoding => "cannot be read",
-        why => return format!("the server's certificate is not trusted ({why})"),
-    };
-    format!("the server's certificate is not trusted: it {known}")
 }
 
 impl Session for Tls {

@@ -65,26 +65,6 @@ async fn agents_send_together_what_one_generator_would_and_their_counts_add_up()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_arrivals_of_all_are_tested_as_those_of_one() {
-    let (server, _, _) = keeping(0).await;
-    let two = two().await;
-    let mut plan = server.plan(1.0, 800);
-    // The gaps are long against what a machine that is at something else is late by.
-    plan.pace = Pace::poisson(400.0);
-    let report = measured(&plan, &named(&two)).await.unwrap();
-    let test = report.arrival_test.expect("there are enough gaps");
-    // All but the one before the block of 1,024 in which times are kept.
-    assert_eq!(test.gaps, 799);
-    // What is sent late is no process of arrivals, and a report says so.
-    let lag = report.schedule_lag_ns.p90.expect("enough requests");
-    if lag > MS {
-        println!("SKIPPED: the machine is busy, requests were {lag} ns late");
-        return;
-    }
-    assert!(!test.failed, "{test:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_and_requests_of_a_closed_loop_are_divided() {
     let server = Server::start(echo).await;
     let two = two().await;

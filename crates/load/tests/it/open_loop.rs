@@ -109,15 +109,6 @@ async fn a_connection_that_the_server_closed_is_opened_again() {
     assert_eq!((report.errors.total(), server.accepted()), (0, 5), "{report:?}");
 }
 
-#[tokio::test]
-async fn a_connection_is_kept() {
-    let server = Server::start(echo).await;
-    let mut plan = server.plan(500.0, 100);
-    plan.connections = 1;
-    let report = measure(&plan).await;
-    assert_eq!((report.errors.total(), server.accepted()), (0, 1), "{report:?}");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_is_told_twice_per_second() {
     let server = Server::start(echo).await;

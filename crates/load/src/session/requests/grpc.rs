@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut as _, Bytes};
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
-use http::uri::{Authority, PathAndQuery};
+use http::uri::PathAndQuery;
 use serde::Deserialize;
 
-use super::http2::{Call, CallHead, headers};
+use super::http2::{Call, head};
 use super::schema::Schema;
 use super::{Rendered, Texts, refused};
 use crate::plan::Plan;
@@ -48,20 +48,11 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
         messages.buffer.put_slice(&bytes);
         messages.finish();
     }
-    let authority = plan.target.authority();
-    let given: Vec<(&str, &str)> =
-        plan.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let mut metadata = headers(&given).map_err(refuse)?;
-    metadata.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    metadata.insert(TE, HeaderValue::from_static("trailers"));
-    let head = Arc::new(CallHead {
-        method: Method::POST,
-        authority: Authority::try_from(authority.as_str())
-            .map_err(|error| refuse(format!("host `{authority}` cannot be sent: {error}")))?,
-        headers: metadata,
-        is_tls: plan.target.scheme().is_tls(),
-        is_grpc: true,
-    });
+    let mut head = head(plan, Method::POST, &plan.headers).map_err(refuse)?;
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    head.headers.insert(TE, HeaderValue::from_static("trailers"));
+    head.is_grpc = true;
+    let head = Arc::new(head);
     let path = PathAndQuery::try_from(plan.target.path())
         .map_err(|error| refuse(format!("method `{}`: {error}", plan.target.path())))?;
     let calls = messages.into_bytes().into_iter();

@@ -95,7 +95,7 @@ pub(super) struct Complete<'a> {
     pub(super) method: String,
     pub(super) path: String,
     /// Without `Host`, unless it is among the given ones.
-    pub(super) headers: Vec<(&'a str, &'a str)>,
+    pub(super) headers: Vec<&'a (String, String)>,
     pub(super) body: Option<Bytes>,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn each(
         let complete = Complete {
             method: method.unwrap_or_else(|| usual.to_owned()),
             path: call.path.unwrap_or_else(|| with_key(plan.target.path(), key).into_owned()),
-            headers: given.map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            headers: given.collect(),
             body,
         };
         if complete.method == "CONNECT" {
@@ -133,7 +133,8 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanE
     each(plan, texts, |text, call| {
         let named = call.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
         let host = (!named).then_some(("host", authority.as_str()));
-        let headers = host.into_iter().chain(call.headers.iter().copied());
+        let given = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers = host.into_iter().chain(given);
         let length = match &call.body {
             Some(body) => BodyLength::Known(body.len() as u64),
             None => BodyLength::None,
@@ -150,9 +151,10 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanE
 
 /// Says which part cannot be sent.
 fn blame(call: &Complete<'_>, fault: WriteError) -> String {
-    let alone = |header: &&(&str, &str)| {
+    let alone = |header: &&&(String, String)| {
         let (length, persistence) = (BodyLength::None, Persistence::Default);
-        write_request(&mut BytesMut::new(), "GET", "/", [**header], length, persistence).is_err()
+        let header = [(&header.0, &header.1)];
+        write_request(&mut BytesMut::new(), "GET", "/", header, length, persistence).is_err()
     };
     match call.headers.iter().find(alone) {
         Some((name, value)) => format!("header `{name}: {value}` cannot be sent: {fault}"),
