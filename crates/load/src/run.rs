@@ -89,10 +89,6 @@ impl Answer {
 ///
 /// [`LoadError`] if the plan cannot be run, the host has no address, or no thread can be started. A
 /// server that cannot be reached is no error: the attempts are counted.
-///
-/// # Panics
-///
-/// Outside of a tokio runtime with time and I/O enabled.
 pub async fn run(
     plan: &Plan,
     cancel: impl Future<Output = ()>,

@@ -97,10 +97,6 @@ pub struct Tested {
 }
 
 /// A map with room for the socket of AF_XDP of one queue, the first.
-///
-/// # Errors
-///
-/// What the system says; `PermissionDenied` without the right to.
 pub fn map_of_sockets() -> io::Result<OwnedFd> {
     let map = Map { kind: MAP_OF_SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     descriptor(MAP_CREATE, map)
@@ -120,10 +116,6 @@ pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()>
 }
 
 /// Has a program verified and translated.
-///
-/// # Errors
-///
-/// What the system says, with the verifier's reasons.
 pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut short = [0; 16];

@@ -32,11 +32,6 @@ pub struct Bypass {
 impl Bypass {
     /// Finds the way, and puts the program on the device that leads there. Takes up to a second where the
     /// next hop is not known yet.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` without the rights; `Unsupported` if there is no such way, or what the system
-    /// says.
     pub fn prepare(server: SocketAddr) -> io::Result<Self> {
         let SocketAddr::V4(server) = server else {
             let why = format!("{server}: AF_XDP goes over IPv4 only here");

@@ -17,10 +17,6 @@ pub struct Namespace {
 
 impl Namespace {
     /// Makes one, without devices but loopback.
-    ///
-    /// # Errors
-    ///
-    /// Without the right to (CAP_SYS_ADMIN).
     pub fn new() -> io::Result<Self> {
         // A thread enters it and keeps it open for others.
         let made = thread::spawn(|| -> io::Result<File> {
@@ -85,10 +81,6 @@ fn ip(line: &str) -> io::Result<()> {
 }
 
 /// Two networks of one wire: 10.201.0.1 in the first, and 10.201.0.2 in the second.
-///
-/// # Errors
-///
-/// Without root, `ip`, or a kernel with veth.
 pub fn pair() -> io::Result<(Namespace, Namespace)> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     let queues = "numtxqueues 1 numrxqueues 1";

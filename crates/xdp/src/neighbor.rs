@@ -31,8 +31,6 @@ pub(crate) struct Hop {
 
 /// Finds it. Where the kernel does not know the next hop yet, the host gets an empty datagram.
 ///
-/// # Errors
-///
 /// If there is no route, or the next hop does not say its address within a second.
 pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     if host.is_loopback() || host.is_unspecified() || host == own {

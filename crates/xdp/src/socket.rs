@@ -40,8 +40,6 @@ impl XdpSocket {
     /// Opens a socket on a device of the namespace that this thread is in, with room for so many frames of
     /// 2 KiB in each direction: a power of two.
     ///
-    /// # Errors
-    ///
     /// `Unsupported` if there is no AF_XDP; or what the system says.
     pub fn open(interface: &str, frames: u32) -> io::Result<Self> {
         let name = CString::new(interface).map_err(io::Error::other)?;
@@ -97,8 +95,6 @@ impl XdpSocket {
 
     /// Sends a frame, or leaves it to the next [`push`](Self::push) where the device takes none now. What the
     /// device then drops is lost, as on any wire.
-    ///
-    /// # Errors
     ///
     /// `WouldBlock` if there is no room, as the kernel has not sent earlier ones: then it is not sent later
     /// either. Or what the kernel says.

@@ -113,8 +113,6 @@ pub struct Hardware {
 /// ends it at once, but for what measures over a wire: that goes on for two seconds at most, on a thread of the
 /// runtime's own, for which to drop the runtime waits and to shut it down in the background does not.
 ///
-/// # Errors
-///
 /// [`LoadError`] if no socket or thread is to be had. A method that does not work here is no error.
 pub async fn calibrate() -> Result<Calibration, LoadError> {
     let mut methods = Vec::new();

@@ -194,10 +194,6 @@ impl Plan {
     }
 
     /// Looks for what cannot be run. [`run`](crate::run) does this first.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError`] names the first value that is out of range or cannot be sent.
     pub fn check(&self) -> Result<(), PlanError> {
         let refuse = |what: String| Err(PlanError::Value(what));
         self.schedule()?;

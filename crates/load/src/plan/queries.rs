@@ -33,8 +33,6 @@ pub enum QueryOrder {
 /// - of memcached and Redis a command as one types it, such as `get key`, quotes allowed;
 /// - of `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
 ///
-/// # Errors
-///
 /// [`PlanError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has no
 /// request, or has a line (which is named) that is none.
 pub fn read_queries_for(path: impl AsRef<Path>, scheme: Scheme) -> Result<Vec<String>, PlanError> {

@@ -168,8 +168,6 @@ pub(crate) trait Session: Debug + Send {
     /// Takes what it can from the start of `input`, and appends to `out` what the protocol itself
     /// has to say.
     ///
-    /// # Errors
-    ///
     /// [`Fault`] if the connection is of no further use. It is the fault of all requests that are
     /// outstanding.
     fn receive(

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
@@ -35,8 +34,8 @@ impl TlsClient {
             Trust::Anyone => {
                 versions.dangerous().with_custom_certificate_verifier(Arc::new(Anyone { provider }))
             }
-            Trust::File(path) => versions.with_webpki_verifier(verifier(file(path)?, provider)?),
-            Trust::System => versions.with_webpki_verifier(verifier(system()?, provider)?),
+            Trust::File(path) => versions.with_root_certificates(file(path)?),
+            Trust::System => versions.with_root_certificates(system()?),
         };
         let mut config = builder.with_no_client_auth();
         let http2 = plan.protocol.http2 || plan.target.scheme().is_grpc();
@@ -59,15 +58,6 @@ impl TlsClient {
     fn open(&self) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
-}
-
-fn verifier(
-    roots: RootCertStore,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, PlanError> {
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| PlanError::Value(format!("TLS cannot be set up: {error}")))
 }
 
 fn file(path: &Path) -> Result<RootCertStore, PlanError> {

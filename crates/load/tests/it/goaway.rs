@@ -1,6 +1,6 @@
 //! Servers of HTTP/2 that go away: what they have not looked at is sent again.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -49,22 +49,34 @@ fn plan(server: &Server, requests: u64) -> Plan {
     plan
 }
 
+/// A server whose first connection goes as `first` says; others are served.
+async fn first_goes<F: Future<Output = ()> + Send + 'static>(
+    first: impl Fn(TcpStream) -> F + Send + Sync + 'static,
+) -> Server {
+    let (connections, first) = (AtomicUsize::new(0), Arc::new(first));
+    Server::start(move |stream| {
+        let is_first = connections.fetch_add(1, Ordering::Relaxed) == 0;
+        let first = Arc::clone(&first);
+        async move {
+            if is_first { first(stream).await } else { crate::h2_server::serve(stream).await }
+        }
+    })
+    .await
+}
+
+/// Says the last, and waits for the client to close: with a reset, what was said might be lost.
+async fn finish(mut stream: TcpStream, said: &[Vec<u8>]) {
+    let _ = stream.write_all(&said.concat()).await;
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+}
+
 /// The first connection takes five requests, looks at two of them, and goes away.
 async fn leaving(reason: u8) -> Server {
-    let connections = Arc::new(AtomicUsize::new(0));
-    Server::start(move |mut stream| {
-        let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
-        async move {
-            if !first {
-                return crate::h2_server::serve(stream).await;
-            }
-            requests(&mut stream, 5).await.unwrap();
-            // A user would wait for that, too.
-            tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
-            let said = [answer(1), goaway(3, reason), answer(3)].concat();
-            let _ = stream.write_all(&said).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
-        }
+    first_goes(move |mut stream| async move {
+        requests(&mut stream, 5).await.unwrap();
+        // A user would wait for that, too.
+        tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
+        finish(stream, &[answer(1), goaway(3, reason), answer(3)]).await;
     })
     .await
 }
@@ -124,8 +136,7 @@ async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
             let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
             // There would be none if it had to wait for this.
             other.notified().await;
-            let _ = stream.write_all(&answer(3)).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
+            finish(stream, &[answer(3)]).await;
         }
     })
     .await;
@@ -139,8 +150,7 @@ async fn a_connection_whose_last_request_was_given_up_leaves_its_place() {
     // Each answers one request, forgets another, and stays open until the client closes it.
     let server = Server::start(|mut stream| async move {
         if requests(&mut stream, 2).await.is_some() {
-            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
+            finish(stream, &[answer(1), goaway(3, 0)]).await;
         }
     })
     .await;
@@ -157,8 +167,7 @@ async fn a_server_that_says_why_it_closes_is_quoted() {
             // It may have looked at the first.
             let _ = stream.write_all(&goaway(1, 11)).await;
             let _ = stream.shutdown().await;
-            // With a reset, what it said might be lost.
-            let _ = stream.read_to_end(&mut Vec::new()).await;
+            finish(stream, &[]).await;
         }
     })
     .await;
@@ -171,8 +180,7 @@ async fn a_server_that_says_why_it_closes_is_quoted() {
 async fn a_server_that_never_looks_at_anything_is_given_up() {
     let server = Server::start(async |mut stream: TcpStream| {
         if requests(&mut stream, 1).await.is_some() {
-            let _ = stream.write_all(&goaway(0, 0)).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
+            finish(stream, &[goaway(0, 0)]).await;
         }
     })
     .await;

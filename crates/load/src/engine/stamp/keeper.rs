@@ -49,10 +49,6 @@ impl Stamping {
 
 impl Keeper {
     /// Switches it on, and sends packets to itself until one is stamped.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` if the system stamps nothing, or what it says.
     pub fn new() -> io::Result<Keeper> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(socket.local_addr()?)?;

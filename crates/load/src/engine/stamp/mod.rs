@@ -63,8 +63,6 @@ impl Default for Room {
 
 /// Asks for stamps on a socket: a connected TCP socket on which nothing was sent yet, or a UDP one.
 ///
-/// # Errors
-///
 /// What the system says. Kernels before 6.2 do not know `OPT_ID_TCP`; there is no error then, and
 /// stamps may miss their requests.
 pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
@@ -100,10 +98,6 @@ pub fn read(
 /// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty: of each the
 /// number of the datagram, or of the last byte in the stream, counted from 0 since timestamps were asked for,
 /// and the time in nanoseconds since 1970.
-///
-/// # Errors
-///
-/// What the system says, other than that the queue is empty.
 pub fn drain(
     socket: &impl AsFd,
     room: &mut Room,

@@ -153,10 +153,6 @@ fn quoted<'a>(mut rest: &'a str, quote: char, word: &mut Vec<u8>) -> Result<&'a 
 /// assert_eq!(curtail_load::unescape(r"\x00\xff"), Ok(vec![0, 255]));
 /// assert!(curtail_load::unescape(r"\q").unwrap_err().contains(r"`\q`"));
 /// ```
-///
-/// # Errors
-///
-/// What is wrong, and what to write instead, for any other escape.
 pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
