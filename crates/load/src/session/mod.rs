@@ -18,8 +18,7 @@
 //! - [`Session::send`] appends a request to what is to be written, while there is
 //!   [`capacity`](Session::capacity);
 //! - [`Session::receive`] for bytes that came, [`Session::end`] when no more will;
-//! - [`Session::abandon`] when nobody waits any longer;
-//! - [`Session::replies_at_once`] after sending or abandoning.
+//! - [`Session::abandon`] when nobody waits any longer.
 
 pub(crate) mod fault;
 mod http1;
@@ -147,11 +146,24 @@ impl fmt::Display for Status {
 /// not read.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
-fn check_output(out: &BytesMut) -> Result<(), Fault> {
-    if out.len() > OUTPUT_BYTES_MAX {
-        return Err(Fault::Malformed("the server asks for more than it reads".to_owned()));
+/// What a session has to say: bytes for the server, and what became of requests.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    pub(crate) bytes: BytesMut,
+    pub(crate) replies: Vec<Reply>,
+}
+
+impl Out {
+    fn reply(&mut self, token: Token, result: Result<Whole, Fault>) {
+        self.replies.push(Reply { token, result });
     }
-    Ok(())
+
+    fn check(&self) -> Result<(), Fault> {
+        if self.bytes.len() > OUTPUT_BYTES_MAX {
+            return Err(Fault::Malformed("the server asks for more than it reads".to_owned()));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -163,23 +175,18 @@ pub(crate) struct Reply {
 pub(crate) trait Session: Debug + Send {
     fn capacity(&self) -> usize;
 
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut);
+    fn send(&mut self, query: usize, token: Token, out: &mut Out);
 
     /// Takes what it can from the start of `input`, and appends to `out` what the protocol itself
-    /// has to say.
+    /// has to say, and the replies that are whole.
     ///
     /// [`Fault`] if the connection is of no further use. It is the fault of all requests that are
     /// outstanding.
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault>;
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault>;
 
     /// The server has closed; `input` is what was left over. The fault is that of all requests that
     /// are still outstanding.
-    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault;
+    fn end(&mut self, out: &mut Out) -> Fault;
 
     /// The connection failed. A reset inside of an answer is half an answer.
     fn cut(&self, fault: Fault) -> Fault {
@@ -187,10 +194,7 @@ pub(crate) trait Session: Debug + Send {
     }
 
     /// Nobody waits for this request any more. True if the connection can still be used.
-    fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool;
-
-    /// Replies that there were when a request was sent or abandoned, rather than when something came.
-    fn replies_at_once(&mut self, _: &mut Vec<Reply>) {}
+    fn abandon(&mut self, token: Token, out: &mut Out) -> bool;
 
     /// False if the connection is to be closed once nothing is outstanding.
     fn reusable(&self) -> bool;

@@ -10,7 +10,7 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 
 use crate::session::fault::Fault;
-use crate::session::{Reply, Session, Token, check_output};
+use crate::session::{Out, Session, Token};
 
 /// What plain bytes are taken out in: a record's.
 const PIECE_BYTES: usize = 16 << 10;
@@ -35,6 +35,18 @@ impl Tls {
     pub(crate) fn new(tls: ClientConnection, inner: Box<dyn Session>, http2: bool) -> Tls {
         let (input, output) = (BytesMut::new(), BytesMut::new());
         Tls { tls, inner, http2, heard: false, agreed: false, closed: false, input, output }
+    }
+
+    /// Lets the inner session say something, which is encrypted before it goes on.
+    fn within<T>(
+        &mut self,
+        out: &mut Out,
+        what: impl FnOnce(&mut dyn Session, &mut Out) -> T,
+    ) -> T {
+        std::mem::swap(&mut self.output, &mut out.bytes);
+        let result = what(&mut *self.inner, out);
+        std::mem::swap(&mut self.output, &mut out.bytes);
+        result
     }
 
     /// Encrypts what there is to be sent, and appends what is for the wire to `out`.
@@ -83,12 +95,7 @@ impl Tls {
     }
 
     /// Takes what has come, up to a bound of `rustls`.
-    fn step(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn step(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if self.tls.read_tls(&mut input.reader()).map_err(|error| Fault::Io(error.into()))? == 0 {
             // The server has said that it is done; what it sends after that is not looked at.
             input.clear();
@@ -100,15 +107,17 @@ impl Tls {
         }
         // What came before the fault counts.
         self.read()?;
-        let received = if self.input.is_empty() {
+        let mut plain = std::mem::take(&mut self.input);
+        let received = if plain.is_empty() {
             Ok(())
         } else {
-            self.inner.receive(&mut self.input, &mut self.output, replies)
+            self.within(out, |inner, out| inner.receive(&mut plain, out))
         };
-        self.write(out)?;
+        self.input = plain;
+        self.write(&mut out.bytes)?;
         received?;
         // What the inner session has to say waits here.
-        check_output(out)?;
+        out.check()?;
         state.map_err(|error| Fault::Tls(self.explain(&error)))?;
         Ok(())
     }
@@ -156,19 +165,14 @@ impl Session for Tls {
         self.inner.capacity()
     }
 
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
-        self.inner.send(query, token, &mut self.output);
+    fn send(&mut self, query: usize, token: Token, out: &mut Out) {
+        self.within(out, |inner, out| inner.send(query, token, out));
         // Of writing to memory nothing can fail; of encrypting, what is told when the connection is
         // read from.
-        let _ = self.write(out);
+        let _ = self.write(&mut out.bytes);
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if let Some(first) = input.first().filter(|_| !self.heard) {
             self.heard = true;
             if !RECORDS.contains(first) {
@@ -177,20 +181,20 @@ impl Session for Tls {
             }
         }
         while !input.is_empty() {
-            self.step(input, out, replies)?;
+            self.step(input, out)?;
         }
         // It may leave the connection below open, but will say nothing more on it (RFC 8446 §6.1).
-        if self.closed { Err(self.end(replies)) } else { Ok(()) }
+        if self.closed { Err(self.end(out)) } else { Ok(()) }
     }
 
-    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
+    fn end(&mut self, out: &mut Out) -> Fault {
         if !self.agreed {
             return self.ended();
         }
         // Without a word from the server, anyone on the way may have ended it: a body that lasts until the
         // close may lack its end (RFC 9112 §9.8). HTTP/2 has no such bodies.
         if self.closed || self.http2 {
-            self.inner.end(replies)
+            self.within(out, |inner, out| inner.end(out))
         } else {
             self.inner.cut(Fault::Closed)
         }
@@ -203,13 +207,9 @@ impl Session for Tls {
         }
     }
 
-    fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool {
-        let usable = self.inner.abandon(token, &mut self.output);
-        usable && self.write(out).is_ok()
-    }
-
-    fn replies_at_once(&mut self, replies: &mut Vec<Reply>) {
-        self.inner.replies_at_once(replies);
+    fn abandon(&mut self, token: Token, out: &mut Out) -> bool {
+        let usable = self.within(out, |inner, out| inner.abandon(token, out));
+        usable && self.write(&mut out.bytes).is_ok()
     }
 
     fn reusable(&self) -> bool {

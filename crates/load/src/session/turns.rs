@@ -8,7 +8,7 @@ use bytes::BytesMut;
 
 use crate::plan::protocol::AnswerEnd;
 use crate::session::fault::Fault;
-use crate::session::{Body, Reply, Session, Sessions, Status, Token, Whole, printable};
+use crate::session::{Body, Out, Session, Sessions, Status, Token, Whole, printable};
 
 /// Finds the end of a response, without keeping it. What it says depends on the bytes alone, not on
 /// how they are cut.
@@ -49,35 +49,30 @@ impl<S: Scan> Session for Turns<S> {
         usize::from(self.waiting.is_none() && self.scan.reusable())
     }
 
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
+    fn send(&mut self, query: usize, token: Token, out: &mut Out) {
         assert!(self.capacity() > 0, "one request at a time");
         let request = self.sessions.rendered(query);
-        out.extend_from_slice(request);
+        out.bytes.extend_from_slice(request);
         self.scan.begin(request);
         (self.waiting, self.begun) = (Some(token), false);
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        _: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if let Some(token) = self.waiting {
             self.begun |= !input.is_empty();
             let Some(whole) = self.scan.scan(input)? else { return Ok(()) };
-            replies.push(Reply { token, result: Ok(whole) });
+            out.reply(token, Ok(whole));
             self.waiting = None;
         }
         // Nobody asked for more, so it would pass for the response to the next request.
         if input.is_empty() { Ok(()) } else { Err(Fault::Surplus) }
     }
 
-    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
+    fn end(&mut self, out: &mut Out) -> Fault {
         if let Some(token) = self.waiting
             && let Some(whole) = self.scan.end()
         {
-            replies.push(Reply { token, result: Ok(whole) });
+            out.reply(token, Ok(whole));
             self.waiting = None;
         }
         self.cut(Fault::Closed)
@@ -88,7 +83,7 @@ impl<S: Scan> Session for Turns<S> {
         if half { Fault::HalfAnswer } else { fault }
     }
 
-    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
+    fn abandon(&mut self, _: Token, _: &mut Out) -> bool {
         // Its response may still come, and would be taken for another's.
         false
     }

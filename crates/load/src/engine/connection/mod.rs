@@ -12,7 +12,7 @@ use super::poller::Poller;
 use super::wire::{Found, Wire};
 use crate::results::outcome::Outcome;
 use crate::session::fault::{Fault, Wait};
-use crate::session::{Reply, Session, Token};
+use crate::session::{Out, Session, Token};
 
 /// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -28,7 +28,7 @@ pub(super) struct Connection {
     /// Of a connection that was closed: the way past the network stack, for the next one.
     kept: Option<Wire>,
     input: BytesMut,
-    output: BytesMut,
+    out: Out,
     flights: Slab<Flight>,
     written: u64,
     /// Requests not yet written as a whole, with where they end.
@@ -38,7 +38,6 @@ pub(super) struct Connection {
     datagrams: u32,
     /// The poller tells when the socket is writable.
     watched: bool,
-    replies: Vec<Reply>,
     answered: bool,
     well: bool,
     /// How often in a row it ended without one.
@@ -67,14 +66,13 @@ impl Connection {
             link: Link::Closed,
             kept: None,
             input: BytesMut::new(),
-            output: BytesMut::new(),
+            out: Out::default(),
             flights: Slab::new(),
             written: 0,
             unsent: VecDeque::new(),
             leaving: VecDeque::new(),
             datagrams: 0,
             watched: false,
-            replies: Vec::new(),
             answered: false,
             well: false,
             in_vain: 0,
@@ -90,7 +88,7 @@ impl Connection {
         match &self.link {
             Link::Closed => true,
             Link::Connecting { session, .. } | Link::Open { session, .. } => {
-                session.capacity() > 0 && self.output.len() < OUTPUT_BYTES_MAX
+                session.capacity() > 0 && self.out.bytes.len() < OUTPUT_BYTES_MAX
             }
         }
     }
@@ -135,8 +133,8 @@ impl Connection {
         let (Link::Connecting { session, .. } | Link::Open { session, .. }) = &mut self.link else {
             return None;
         };
-        session.send(query, token as Token, &mut self.output);
-        self.unsent.push_back((token as Token, self.written + self.output.len() as u64));
+        session.send(query, token as Token, &mut self.out);
+        self.unsent.push_back((token as Token, self.written + self.out.bytes.len() as u64));
         self.flush(context);
         self.settle_at_once(context);
         Some(token as Token)
@@ -224,11 +222,11 @@ impl Connection {
     /// Writes what there is to write. What the system does not take now is written when it does.
     fn flush(&mut self, context: &mut Context) {
         let Link::Open { wire, .. } = &mut self.link else { return };
-        match wire.write(&mut self.output) {
+        match wire.write(&mut self.out.bytes) {
             Ok(count) => self.written += count as u64,
             Err(error) => return self.close(&Fault::of(error), context),
         }
-        let blocked = !self.output.is_empty() || wire.unsent();
+        let blocked = !self.out.bytes.is_empty() || wire.unsent();
         if blocked != self.watched
             && let Err(error) = context.poller.modify(&*wire, self.id as u64, blocked)
         {
@@ -301,16 +299,15 @@ impl Connection {
                 Ok(Found::Nothing) => return,
                 Ok(Found::Bytes(_)) => {
                     let held = session.holds();
-                    let done =
-                        session.receive(&mut self.input, &mut self.output, &mut self.replies);
+                    let done = session.receive(&mut self.input, &mut self.out);
                     if held && !session.holds() {
                         // What was kept back is in the output now.
-                        let end = self.written + self.output.len() as u64;
+                        let end = self.written + self.out.bytes.len() as u64;
                         self.unsent.iter_mut().for_each(|unsent| unsent.1 = end);
                     }
                     done.err()
                 }
-                Ok(Found::End) => Some(session.end(&mut self.replies)),
+                Ok(Found::End) => Some(session.end(&mut self.out)),
                 Err(error) => Some(session.cut(Fault::of(error))),
             };
             let reusable = session.reusable();
@@ -324,7 +321,7 @@ impl Connection {
             if !reusable && self.flights.is_empty() {
                 return self.close(&Fault::Closed, context);
             }
-            if !self.output.is_empty() {
+            if !self.out.bytes.is_empty() {
                 self.flush(context);
             }
         }
@@ -332,7 +329,7 @@ impl Connection {
 
     fn settle(&mut self, done_ns: u64, context: &mut Context) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
-        for reply in self.replies.drain(..) {
+        for reply in self.out.replies.drain(..) {
             // A reply to a request that was given up has no flight.
             let Some(flight) = self.flights.try_remove(reply.token as usize) else { continue };
             if flight.goes_again(&reply.result) {
@@ -358,8 +355,7 @@ impl Connection {
     /// The same for what was known as soon as something was sent.
     fn settle_at_once(&mut self, context: &mut Context) {
         let Link::Open { session, .. } = &mut self.link else { return };
-        session.replies_at_once(&mut self.replies);
-        if self.replies.is_empty() {
+        if self.out.replies.is_empty() {
             return;
         }
         let reusable = session.reusable();
@@ -381,10 +377,10 @@ impl Connection {
         };
         context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout(wait))));
         let usable = match &mut self.link {
-            Link::Open { session, .. } => session.abandon(token, &mut self.output),
+            Link::Open { session, .. } => session.abandon(token, &mut self.out),
             // An address that keeps silent is given up with its last request.
             Link::Connecting { session, .. } if !self.flights.is_empty() => {
-                session.abandon(token, &mut self.output)
+                session.abandon(token, &mut self.out)
             }
             Link::Connecting { .. } | Link::Closed => false,
         };
@@ -437,7 +433,8 @@ impl Connection {
             self.put_away(wire, fault, context);
         }
         self.input.clear();
-        self.output.clear();
+        self.out.bytes.clear();
+        self.out.replies.clear();
         self.unsent.clear();
         self.leaving.clear();
         (self.written, self.datagrams, self.watched) = (0, 0, false);

@@ -25,7 +25,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use stream::{fault, response, unseen};
 
 use crate::session::fault::{Fault, Greeting};
-use crate::session::{Body, Reply, Session, Sessions, Token, check_output};
+use crate::session::{Body, Out, Reply, Session, Sessions, Token};
 
 /// In each direction: more than is read from a wire at once.
 const PIPE_BYTES: usize = 1 << 20;
@@ -52,8 +52,6 @@ pub(crate) struct Http2 {
     responses: FuturesUnordered<Abortable<BoxFuture<'static, Reply>>>,
     live: BTreeMap<Token, AbortHandle>,
     woken: Arc<Woken>,
-    /// What could not be sent at all.
-    failed: Vec<Reply>,
     greeted: bool,
     /// No further request can be sent.
     closing: bool,
@@ -100,16 +98,14 @@ impl Http2 {
             responses: FuturesUnordered::new(),
             live: BTreeMap::new(),
             woken: Arc::default(),
-            failed: Vec::new(),
             greeted: false,
             closing: false,
         }
     }
 
     /// Lets the connection and the responses take what is new, and appends what they have to say.
-    fn pump(&mut self, out: &mut BytesMut, replies: &mut Vec<Reply>) -> Result<(), Fault> {
-        replies.append(&mut self.failed);
-        let (waker, before) = (Waker::from(Arc::clone(&self.woken)), replies.len());
+    fn pump(&mut self, out: &mut Out) -> Result<(), Fault> {
+        let (waker, before) = (Waker::from(Arc::clone(&self.woken)), out.replies.len());
         let mut context = Context::from_waker(&waker);
         let ended = loop {
             self.woken.0.store(false, Ordering::Relaxed);
@@ -119,10 +115,10 @@ impl Http2 {
             while let Poll::Ready(Some(ended)) = self.responses.poll_next_unpin(&mut context) {
                 if let Ok(reply) = ended {
                     self.live.remove(&reply.token);
-                    replies.push(reply);
+                    out.replies.push(reply);
                 }
             }
-            self.take(out);
+            self.take(&mut out.bytes);
             if let Poll::Ready(done) = polled {
                 self.connection = None;
                 break Some(done.err().map_or(Fault::Closed, |error| fault(&error)));
@@ -139,12 +135,12 @@ impl Http2 {
             Some(fault) => {
                 // The server has said why it closes.
                 let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
-                for reply in replies[before..].iter_mut().filter(closed) {
+                for reply in out.replies[before..].iter_mut().filter(closed) {
                     reply.result = Err(fault.clone());
                 }
                 Err(fault)
             }
-            None => check_output(out),
+            None => out.check(),
         }
     }
 
@@ -223,58 +219,40 @@ impl Session for Http2 {
         most.saturating_sub(self.live.len())
     }
 
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
-        if let Err(fault) = self.start(query, token) {
-            self.closing = true;
-            self.failed.push(Reply { token, result: Err(fault) });
-        }
-        // What became of others, or of this one at once, is asked for separately.
-        let mut replies = Vec::new();
-        if self.pump(out, &mut replies).is_err() {
-            self.closing = true;
-        }
-        self.failed.append(&mut replies);
+    fn send(&mut self, query: usize, token: Token, out: &mut Out) {
+        let started = self.start(query, token).map_err(|fault| out.reply(token, Err(fault)));
+        let pumped = self.pump(out);
+        self.closing |= started.is_err() || pumped.is_err();
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if !self.greeted && !self.greet(input)? {
             return Ok(());
         }
         while let Some(mut frame) = take_frame(input) {
             // There is room: what was given before has been read.
             let _ = self.pipe.write_all_buf(&mut frame).now_or_never();
-            self.pump(out, replies)?;
+            self.pump(out)?;
         }
         Ok(())
     }
 
-    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
+    fn end(&mut self, out: &mut Out) -> Fault {
         let _ = self.pipe.shutdown().now_or_never();
-        let ended = self.pump(&mut BytesMut::new(), replies);
-        let fault = ended.err().unwrap_or(Fault::Closed);
-        let failed = |token| Reply { token, result: Err(fault.clone()) };
-        replies.extend(std::mem::take(&mut self.live).into_keys().map(failed));
+        let fault = self.pump(out).err().unwrap_or(Fault::Closed);
+        for token in std::mem::take(&mut self.live).into_keys() {
+            out.reply(token, Err(fault.clone()));
+        }
         fault
     }
 
-    fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool {
+    fn abandon(&mut self, token: Token, out: &mut Out) -> bool {
         if let Some(response) = self.live.remove(&token) {
             response.abort();
         }
-        let mut replies = Vec::new();
-        let usable = self.pump(out, &mut replies).is_ok();
-        self.failed.append(&mut replies);
+        let usable = self.pump(out).is_ok();
         // A server that has never said anything may not be there at all.
         usable && self.greeted
-    }
-
-    fn replies_at_once(&mut self, replies: &mut Vec<Reply>) {
-        replies.append(&mut self.failed);
     }
 
     fn reusable(&self) -> bool {

@@ -9,7 +9,7 @@ use super::{cuts, hear, one, sessions};
 use crate::plan::Plan;
 use crate::session::fault::Greeting;
 use crate::session::requests;
-use crate::session::{Requests, Session, Token};
+use crate::session::{Out, Requests, Session, Token};
 
 pub(super) fn http1(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Http1(one(request))).open()
@@ -59,9 +59,9 @@ fn header(name: &str, value: &str) -> Vec<u8> {
 
 /// What a connection with three requests on it says; replies come in the order of their tokens.
 fn hear2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<String> {
-    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    let mut out = Out::default();
     session.send(0, 0, &mut out);
-    session.receive(&mut BytesMut::from(&settings()[..]), &mut out, &mut replies).unwrap();
+    session.receive(&mut BytesMut::from(&settings()[..]), &mut out).unwrap();
     for token in 1..3 {
         session.send(0, token, &mut out);
     }
@@ -79,11 +79,11 @@ fn no_more_requests_are_under_way_than_the_server_or_the_plan_allows() {
         plan.protocol.http2 = true;
         let mut sessions = sessions(requests::prepare(&plan).unwrap());
         Arc::get_mut(&mut sessions).unwrap().streams = streams;
-        let (mut session, mut out, mut replies) = (sessions.open(), BytesMut::new(), Vec::new());
+        let (mut session, mut out) = (sessions.open(), Out::default());
         assert_eq!(session.capacity(), 1, "until the server has said how many");
         let settings = frame(4, 0, 0, &[0, 3, 0, 0, 0, allowed]);
         session.send(0, 0, &mut out);
-        session.receive(&mut BytesMut::from(&settings[..]), &mut out, &mut replies).unwrap();
+        session.receive(&mut BytesMut::from(&settings[..]), &mut out).unwrap();
         for token in 1..3 {
             assert_eq!(session.capacity(), 3 - token as usize);
             session.send(0, token, &mut out);
@@ -172,26 +172,26 @@ fn who_switches_to_another_protocol_has_answered_badly() {
     let said = hear1("GET", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n");
     assert!(said[0].contains("Ok(Whole { status: Http(101)"), "{said:?}");
     let mut session = http1("GET / HTTP/1.1\r\n\r\n");
-    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    let mut out = Out::default();
     session.send(0, 7, &mut out);
     let input = &b"HTTP/1.1 101 \r\n\r\n"[..];
-    session.receive(&mut BytesMut::from(input), &mut out, &mut replies).unwrap();
-    assert_eq!((replies.len(), session.reusable()), (1, false));
+    session.receive(&mut BytesMut::from(input), &mut out).unwrap();
+    assert_eq!((out.replies.len(), session.reusable()), (1, false));
 }
 
 #[test]
 fn what_was_given_up_leaves_the_connection_as_it_was() {
     let mut session = http2("http://h");
-    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    let mut out = Out::default();
     session.send(0, 7, &mut out);
-    session.receive(&mut BytesMut::from(&settings()[..]), &mut out, &mut replies).unwrap();
-    out.clear();
+    session.receive(&mut BytesMut::from(&settings()[..]), &mut out).unwrap();
+    out.bytes.clear();
     assert!(session.abandon(7, &mut out));
-    assert_eq!(out, frame(3, 0, 1, &[0, 0, 0, 8]), "the stream is canceled");
+    assert_eq!(out.bytes, frame(3, 0, 1, &[0, 0, 0, 8]), "the stream is canceled");
     session.send(0, 7, &mut out);
     let late = [answer(1), answer(3)].concat();
-    session.receive(&mut BytesMut::from(&late[..]), &mut out, &mut replies).unwrap();
-    assert_eq!(replies.len(), 1);
+    session.receive(&mut BytesMut::from(&late[..]), &mut out).unwrap();
+    assert_eq!(out.replies.len(), 1);
     assert_eq!((session.capacity(), session.reusable()), (100, true));
 }
 
@@ -292,9 +292,9 @@ proptest! {
     ) {
         // Whatever happens, a request has at most one reply, and none once it was given up.
         let mut session = http2("http://h");
-        let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+        let mut out = Out::default();
         let mut waiting = [false; 4];
-        session.receive(&mut BytesMut::from(&settings()[..]), &mut out, &mut replies).unwrap();
+        session.receive(&mut BytesMut::from(&settings()[..]), &mut out).unwrap();
         for (kind, token, input) in steps {
             let at = token as usize;
             if kind == 0 && waiting[at] {
@@ -306,15 +306,15 @@ proptest! {
                 waiting[at] = true;
                 session.send(0, token, &mut out);
             }
-            let ended = session.receive(&mut BytesMut::from(&input[..]), &mut out, &mut replies);
-            for reply in replies.drain(..) {
+            let ended = session.receive(&mut BytesMut::from(&input[..]), &mut out);
+            for reply in out.replies.drain(..) {
                 prop_assert!(std::mem::take(&mut waiting[reply.token as usize]));
             }
             if ended.is_err() {
                 return Ok(());
             }
         }
-        let _ = session.end(&mut replies);
-        prop_assert_eq!(replies.len(), waiting.iter().filter(|waiting| **waiting).count());
+        let _ = session.end(&mut out);
+        prop_assert_eq!(out.replies.len(), waiting.iter().filter(|waiting| **waiting).count());
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
-use super::{Requests, Session, Sessions, Token};
+use super::{Out, Requests, Session, Sessions, Token};
 use crate::plan::protocol::AnswerEnd;
 
 pub(super) const LIMIT: u64 = 1_000;
@@ -43,23 +43,23 @@ pub(super) fn hear(
     sizes: &[usize],
 ) -> Vec<String> {
     for token in tokens {
-        session.send(0, *token, &mut BytesMut::new());
+        session.send(0, *token, &mut Out::default());
     }
     feed(&mut *session, input, sizes)
 }
 
 pub(super) fn feed(session: &mut dyn Session, mut input: &[u8], sizes: &[usize]) -> Vec<String> {
-    let (mut buffer, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    let (mut buffer, mut out) = (BytesMut::new(), Out::default());
     let (mut sizes, mut fault) = (sizes.iter().cycle(), None);
     while !input.is_empty() && fault.is_none() {
         let size = sizes.next().map_or(input.len(), |size| (*size).clamp(1, input.len()));
         buffer.extend_from_slice(&input[..size]);
         input = &input[size..];
-        fault = session.receive(&mut buffer, &mut out, &mut replies).err();
+        fault = session.receive(&mut buffer, &mut out).err();
         assert!(buffer.len() <= size + (64 << 10), "what is kept is bounded");
     }
-    let fault = fault.unwrap_or_else(|| session.end(&mut replies));
-    let mut said: Vec<String> = replies.iter().map(|reply| format!("{reply:?}")).collect();
+    let fault = fault.unwrap_or_else(|| session.end(&mut out));
+    let mut said: Vec<String> = out.replies.iter().map(|reply| format!("{reply:?}")).collect();
     said.push(format!("{fault:?}"));
     said
 }

@@ -13,7 +13,7 @@ use super::{cuts, feed};
 use crate::plan::Plan;
 use crate::plan::protocol::Trust;
 use crate::session::fault::Fault;
-use crate::session::{OUTPUT_BYTES_MAX, Reply, Session, Sessions, Token};
+use crate::session::{OUTPUT_BYTES_MAX, Out, Reply, Session, Sessions, Token};
 
 fn sessions() -> &'static Arc<Sessions> {
     static SESSIONS: OnceLock<Arc<Sessions>> = OnceLock::new();
@@ -46,8 +46,8 @@ fn server() -> ServerConnection {
     ServerConnection::new(Arc::clone(config)).unwrap()
 }
 
-fn read(server: &mut ServerConnection, out: &mut BytesMut) {
-    let mut from_client = &out.split()[..];
+fn read(server: &mut ServerConnection, out: &mut Out) {
+    let mut from_client = &out.bytes.split()[..];
     while !from_client.is_empty() {
         server.read_tls(&mut from_client).unwrap();
         server.process_new_packets().unwrap();
@@ -63,15 +63,15 @@ fn written(server: &mut ServerConnection) -> Vec<u8> {
 }
 
 /// Agrees on TLS, in pieces of this size, and lets the server read a request.
-fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut BytesMut, size: usize) {
-    let (mut input, mut replies) = (BytesMut::new(), Vec::new());
+fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut Out, size: usize) {
+    let mut input = BytesMut::new();
     session.send(0, 7, out);
     assert!(session.holds());
     while session.holds() {
         read(server, out);
         for piece in written(server).chunks(size) {
             input.extend_from_slice(piece);
-            session.receive(&mut input, out, &mut replies).unwrap();
+            session.receive(&mut input, out).unwrap();
         }
     }
     read(server, out);
@@ -82,7 +82,7 @@ fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut Bytes
 fn hear(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
     let (mut session, mut server) = (client(), server());
     let size = sizes.first().copied().unwrap_or(usize::MAX);
-    ask(&mut *session, &mut server, &mut BytesMut::new(), size);
+    ask(&mut *session, &mut server, &mut Out::default(), size);
     server.writer().write_all(answer).unwrap();
     if notifies {
         server.send_close_notify();
@@ -118,15 +118,15 @@ fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
 #[test]
 fn a_server_that_says_that_it_is_done_is_not_waited_for() {
     let (mut session, mut server) = (client(), server());
-    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    let (mut input, mut out) = (BytesMut::new(), Out::default());
     ask(&mut *session, &mut server, &mut out, usize::MAX);
     server.writer().write_all(b"HTTP/1.1 200 \r\n\r\nabc").unwrap();
     server.send_close_notify();
     input.extend_from_slice(&written(&mut server));
     // The connection below is still open.
-    let ended = session.receive(&mut input, &mut out, &mut replies);
+    let ended = session.receive(&mut input, &mut out);
     assert!(matches!(ended, Err(Fault::Closed)), "{ended:?}");
-    assert!(matches!(&replies[..], [Reply { token: 7, result: Ok(_) }]), "{replies:?}");
+    assert!(matches!(&out.replies[..], [Reply { token: 7, result: Ok(_) }]), "{out:?}");
 }
 
 proptest! {
@@ -162,26 +162,21 @@ impl Session for Talker {
         1
     }
 
-    fn send(&mut self, _: usize, _: Token, out: &mut BytesMut) {
-        out.extend_from_slice(b"x");
+    fn send(&mut self, _: usize, _: Token, out: &mut Out) {
+        out.bytes.extend_from_slice(b"x");
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        _: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         input.clear();
-        out.resize(out.len() + (4 << 20), 0);
+        out.bytes.resize(out.bytes.len() + (4 << 20), 0);
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
+    fn end(&mut self, _: &mut Out) -> Fault {
         Fault::Closed
     }
 
-    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
+    fn abandon(&mut self, _: Token, _: &mut Out) -> bool {
         false
     }
 
@@ -194,14 +189,14 @@ impl Session for Talker {
 fn a_server_that_asks_for_more_than_it_reads_is_given_up() {
     let (mut session, mut server) =
         (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
-    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    let (mut input, mut out) = (BytesMut::new(), Out::default());
     ask(&mut *session, &mut server, &mut out, usize::MAX);
     // From here on the server reads nothing.
     let fault = (0..100).find_map(|_| {
         server.writer().write_all(b"?").unwrap();
         input.extend_from_slice(&written(&mut server));
-        session.receive(&mut input, &mut out, &mut replies).err()
+        session.receive(&mut input, &mut out).err()
     });
     assert!(format!("{fault:?}").contains("asks for more than it reads"), "{fault:?}");
-    assert!(out.len() < OUTPUT_BYTES_MAX + (5 << 20), "{}", out.len());
+    assert!(out.bytes.len() < OUTPUT_BYTES_MAX + (5 << 20), "{}", out.bytes.len());
 }

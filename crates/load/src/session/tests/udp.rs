@@ -3,7 +3,7 @@
 use bytes::{Buf as _, BufMut as _, BytesMut};
 
 use super::{hear, one, sessions};
-use crate::session::Requests;
+use crate::session::{Out, Requests};
 
 /// Behind its length, as the socket gives it.
 fn datagram(number: u64) -> Vec<u8> {
@@ -26,29 +26,32 @@ fn answers_are_matched_by_number_and_others_ignored() {
 #[test]
 fn an_answer_to_what_was_given_up_is_not_taken_for_the_next() {
     let mut session = sessions(Requests::Udp(one("filler"))).open();
-    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    let mut out = Out::default();
     session.send(0, 3, &mut out);
-    assert_eq!((out.get_u32_le(), out.get_u64(), &out[..]), (14, 0, &b"filler"[..]));
+    assert_eq!(
+        (out.bytes.get_u32_le(), out.bytes.get_u64(), &out.bytes[..]),
+        (14, 0, &b"filler"[..])
+    );
     assert!(session.abandon(3, &mut out));
     session.send(0, 3, &mut out);
-    session.receive(&mut BytesMut::from(&datagram(0)[..]), &mut out, &mut replies).unwrap();
-    assert!(replies.is_empty());
-    session.receive(&mut BytesMut::from(&datagram(1)[..]), &mut out, &mut replies).unwrap();
-    assert_eq!(replies.len(), 1);
+    session.receive(&mut BytesMut::from(&datagram(0)[..]), &mut out).unwrap();
+    assert!(out.replies.is_empty());
+    session.receive(&mut BytesMut::from(&datagram(1)[..]), &mut out).unwrap();
+    assert_eq!(out.replies.len(), 1);
     assert_eq!(session.capacity(), 1 << 16);
 }
 
 #[test]
 fn an_answer_to_another_connection_of_the_run_is_not_taken_for_ours() {
     let sessions = sessions(Requests::Udp(one("")));
-    let (mut out, mut replies) = (BytesMut::new(), Vec::new());
+    let mut out = Out::default();
     let (mut first, mut second) = (sessions.open(), sessions.open());
     first.send(0, 1, &mut out);
-    let mut answer = out.split();
+    let mut answer = out.bytes.split();
     second.send(0, 1, &mut out);
-    let mut own = out.split();
-    second.receive(&mut answer, &mut out, &mut replies).unwrap();
-    assert!(replies.is_empty(), "{replies:?}");
-    second.receive(&mut own, &mut out, &mut replies).unwrap();
-    assert_eq!(replies.len(), 1);
+    let mut own = out.bytes.split();
+    second.receive(&mut answer, &mut out).unwrap();
+    assert!(out.replies.is_empty(), "{out:?}");
+    second.receive(&mut own, &mut out).unwrap();
+    assert_eq!(out.replies.len(), 1);
 }
