@@ -133,9 +133,7 @@ pub async fn run_sampled(
 #[derive(Clone, Copy, PartialEq)]
 enum Tell {
     Nothing,
-    /// Whole answers, with their heads.
     Answers,
-    /// What became of each request, without heads.
     All,
 }
 

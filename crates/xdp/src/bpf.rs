@@ -21,7 +21,6 @@ const MODE_DRIVER: u32 = 1 << 2;
 
 /// The helpers that are used ask for a compatible license.
 const LICENSE: &CStr = c"Dual MIT/GPL";
-/// What the verifier may say of a program that it refuses.
 const LOG_BYTES: usize = 1 << 16;
 
 #[repr(C)]

@@ -71,7 +71,6 @@ fn sum(start: u64, bytes: &[u8]) -> u64 {
     start + words + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
-/// The ones' complement of a sum.
 fn checksum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -65,7 +65,6 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     Err(lacking(format!("{next} on {device} does not tell its Ethernet address (ARP); is it up?")))
 }
 
-/// The route that the kernel takes: among equal ones the first.
 fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
     let leads = |route: &&RouteEntry| {
         u32::from(host) & u32::from(route.mask) == u32::from(route.destination)

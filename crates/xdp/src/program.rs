@@ -39,7 +39,6 @@ pub fn network(value: u16) -> i32 {
 pub struct Program {
     /// For what has no method here.
     pub code: Code,
-    /// The jumps of packets that are left to the stack.
     others: Vec<usize>,
 }
 

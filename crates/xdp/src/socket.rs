@@ -28,9 +28,7 @@ pub struct XdpSocket {
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
     memory: Umem,
-    /// One frame on its way in.
     one: HeapSlab,
-    /// For each direction, and in each ring.
     frames: u32,
     /// There may be frames in the ring that the kernel has not sent yet.
     unsent: bool,

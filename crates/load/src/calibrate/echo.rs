@@ -34,7 +34,6 @@ impl Echo {
         Ok(Echo { address, stop, stream, thread: Some(thread) })
     }
 
-    /// So that it looks whether it is to stop.
     fn wake(&self) -> io::Result<()> {
         if self.stream {
             TcpStream::connect(self.address).map(drop)

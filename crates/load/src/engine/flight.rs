@@ -22,14 +22,12 @@ pub(super) const SENDINGS_MAX: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     New(Slot),
-    /// The server handed it back without having looked at it.
     Again(Flight),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flight {
     pub(super) slot: Slot,
-    /// It waits, or waited, for the connection to be opened.
     pub(super) opened: bool,
     pub(super) taken_ns: u64,
     pub(super) sent_ns: Option<u64>,
@@ -57,7 +55,6 @@ impl Due {
         }
     }
 
-    /// Nobody waits for it any longer, and no connection had room.
     pub(super) fn given_up(self, now_ns: u64) -> Outcome {
         let never = Outcome::never_sent(self.slot(), now_ns);
         match self {
@@ -84,7 +81,6 @@ impl Flight {
 
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// An open loop: when the schedule says.
     Open(Peekable<Share>),
     /// A closed loop: as soon as a connection is free. Of so many threads on all machines, this one has
     /// this number.

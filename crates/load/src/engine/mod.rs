@@ -52,10 +52,8 @@ pub(crate) struct Task {
     pub(crate) addresses: Arc<[SocketAddr]>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) connections: usize,
-    /// Of the run.
     pub(crate) threads: usize,
     pub(crate) backlog_max: usize,
-    /// From the intended time.
     pub(crate) timeout_ns: u64,
     pub(crate) spin: bool,
     pub(crate) stamps: bool,
@@ -86,7 +84,6 @@ pub(crate) struct Measured {
     pub(crate) last_ns: u64,
 }
 
-/// What connections need from their surroundings.
 #[derive(Debug)]
 struct Context {
     task: Task,
@@ -95,7 +92,6 @@ struct Context {
     /// To understand the kernel's timestamps, where they are wanted.
     stamps: Option<Realtime>,
     outcomes: Vec<Outcome>,
-    /// Requests that the server handed back, which are to be sent again.
     again: Vec<Flight>,
     record: Box<Record>,
 }
@@ -120,9 +116,7 @@ struct Engine {
     /// Requests under way by their index, which is the order in which they are given up: the intended
     /// time, the connection and the token there.
     flying: BTreeMap<u64, (u64, usize, Token)>,
-    /// Of a closed loop: connections that are left alone for a while.
     rest: Rest,
-    /// Whose times are kept, for the test of the arrival process.
     keep: Keep,
     last_ns: u64,
 }
@@ -340,7 +334,6 @@ impl Engine {
     }
 }
 
-/// On the clock of a run, which is negative before its start.
 fn at(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
@@ -433,7 +426,6 @@ mod tests {
         (task, wake)
     }
 
-    /// One that has so much to send at once, over one socket.
     fn engine(requests: u64) -> (Engine, UnixStream) {
         // Nobody is asked: the socket is not looked at once more.
         let mut plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1e6);

@@ -46,7 +46,6 @@ impl Observer {
         }
     }
 
-    /// Hands over what there is, if there is room for it.
     pub(crate) fn flush(&mut self) {
         if let Some(Listener { to, .. }) = &self.to
             && !self.batch.is_empty()

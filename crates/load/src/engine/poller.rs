@@ -24,7 +24,6 @@ pub(super) struct Ready {
     pub(super) id: u64,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// There is something in the socket's error queue, or it has failed.
     pub(super) error: bool,
 }
 

@@ -87,7 +87,6 @@ impl Wire {
         Ok(Wire { socket, stamped: false })
     }
 
-    /// Opens the way past the network stack, which has one server.
     pub(super) fn past_stack(bypass: &Arc<Bypass>) -> io::Result<Wire> {
         let port = Port::open(bypass)?;
         Ok(Wire { socket: Socket::PastStack(Box::new(port)), stamped: false })
@@ -101,7 +100,6 @@ impl Wire {
         }
     }
 
-    /// Asks for stamps of the kernel; before anything is sent.
     pub(super) fn stamp(&mut self) -> io::Result<()> {
         match &self.socket {
             Socket::Stream(stream) => stamp::enable(stream, true),
@@ -159,7 +157,6 @@ impl Wire {
         matches!(&self.socket, Socket::PastStack(port) if port.unsent())
     }
 
-    /// Appends what has come to `input`: of datagrams, one with its length.
     pub(super) fn read(
         &mut self,
         input: &mut BytesMut,

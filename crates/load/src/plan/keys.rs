@@ -82,7 +82,6 @@ pub(crate) struct KeyPicker {
 enum Draw {
     Uniform(Uniform<u64>),
     Zipf(Zipf<f64>),
-    /// There is one key only.
     First,
 }
 

@@ -176,7 +176,6 @@ impl Plan {
             .with_extent(self.warmup_ns, self.extent))
     }
 
-    /// A ramp needs an end, and steps have one.
     fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
         let refuse = |what: &str| Err(PlanError::Value(what.to_owned()));
         let own = format(profile.own_ns().unwrap_or(0));

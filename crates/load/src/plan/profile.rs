@@ -147,7 +147,6 @@ impl Profile {
         }
     }
 
-    /// How many requests are due by then: the inverse.
     pub(crate) fn requests(&self, at_ns: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => at_ns / 1e9 * rate,

@@ -41,7 +41,6 @@ pub fn read_queries_for(path: impl AsRef<Path>, scheme: Scheme) -> Result<Vec<St
     parse(path, &text, scheme)
 }
 
-/// The requests of a text; `path` is for errors.
 fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, PlanError> {
     let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
     let queries = lines.map(|(line, number)| {

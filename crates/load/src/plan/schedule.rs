@@ -41,7 +41,6 @@ pub struct Schedule {
     picker: Picker,
     index: u64,
     warmup_ns: u64,
-    /// Without an end if `None`.
     extent: Option<Extent>,
     measured: u64,
 }
@@ -57,7 +56,6 @@ impl Schedule {
         Schedule { clock: Some(Clock { profile, gap_ns, process }), ..Schedule::untimed(seed) }
     }
 
-    /// One without times, for a closed loop: all are zero.
     pub(crate) fn untimed(seed: u64) -> Schedule {
         let picker = Picker {
             count: 1,
@@ -155,7 +153,6 @@ fn stream(seed: u64, name: &[u8]) -> u64 {
 #[derive(Debug, Clone)]
 struct Clock {
     profile: Profile,
-    /// The mean gap at the first rate.
     gap_ns: f64,
     /// At the first rate; none for equal gaps, the first request at once.
     process: Option<arrivals::Clock>,

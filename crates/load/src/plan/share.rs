@@ -28,7 +28,6 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) const WHOLE: Part = Part { number: 0, of: 1 };
 
-    /// This machine's part of things that are dealt in turn.
     pub(crate) fn share_of(self, all: u64) -> u64 {
         all / self.of + u64::from(self.number < all % self.of)
     }
@@ -41,7 +40,6 @@ pub(crate) struct Share {
     part: Part,
     threads: u64,
     thread: u64,
-    /// Requests of this machine so far.
     own: u64,
 }
 
@@ -90,7 +88,6 @@ impl Dealer {
         }
     }
 
-    /// Whose the next request is; asked for each, in order.
     fn next(&mut self, index: u64) -> u64 {
         match self {
             Dealer::InTurn { machines } => index % *machines,

@@ -191,7 +191,6 @@ impl FromStr for Target {
 
 const NO_METHOD: &str = " names no method; write grpc://HOST:PORT/package.Service/Method";
 
-/// The path as the protocol has it.
 fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, PlanError> {
     let refuse = |why: &str| PlanError::Value(format!("`{text}`{why}"));
     if path.contains('#') {

@@ -82,7 +82,6 @@ impl Fault {
         Fault::Connect(io::Error::new(error.kind(), format!("{error}: {mend}")).into())
     }
 
-    /// The meaning of a failed read or write: a reset is an end.
     pub(crate) fn of(error: io::Error) -> Fault {
         use io::ErrorKind::{
             BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
@@ -96,16 +95,13 @@ impl Fault {
     }
 }
 
-/// What is known from the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Greeting {
-    /// Too few to tell.
     Unknown,
     Http1,
     Http2,
     /// A record of TLS that says no.
     Tls,
-    /// None of them.
     Other,
 }
 

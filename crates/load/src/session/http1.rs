@@ -30,7 +30,6 @@ impl Http1 {
         Http1 { limits, heads, body, to_head, interim, response, keep_alive: true, greeted: false }
     }
 
-    /// Takes the head, if it is there.
     fn head(&mut self, input: &mut BytesMut) -> Result<(), Fault> {
         while self.response.is_none() {
             if !self.greeted {

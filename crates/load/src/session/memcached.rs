@@ -16,7 +16,6 @@ const PROTOCOL: &str = "no answer of memcached";
 pub(crate) struct Memcached {
     /// Answers are values, not a line.
     values: bool,
-    /// The value that is going by.
     value: Option<Block>,
     body: Body,
 }

@@ -109,7 +109,6 @@ pub(crate) enum Status {
     Refused(String),
 }
 
-/// So much of what a server says about an error is kept.
 const REASON_CHARS: usize = 200;
 
 impl Status {
@@ -208,7 +207,6 @@ pub(crate) trait Session: Debug + Send {
 
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    /// As they are sent, one per query.
     pub(crate) requests: Requests,
     pub(crate) heads: bool,
     pub(crate) body_bytes_max: u64,
@@ -220,7 +218,6 @@ pub(crate) struct Sessions {
     pub(crate) tls: Option<TlsClient>,
 }
 
-/// The requests of a run, ready to be sent.
 #[derive(Debug)]
 pub(crate) enum Requests {
     Http1(Vec<Bytes>),

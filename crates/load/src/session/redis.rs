@@ -21,7 +21,6 @@ const PROTOCOL: &str = "not RESP2, which Redis speaks";
 
 #[derive(Debug)]
 pub(crate) struct Redis {
-    /// Of each array that is open, the elements to come.
     open: Vec<u64>,
     bulk: Option<Block>,
     body: Body,
@@ -58,7 +57,6 @@ impl Redis {
         Ok(whole)
     }
 
-    /// An element is whole. True if the answer is.
     fn element(&mut self) -> bool {
         while let Some(left) = self.open.last_mut() {
             *left -= 1;

@@ -24,7 +24,6 @@ pub(crate) struct Tls {
     http2: bool,
     heard: bool,
     agreed: bool,
-    /// The server has said that it sends no more.
     closed: bool,
     /// Without TLS: what the inner session has yet to take, and what has yet to be encrypted.
     input: BytesMut,
@@ -149,7 +148,6 @@ impl Tls {
         }
     }
 
-    /// The fault of a connection that ended.
     fn ended(&self) -> Fault {
         if self.agreed {
             return Fault::Closed;

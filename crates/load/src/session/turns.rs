@@ -34,7 +34,6 @@ pub(crate) struct Turns<S> {
     sessions: Arc<Sessions>,
     scan: S,
     waiting: Option<Token>,
-    /// Some of the response has come.
     begun: bool,
 }
 
@@ -93,7 +92,6 @@ impl<S: Scan> Session for Turns<S> {
     }
 }
 
-/// A line that is nothing of the protocol.
 pub(crate) fn unknown(line: &[u8], protocol: &str) -> Fault {
     let line = printable(line);
     Fault::Malformed(format!("`{line}` is {protocol}; is it the right port?"))
@@ -119,7 +117,6 @@ pub(crate) fn take_line(input: &mut BytesMut, limit: usize) -> Result<Option<Byt
 /// A block of data of known length, with CR LF behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// To come, with the CR LF.
     left: u64,
 }
 

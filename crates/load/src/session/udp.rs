@@ -27,7 +27,6 @@ pub(crate) struct Udp {
     sessions: Arc<Sessions>,
     next: u64,
     outstanding: HashMap<u64, Token>,
-    /// The sequence number of each token that is outstanding.
     numbers: Vec<u64>,
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use crate::common::{MS, Server, measure};
 use curtail_load::{Errors, Plan, run_sampled};
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 const PREFACE_BYTES: usize = 24;
 const HEADERS: u8 = 1;
@@ -49,16 +51,20 @@ fn plan(server: &Server, requests: u64) -> Plan {
     plan
 }
 
-/// A server whose first connection goes as `first` says; others are served.
+/// A server whose first connection goes as `first` says, which hears of the others; those are served.
 async fn first_goes<F: Future<Output = ()> + Send + 'static>(
-    first: impl Fn(TcpStream) -> F + Send + Sync + 'static,
+    first: impl Fn(TcpStream, Arc<Notify>) -> F + Send + 'static,
 ) -> Server {
-    let (connections, first) = (AtomicUsize::new(0), Arc::new(first));
+    let (connections, others) = (AtomicUsize::new(0), Arc::new(Notify::new()));
     Server::start(move |stream| {
         let is_first = connections.fetch_add(1, Ordering::Relaxed) == 0;
-        let first = Arc::clone(&first);
-        async move {
-            if is_first { first(stream).await } else { crate::h2_server::serve(stream).await }
+        if !is_first {
+            others.notify_one();
+        }
+        if is_first {
+            first(stream, Arc::clone(&others)).boxed()
+        } else {
+            crate::h2_server::serve(stream).boxed()
         }
     })
     .await
@@ -72,7 +78,7 @@ async fn finish(mut stream: TcpStream, said: &[Vec<u8>]) {
 
 /// The first connection takes five requests, looks at two of them, and goes away.
 async fn leaving(reason: u8) -> Server {
-    first_goes(move |mut stream| async move {
+    first_goes(move |mut stream, _| async move {
         requests(&mut stream, 5).await.unwrap();
         // A user would wait for that, too.
         tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
@@ -122,22 +128,12 @@ async fn what_a_server_may_have_looked_at_is_not_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
-    let connections = Arc::new(AtomicUsize::new(0));
-    let other = Arc::new(tokio::sync::Notify::new());
-    let server = Server::start(move |mut stream| {
-        let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
-        let other = Arc::clone(&other);
-        async move {
-            if !first {
-                other.notify_one();
-                return crate::h2_server::serve(stream).await;
-            }
-            requests(&mut stream, 2).await.unwrap();
-            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
-            // There would be none if it had to wait for this.
-            other.notified().await;
-            finish(stream, &[answer(3)]).await;
-        }
+    let server = first_goes(|mut stream, others| async move {
+        requests(&mut stream, 2).await.unwrap();
+        let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
+        // There would be none if it had to wait for this.
+        others.notified().await;
+        finish(stream, &[answer(3)]).await;
     })
     .await;
     let report = measure(&plan(&server, 200)).await;

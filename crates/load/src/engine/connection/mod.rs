@@ -36,7 +36,6 @@ pub(super) struct Connection {
     /// Requests that were written, by the number that the kernel's stamp of their leaving will have.
     leaving: VecDeque<(u32, Token)>,
     datagrams: u32,
-    /// The poller tells when the socket is writable.
     watched: bool,
     answered: bool,
     well: bool,
@@ -352,7 +351,6 @@ impl Connection {
         }
     }
 
-    /// The same for what was known as soon as something was sent.
     fn settle_at_once(&mut self, context: &mut Context) {
         let Link::Open { session, .. } = &mut self.link else { return };
         if self.out.replies.is_empty() {

@@ -15,7 +15,6 @@ use super::{PastStack, Room, drain, enable, read};
 const SWITCHED_WITHIN: Duration = Duration::from_secs(1);
 /// A packet to oneself is there by then, or it is lost.
 const ARRIVES_WITHIN: Duration = Duration::from_millis(100);
-/// Packets that are sent and received for one figure.
 const CALIBRATED: u32 = 2_000;
 
 /// While there is one, packets that this machine receives are stamped.
@@ -28,7 +27,6 @@ pub struct Keeper {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamping {
-    /// Packets that came without a stamp before the first with one.
     pub(crate) unstamped: u32,
     /// What a stamped packet costs more to send and receive, in nanoseconds.
     pub(crate) cost_ns: u64,
@@ -100,7 +98,6 @@ fn round_trips(
 }
 
 const DEVICES: &str = "/sys/class/net";
-/// Most devices that are looked at.
 const DEVICES_MAX: usize = 256;
 
 pub(crate) fn clocks() -> Vec<String> {

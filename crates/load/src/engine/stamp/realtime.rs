@@ -6,7 +6,6 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// From one measurement to the next, in nanoseconds.
 const EVERY_NS: u64 = 50_000_000;
 /// Measuring is off by some tens of microseconds where it is interrupted every time, and smaller steps do
 /// no more harm than that.

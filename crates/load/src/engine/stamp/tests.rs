@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Instant;
 
-/// Numbers and times of the requests that were sent.
 fn sent(socket: &impl AsFd, room: &mut Room) -> Vec<(u32, u64)> {
     let mut stamps = Vec::new();
     drain(socket, room, |number, at_ns| stamps.push((number, at_ns))).unwrap();

@@ -32,7 +32,6 @@ const CODES: [&str; 17] = [
 #[derive(Debug, Default)]
 pub(super) struct Unary {
     prefix: Vec<u8>,
-    /// Bytes of messages, with their prefixes.
     bytes: u64,
     status: Option<(Vec<u8>, Vec<u8>)>,
 }

@@ -29,7 +29,6 @@ use crate::session::{Body, Out, Reply, Session, Sessions, Token};
 
 /// In each direction: more than is read from a wire at once.
 const PIPE_BYTES: usize = 1 << 20;
-/// What is taken out of the pipe at once.
 const TAKEN_BYTES: usize = 16 << 10;
 /// What a server may send before it hears that it was read.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -44,7 +43,6 @@ const GIVEN_UP_MAX: usize = 4 << 10;
 
 pub(crate) struct Http2 {
     sessions: Arc<Sessions>,
-    /// The wire's end of it.
     pipe: DuplexStream,
     /// None once it has ended.
     connection: Option<Connection<DuplexStream, Bytes>>,
@@ -53,7 +51,6 @@ pub(crate) struct Http2 {
     live: BTreeMap<Token, AbortHandle>,
     woken: Arc<Woken>,
     greeted: bool,
-    /// No further request can be sent.
     closing: bool,
 }
 
@@ -144,7 +141,6 @@ impl Http2 {
         }
     }
 
-    /// Appends what `h2` has written.
     fn take(&mut self, out: &mut BytesMut) {
         loop {
             out.reserve(TAKEN_BYTES);

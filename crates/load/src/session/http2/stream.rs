@@ -47,7 +47,6 @@ pub(super) async fn response(
     Ok(Whole::new(status, counted.bytes))
 }
 
-/// What an error of `h2` means for a request that has some of its response.
 fn half(error: &h2::Error) -> Fault {
     match fault(error) {
         Fault::Closed => Fault::HalfAnswer,

@@ -23,7 +23,6 @@ const TUNNEL: &str = "CONNECT opens a tunnel, which no answer ends; leave it out
 #[derive(Debug, Default)]
 pub(super) struct Call {
     method: Option<String>,
-    /// The target's own if there is none.
     path: Option<String>,
     headers: Vec<(String, String)>,
     body: Option<Bytes>,
@@ -77,7 +76,6 @@ impl Call {
     }
 }
 
-/// What is wrong with a request target.
 fn check_path(path: &str) -> Result<(), String> {
     let why = if !path.starts_with('/') {
         "does not begin with `/`"
@@ -99,7 +97,6 @@ pub(super) struct Complete<'a> {
     pub(super) body: Option<Bytes>,
 }
 
-/// Calls `take` with each request.
 pub(super) fn each(
     plan: &Plan,
     texts: &Texts<'_>,
@@ -149,7 +146,6 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanE
     Ok(rendered.into_bytes())
 }
 
-/// Says which part cannot be sent.
 fn blame(call: &Complete<'_>, fault: WriteError) -> String {
     let alone = |header: &&&(String, String)| {
         let (length, persistence) = (BodyLength::None, Persistence::Default);

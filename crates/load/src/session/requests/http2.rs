@@ -20,7 +20,6 @@ pub(crate) struct Call {
     pub(crate) body: Option<Bytes>,
 }
 
-/// What many requests share.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CallHead {
     pub(crate) method: Method,
@@ -35,7 +34,6 @@ impl Call {
         Call { head, path, body }
     }
 
-    /// Without its body.
     pub(crate) fn request(&self) -> Request<()> {
         let mut parts = Parts::default();
         parts.scheme =

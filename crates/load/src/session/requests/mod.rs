@@ -41,7 +41,6 @@ pub(crate) fn prepare(plan: &Plan) -> Result<Requests, PlanError> {
     render(plan, plan.protocol.keys.map_or(1, |keys| keys.count))
 }
 
-/// Looks for what cannot be sent, with one key.
 pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
     let texts = own(plan)?;
     plan.protocol.check(plan.target.scheme(), texts.len())?;
@@ -78,7 +77,6 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
     render(plan, 1).map(drop)
 }
 
-/// Looks for what is wrong with a line of a file of requests.
 pub(crate) fn check_line(scheme: Scheme, line: &str) -> Result<(), PlanError> {
     let texts = Texts { texts: &[line.to_owned()], keys: 1 };
     match scheme {
@@ -123,13 +121,11 @@ fn render_texts(plan: &Plan, texts: &Texts<'_>) -> Result<Requests, PlanError> {
     }
 }
 
-/// The bytes of a request of raw TCP.
 fn raw(text: &str) -> Result<Vec<u8>, String> {
     let bytes = unescape(text)?;
     if bytes.is_empty() { Err("is empty; nobody would answer it".to_owned()) } else { Ok(bytes) }
 }
 
-/// The requests as they were given.
 fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
     if !plan.queries.is_empty() {
         return Ok(Cow::Borrowed(&plan.queries));
@@ -149,7 +145,6 @@ fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
     Ok(Cow::Owned(vec![own]))
 }
 
-/// The requests as they were given, each with each key.
 struct Texts<'a> {
     texts: &'a [String],
     keys: usize,
@@ -160,7 +155,6 @@ impl Texts<'_> {
         self.texts.len() * self.keys
     }
 
-    /// With the key that is in each.
     fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, usize)> {
         (0..self.keys).flat_map(|key| self.texts.iter().map(move |text| (with_key(text, key), key)))
     }
@@ -190,7 +184,6 @@ impl Rendered {
         Rendered { buffer: BytesMut::new(), ends: Vec::with_capacity(requests) }
     }
 
-    /// What was appended since the last is a request.
     fn finish(&mut self) {
         self.ends.push(self.buffer.len());
     }

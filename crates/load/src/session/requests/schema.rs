@@ -190,7 +190,6 @@ mod tests {
         }
     }
 
-    /// A file that says this.
     fn written(bytes: impl AsRef<[u8]>, name: &str) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);

@@ -50,7 +50,6 @@ fn answer(stream: u32) -> Vec<u8> {
     .concat()
 }
 
-/// A literal header that is not put into the table.
 fn header(name: &str, value: &str) -> Vec<u8> {
     let length = |text: &str| u8::try_from(text.len()).unwrap();
     let (name_length, value_length) = ([0, length(name)], [length(value)]);

@@ -62,7 +62,6 @@ fn written(server: &mut ServerConnection) -> Vec<u8> {
     wire
 }
 
-/// Agrees on TLS, in pieces of this size, and lets the server read a request.
 fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut Out, size: usize) {
     let mut input = BytesMut::new();
     session.send(0, 7, out);

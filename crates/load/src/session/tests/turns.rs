@@ -181,7 +181,6 @@ fn frame() -> impl Strategy<Value = BytesFrame> {
     })
 }
 
-/// Makes a session, and what comes to it.
 type Case = (fn() -> Box<dyn Session>, Vec<u8>);
 
 fn cases() -> impl Strategy<Value = Case> {
