@@ -27,13 +27,6 @@
 //! sent again over another connection, up to 4 times in all; it counts once, and its latency runs from its
 //! intended time ([`Report::sent_again`]).
 //!
-//! # When a report is valid
-//!
-//! See [`Invalid`]: the requests were sent on time, nearly all were answered at the rate they were
-//! sent at, the latencies leave out next to none, none was dropped, and nobody cut the run short.
-//! Where the generator was late too often for the 99.9th percentile alone, only that one is not told:
-//! see [`Withheld`].
-//!
 //! # Map
 //!
 //! `plan` is what is asked for. Each thread of the `engine` keeps the time, sends and receives by itself, on

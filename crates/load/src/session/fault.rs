@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use curtail_http1::BadResponse;
+use rustix::io::Errno;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Fault {
@@ -62,18 +63,17 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Linux, include/uapi/asm-generic/errno-base.h and errno.h.
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const EADDRNOTAVAIL: i32 = 99;
-
 impl Fault {
     /// No connection, and what to do where it is this machine that has no more to give.
     pub(crate) fn connect(error: io::Error) -> Fault {
-        let mend = match error.raw_os_error() {
-            Some(EMFILE) => "raise the limit of this process (ulimit -n), or use fewer connections",
-            Some(ENFILE) => "the whole machine has too many open files; use fewer connections",
-            Some(EADDRNOTAVAIL) => {
+        let mend = match Errno::from_io_error(&error) {
+            Some(Errno::MFILE) => {
+                "raise the limit of this process (ulimit -n), or use fewer connections"
+            }
+            Some(Errno::NFILE) => {
+                "the whole machine has too many open files; use fewer connections"
+            }
+            Some(Errno::ADDRNOTAVAIL) => {
                 "no local port is free, for connections are opened faster than the system takes them \
                  back; let the server keep them open, or use a lower rate"
             }

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::common::{MS, Server, answer, echo, measure};
+use crate::common::{MS, Server, measure};
 use curtail_load::{Errors, Plan, Report, Trust};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio_rustls::TlsAcceptor;
 
 /// A server's side of TLS, and the file that names whom to trust.
@@ -141,35 +140,18 @@ async fn a_server_that_is_not_trusted_or_not_agreed_with_is_reported_with_what_t
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whether_there_is_tls_at_all_is_reported() {
-    let secure = Secure::new("127.0.0.1", false, &[]);
-    let talks = Server::start(async |mut stream: TcpStream| {
-        answer(&mut stream, 400, "").await;
-        let _ = stream.read_u8().await;
-    })
-    .await;
-    let closes = Server::start(async |stream: TcpStream| drop(stream)).await;
-    for (server, text) in [(talks, "speaks no TLS"), (closes, "closed before TLS was agreed on")] {
-        let first = first_without_tls(measure(&secure.plan(&server, 3, &[])).await);
-        assert!(first.contains(text) && first.contains("leave out the s"), "{first}");
-    }
-    let server = secure.serve().await;
-    let report = measure(&server.plan(200.0, 3)).await;
-    let first = report.failures.unwrap().first;
-    assert_eq!(report.errors.malformed, 3, "{first}");
-    assert!(first.contains("write https:// instead of http://"), "{first}");
-}
-
-#[tokio::test]
-async fn a_file_without_authorities_is_refused() {
-    let mut secure = Secure::new("127.0.0.1", false, &[]);
-    let server = Server::start(echo).await;
-    std::fs::write(&secure.authority, "nothing").unwrap();
-    let error = |secure: &Secure| secure.plan(&server, 1, &[]).check().unwrap_err().to_string();
-    let empty = error(&secure);
+#[test]
+fn a_file_without_authorities_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("authority.pem");
+    let refused = || {
+        let mut plan = Plan::new("https://h".parse().unwrap(), 1.0);
+        plan.protocol.trust = Trust::File(file.clone());
+        plan.check().unwrap_err().to_string()
+    };
+    let missing = refused();
+    assert!(missing.contains("authority.pem") && missing.contains("check the path"), "{missing}");
+    std::fs::write(&file, "nothing").unwrap();
+    let empty = refused();
     assert!(empty.contains("no certificate"), "{empty}");
-    secure.authority.set_file_name("missing.pem");
-    let missing = error(&secure);
-    assert!(missing.contains("missing.pem") && missing.contains("check the path"), "{missing}");
 }

@@ -90,6 +90,17 @@ fn hear(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<Str
 }
 
 #[test]
+fn a_server_without_tls_is_reported() {
+    for (input, said) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "speaks no TLS; leave out the s"),
+        (b"", "closed before TLS was agreed on; if it speaks no TLS, leave out the s"),
+    ] {
+        let heard = super::hear(client(), &[7], input, &[]);
+        assert!(heard.len() == 1 && heard[0].contains(said), "{heard:?}");
+    }
+}
+
+#[test]
 fn an_answer_before_a_broken_record_counts() {
     let said =
         hear(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", false, &[23, 3, 3, 0, 1, 0], &[]);
