@@ -6,8 +6,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use curtail_load::{Answer, Extent, Pace, Plan, Report, run, run_observed};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use h2::RecvStream;
+use h2::server::{SendResponse, handshake};
+use http::{HeaderMap, Request, Response};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
 
@@ -130,4 +134,29 @@ pub(crate) async fn echo(mut stream: TcpStream) {
 /// The request target in the head of a request.
 pub(crate) fn target(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
+}
+
+/// A server of HTTP/2 that sends bodies back, and of gRPC that sends messages back.
+pub(crate) async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let Ok(mut connection) = handshake(stream).await else { return };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        tokio::spawn(send_back(request, respond));
+    }
+}
+
+async fn send_back(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let is_grpc = request.headers().get("content-type").is_some_and(|it| it == "application/grpc");
+    let (mut body, mut bytes) = (request.into_body(), Vec::new());
+    while let Some(Ok(data)) = body.data().await {
+        let _ = body.flow_control().release_capacity(data.len());
+        bytes.extend_from_slice(&data);
+    }
+    if let Ok(mut stream) = respond.send_response(Response::new(()), false) {
+        let _ = stream.send_data(Bytes::from(bytes), !is_grpc);
+        if is_grpc {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", "0".parse().unwrap());
+            let _ = stream.send_trailers(trailers);
+        }
+    }
 }

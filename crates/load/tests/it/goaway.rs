@@ -64,7 +64,7 @@ async fn first_goes<F: Future<Output = ()> + Send + 'static>(
         if is_first {
             first(stream, Arc::clone(&others)).boxed()
         } else {
-            crate::h2_server::serve(stream).boxed()
+            crate::common::serve_http2(stream).boxed()
         }
     })
     .await

@@ -58,7 +58,7 @@ impl Secure {
             async move {
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    return crate::h2_server::serve(stream).await;
+                    return crate::common::serve_http2(stream).await;
                 }
                 let mut stream = BufReader::new(stream);
                 let mut line = String::new();

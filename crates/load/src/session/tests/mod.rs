@@ -3,7 +3,6 @@
 mod http;
 mod tls;
 mod turns;
-mod udp;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
