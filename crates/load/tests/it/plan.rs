@@ -1,6 +1,6 @@
 //! Bad input is refused with a text that says what is wrong.
 
-use curtail_load::{Arrivals, Extent, Pace, Plan, Precision, Profile, Target, run};
+use curtail_load::{Arrivals, Extent, Pace, Plan, Precision, Profile, Target, Trust, run};
 
 fn plan() -> Plan {
     Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0)
@@ -87,34 +87,65 @@ fn precision(relative: f64, per_mille: u32) -> Option<Precision> {
 #[test]
 fn values_out_of_range_are_refused() {
     type Change = fn(&mut Plan);
-    let cases: [(Change, &str); 20] = [
-        (|plan| plan.pace = Pace::poisson(0.0), "rate 0.0 "),
-        (|plan| plan.pace = Pace::poisson(1e300), "rate 1e300 "),
-        (|plan| plan.pace = Pace::poisson(0.04), "rate 0.04 × duration 10s is 0.4 requests"),
-        (|plan| plan.pace = Pace::poisson(f64::NAN), "rate NaN "),
-        (|plan| plan.pace = Pace::poisson(f64::INFINITY), "rate inf "),
-        (|plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
-        (|plan| plan.pace = profile("1..0"), "rate 0.0 "),
-        (|plan| plan.pace = profile("1:5s,1:6s"), "take 11s in all"),
-        (|plan| (plan.pace, plan.extent) = (profile("1..9"), Extent::Requests(9)), "duration"),
-        (|plan| plan.until = precision(1.0, 990), "below 100 %"),
-        (|plan| plan.until = precision(0.1, 1_000), "below 100"),
-        (|plan| plan.threads = 0, "0 threads; use 1 to 64"),
-        (|plan| plan.threads = 65, "65 threads; use 1 to 64"),
-        (|plan| plan.connections = 0, "0 connections"),
-        (|plan| plan.timeout_ns = 0, "a time-out of 0ns"),
-        (|plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60.000000001s"),
-        (|plan| plan.headers = vec![("Connection".into(), "close".into())], "`Connection`"),
-        (|plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
-        (|plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),
+    let cases: [(&str, Change, &str); 35] = [
+        ("http://h", |plan| plan.pace = Pace::poisson(0.0), "rate 0.0 "),
+        ("http://h", |plan| plan.pace = Pace::poisson(1e300), "rate 1e300 "),
         (
+            "http://h",
+            |plan| plan.pace = Pace::poisson(0.04),
+            "rate 0.04 × duration 10s is 0.4 requests",
+        ),
+        ("http://h", |plan| plan.pace = Pace::poisson(f64::NAN), "rate NaN "),
+        ("http://h", |plan| plan.pace = Pace::poisson(f64::INFINITY), "rate inf "),
+        ("http://h", |plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
+        ("http://h", |plan| plan.pace = profile("1..0"), "rate 0.0 "),
+        ("http://h", |plan| plan.pace = profile("1:5s,1:6s"), "take 11s in all"),
+        (
+            "http://h",
+            |plan| (plan.pace, plan.extent) = (profile("1..9"), Extent::Requests(9)),
+            "duration",
+        ),
+        ("http://h", |plan| plan.until = precision(1.0, 990), "below 100 %"),
+        ("http://h", |plan| plan.until = precision(0.1, 1_000), "below 100"),
+        ("http://h", |plan| plan.threads = 0, "0 threads; use 1 to 64"),
+        ("http://h", |plan| plan.threads = 65, "65 threads; use 1 to 64"),
+        ("http://h", |plan| plan.connections = 0, "0 connections"),
+        ("http://h", |plan| plan.timeout_ns = 0, "a time-out of 0ns"),
+        ("http://h", |plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60.000000001s"),
+        (
+            "http://h",
+            |plan| plan.headers = vec![("Connection".into(), "close".into())],
+            "`Connection`",
+        ),
+        ("http://h", |plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
+        ("http://h", |plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),
+        (
+            "http://h",
             |plan| plan.queries = vec!["/fine".into(), "/not fine".into()],
             "request `/not fine`: has a character",
         ),
+        ("http://h", |plan| plan.queries = vec!["/{key}".into()], "say how many with --keys"),
+        ("http://h/{key}", |plan| plan.protocol.data = None, "say how many with --keys"),
+        ("http://h", |plan| plan.protocol.streams = 5, "add --http2"),
+        ("http://h", |plan| plan.protocol.trust = Trust::Anyone, "use https://"),
+        ("http://h", |plan| plan.protocol.method = Some("A B".into()), "method `A B`"),
+        ("http://h", |plan| plan.protocol.method = Some("CONNECT".into()), "a tunnel"),
+        ("http://h", |plan| plan.protocol.datagram_bytes = 7, "use 8 to 65507"),
+        ("http://h", |plan| plan.protocol.datagram_bytes = 9, "use udp://"),
+        ("http://h", |plan| plan.protocol.streams = 0, "0 streams; use 1 to 65536"),
+        ("http://h", |plan| plan.queries = vec!["{\"path\"".into()], "request `{\"path\"`"),
+        ("http://h", |plan| plan.queries = vec!["{\"a\": 1}".into()], "unknown field `a`"),
+        ("udp://h:1", |plan| plan.protocol.data = Some("x".into()), "udp:// has no use for data"),
+        ("redis://h", |plan| plan.protocol.data = None, "nothing to ask redis://"),
+        ("memcached://h", |plan| plan.protocol.http2 = true, ""),
+        (
+            "http://h",
+            |plan| plan.queries = vec![r#"{"body": "", "body_base64": ""}"#.into()],
+            "leave one of them out",
+        ),
     ];
-    for (change, text) in cases {
-        let mut plan = plan();
-        assert_eq!(plan.check(), Ok(()));
+    for (target, change, text) in cases {
+        let mut plan = Plan::new(target.parse().unwrap(), 1.0);
         change(&mut plan);
         let error = plan.check().unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
