@@ -49,7 +49,7 @@ async fn responses_are_counted_as_what_they_are() {
     let full = "SERVER_ERROR out of memory storing object\r\n";
     for (scheme, query, answer, errors) in [
         ("memcached", "get hit", "VALUE hit 0 5\r\nhello\r\nEND\r\n", Errors::default()),
-        ("memcached", "set key 'a value'", full, refused.clone()),
+        ("memcached", "set key 'a value'", full, refused),
         ("redis", "LRANGE list", "*2\r\n$1\r\na\r\n:5\r\n", Errors::default()),
         ("redis", "GET set", "-WRONGTYPE not a string\r\n", refused),
         ("tcp", r"ping\n", "pong\n", Errors::default()),
