@@ -10,32 +10,6 @@
 //! omission). Here the times are fixed beforehand ([`Schedule`]), and whatever delays a request after
 //! its time (a stall of the server, a wait for a free connection, this machine) is in its latency.
 //!
-//! # Use
-//!
-//! Make a [`Plan`], [`run`] it in a runtime of tokio's with time and I/O enabled, read the
-//! [`Report`]:
-//!
-//! ```no_run
-//! use curtail_load::{Extent, Plan, run_observed};
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut plan = Plan::new("http://127.0.0.1:8080/search?q=tail".parse()?, 500.0);
-//! plan.extent = Extent::Duration { ns: 10_000_000_000 };
-//! let report = run_observed(
-//!     &plan,
-//!     std::future::pending(), // resolves when the run is to be cut short
-//!     |snapshot| eprintln!("{} sent", snapshot.sent),
-//!     |answer| assert_eq!(answer.status, 200),
-//! )
-//! .await?;
-//! if let Some(warning) = report.warning() {
-//!     eprintln!("warning: {warning}");
-//! }
-//! println!("{:?}", report.latency_ns.p99);
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! # What is measured
 //!
 //! For request *i*, with its intended time from the schedule:
@@ -52,13 +26,6 @@
 //! server may have seen is sent twice. One that a server of HTTP/2 hands back unseen, as it goes away, is
 //! sent again over another connection, up to 4 times in all; it counts once, and its latency runs from its
 //! intended time ([`Report::sent_again`]).
-//!
-//! # When a report is valid
-//!
-//! See [`Invalid`]: the requests were sent on time, nearly all were answered at the rate they were
-//! sent at, the latencies leave out next to none, none was dropped, and nobody cut the run short.
-//! Where the generator was late too often for the 99.9th percentile alone, only that one is not told:
-//! see [`Withheld`].
 //!
 //! # Map
 //!
@@ -79,11 +46,11 @@ mod session;
 pub use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 pub use engine::stamp::{self, PastStack, StampsBy};
 pub use hdrhistogram::Histogram;
-pub use plan::error::{LoadError, PlanError, QueriesError, TargetError};
+pub use plan::error::{LoadError, PlanError};
 pub use plan::keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::profile::{Profile, RATE_MAX, STEPS_MAX, Step};
 pub use plan::protocol::{AnswerEnd, Protocol, Trust};
-pub use plan::queries::{QueryOrder, read_queries, read_queries_for};
+pub use plan::queries::{QueryOrder, read_queries_for};
 pub use plan::schedule::{Schedule, Slot};
 pub use plan::target::{Scheme, Target};
 pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
@@ -97,5 +64,5 @@ pub use results::summary::{
 };
 pub use results::verdict::{Invalid, Withheld};
 pub use results::watch::Snapshot;
-pub use run::{Answer, run, run_observed, run_sampled, run_until};
+pub use run::{Answer, run, run_observed, run_sampled};
 pub use session::requests::{query_class, unescape};

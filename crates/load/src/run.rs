@@ -26,10 +26,9 @@ use crate::results::sample::Sample;
 use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
 
-/// From one snapshot to the next.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Most batches that wait for the observer. Beyond it they wait in the threads.
-const BATCHES_MAX: usize = 64;
+/// Most batches that wait for the observer. Beyond it outcomes wait in the threads.
+const BATCHES_MAX: usize = 4;
 
 /// A whole answer to a measured request, whatever its status.
 #[derive(Debug, Clone)]
@@ -60,7 +59,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What an outcome tells, if it is a whole answer.
     pub(crate) fn of(outcome: Outcome, clock: Clock) -> Option<Answer> {
         let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
         let Outcome { slot, opened, done_ns, result, .. } = outcome;
@@ -84,17 +82,13 @@ impl Answer {
 /// Sends requests as the plan says and measures. Ends once each has its answer or its time-out, or
 /// when `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
 ///
-/// `progress` is called twice per second, and once more at the end. [`run_observed`] tells every answer,
-/// too, and [`run_sampled`] every request.
+/// `progress` is called twice per second, and once more at the end. [`run_observed`] passes on every
+/// response, too, and [`run_sampled`] every request.
 ///
 /// # Errors
 ///
 /// [`LoadError`] if the plan cannot be run, the host has no address, or no thread can be started. A
 /// server that cannot be reached is no error: the attempts are counted.
-///
-/// # Panics
-///
-/// Outside of a tokio runtime with time and I/O enabled.
 pub async fn run(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -103,41 +97,11 @@ pub async fn run(
     drive(plan, cancel, progress, Tell::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
-/// As [`run`], and calls `on_answer` for each whole answer to a measured request, in batches and in no
-/// order. Should it be so slow that 65,536 answers of a thread wait for it, further ones are not told,
-/// and [`Report::unobserved`] counts them.
-///
-/// # Errors
-///
-/// As [`run`].
-///
-/// # Panics
-///
-/// As [`run`].
+/// As [`run`], and calls `on_answer` for each whole response to a measured request, in batches and in no
+/// order. Should it be so slow that 65,536 responses of a thread wait for it, further ones are left out,
+/// and [`Report::unobserved`] counts them. Once it says [`ControlFlow::Break`] nothing more is sent, and the
+/// run ends when all is answered; responses that come until then are passed on.
 pub async fn run_observed(
-    plan: &Plan,
-    cancel: impl Future<Output = ()>,
-    progress: impl FnMut(&Snapshot),
-    mut on_answer: impl FnMut(&Answer),
-) -> Result<Report, LoadError> {
-    let go_on = move |answer: &Answer| {
-        on_answer(answer);
-        ControlFlow::Continue(())
-    };
-    run_until(plan, cancel, progress, go_on).await
-}
-
-/// As [`run_observed`]; and once `on_answer` says [`ControlFlow::Break`] nothing more is sent, and the
-/// run ends when all is answered. Answers that come until then are told.
-///
-/// # Errors
-///
-/// As [`run`].
-///
-/// # Panics
-///
-/// As [`run`].
-pub async fn run_until(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
@@ -153,14 +117,6 @@ pub async fn run_until(
 /// As [`run`], and calls `on_sample` for what became of each measured request that was not dropped, in
 /// batches and in no order. As with [`run_observed`], who is too slow is not told all, and the run goes
 /// on regardless.
-///
-/// # Errors
-///
-/// As [`run`].
-///
-/// # Panics
-///
-/// As [`run`].
 pub async fn run_sampled(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -174,13 +130,10 @@ pub async fn run_sampled(
     drive(plan, cancel, progress, Tell::All, on_outcome).await
 }
 
-/// What an observer is told.
 #[derive(Clone, Copy, PartialEq)]
 enum Tell {
     Nothing,
-    /// Whole answers, with their heads.
     Answers,
-    /// What became of each request, without heads.
     All,
 }
 

@@ -21,7 +21,6 @@ const MODE_DRIVER: u32 = 1 << 2;
 
 /// The helpers that are used ask for a compatible license.
 const LICENSE: &CStr = c"Dual MIT/GPL";
-/// What the verifier may say of a program that it refuses.
 const LOG_BYTES: usize = 1 << 16;
 
 #[repr(C)]
@@ -97,20 +96,12 @@ pub struct Tested {
 }
 
 /// A map with room for the socket of AF_XDP of one queue, the first.
-///
-/// # Errors
-///
-/// What the system says; `PermissionDenied` without the right to.
 pub fn map_of_sockets() -> io::Result<OwnedFd> {
     let map = Map { kind: MAP_OF_SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     descriptor(MAP_CREATE, map)
 }
 
 /// Puts a socket of AF_XDP into the map. It leaves the map when it is closed.
-///
-/// # Errors
-///
-/// What the system says.
 pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
     let (key, value) = (0_u32, socket.as_raw_fd() as u32);
     let update = Update {
@@ -124,10 +115,6 @@ pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()>
 }
 
 /// Has a program verified and translated.
-///
-/// # Errors
-///
-/// What the system says, with the verifier's reasons.
 pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut short = [0; 16];
@@ -155,10 +142,6 @@ pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
 }
 
 /// Attaches a program to a device of the namespace that this thread is in, for as long as the result lives.
-///
-/// # Errors
-///
-/// What the system says.
 pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let flags = match mode {
@@ -169,10 +152,6 @@ pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result
 }
 
 /// Runs a program on a packet, without any device.
-///
-/// # Errors
-///
-/// What the system says.
 pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
     let mut out = vec![0_u8; packet.len() + 256];
     let mut test = Test {

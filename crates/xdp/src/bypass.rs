@@ -32,11 +32,6 @@ pub struct Bypass {
 impl Bypass {
     /// Finds the way, and puts the program on the device that leads there. Takes up to a second where the
     /// next hop is not known yet.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` without the rights; `Unsupported` if there is no such way, or what the system
-    /// says.
     pub fn prepare(server: SocketAddr) -> io::Result<Self> {
         let SocketAddr::V4(server) = server else {
             let why = format!("{server}: AF_XDP goes over IPv4 only here");
@@ -92,26 +87,22 @@ impl Bypass {
     }
 
     /// The device.
-    #[must_use]
     pub fn device(&self) -> &str {
         &self.device
     }
 
     /// How many queues it receives by. Answers that come by another than the first are left to the
     /// stack.
-    #[must_use]
     pub fn queues(&self) -> usize {
         self.queues
     }
 
     /// Where on their way answers leave for us.
-    #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
     /// The longest payload, in bytes: at most [`PAYLOAD_MAX`].
-    #[must_use]
     pub fn payload_max(&self) -> usize {
         self.payload_max
     }

@@ -7,11 +7,11 @@
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
-use crate::code::{AND_CONSTANT, Code, LOAD_8, LOAD_16, LOAD_32};
 use crate::frame::{FRAME_MAX, HEADER_BYTES};
-use crate::program::{LOADED, PACKET, Program, network};
+use crate::program::{
+    AND_CONSTANT, Code, LOAD_8, LOAD_16, LOAD_32, LOADED, PACKET, Program, network,
+};
 
-/// The program for UDP from a server to us; the map has our socket.
 pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code {
     let mut program = Program::on_packets_of(HEADER_BYTES);
     program.up_to(FRAME_MAX);
@@ -43,9 +43,8 @@ mod tests {
 
     use super::*;
     use crate::bpf::{load, map_of_sockets, test};
-    use crate::code::MOVE_CONSTANT;
     use crate::frame::{Ends, write};
-    use crate::program::PASS;
+    use crate::program::{MOVE_CONSTANT, PASS};
 
     const SERVER: &str = "10.200.0.1:60000";
     const US: &str = "192.168.255.2:40000";

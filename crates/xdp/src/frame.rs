@@ -13,7 +13,6 @@ pub(crate) const FRAME_MAX: usize = ETHERNET_BYTES + 1_500;
 pub const PAYLOAD_MAX: usize = FRAME_MAX - HEADER_BYTES;
 const UDP: u8 = 17;
 
-/// Where packets come from and go to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
     pub(crate) from: SocketAddrV4,
@@ -72,7 +71,6 @@ fn sum(start: u64, bytes: &[u8]) -> u64 {
     start + words + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
-/// The ones' complement of a sum.
 fn checksum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -20,7 +20,6 @@
 #[allow(unsafe_code)]
 pub mod bpf;
 mod bypass;
-pub mod code;
 mod filter;
 mod frame;
 pub mod namespace;

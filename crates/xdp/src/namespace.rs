@@ -17,10 +17,6 @@ pub struct Namespace {
 
 impl Namespace {
     /// Makes one, without devices but loopback.
-    ///
-    /// # Errors
-    ///
-    /// Without the right to (CAP_SYS_ADMIN).
     pub fn new() -> io::Result<Self> {
         // A thread enters it and keeps it open for others.
         let made = thread::spawn(|| -> io::Result<File> {
@@ -48,19 +44,11 @@ impl Namespace {
     }
 
     /// Moves this thread into it.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn enter(&self) -> io::Result<()> {
         Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
     }
 
     /// Does something in it, on a thread of its own.
-    ///
-    /// # Errors
-    ///
-    /// Those of entering it.
     pub fn inside<T: Send, E: Send + From<io::Error>>(
         &self,
         what: impl FnOnce() -> Result<T, E> + Send,
@@ -74,10 +62,6 @@ impl Namespace {
     }
 
     /// Runs `ip` in it, with each line of arguments.
-    ///
-    /// # Errors
-    ///
-    /// If it is not there or fails.
     pub fn ip(&self, lines: &str) -> io::Result<()> {
         self.inside(|| lines.lines().try_for_each(ip))
     }
@@ -97,10 +81,6 @@ fn ip(line: &str) -> io::Result<()> {
 }
 
 /// Two networks of one wire: 10.201.0.1 in the first, and 10.201.0.2 in the second.
-///
-/// # Errors
-///
-/// Without root, `ip`, or a kernel with veth.
 pub fn pair() -> io::Result<(Namespace, Namespace)> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     let queues = "numtxqueues 1 numrxqueues 1";

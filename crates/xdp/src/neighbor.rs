@@ -22,7 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The flag of an entry that is known (include/uapi/linux/if_arp.h).
 const COMPLETE: u32 = 0x02;
 
-/// The next hop to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hop {
     pub(crate) device: String,
@@ -31,8 +30,6 @@ pub(crate) struct Hop {
 }
 
 /// Finds it. Where the kernel does not know the next hop yet, the host gets an empty datagram.
-///
-/// # Errors
 ///
 /// If there is no route, or the next hop does not say its address within a second.
 pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
@@ -68,7 +65,6 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     Err(lacking(format!("{next} on {device} does not tell its Ethernet address (ARP); is it up?")))
 }
 
-/// The route that the kernel takes: among equal ones the first.
 fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
     let leads = |route: &&RouteEntry| {
         u32::from(host) & u32::from(route.mask) == u32::from(route.destination)
@@ -77,7 +73,6 @@ fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
     routes.iter().filter(leads).min_by_key(rank)
 }
 
-/// What a device has for itself.
 fn own_mac(device: &str) -> io::Result<Option<[u8; 6]>> {
     let mut addresses = getifaddrs()?.filter(|address| address.interface_name == device);
     Ok(addresses.find_map(|address| address.address?.as_link_addr()?.addr()))

@@ -35,8 +35,6 @@ pub struct Received {
 impl Port {
     /// Opens it.
     ///
-    /// # Errors
-    ///
     /// `Unsupported` if the device has no AF_XDP, or what the system says.
     pub fn open(bypass: &Arc<Bypass>) -> io::Result<Self> {
         let socket = XdpSocket::open(bypass.device(), FRAMES)?;
@@ -45,8 +43,6 @@ impl Port {
     }
 
     /// Sends a datagram, or leaves it to the next [`push`](Self::push) where the device takes none now.
-    ///
-    /// # Errors
     ///
     /// `InvalidInput` if it is longer than [`PAYLOAD_MAX`]; `WouldBlock` if there is no room, as the device has
     /// not sent earlier ones; or what the system says.
@@ -61,24 +57,17 @@ impl Port {
     }
 
     /// Sends what was left to it. To send and to receive does the same.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn push(&mut self) -> io::Result<()> {
         self.socket.push()
     }
 
     /// Something is left to the next [`push`](Self::push), perhaps.
-    #[must_use]
     pub fn unsent(&self) -> bool {
         self.socket.unsent()
     }
 
     /// Receives a datagram into `bytes`, as much of it as there is room for: first what came past
     /// the stack, then what was left to it.
-    ///
-    /// # Errors
     ///
     /// `WouldBlock` if there is none; or what the system says.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
@@ -99,7 +88,6 @@ impl Port {
     }
 
     /// What is readable when something was left to the stack.
-    #[must_use]
     pub fn stack(&self) -> &UdpSocket {
         &self.bypass.stack
     }

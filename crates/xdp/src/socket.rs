@@ -28,9 +28,7 @@ pub struct XdpSocket {
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
     memory: Umem,
-    /// One frame on its way in.
     one: HeapSlab,
-    /// For each direction, and in each ring.
     frames: u32,
     /// There may be frames in the ring that the kernel has not sent yet.
     unsent: bool,
@@ -39,8 +37,6 @@ pub struct XdpSocket {
 impl XdpSocket {
     /// Opens a socket on a device of the namespace that this thread is in, with room for so many frames of
     /// 2 KiB in each direction: a power of two.
-    ///
-    /// # Errors
     ///
     /// `Unsupported` if there is no AF_XDP; or what the system says.
     pub fn open(interface: &str, frames: u32) -> io::Result<Self> {
@@ -74,19 +70,11 @@ impl XdpSocket {
     }
 
     /// Waits until there is a frame, or the time is over.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.socket.poll_read(PollTimeout::new(Some(at_most))).map(drop)
     }
 
     /// The oldest frame that came: what `read` makes of it. None if there is none.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
         self.push()?;
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
@@ -105,8 +93,6 @@ impl XdpSocket {
 
     /// Sends a frame, or leaves it to the next [`push`](Self::push) where the device takes none now. What the
     /// device then drops is lost, as on any wire.
-    ///
-    /// # Errors
     ///
     /// `WouldBlock` if there is no room, as the kernel has not sent earlier ones: then it is not sent later
     /// either. Or what the kernel says.
@@ -133,10 +119,6 @@ impl XdpSocket {
     }
 
     /// Has the kernel send what is in the ring.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub fn push(&mut self) -> io::Result<()> {
         if !self.unsent {
             return Ok(());
@@ -156,7 +138,6 @@ impl XdpSocket {
     }
 
     /// There may be frames that wait for the next [`push`](Self::push).
-    #[must_use]
     pub fn unsent(&self) -> bool {
         self.unsent
     }
@@ -169,7 +150,6 @@ impl AsFd for XdpSocket {
     }
 }
 
-/// Why there is no socket on a device, and what to do.
 fn lacking(interface: &str, error: &SocketError) -> io::Error {
     let step = match error {
         SocketError::SocketCreation(_) => "no socket",

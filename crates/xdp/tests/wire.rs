@@ -30,6 +30,13 @@ fn open(server: SocketAddr) -> Port {
     Port::open(&Arc::new(bypass)).expect("veth has AF_XDP")
 }
 
+/// Changes this end of the wire.
+fn link(change: &str) {
+    let mut command = std::process::Command::new("ip");
+    let status = command.args(["link", "set", "wire"]).args(change.split(' ')).status();
+    assert!(status.unwrap().success());
+}
+
 fn receive(port: &mut Port, bytes: &mut [u8]) -> io::Result<Received> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -141,16 +148,10 @@ fn an_address_of_another_kind_is_refused() {
 fn a_frame_that_the_device_drops_is_lost_and_no_more() {
     with_echo(|server| {
         let mut port = open(server);
-        let small = |link: &str| {
-            let status = std::process::Command::new("ip")
-                .args(format!("link set wire mtu {link}").split_whitespace())
-                .status();
-            assert!(status.unwrap().success());
-        };
         // Of this end; the far one drops what is longer than its own.
-        small("600");
+        link("mtu 600");
         let _ = port.send(&[1; 1_400]);
-        small("1500");
+        link("mtu 1500");
         port.send(b"here").unwrap();
         let mut bytes = [0; 2_000];
         while receive(&mut port, &mut bytes).unwrap().bytes != 4 {}
@@ -165,11 +166,6 @@ fn what_the_device_takes_later_is_sent_later_and_once() {
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     near.inside(|| -> io::Result<()> {
         let mut port = open(server);
-        let link = |state: &str| {
-            let status =
-                std::process::Command::new("ip").args(["link", "set", "wire", state]).status();
-            assert!(status.unwrap().success());
-        };
         link("down");
         // They are in the ring all the same: more than the kernel sends at once.
         for number in 0..40 {

@@ -9,10 +9,10 @@
 
 use std::os::fd::RawFd;
 
-use curtail_xdp::code::{
-    CALL, Code, LOAD_8, LOAD_16, MOVE_CONSTANT, STORE_32, STORE_64, STORE_CONSTANT_16,
+use curtail_xdp::program::{
+    CALL, Code, LOAD_8, LOAD_16, MOVE_CONSTANT, PACKET, Program, STORE_32, STORE_64,
+    STORE_CONSTANT_16, network,
 };
-use curtail_xdp::program::{PACKET, Program, network};
 
 use crate::frame::{FRAME_BYTES, HEADER_BYTES, PORT};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 
 use curtail_kernel::Limits;
 use curtail_load::{Answer, Extent, Plan as LoadPlan, Snapshot};
@@ -125,6 +126,7 @@ async fn one(
         if plan.args.timings {
             timed.extend(timings::Answer::of(answer));
         }
+        ControlFlow::Continue(())
     };
     let progress = |at: &Snapshot| {
         let p99 = shown(at.p99_ns.map(|ns| ns as f64 / 1e6));

@@ -183,7 +183,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     };
     if let Err(error) = plan.check() {
         return Err(Stop::BadInput(match error {
-            PlanError::FewerThanOne { .. } => {
+            PlanError::FewerThanOne(_) => {
                 "--rate: fewer than one query is due in a turn; use a longer --turn".to_owned()
             }
             error => error.to_string(),

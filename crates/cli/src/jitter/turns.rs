@@ -172,7 +172,7 @@ impl<'a> Turns<'a> {
                 () = give_up.notified() => {}
             }
         };
-        let report = curtail_load::run_until(&plan, end, look, take);
+        let report = curtail_load::run_observed(&plan, end, look, take);
         let report = report.await.map_err(|error| match error {
             LoadError::Thread(_) | LoadError::Stamps(_) => Stop::Lacking(error.to_string()),
             LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),

@@ -10,11 +10,11 @@
 mod http2;
 mod lines;
 mod truth;
-mod udp;
 
 use std::error::Error;
 use std::io::Read as _;
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
@@ -48,7 +48,7 @@ async fn serve(protocol: String, truth: Arc<Truth>) -> Result<(), Failure> {
     if protocol == "udp" {
         let socket = UdpSocket::bind("127.0.0.1:0").await?;
         println!("listening on {}", socket.local_addr()?);
-        return udp::serve(socket, truth).await;
+        return datagrams(socket, truth).await;
     }
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on {}", listener.local_addr()?);
@@ -63,12 +63,26 @@ async fn serve(protocol: String, truth: Arc<Truth>) -> Result<(), Failure> {
 
 async fn connection(protocol: &str, stream: TcpStream, truth: Arc<Truth>) -> Result<(), Failure> {
     match protocol {
-        "http1" => lines::http1(stream, truth).await,
-        "memcached" => lines::memcached(stream, truth).await,
-        "redis" => lines::redis(stream, truth).await,
-        "tcp" => lines::tcp(stream, truth).await,
         "http2" => http2::serve(stream, truth, false).await,
         "grpc" => http2::serve(stream, truth, true).await,
-        other => Err(format!("`{other}` is not served").into()),
+        _ => lines::serve(protocol, stream, truth).await,
+    }
+}
+
+async fn datagrams(socket: UdpSocket, truth: Arc<Truth>) -> Result<(), Failure> {
+    let socket = Arc::new(socket);
+    let mut datagram = vec![0; 65_536];
+    loop {
+        let (length, from) = socket.recv_from(&mut datagram).await?;
+        let read = Instant::now();
+        let (socket, truth, bytes) =
+            (Arc::clone(&socket), Arc::clone(&truth), datagram[..length].to_vec());
+        tokio::spawn(async move {
+            truth.delay(read).await;
+            // The client may be gone.
+            if socket.send_to(&bytes, from).await.is_ok() {
+                truth.answered(read);
+            }
+        });
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// What is read at once.
 const BYTES: usize = 2 << 10;
 
 /// It ends when this is dropped.
@@ -34,22 +33,18 @@ impl Echo {
         };
         Ok(Echo { address, stop, stream, thread: Some(thread) })
     }
-
-    /// So that it looks whether it is to stop.
-    fn wake(&self) -> io::Result<()> {
-        if self.stream {
-            TcpStream::connect(self.address).map(drop)
-        } else {
-            UdpSocket::bind("0.0.0.0:0")?.send_to(&[], self.address).map(drop)
-        }
-    }
 }
 
 impl Drop for Echo {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A thread that nothing wakes is left behind, asleep.
-        if self.wake().is_ok()
+        // It looks whether it is to stop when something comes. What nothing wakes is left behind, asleep.
+        let woken = if self.stream {
+            TcpStream::connect(self.address).map(drop)
+        } else {
+            UdpSocket::bind("0.0.0.0:0").and_then(|from| from.send_to(&[], self.address).map(drop))
+        };
+        if woken.is_ok()
             && let Some(thread) = self.thread.take()
         {
             let _ = thread.join();

@@ -113,13 +113,7 @@ pub struct Hardware {
 /// ends it at once, but for what measures over a wire: that goes on for two seconds at most, on a thread of the
 /// runtime's own, for which to drop the runtime waits and to shut it down in the background does not.
 ///
-/// # Errors
-///
 /// [`LoadError`] if no socket or thread is to be had. A method that does not work here is no error.
-///
-/// # Panics
-///
-/// Outside of such a runtime.
 pub async fn calibrate() -> Result<Calibration, LoadError> {
     let mut methods = Vec::new();
     for transport in ["udp", "tcp"] {
@@ -180,7 +174,6 @@ fn found(report: Report) -> Found {
     }))
 }
 
-/// What something takes, in nanoseconds: the median of means.
 fn cost_ns<T>(mut one: impl FnMut() -> T) -> f64 {
     let mut means: Vec<f64> = (0..ROUNDS)
         .map(|_| {
@@ -193,7 +186,6 @@ fn cost_ns<T>(mut one: impl FnMut() -> T) -> f64 {
     means[ROUNDS / 2]
 }
 
-/// The far end of the wire.
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 0, 2);
 const METHODS: [(StampsBy, bool); 4] = [
     (StampsBy::User, true),

@@ -13,7 +13,6 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The schedule starts at `epoch`.
     pub(crate) fn new(epoch: Instant) -> Clock {
         Clock { epoch }
     }
@@ -46,7 +45,6 @@ impl Clock {
         self.at(now)
     }
 
-    /// The moment so long after the start.
     pub(crate) fn moment(&self, ns: u64) -> Instant {
         self.epoch + Duration::from_nanos(ns)
     }
@@ -65,18 +63,13 @@ const LOOK_NS: i64 = 5_000;
 
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// Never sleep.
     spin: bool,
-    /// The sockets were looked at since the last request was due.
     looked: bool,
 }
 
-/// What a wait came to.
 #[derive(Debug)]
 pub(super) enum Waited {
-    /// The poller has so many events.
     Events(usize),
-    /// It is time. It was so late when that was seen, in nanoseconds on the clock of the run.
     Due(i64),
 }
 
@@ -89,7 +82,6 @@ impl Waiting {
         Waiting { spin, looked: false }
     }
 
-    /// Waits for a socket, but not beyond `until_ns`.
     pub(super) fn wait(
         &mut self,
         clock: Clock,

@@ -19,25 +19,19 @@ use crate::session::fault::Fault;
 /// A request is sent so many times at most. A server that still has not looked at it then will not.
 pub(super) const SENDINGS_MAX: u32 = 4;
 
-/// A request that is to be sent now, or as soon as a connection has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     New(Slot),
-    /// The server handed it back without having looked at it.
     Again(Flight),
 }
 
-/// A request that a connection took up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flight {
     pub(super) slot: Slot,
-    /// It waits, or waited, for the connection to be opened.
     pub(super) opened: bool,
     pub(super) taken_ns: u64,
-    /// When it was sent first.
     pub(super) sent_ns: Option<u64>,
     pub(super) left_ns: Option<u64>,
-    /// How often a connection took it up.
     sendings: u32,
 }
 
@@ -49,7 +43,6 @@ impl Due {
         }
     }
 
-    /// A connection takes it up, which was open or was not.
     pub(super) fn taken(self, now_ns: u64, opened: bool) -> Flight {
         match self {
             Due::New(slot) => {
@@ -62,7 +55,6 @@ impl Due {
         }
     }
 
-    /// Nobody waits for it any longer, and no connection had room.
     pub(super) fn given_up(self, now_ns: u64) -> Outcome {
         let never = Outcome::never_sent(self.slot(), now_ns);
         match self {
@@ -73,12 +65,10 @@ impl Due {
 }
 
 impl Flight {
-    /// True if it is to be sent again after this.
     pub(super) fn goes_again(&self, result: &Result<Whole, Fault>) -> bool {
         matches!(result, Err(Fault::Unprocessed(_))) && self.sendings < SENDINGS_MAX
     }
 
-    /// True if it was not sent again so far.
     pub(super) fn is_first(&self) -> bool {
         self.sendings == 1
     }
@@ -89,15 +79,17 @@ impl Flight {
     }
 }
 
-/// Requests, one after the other.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// An open loop: when the schedule says.
     Open(Peekable<Share>),
     /// A closed loop: as soon as a connection is free. Of so many threads on all machines, this one has
     /// this number.
-    Closed { schedule: Schedule, threads: u64, thread: u64, over: bool },
-    /// No more.
+    Closed {
+        schedule: Schedule,
+        threads: u64,
+        thread: u64,
+        over: bool,
+    },
     Over,
 }
 
@@ -110,7 +102,6 @@ impl Source {
         Source::Closed { schedule, threads, thread, over: false }
     }
 
-    /// When the next request is to be sent; none if there is none for now.
     pub(super) fn due_ns(&mut self, free: bool) -> Option<i64> {
         match self {
             Source::Open(share) => share.peek().map(|slot| super::at(slot.at_ns)),
@@ -119,12 +110,10 @@ impl Source {
         }
     }
 
-    /// True if a connection that has room sets off a request.
     pub(super) fn wants_room(&self) -> bool {
         matches!(self, Source::Closed { over: false, .. })
     }
 
-    /// The next request, if it is to be sent by now.
     pub(crate) fn next(&mut self, now_ns: i64, free: bool) -> Option<Slot> {
         match self {
             Source::Open(share) => share.next_if(|slot| super::at(slot.at_ns) <= now_ns),

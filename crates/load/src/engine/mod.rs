@@ -11,7 +11,6 @@
 
 mod clock;
 mod connection;
-pub(crate) mod exchange;
 mod flight;
 pub(crate) mod observe;
 mod poller;
@@ -27,10 +26,10 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use curtail_xdp::Bypass;
 
-use crate::engine::exchange::Exchange;
 use crate::engine::observe::Observer;
 use crate::engine::stamp::Realtime;
 use crate::results::outcome::Outcome;
@@ -47,96 +46,56 @@ use pool::{Placed, Pool};
 use rest::Rest;
 use wire::Scratch;
 
-/// What a thread is to do.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) clock: Clock,
     pub(crate) addresses: Arc<[SocketAddr]>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) connections: usize,
-    /// Of the run.
     pub(crate) threads: usize,
     pub(crate) backlog_max: usize,
-    /// From the intended time.
     pub(crate) timeout_ns: u64,
-    /// Never sleep.
     pub(crate) spin: bool,
-    /// Ask the kernel for stamps.
     pub(crate) stamps: bool,
-    /// The way past the network stack, where it is wanted.
     pub(crate) bypass: Option<Arc<Bypass>>,
     /// How it is to go on; a byte on the other end of the wake-up says to a thread that sleeps that it
     /// has changed.
     pub(crate) orders: Arc<Orders>,
     pub(crate) wake: UnixStream,
-    pub(crate) exchange: Arc<Exchange>,
-    /// The warm-up, in nanoseconds from the start of the schedule.
+    /// Empty records come, and what was measured goes in exchange: a record is a megabyte of histograms, to
+    /// copy it would make the next requests late, and a lock around it would cost every request.
+    pub(crate) empty: Receiver<Box<Record>>,
+    pub(crate) full: SyncSender<Box<Record>>,
     pub(crate) warmup_ns: u64,
     pub(crate) observer: Observer,
 }
 
-/// Orders to all threads of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
-    /// End at once.
     pub(crate) stop: AtomicBool,
     /// Send nothing more, and end when all is answered.
     pub(crate) drain: AtomicBool,
 }
 
-/// What a thread has measured.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// What it has not handed over before.
     pub(crate) record: Box<Record>,
-    /// The intended time of its last request, in nanoseconds.
     pub(crate) last_ns: u64,
 }
 
-/// What a connection needs from its surroundings.
 #[derive(Debug)]
-struct Context<'a> {
-    clock: Clock,
-    addresses: &'a [SocketAddr],
-    sessions: &'a Arc<Sessions>,
-    poller: &'a Poller,
-    scratch: &'a mut Scratch,
-    /// To understand the kernel's stamps, where they are wanted.
-    stamps: &'a mut Option<Realtime>,
-    bypass: Option<&'a Arc<Bypass>>,
-    /// What requests came to, for the engine to take note of.
-    outcomes: &'a mut Vec<Outcome>,
-    /// Requests that the server handed back, which are to be sent again.
-    again: &'a mut Vec<Flight>,
-    /// Connections that were closed for bytes behind a good answer that nobody had asked for.
-    unasked: &'a mut u64,
-    /// Connections opened so far.
-    connects: &'a mut u64,
-    /// Requests written once more.
-    sent_again: &'a mut u64,
+struct Context {
+    task: Task,
+    poller: Poller,
+    scratch: Scratch,
+    /// To understand the kernel's timestamps, where they are wanted.
+    stamps: Option<Realtime>,
+    outcomes: Vec<Outcome>,
+    again: Vec<Flight>,
+    record: Box<Record>,
 }
 
-/// Makes the context of a connection, which is another part of the same engine.
-macro_rules! context {
-    ($engine:ident) => {
-        &mut Context {
-            clock: $engine.task.clock,
-            addresses: &$engine.task.addresses,
-            sessions: &$engine.task.sessions,
-            poller: &$engine.poller,
-            scratch: &mut $engine.scratch,
-            stamps: &mut $engine.stamps,
-            bypass: $engine.task.bypass.as_ref(),
-            outcomes: &mut $engine.outcomes,
-            again: &mut $engine.again,
-            unasked: &mut $engine.record.unasked,
-            connects: &mut $engine.record.connects,
-            sent_again: &mut $engine.record.sent_again,
-        }
-    };
-}
-
-/// The number that the wake-up is registered with.
 const WAKE: u64 = u64::MAX;
 /// Most requests that are sent in one turn, before answers get theirs.
 const SENDS_MAX: usize = 32;
@@ -147,11 +106,8 @@ const QUIET_NS: i64 = 100_000;
 
 #[derive(Debug)]
 struct Engine {
-    task: Task,
     source: Source,
-    poller: Poller,
-    scratch: Scratch,
-    stamps: Option<Realtime>,
+    context: Context,
     pool: Pool,
     /// First those of the pool, then those that a server is leaving.
     connections: Vec<Connection>,
@@ -160,132 +116,138 @@ struct Engine {
     /// Requests under way by their index, which is the order in which they are given up: the intended
     /// time, the connection and the token there.
     flying: BTreeMap<u64, (u64, usize, Token)>,
-    outcomes: Vec<Outcome>,
-    again: Vec<Flight>,
-    /// Of a closed loop: connections that are left alone for a while.
     rest: Rest,
-    record: Box<Record>,
-    /// Whose times are kept, for the test of the arrival process.
     keep: Keep,
     last_ns: u64,
 }
 
-/// Runs until all requests have ended, or it is told to stop.
-///
-/// # Errors
-///
-/// If the system gives no poller.
 pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
     let mut waiting = Waiting::new(task.spin);
     let mut engine = Engine::new(source, task)?;
-    while !engine.task.orders.stop.load(Ordering::Relaxed) {
-        if engine.task.orders.drain.load(Ordering::Relaxed) {
+    while !engine.context.task.orders.stop.load(Ordering::Relaxed) {
+        if engine.context.task.orders.drain.load(Ordering::Relaxed) {
             engine.source = Source::Over;
         }
         engine.rouse();
-        engine.send_due(engine.task.clock.now_ns());
+        engine.send_due(engine.context.task.clock.now_ns());
         engine.send_waiting();
         engine.expire();
         let Some(wake_ns) = engine.wake_ns() else { break };
-        let now_ns = engine.task.clock.now_ns();
+        let now_ns = engine.context.task.clock.now_ns();
         if engine.due_ns().is_none_or(|due_ns| due_ns - now_ns > QUIET_NS) {
-            engine.task.observer.flush();
+            engine.context.task.observer.flush();
         }
-        engine.task.exchange.come_by(&mut engine.record);
-        match waiting.wait(engine.task.clock, wake_ns, &mut engine.poller)? {
+        engine.context.hand_over();
+        match waiting.wait(engine.context.task.clock, wake_ns, &mut engine.context.poller)? {
             Waited::Events(events) => engine.take_events(events),
             // Before anything else, for that would be lag.
             Waited::Due(now_ns) => engine.send_due(now_ns),
         }
     }
-    engine.record.unobserved = engine.task.observer.finish();
-    engine.record.clock_steps = engine.stamps.as_ref().map_or(0, Realtime::steps);
-    Ok(Measured { record: engine.record, last_ns: engine.last_ns })
+    let Context { mut task, mut record, stamps, .. } = engine.context;
+    record.unobserved = task.observer.finish();
+    record.clock_steps = stamps.as_ref().map_or(0, Realtime::steps);
+    Ok(Measured { record, last_ns: engine.last_ns })
 }
 
-impl Engine {
-    fn new(source: Source, task: Task) -> io::Result<Engine> {
+impl Context {
+    fn new(task: Task) -> io::Result<Context> {
         let poller = Poller::new()?;
         poller.add(&task.wake, WAKE, false)?;
-        Ok(Engine {
-            source,
+        Ok(Context {
             poller,
             scratch: Scratch::new(),
             stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
-            pool: Pool::new(task.connections, task.backlog_max),
-            connections: (0..task.connections).map(Connection::new).collect(),
-            vacant: Vec::new(),
-            flying: BTreeMap::new(),
             outcomes: Vec::new(),
             again: Vec::new(),
-            rest: Rest::default(),
             record: Box::new(Record::with_room(0, task.warmup_ns)),
-            keep: Keep::new(task.threads),
-            last_ns: 0,
             task,
         })
     }
 
-    /// When the next request is to be sent.
+    fn hand_over(&mut self) {
+        if let Ok(empty) = self.task.empty.try_recv() {
+            // There is room: whoever offers one has taken the last.
+            let _ = self.task.full.try_send(std::mem::replace(&mut self.record, empty));
+        }
+    }
+
+    fn take(&mut self, outcome: Outcome) {
+        self.record.add(&outcome, self.task.warmup_ns);
+        self.task.observer.see(outcome);
+    }
+}
+
+impl Engine {
+    fn new(source: Source, task: Task) -> io::Result<Engine> {
+        Ok(Engine {
+            source,
+            pool: Pool::new(task.connections, task.backlog_max),
+            connections: (0..task.connections).map(Connection::new).collect(),
+            vacant: Vec::new(),
+            flying: BTreeMap::new(),
+            rest: Rest::default(),
+            keep: Keep::new(task.threads),
+            last_ns: 0,
+            context: Context::new(task)?,
+        })
+    }
+
     fn due_ns(&mut self) -> Option<i64> {
         self.source.due_ns(self.pool.has_free())
     }
 
-    /// When there is something to do next; none when all is done.
     fn wake_ns(&mut self) -> Option<i64> {
         let flying = self.flying.first_key_value().map(|(_, (at_ns, ..))| *at_ns);
         let oldest = flying.into_iter().chain(self.pool.oldest_ns()).min();
-        let deadline = oldest.map(|at_ns| at(at_ns.saturating_add(self.task.timeout_ns)));
+        let deadline = oldest.map(|at_ns| at(at_ns.saturating_add(self.context.task.timeout_ns)));
         let rested = self.rest.first_ns().filter(|_| self.source.wants_room()).map(at);
         self.due_ns().into_iter().chain(deadline).chain(rested).min()
     }
 
-    /// Sends what is due, by now and while it does so.
     fn send_due(&mut self, mut now_ns: i64) {
         for _ in 0..SENDS_MAX {
             let Some(slot) = self.source.next(now_ns, self.pool.has_free()) else { return };
             self.last_ns = slot.at_ns;
             match self.pool.place(slot) {
                 Placed::On(id) => self.send(id, Due::New(slot), now_ns.unsigned_abs()),
-                Placed::Waits => self.record.waited += u64::from(!slot.warmup),
-                Placed::Dropped => self.record.add_dropped(slot),
+                Placed::Waits => self.context.record.waited += u64::from(!slot.warmup),
+                Placed::Dropped => self.context.record.add_dropped(slot),
             }
-            now_ns = self.task.clock.now_ns();
+            now_ns = self.context.task.clock.now_ns();
         }
     }
 
-    /// Sends on a connection what was taken up at `now_ns`. What takes time comes after.
     fn send(&mut self, id: usize, due: Due, now_ns: u64) {
         let (slot, new) = (due.slot(), matches!(due, Due::New(_)));
-        let token = self.connections[id].send(due, now_ns, context!(self));
+        let token = self.connections[id].send(due, now_ns, &mut self.context);
         if let Some(token) = token {
             self.flying.insert(slot.index, (slot.at_ns, id, token));
         }
         self.note(id);
         if new {
-            self.record.sent += 1;
+            self.context.record.sent += 1;
             if !slot.warmup {
-                let since_ns = now_ns.saturating_sub(self.task.warmup_ns);
-                self.keep.see(&mut self.record.sends, slot.index, since_ns);
+                let since_ns = now_ns.saturating_sub(self.context.task.warmup_ns);
+                self.keep.see(&mut self.context.record.sends, slot.index, since_ns);
             }
         }
     }
 
-    /// Gives up what has taken too long.
     fn expire(&mut self) {
-        let now_ns = self.task.clock.elapsed_ns();
-        let Some(until_ns) = now_ns.checked_sub(self.task.timeout_ns) else { return };
+        let now_ns = self.context.task.clock.elapsed_ns();
+        let Some(until_ns) = now_ns.checked_sub(self.context.task.timeout_ns) else { return };
         while let Some(due) = self.pool.expire(until_ns) {
             // It waited for a connection in vain.
-            self.record.sent += u64::from(matches!(due, Due::New(_)));
-            self.take(due.given_up(now_ns));
+            self.context.record.sent += u64::from(matches!(due, Due::New(_)));
+            self.context.take(due.given_up(now_ns));
         }
         while let Some((&index, &(at_ns, id, token))) = self.flying.first_key_value() {
             if at_ns > until_ns {
                 return;
             }
             self.flying.remove(&index);
-            self.connections[id].expire(token, context!(self));
+            self.connections[id].expire(token, &mut self.context);
             self.settle(id);
         }
     }
@@ -293,26 +255,24 @@ impl Engine {
     fn take_events(&mut self, events: usize) {
         for at in 0..events {
             if at > 0 && at.is_multiple_of(LOOKS_MAX) {
-                self.send_due(self.task.clock.now_ns());
+                self.send_due(self.context.task.clock.now_ns());
             }
-            let ready = self.poller.ready(at);
+            let ready = self.context.poller.ready(at);
             let Some(connection) = self.connections.get_mut(ready.id as usize) else {
                 self.woken();
                 continue;
             };
-            connection.ready(ready.readable || ready.error, context!(self));
+            connection.ready(ready.readable || ready.error, &mut self.context);
             self.settle(ready.id as usize);
         }
     }
 
-    /// The orders are looked at in every turn: the byte only ended the sleep.
     fn woken(&mut self) {
         let mut byte = [0; 8];
         // Without a byte there is nothing to take.
-        let _ = (&self.task.wake).read(&mut byte);
+        let _ = (&self.context.task.wake).read(&mut byte);
     }
 
-    /// After something happened on a connection: takes note of it, and sends what waits.
     fn settle(&mut self, id: usize) {
         self.note(id);
         self.send_waiting();
@@ -320,21 +280,20 @@ impl Engine {
 
     fn send_waiting(&mut self) {
         while let Some((id, due)) = self.pool.next() {
-            self.send(id, due, self.task.clock.elapsed_ns());
+            self.send(id, due, self.context.task.clock.elapsed_ns());
         }
     }
 
-    /// Takes note of what ended on a connection, and of its room.
     fn note(&mut self, id: usize) {
-        let mut outcomes = std::mem::take(&mut self.outcomes);
+        let mut outcomes = std::mem::take(&mut self.context.outcomes);
         for outcome in outcomes.drain(..) {
             self.flying.remove(&outcome.slot.index);
-            self.take(outcome);
+            self.context.take(outcome);
         }
         // Its memory is used again.
-        self.outcomes = outcomes;
-        let handed_back = !self.again.is_empty();
-        for flight in self.again.drain(..) {
+        self.context.outcomes = outcomes;
+        let handed_back = !self.context.again.is_empty();
+        for flight in self.context.again.drain(..) {
             self.flying.remove(&flight.slot.index);
             self.pool.put_back(flight);
         }
@@ -347,7 +306,7 @@ impl Engine {
         if self.source.wants_room()
             && let Some(in_vain) = connection.closed_in_vain()
         {
-            self.rest.begin(id, in_vain, self.task.clock.elapsed_ns());
+            self.rest.begin(id, in_vain, self.context.task.clock.elapsed_ns());
             room = false;
         }
         let opens_anew = room && connection.is_closed();
@@ -357,16 +316,15 @@ impl Engine {
             && opens_anew
             && let Some(due) = self.pool.next_again()
         {
-            self.send(id, due, self.task.clock.elapsed_ns());
+            self.send(id, due, self.context.task.clock.elapsed_ns());
         }
     }
 
-    /// Connections that have rested can be used again.
     fn rouse(&mut self) {
         if self.rest.first_ns().is_none() {
             return;
         }
-        let now_ns = self.task.clock.elapsed_ns();
+        let now_ns = self.context.task.clock.elapsed_ns();
         while let Some(id) = self.rest.over(now_ns) {
             let connection = &self.connections[id];
             self.pool.put(id, connection.outstanding(), connection.has_room());
@@ -374,14 +332,8 @@ impl Engine {
         // What was handed back comes before what is new.
         self.send_waiting();
     }
-
-    fn take(&mut self, outcome: Outcome) {
-        self.record.add(&outcome, self.task.warmup_ns);
-        self.task.observer.see(outcome);
-    }
 }
 
-/// On the clock of a run, which is negative before its start.
 fn at(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
@@ -401,8 +353,8 @@ impl Engine {
         let Some(place) = self.other_place() else { return };
         self.connections.swap(id, place);
         // It is closed, and nobody knows it yet.
-        self.connections[id].moved(id, &self.poller);
-        self.connections[place].moved(place, &self.poller);
+        self.connections[id].moved(id, &self.context.poller);
+        self.connections[place].moved(place, &self.context.poller);
         for index in self.connections[place].requests() {
             if let Some((_, at, _)) = self.flying.get_mut(&index) {
                 *at = place;
@@ -410,12 +362,10 @@ impl Engine {
         }
     }
 
-    /// True for a connection that has moved out.
     pub(super) fn has_moved_out(&self, id: usize) -> bool {
-        id >= self.task.connections
+        id >= self.context.task.connections
     }
 
-    /// Its place can be another's once it has ended.
     pub(super) fn give_up_place(&mut self, id: usize) {
         if self.connections[id].is_closed() && !self.vacant.contains(&id) {
             self.vacant.push(id);
@@ -431,7 +381,7 @@ impl Engine {
             return Some(vacant);
         }
         let place = self.connections.len();
-        if place >= 2 * self.task.connections {
+        if place >= 2 * self.context.task.connections {
             return None;
         }
         self.connections.push(Connection::new(place));
@@ -444,35 +394,63 @@ mod tests {
     use super::*;
     use crate::plan::share::{Part, Share};
     use crate::plan::{Extent, Plan};
+    use std::sync::mpsc::sync_channel;
     use std::time::{Duration, Instant};
 
-    /// One that has so much to send at once, over one socket, and the other end of its wake-up.
-    fn engine(requests: u64) -> (Engine, UnixStream) {
-        // Nobody is asked: the socket is not looked at once more.
-        let mut plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1e6);
-        plan.extent = Extent::Requests(requests);
-        let schedule = plan.schedule().unwrap();
+    /// A task without orders, and the other end of its wake-up.
+    pub(super) fn task(
+        plan: &Plan,
+        server: SocketAddr,
+        bypass: Option<Arc<Bypass>>,
+    ) -> (Task, UnixStream) {
         let (woken, wake) = UnixStream::pair().unwrap();
         woken.set_nonblocking(true).unwrap();
         let task = Task {
             clock: Clock::new(Instant::now() - Duration::from_secs(1)),
-            addresses: [SocketAddr::from(([127, 0, 0, 1], 1))].into(),
-            sessions: Arc::new(Sessions::prepare(&plan, false).unwrap()),
+            addresses: [server].into(),
+            sessions: Arc::new(Sessions::prepare(plan, false).unwrap()),
             connections: 1,
             threads: 1,
             backlog_max: 0,
             timeout_ns: plan.timeout_ns,
             spin: false,
             stamps: false,
-            bypass: None,
+            bypass,
             orders: Arc::default(),
             wake: woken,
-            exchange: Arc::default(),
+            empty: sync_channel(1).1,
+            full: sync_channel(1).0,
             warmup_ns: 0,
             observer: Observer::new(None),
         };
-        let source = Source::open(Share::new(&plan, schedule, Part::WHOLE, 0));
-        (Engine::new(source, task).unwrap(), wake)
+        (task, wake)
+    }
+
+    fn engine(requests: u64) -> (Engine, UnixStream) {
+        // Nobody is asked: the socket is not looked at once more.
+        let mut plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1e6);
+        plan.extent = Extent::Requests(requests);
+        let (task, wake) = task(&plan, SocketAddr::from(([127, 0, 0, 1], 1)), None);
+        let share = Share::new(&plan, plan.schedule().unwrap(), Part::WHOLE, 0);
+        (Engine::new(Source::open(share), task).unwrap(), wake)
+    }
+
+    #[test]
+    fn a_record_is_handed_over_once_for_each_offer() {
+        let plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1.0);
+        let (mut task, _wake) = task(&plan, SocketAddr::from(([127, 0, 0, 1], 1)), None);
+        let ((offers, empty), (full, handed)) = (sync_channel(1), sync_channel(1));
+        (task.empty, task.full) = (empty, full);
+        let mut context = Context::new(task).unwrap();
+        context.record.sent = 1;
+        context.hand_over();
+        assert!(handed.try_recv().is_err(), "nothing was offered");
+        offers.send(Box::new(Record::new())).unwrap();
+        context.hand_over();
+        context.hand_over();
+        assert_eq!(context.record.sent, 0);
+        assert_eq!(handed.try_recv().unwrap().sent, 1);
+        assert!(handed.try_recv().is_err());
     }
 
     #[test]
@@ -482,12 +460,12 @@ mod tests {
             // Nothing has to be done for these.
             let sockets: Vec<_> = (0..ready).map(|_| UnixStream::pair().unwrap()).collect();
             for (near, far) in &sockets {
-                engine.poller.add(near, WAKE, false).unwrap();
+                engine.context.poller.add(near, WAKE, false).unwrap();
                 io::Write::write_all(&mut &*far, b"x").unwrap();
             }
-            let events = engine.poller.wait(Duration::ZERO).unwrap();
+            let events = engine.context.poller.wait(Duration::ZERO).unwrap();
             engine.take_events(events);
-            assert_eq!(engine.record.sent, sent, "{events}");
+            assert_eq!(engine.context.record.sent, sent, "{events}");
         }
     }
 }

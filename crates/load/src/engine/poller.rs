@@ -17,17 +17,13 @@ use rustix::io::Errno;
 /// Events taken at once. More stay for the next call.
 const EVENTS_MAX: usize = 256;
 
-/// Does not wait.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// What may happen on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ready {
-    /// The number that the socket was registered with.
     pub(super) id: u64,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// There is something in the socket's error queue, or it has failed.
     pub(super) error: bool,
 }
 
@@ -53,7 +49,6 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }
 
-    /// Watches a socket no longer, though it stays open.
     pub(super) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
@@ -84,7 +79,6 @@ impl Poller {
         }
     }
 
-    /// The `at`th of what the last wait found.
     pub(super) fn ready(&self, at: usize) -> Ready {
         let Event { flags, data } = self.events[at];
         Ready {

@@ -5,14 +5,10 @@ use std::collections::{BTreeSet, VecDeque};
 use super::flight::{Due, Flight};
 use crate::plan::schedule::Slot;
 
-/// Where a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placed {
-    /// To this connection.
     On(usize),
-    /// It waits.
     Waits,
-    /// Too many wait.
     Dropped,
 }
 
@@ -22,14 +18,12 @@ pub(super) struct Pool {
     /// By how many requests are on it, then by number: with one request per connection, the first
     /// free one is used, and the last ones only when many are needed.
     free: BTreeSet<(usize, usize)>,
-    /// The entry of each connection in `free`.
     load: Vec<Option<usize>>,
     backlog: VecDeque<Due>,
     backlog_max: usize,
 }
 
 impl Pool {
-    /// All connections are free.
     pub(super) fn new(connections: usize, backlog_max: usize) -> Pool {
         Pool {
             free: (0..connections).map(|id| (0, id)).collect(),
@@ -60,12 +54,10 @@ impl Pool {
         self.backlog.insert(at, Due::Again(flight));
     }
 
-    /// A request could be sent now.
     pub(super) fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// A connection has so many requests on it, and room for more or not.
     pub(super) fn put(&mut self, id: usize, outstanding: usize, room: bool) {
         if let Some(before) = self.load[id].take() {
             self.free.remove(&(before, id));
@@ -76,25 +68,21 @@ impl Pool {
         }
     }
 
-    /// The request that has waited longest, if a connection has room for it.
     pub(super) fn next(&mut self) -> Option<(usize, Due)> {
         let &(_, id) = self.free.first()?;
         Some((id, self.backlog.pop_front()?))
     }
 
-    /// The request that has waited longest, if it was handed back.
     pub(super) fn next_again(&mut self) -> Option<Due> {
         self.backlog.front().filter(|due| matches!(due, Due::Again(_)))?;
         self.backlog.pop_front()
     }
 
-    /// The request that has waited longest, if it was meant to be sent at `until_ns` or before.
     pub(super) fn expire(&mut self, until_ns: u64) -> Option<Due> {
         self.backlog.front().filter(|due| due.slot().at_ns <= until_ns)?;
         self.backlog.pop_front()
     }
 
-    /// The intended time of what has waited longest.
     pub(super) fn oldest_ns(&self) -> Option<u64> {
         self.backlog.front().map(|due| due.slot().at_ns)
     }

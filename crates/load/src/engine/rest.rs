@@ -11,10 +11,8 @@ use std::collections::{BTreeSet, HashSet};
 const FIRST_NS: u64 = 1_000_000;
 const LONGEST_NS: u64 = 100_000_000;
 
-/// The connections that rest.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    /// Until when, and which.
     until: BTreeSet<(u64, usize)>,
     resting: HashSet<usize>,
 }
@@ -27,7 +25,6 @@ impl Rest {
         }
     }
 
-    /// A connection that has rested enough.
     pub(super) fn over(&mut self, now_ns: u64) -> Option<usize> {
         let &(until_ns, id) = self.until.first()?;
         if until_ns > now_ns {
@@ -38,7 +35,6 @@ impl Rest {
         Some(id)
     }
 
-    /// When the first of them has.
     pub(super) fn first_ns(&self) -> Option<u64> {
         self.until.first().map(|(until_ns, _)| *until_ns)
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, panic};
@@ -11,7 +12,6 @@ use std::{io, panic};
 use curtail_dist::seed;
 use tokio::sync::oneshot;
 
-use crate::engine::exchange::Exchange;
 use crate::engine::observe::{Listener, Observer};
 use crate::engine::stamp;
 use crate::engine::{self, Clock, Measured, Orders, Source, Task};
@@ -37,9 +37,9 @@ pub(crate) struct Threads {
 
 #[derive(Debug)]
 struct Thread {
-    /// A byte wakes it.
     wake: UnixStream,
-    exchange: Arc<Exchange>,
+    empty: SyncSender<Box<Record>>,
+    full: Receiver<Box<Record>>,
     /// Dropped when it ends, however it does.
     end: oneshot::Receiver<()>,
     ended: bool,
@@ -47,7 +47,6 @@ struct Thread {
     handle: Option<JoinHandle<io::Result<Measured>>>,
 }
 
-/// What they all have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Machine<'a> {
     pub(crate) addresses: &'a [SocketAddr],
@@ -72,7 +71,8 @@ impl Threads {
         for number in 0..plan.threads {
             let (wake, woken) = UnixStream::pair().map_err(LoadError::Thread)?;
             woken.set_nonblocking(true).map_err(LoadError::Thread)?;
-            let exchange = Arc::new(Exchange::default());
+            // One that is on offer, and the one before.
+            let ((empty, offers), (handed, full)) = (sync_channel(1), sync_channel(2));
             let (alive, end) = oneshot::channel();
             let source = source(plan, &schedule, part, number);
             let task = Task {
@@ -88,7 +88,8 @@ impl Threads {
                 bypass: machine.source.bypass().cloned(),
                 orders: Arc::clone(&threads.orders),
                 wake: woken,
-                exchange: Arc::clone(&exchange),
+                empty: offers,
+                full: handed,
                 warmup_ns: plan.warmup_ns,
                 observer: Observer::new(listener.cloned()),
             };
@@ -102,18 +103,16 @@ impl Threads {
             };
             let named = thread::Builder::new().name(format!("load-{number}"));
             let handle = Some(named.spawn(body).map_err(LoadError::Thread)?);
-            threads.threads.push(Thread { wake, exchange, end, ended: false, handle });
+            threads.threads.push(Thread { wake, empty, full, end, ended: false, handle });
         }
         Ok(threads)
     }
 
-    /// Tells all of them to stop at once.
     pub(crate) fn stop(&self) {
         self.orders.stop.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Tells all of them to send nothing more, and to end when all is answered.
     pub(crate) fn drain(&self) {
         self.orders.drain.store(true, Ordering::Relaxed);
         self.wake();
@@ -145,9 +144,7 @@ impl Threads {
             let joined = handle.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
             let measured = joined.map_err(LoadError::Thread)?;
             all.merge(&measured.record);
-            if let Some(record) = thread.exchange.collect() {
-                all.merge(&record);
-            }
+            thread.full.try_iter().for_each(|record| all.merge(&record));
             last_ns = last_ns.max(measured.last_ns);
         }
         Ok((all, last_ns))
@@ -158,16 +155,14 @@ impl Threads {
         let mut together = Record::new();
         let now_ns = self.clock.elapsed_ns();
         for thread in &self.threads {
-            if let Some(record) = thread.exchange.collect() {
-                together.merge(&record);
-            }
-            thread.exchange.offer(|| Box::new(Record::with_room(now_ns, self.warmup_ns)));
+            thread.full.try_iter().for_each(|record| together.merge(&record));
+            // One that is on offer already is not taken.
+            let _ = thread.empty.try_send(Box::new(Record::with_room(now_ns, self.warmup_ns)));
         }
         together
     }
 }
 
-/// Where a thread's requests come from.
 fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source {
     let thread = number as u64;
     if matches!(plan.pace, Pace::Open { .. }) {
@@ -202,7 +197,6 @@ impl Drop for Threads {
     }
 }
 
-/// One thread's part of what all of them have.
 fn share_of(all: usize, threads: usize, number: usize) -> usize {
     Part { number: number as u64, of: threads as u64 }.share_of(all as u64) as usize
 }
@@ -222,7 +216,6 @@ mod tests {
         plan
     }
 
-    /// The first queries of each thread of each machine.
     fn asked(plan: &Plan, machines: u64) -> Vec<Vec<usize>> {
         let mut all = Vec::new();
         for number in 0..machines {

@@ -11,18 +11,16 @@ use std::sync::Arc;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
-use crate::engine::stamp::{self, Room, Sent, Stage};
+use crate::engine::stamp::{self, Room};
 use crate::session::LENGTH_BYTES;
 use curtail_xdp::{Bypass, Port};
 
 /// Read at once. An answer that is longer takes several turns, between which due requests are sent.
 const READ_BYTES: usize = 64 << 10;
 
-/// A socket, connected or about to be.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Socket,
-    /// The kernel stamps what is sent and received.
     stamped: bool,
 }
 
@@ -55,14 +53,10 @@ enum Socket {
     PastStack(Box<Port>),
 }
 
-/// What a read found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// So many bytes.
     Bytes(usize),
-    /// None for now.
     Nothing,
-    /// The end.
     End,
 }
 
@@ -93,7 +87,6 @@ impl Wire {
         Ok(Wire { socket, stamped: false })
     }
 
-    /// Opens the way past the network stack, which has one server.
     pub(super) fn past_stack(bypass: &Arc<Bypass>) -> io::Result<Wire> {
         let port = Port::open(bypass)?;
         Ok(Wire { socket: Socket::PastStack(Box::new(port)), stamped: false })
@@ -107,7 +100,6 @@ impl Wire {
         }
     }
 
-    /// Asks for stamps of the kernel; before anything is sent.
     pub(super) fn stamp(&mut self) -> io::Result<()> {
         match &self.socket {
             Socket::Stream(stream) => stamp::enable(stream, true),
@@ -120,22 +112,13 @@ impl Wire {
 
     /// Calls `each` with the number of each request that has left since, and when it did, by the clock
     /// of the system: of a datagram how many left before it, in a stream the place of its last byte.
-    pub(super) fn left(
-        &self,
-        scratch: &mut Scratch,
-        mut each: impl FnMut(u32, u64),
-    ) -> io::Result<()> {
+    pub(super) fn left(&self, scratch: &mut Scratch, each: impl FnMut(u32, u64)) -> io::Result<()> {
         if !self.stamped {
             return Ok(());
         }
-        stamp::drain(self, &mut scratch.room, |sent| {
-            if let Sent { stage: Stage::Sent, number, realtime_ns } = sent {
-                each(number, realtime_ns);
-            }
-        })
+        stamp::drain(self, &mut scratch.room, each)
     }
 
-    /// Why connecting failed, if it did.
     pub(super) fn connected(&self) -> io::Result<()> {
         let error = match &self.socket {
             Socket::Stream(stream) => stream.take_error(),
@@ -145,7 +128,6 @@ impl Wire {
         error?.map_or(Ok(()), Err)
     }
 
-    /// Writes what the system takes from the start of `output`, and tells how many bytes.
     pub(super) fn write(&mut self, output: &mut BytesMut) -> io::Result<usize> {
         let mut written = 0;
         if let Socket::PastStack(port) = &mut self.socket {
@@ -175,7 +157,6 @@ impl Wire {
         matches!(&self.socket, Socket::PastStack(port) if port.unsent())
     }
 
-    /// Appends what has come to `input`: of datagrams, one with its length.
     pub(super) fn read(
         &mut self,
         input: &mut BytesMut,

@@ -10,7 +10,6 @@ use crate::plan::error::PlanError;
 
 /// Most requests after keys have been filled in.
 pub const RENDERED_MAX: usize = 1_000_000;
-/// The placeholder.
 pub(crate) const PLACE: &str = "{key}";
 /// The steepest distribution. Beyond it nearly all requests have the first key.
 const EXPONENT_MAX: f64 = 10.0;
@@ -73,7 +72,6 @@ impl Keys {
     }
 }
 
-/// Draws keys.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyPicker {
     draw: Draw,
@@ -84,7 +82,6 @@ pub(crate) struct KeyPicker {
 enum Draw {
     Uniform(Uniform<u64>),
     Zipf(Zipf<f64>),
-    /// There is one key only.
     First,
 }
 

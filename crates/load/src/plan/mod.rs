@@ -28,7 +28,6 @@ use crate::plan::target::{Scheme, Target};
 /// The longest time-out, in nanoseconds: what the histograms hold.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
 const CONNECTIONS_MAX: usize = 1 << 16;
-/// Most threads.
 pub(crate) const THREADS_MAX: usize = 256;
 /// Headers that the codec writes or leaves out by itself; passing one would have no effect.
 const OWNED: [&str; 5] =
@@ -55,13 +54,11 @@ pub enum Pace {
 
 impl Pace {
     /// Poisson arrivals at a steady rate per second.
-    #[must_use]
     pub fn poisson(rate: f64) -> Pace {
         Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Poisson }
     }
 
     /// Equal gaps at a steady rate per second, the first request at once.
-    #[must_use]
     pub fn constant(rate: f64) -> Pace {
         Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Constant }
     }
@@ -140,7 +137,6 @@ pub struct Plan {
 impl Plan {
     /// A plan with the defaults: Poisson arrivals for 10 s, 64 connections, a backlog of 16,384,
     /// a time-out of 10 s, answers of up to 64 MiB, no warm-up, one thread that sleeps while it waits, seed 0.
-    #[must_use]
     pub fn new(target: Target, rate: f64) -> Plan {
         Plan {
             target,
@@ -165,10 +161,6 @@ impl Plan {
     }
 
     /// The schedule of this plan: every call gives the same one. That of a closed loop has no times.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError`] if there is none.
     pub fn schedule(&self) -> Result<Schedule, PlanError> {
         let schedule = match &self.pace {
             Pace::Open { profile, arrivals } => {
@@ -184,7 +176,6 @@ impl Plan {
             .with_extent(self.warmup_ns, self.extent))
     }
 
-    /// A ramp needs an end, and steps have one.
     fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
         let refuse = |what: &str| Err(PlanError::Value(what.to_owned()));
         let own = format(profile.own_ns().unwrap_or(0));
@@ -202,10 +193,6 @@ impl Plan {
     }
 
     /// Looks for what cannot be run. [`run`](crate::run) does this first.
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError`] names the first value that is out of range or cannot be sent.
     pub fn check(&self) -> Result<(), PlanError> {
         let refuse = |what: String| Err(PlanError::Value(what));
         self.schedule()?;
@@ -218,7 +205,13 @@ impl Plan {
             let rate = profile.mean(ns);
             let requests = rate * (ns as f64 / 1e9);
             if requests < 1.0 {
-                return Err(PlanError::FewerThanOne { rate, ns, requests });
+                // To three digits.
+                let requests: f64 = format!("{requests:.2e}").parse().unwrap_or(requests);
+                return Err(PlanError::FewerThanOne(format!(
+                    "rate {rate:?} × duration {} is {requests:?} requests, fewer than one; use a higher rate \
+                     or a longer duration",
+                    format(ns)
+                )));
             }
         }
         if let Some(Precision { relative, per_mille }) = &self.until
@@ -287,16 +280,11 @@ impl Plan {
     }
 }
 
-/// True for the name of a header that the codec writes or leaves out by itself.
 pub(crate) fn is_owned(name: &str) -> bool {
     OWNED.iter().any(|owned| owned.eq_ignore_ascii_case(name))
 }
 
 /// Reads a header of the form `name: value`, without white space around either.
-///
-/// # Errors
-///
-/// [`PlanError`] without a colon or a name.
 pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     let (name, value) = text.split_once(':').unwrap_or_default();
     let (name, value) = (name.trim(), value.trim());

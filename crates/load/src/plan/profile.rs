@@ -52,7 +52,6 @@ pub struct Step {
 
 impl Profile {
     /// The rate of the warm-up.
-    #[must_use]
     pub fn first(&self) -> f64 {
         match self {
             Profile::Steady(rate) | Profile::Ramp { from: rate, .. } => *rate,
@@ -61,7 +60,6 @@ impl Profile {
     }
 
     /// How long it takes, in nanoseconds, if it says so itself.
-    #[must_use]
     pub fn own_ns(&self) -> Option<u64> {
         match self {
             Profile::Steps(steps) => {
@@ -72,7 +70,6 @@ impl Profile {
     }
 
     /// The mean rate over so many nanoseconds.
-    #[must_use]
     pub fn mean(&self, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => *rate,
@@ -84,7 +81,6 @@ impl Profile {
         }
     }
 
-    /// So many times as fast.
     pub(crate) fn scaled(&self, times: f64) -> Profile {
         match self {
             Profile::Steady(rate) => Profile::Steady(rate * times),
@@ -95,7 +91,6 @@ impl Profile {
         }
     }
 
-    /// Looks for a rate out of range.
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         let rates = match self {
             Profile::Steady(rate) => vec![*rate],
@@ -152,7 +147,6 @@ impl Profile {
         }
     }
 
-    /// How many requests are due by then: the inverse.
     pub(crate) fn requests(&self, at_ns: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => at_ns / 1e9 * rate,

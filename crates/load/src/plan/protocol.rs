@@ -8,14 +8,12 @@ use crate::plan::error::PlanError;
 use crate::plan::keys::Keys;
 use crate::plan::target::Scheme;
 
-/// Most requests at once on a connection.
 const STREAMS_MAX: usize = 1 << 16;
 /// A sequence number.
 const DATAGRAM_BYTES_MIN: usize = 8;
 /// What a datagram of IPv4 holds.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 const DELIMITER_BYTES_MAX: usize = 1 << 10;
-/// What to do where there are no certificates.
 const OVER_TLS: &str = "use https:// or grpcs://";
 
 /// What a run needs to know of its protocol. What does not go with the target's scheme is refused.
@@ -91,7 +89,6 @@ impl Default for AnswerEnd {
 }
 
 impl Protocol {
-    /// Looks for what is out of range, or does not go with the scheme.
     pub(crate) fn check(&self, scheme: Scheme, requests: usize) -> Result<(), PlanError> {
         let refuse = |what: String| Err(PlanError::Value(what));
         let default = Protocol::default();

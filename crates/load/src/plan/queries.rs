@@ -5,9 +5,9 @@ use std::path::Path;
 use curtail_dist::read_text;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::error::QueriesError;
+use crate::plan::error::PlanError;
 use crate::plan::target::Scheme;
-use crate::session::requests::line_fault;
+use crate::session::requests::check_line;
 
 /// How a run goes through its queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,15 +22,6 @@ pub enum QueryOrder {
     Rounds,
 }
 
-/// Reads requests of HTTP from a file: [`read_queries_for`] of a target of `http://`.
-///
-/// # Errors
-///
-/// As [`read_queries_for`].
-pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError> {
-    read_queries_for(path, Scheme::Http)
-}
-
 /// Reads requests from a file, one per line. Blank lines are skipped, white space around a line, and the
 /// mark that some editors put before the first one.
 /// `{key}` stands for the number of a key ([`Protocol::keys`](crate::Protocol::keys)). A line is
@@ -42,35 +33,26 @@ pub fn read_queries(path: impl AsRef<Path>) -> Result<Vec<String>, QueriesError>
 /// - of memcached and Redis a command as one types it, such as `get key`, quotes allowed;
 /// - of `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
 ///
-/// # Errors
-///
-/// [`QueriesError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has no
+/// [`PlanError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has no
 /// request, or has a line (which is named) that is none.
-pub fn read_queries_for(
-    path: impl AsRef<Path>,
-    scheme: Scheme,
-) -> Result<Vec<String>, QueriesError> {
+pub fn read_queries_for(path: impl AsRef<Path>, scheme: Scheme) -> Result<Vec<String>, PlanError> {
     let path = path.as_ref();
-    parse(path, &read_text(path)?, scheme)
+    let text = read_text(path).map_err(|error| PlanError::Value(error.to_string()))?;
+    parse(path, &text, scheme)
 }
 
-/// The requests of a text; `path` is for errors.
-fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, QueriesError> {
-    let mut queries = Vec::new();
-    for (i, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() {
-            continue;
-        }
-        if let Some(what) = line_fault(scheme, line) {
-            // What is read is this line alone.
-            let what = what.replace(" at line 1 column ", " at column ");
-            return Err(QueriesError::Line { path: path.to_owned(), line: i + 1, what });
-        }
-        queries.push(line.to_owned());
-    }
+fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, PlanError> {
+    let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
+    let queries = lines.map(|(line, number)| {
+        let Err(what) = check_line(scheme, line) else { return Ok(line.to_owned()) };
+        // What is read is this line alone.
+        let what = what.to_string().replace(" at line 1 column ", " at column ");
+        Err(PlanError::Value(format!("{}:{number}: {what}", path.display())))
+    });
+    let queries = queries.collect::<Result<Vec<String>, PlanError>>()?;
     if queries.is_empty() {
-        return Err(QueriesError::Empty { path: path.to_owned() });
+        let what = format!("{}: no query; write one request per line", path.display());
+        return Err(PlanError::Value(what));
     }
     Ok(queries)
 }
@@ -133,14 +115,17 @@ mod tests {
                         prop_assert!(!why.to_string().is_empty());
                     }
                 }
-                Err(QueriesError::Line { line, what, .. }) => {
-                    prop_assert!((1..=text.lines().count()).contains(&line));
+                Err(why) => {
+                    let why = why.to_string();
+                    if why.starts_with("q.txt: no query") {
+                        prop_assert!(text.lines().map(str::trim).all(str::is_empty));
+                        return Ok(());
+                    }
+                    let parts = why.strip_prefix("q.txt:").and_then(|rest| rest.split_once(": "));
+                    let (line, what) = parts.expect("it says where and what is wrong");
+                    let line: usize = line.parse().unwrap();
                     prop_assert!(!text.lines().nth(line - 1).unwrap().trim().is_empty());
                     prop_assert!(!what.is_empty());
-                }
-                Err(other) => {
-                    prop_assert!(matches!(other, QueriesError::Empty { .. }), "{other}");
-                    prop_assert!(text.lines().map(str::trim).all(str::is_empty));
                 }
             }
         }

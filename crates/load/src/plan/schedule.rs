@@ -39,18 +39,14 @@ pub struct Schedule {
     /// None if it has no times.
     clock: Option<Clock>,
     picker: Picker,
-    /// The index of the next slot.
     index: u64,
     warmup_ns: u64,
-    /// Without an end if `None`.
     extent: Option<Extent>,
-    /// Slots after the warm-up so far.
     measured: u64,
 }
 
 impl Schedule {
     /// An endless schedule of one query at these rates.
-    #[must_use]
     pub fn new(profile: Profile, arrivals: &Arrivals, seed: u64) -> Schedule {
         let gap_ns = 1e9 / profile.first();
         let process = match arrivals {
@@ -60,7 +56,6 @@ impl Schedule {
         Schedule { clock: Some(Clock { profile, gap_ns, process }), ..Schedule::untimed(seed) }
     }
 
-    /// One without times, for a closed loop: all are zero.
     pub(crate) fn untimed(seed: u64) -> Schedule {
         let picker = Picker {
             count: 1,
@@ -72,7 +67,6 @@ impl Schedule {
     }
 
     /// Goes through `count` queries (none counts as one) in this order.
-    #[must_use]
     pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
@@ -88,7 +82,6 @@ impl Schedule {
     }
 
     /// Fills these keys into the queries, drawn from a stream of their own of the same seed.
-    #[must_use]
     pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
         let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
         self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
@@ -108,7 +101,6 @@ impl Schedule {
     }
 
     /// Ends after a warm-up, in nanoseconds, and what `extent` says.
-    #[must_use]
     pub fn with_extent(mut self, warmup_ns: u64, extent: Extent) -> Schedule {
         self.warmup_ns = warmup_ns;
         self.extent = Some(extent);
@@ -135,7 +127,6 @@ impl Schedule {
         Some(slot)
     }
 
-    /// How long the measured time is, in nanoseconds; zero if requests are counted.
     fn measured_ns(&self) -> u64 {
         match self.extent {
             Some(Extent::Duration { ns }) => ns,
@@ -159,11 +150,9 @@ fn stream(seed: u64, name: &[u8]) -> u64 {
     seed::stream(seed, &[b"load", name])
 }
 
-/// Tells intended times.
 #[derive(Debug, Clone)]
 struct Clock {
     profile: Profile,
-    /// The mean gap at the first rate.
     gap_ns: f64,
     /// At the first rate; none for equal gaps, the first request at once.
     process: Option<arrivals::Clock>,
@@ -190,7 +179,6 @@ impl Clock {
     }
 }
 
-/// Picks queries.
 #[derive(Debug, Clone)]
 struct Picker {
     count: u64,
@@ -201,12 +189,16 @@ struct Picker {
 
 #[derive(Debug, Clone)]
 enum Order {
-    /// From this one on.
-    Cycled { from: u64 },
+    Cycled {
+        from: u64,
+    },
     /// Over 64 bits on every machine, so that a seed draws the same everywhere.
     Random(Uniform<u64>),
     /// Those of this round, and how many of them were picked.
-    Rounds { round: Vec<u64>, at: usize },
+    Rounds {
+        round: Vec<u64>,
+        at: usize,
+    },
 }
 
 impl Picker {

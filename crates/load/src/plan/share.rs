@@ -19,35 +19,27 @@ use crate::plan::schedule::{Schedule, Slot};
 use crate::plan::{Pace, Plan};
 use curtail_dist::arrivals::Arrivals;
 
-/// A machine's part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// Which machine, from 0.
     pub(crate) number: u64,
-    /// Of how many.
     pub(crate) of: u64,
 }
 
 impl Part {
-    /// There is one machine only.
     pub(crate) const WHOLE: Part = Part { number: 0, of: 1 };
 
-    /// This machine's part of things that are dealt in turn.
     pub(crate) fn share_of(self, all: u64) -> u64 {
         all / self.of + u64::from(self.number < all % self.of)
     }
 }
 
-/// The requests of one thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Share {
     schedule: Schedule,
     dealer: Dealer,
     part: Part,
     threads: u64,
-    /// From 0.
     thread: u64,
-    /// Requests of this machine so far.
     own: u64,
 }
 
@@ -77,7 +69,6 @@ impl Iterator for Share {
     }
 }
 
-/// Deals requests to machines.
 #[derive(Debug, Clone)]
 enum Dealer {
     InTurn { machines: u64 },
@@ -97,7 +88,6 @@ impl Dealer {
         }
     }
 
-    /// Whose the next request is; asked for each, in order.
     fn next(&mut self, index: u64) -> u64 {
         match self {
             Dealer::InTurn { machines } => index % *machines,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::error::TargetError;
+use crate::plan::error::PlanError;
 
 /// What an address begins with: the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,60 +29,37 @@ pub enum Scheme {
     Udp,
 }
 
-impl Scheme {
-    const ALL: [Scheme; 8] = [
-        Scheme::Http,
-        Scheme::Https,
-        Scheme::Grpc,
-        Scheme::Grpcs,
-        Scheme::Memcached,
-        Scheme::Redis,
-        Scheme::Tcp,
-        Scheme::Udp,
-    ];
+/// Their names, and the ports that are meant where there is none.
+const SCHEMES: [(Scheme, &str, Option<u16>); 8] = [
+    (Scheme::Http, "http", Some(80)),
+    (Scheme::Https, "https", Some(443)),
+    (Scheme::Grpc, "grpc", None),
+    (Scheme::Grpcs, "grpcs", None),
+    (Scheme::Memcached, "memcached", Some(11211)),
+    (Scheme::Redis, "redis", Some(6379)),
+    (Scheme::Tcp, "tcp", None),
+    (Scheme::Udp, "udp", None),
+];
 
+impl Scheme {
     /// As it is written in front of `://`.
-    #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-            Scheme::Grpc => "grpc",
-            Scheme::Grpcs => "grpcs",
-            Scheme::Memcached => "memcached",
-            Scheme::Redis => "redis",
-            Scheme::Tcp => "tcp",
-            Scheme::Udp => "udp",
-        }
+        SCHEMES[self as usize].1
     }
 
     /// HTTP, with or without TLS.
-    #[must_use]
     pub fn is_http(self) -> bool {
         matches!(self, Scheme::Http | Scheme::Https)
     }
 
     /// gRPC, with or without TLS.
-    #[must_use]
     pub fn is_grpc(self) -> bool {
         matches!(self, Scheme::Grpc | Scheme::Grpcs)
     }
 
     /// Over TLS.
-    #[must_use]
     pub fn is_tls(self) -> bool {
         matches!(self, Scheme::Https | Scheme::Grpcs)
-    }
-
-    /// The port that is meant where there is none.
-    fn port(self) -> Option<u16> {
-        match self {
-            Scheme::Http => Some(80),
-            Scheme::Https => Some(443),
-            Scheme::Memcached => Some(11211),
-            Scheme::Redis => Some(6379),
-            Scheme::Grpc | Scheme::Grpcs | Scheme::Tcp | Scheme::Udp => None,
-        }
     }
 }
 
@@ -103,7 +80,7 @@ impl fmt::Display for Scheme {
 /// let target: curtail_load::Target = "http://127.0.0.1:8080/search?q=tail".parse()?;
 /// assert_eq!(target.authority(), "127.0.0.1:8080");
 /// assert_eq!(target.path(), "/search?q=tail");
-/// # Ok::<(), curtail_load::TargetError>(())
+/// # Ok::<(), curtail_load::PlanError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -118,32 +95,27 @@ pub struct Target {
 
 impl Target {
     /// The protocol.
-    #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
     /// The host: a name or an address, without brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// The port, 1 to 65535.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// The request target: path and query string, beginning with `/`; of gRPC the method. Empty for
     /// protocols that have none.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// `HOST:PORT`, as a `Host` header has it.
-    #[must_use]
     pub fn authority(&self) -> String {
         let Target { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -163,23 +135,24 @@ impl From<Target> for String {
 }
 
 impl TryFrom<String> for Target {
-    type Error = TargetError;
+    type Error = PlanError;
 
-    fn try_from(text: String) -> Result<Target, TargetError> {
+    fn try_from(text: String) -> Result<Target, PlanError> {
         text.parse()
     }
 }
 
 impl FromStr for Target {
-    type Err = TargetError;
+    type Err = PlanError;
 
-    fn from_str(text: &str) -> Result<Target, TargetError> {
-        let refuse = |why: &str| TargetError { text: text.to_owned(), why: why.to_owned() };
-        let (scheme, rest) = text
+    fn from_str(text: &str) -> Result<Target, PlanError> {
+        let refuse = |why: &str| PlanError::Value(format!("`{text}`{why}"));
+        let (scheme, default_port, rest) = text
             .split_once("://")
-            .and_then(|(name, rest)| {
-                let named = |scheme: &Scheme| scheme.name().eq_ignore_ascii_case(name);
-                Some((Scheme::ALL.into_iter().find(named)?, rest))
+            .and_then(|(text, rest)| {
+                let named = |(_, name, _): &(_, &str, _)| name.eq_ignore_ascii_case(text);
+                let (scheme, _, port) = SCHEMES.into_iter().find(named)?;
+                Some((scheme, port, rest))
             })
             .ok_or_else(|| refuse(" does not begin with http://; write http://HOST:PORT/path, or one of https://, grpc://, \
                      grpcs://, memcached://, redis://, tcp:// and udp://"))?;
@@ -205,7 +178,7 @@ impl FromStr for Target {
         }
         let host = clean_host(host).ok_or_else(|| refuse(": the host may have letters, digits, `.`, `-` and `_`, or be an IPv6 address in []"))?;
         let port = match port {
-            None | Some("") => scheme.port().ok_or_else(|| {
+            None | Some("") => default_port.ok_or_else(|| {
                 refuse(" has no port; write it behind the host, such as HOST:9000")
             })?,
             Some(port) => parse_port(port)
@@ -218,9 +191,8 @@ impl FromStr for Target {
 
 const NO_METHOD: &str = " names no method; write grpc://HOST:PORT/package.Service/Method";
 
-/// The path as the protocol has it.
-fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, TargetError> {
-    let refuse = |why: &str| TargetError { text: text.to_owned(), why: why.to_owned() };
+fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, PlanError> {
+    let refuse = |why: &str| PlanError::Value(format!("`{text}`{why}"));
     if path.contains('#') {
         return Err(refuse(
             ": a fragment (#) is never sent to a server; leave it out, or write %23",

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use curtail_http1::BadResponse;
+use rustix::io::Errno;
 
-/// Why there is no whole answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("cannot connect: {0}")]
@@ -45,11 +45,8 @@ pub(crate) enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Answer,
-    /// A connection to be opened.
     Opening,
-    /// TLS to be agreed on.
     Agreeing,
-    /// One of the connections to have room.
     Room,
 }
 
@@ -66,18 +63,17 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Linux, include/uapi/asm-generic/errno-base.h and errno.h.
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const EADDRNOTAVAIL: i32 = 99;
-
 impl Fault {
     /// No connection, and what to do where it is this machine that has no more to give.
     pub(crate) fn connect(error: io::Error) -> Fault {
-        let mend = match error.raw_os_error() {
-            Some(EMFILE) => "raise the limit of this process (ulimit -n), or use fewer connections",
-            Some(ENFILE) => "the whole machine has too many open files; use fewer connections",
-            Some(EADDRNOTAVAIL) => {
+        let mend = match Errno::from_io_error(&error) {
+            Some(Errno::MFILE) => {
+                "raise the limit of this process (ulimit -n), or use fewer connections"
+            }
+            Some(Errno::NFILE) => {
+                "the whole machine has too many open files; use fewer connections"
+            }
+            Some(Errno::ADDRNOTAVAIL) => {
                 "no local port is free, for connections are opened faster than the system takes them \
                  back; let the server keep them open, or use a lower rate"
             }
@@ -86,7 +82,6 @@ impl Fault {
         Fault::Connect(io::Error::new(error.kind(), format!("{error}: {mend}")).into())
     }
 
-    /// The meaning of a failed read or write: a reset is an end.
     pub(crate) fn of(error: io::Error) -> Fault {
         use io::ErrorKind::{
             BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
@@ -100,20 +95,16 @@ impl Fault {
     }
 }
 
-/// What is known from the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Greeting {
-    /// Too few to tell.
     Unknown,
     Http1,
     Http2,
     /// A record of TLS that says no.
     Tls,
-    /// None of them.
     Other,
 }
 
-/// What every answer of HTTP/1 begins with.
 const HTTP1: &[u8] = b"HTTP/1.";
 /// An alert of TLS (RFC 8446 §5.1).
 const ALERT: &[u8] = &[21, 3];

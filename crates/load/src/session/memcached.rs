@@ -3,26 +3,26 @@
 
 use bytes::BytesMut;
 
-use crate::session::Status;
 use crate::session::fault::Fault;
-use crate::session::turns::{Block, Scan, Scanned, take_line};
+use crate::session::turns::{Block, Scan, take_line, unknown};
+use crate::session::{Body, Status, Whole};
 
 /// The longest line: a key of 250 bytes, some numbers, or what is said about an error.
 const LINE_BYTES_MAX: usize = 2 << 10;
 
+const PROTOCOL: &str = "no answer of memcached";
+
 #[derive(Debug)]
 pub(crate) struct Memcached {
-    body_bytes_max: u64,
     /// Answers are values, not a line.
     values: bool,
-    /// The value that is going by.
     value: Option<Block>,
-    body_bytes: u64,
+    body: Body,
 }
 
 impl Memcached {
-    pub(crate) fn new(body_bytes_max: u64) -> Memcached {
-        Memcached { body_bytes_max, values: false, value: None, body_bytes: 0 }
+    pub(crate) fn new(body: Body) -> Memcached {
+        Memcached { values: false, value: None, body }
     }
 
     /// What a line says: the status, if it ends the answer.
@@ -43,7 +43,7 @@ impl Memcached {
             ];
             let number = !first.is_empty() && first.iter().all(u8::is_ascii_digit);
             let known = KNOWN.contains(&first) || number;
-            return if known { Ok(Some(Status::Fine)) } else { Err(unknown(line)) };
+            return if known { Ok(Some(Status::Fine)) } else { Err(unknown(line, PROTOCOL)) };
         }
         if line == b"END" {
             return Ok(Some(Status::Fine));
@@ -53,28 +53,20 @@ impl Memcached {
             let length = rest.split(|byte| *byte == b' ').nth(2)?;
             std::str::from_utf8(length).ok()?.parse::<u64>().ok()
         });
-        let length = length.ok_or_else(|| unknown(line))?;
-        self.body_bytes = self.body_bytes.saturating_add(length);
-        if self.body_bytes > self.body_bytes_max {
-            return Err(Fault::TooLarge { limit: self.body_bytes_max });
-        }
+        let length = length.ok_or_else(|| unknown(line, PROTOCOL))?;
+        self.body.add(length)?;
         self.value = Some(Block::new(length));
         Ok(None)
     }
 }
 
-fn unknown(line: &[u8]) -> Fault {
-    let Status::Refused(line) = Status::refused(line) else { return Fault::Surplus };
-    Fault::Malformed(format!("`{line}` is no answer of memcached; is it the right port?"))
-}
-
 impl Scan for Memcached {
     fn begin(&mut self, request: &[u8]) {
         self.values = request.starts_with(b"get") || request.starts_with(b"gat");
-        (self.value, self.body_bytes) = (None, 0);
+        (self.value, self.body.bytes) = (None, 0);
     }
 
-    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Scanned>, Fault> {
+    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault> {
         loop {
             if let Some(value) = &mut self.value {
                 if !value.skip(input)? {
@@ -84,7 +76,7 @@ impl Scan for Memcached {
             }
             let Some(line) = take_line(input, LINE_BYTES_MAX)? else { return Ok(None) };
             if let Some(status) = self.line(&line)? {
-                return Ok(Some(Scanned { status, body_bytes: self.body_bytes }));
+                return Ok(Some(Whole::new(status, self.body.bytes)));
             }
         }
     }

@@ -2,9 +2,8 @@
 //!
 //! | protocol | file | requests at once on a connection |
 //! |---|---|---|
-//! | HTTP/1.1 | `http1.rs` | 1 |
-//! | HTTP/2, gRPC | `http2.rs` | as many as the plan and the server allow |
-//! | memcached, Redis, TCP | `memcached.rs`, `redis.rs`, `tcp.rs`; what they share in `turns.rs` | 1 |
+//! | HTTP/1.1, memcached, Redis, TCP | `turns.rs`, and where a response ends in `http1.rs`, `memcached.rs`, `redis.rs` | 1 |
+//! | HTTP/2, gRPC | `http2/` | as many as the plan and the server allow |
 //! | UDP | `udp.rs` | 65,536 |
 //!
 //! `tls.rs` stands between any of them and the wire.
@@ -19,8 +18,7 @@
 //! - [`Session::send`] appends a request to what is to be written, while there is
 //!   [`capacity`](Session::capacity);
 //! - [`Session::receive`] for bytes that came, [`Session::end`] when no more will;
-//! - [`Session::abandon`] when nobody waits any longer;
-//! - [`Session::replies_at_once`] after sending or abandoning.
+//! - [`Session::abandon`] when nobody waits any longer.
 
 pub(crate) mod fault;
 mod http1;
@@ -62,7 +60,6 @@ use requests::Call;
 /// Names a request within its connection: the engine's number, given back with the reply.
 pub(crate) type Token = u32;
 
-/// What a whole answer says.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) status: Status,
@@ -71,10 +68,40 @@ pub(crate) struct Whole {
     pub(crate) body_bytes: u64,
 }
 
+impl Whole {
+    fn new(status: Status, body_bytes: u64) -> Whole {
+        Whole { status, head: None, body_bytes }
+    }
+}
+
+/// The length of a body so far, and the longest that is taken.
+#[derive(Debug)]
+pub(crate) struct Body {
+    bytes: u64,
+    limit: u64,
+}
+
+impl Body {
+    fn new(limit: u64) -> Body {
+        Body { bytes: 0, limit }
+    }
+
+    fn add(&mut self, bytes: u64) -> Result<(), Fault> {
+        self.expect(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// What is announced is not waited for where it is too much.
+    fn expect(&self, bytes: u64) -> Result<(), Fault> {
+        let fits = bytes <= self.limit - self.bytes;
+        if fits { Ok(()) } else { Err(Fault::TooLarge { limit: self.limit }) }
+    }
+}
+
 /// Whether a whole answer is a good one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Of HTTP.
     Http(u16),
     /// Another protocol says that all is well.
     Fine,
@@ -82,7 +109,6 @@ pub(crate) enum Status {
     Refused(String),
 }
 
-/// So much of what a server says about an error is kept.
 const REASON_CHARS: usize = 200;
 
 impl Status {
@@ -94,12 +120,15 @@ impl Status {
         }
     }
 
-    /// What the server said, without what a terminal would obey.
     fn refused(said: &[u8]) -> Status {
-        let text = String::from_utf8_lossy(said);
-        let plain = |c: char| if c.is_control() { ' ' } else { c };
-        Status::Refused(text.chars().take(REASON_CHARS).map(plain).collect())
+        Status::Refused(printable(said))
     }
+}
+
+/// What the server said, without what a terminal would obey.
+fn printable(said: &[u8]) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    String::from_utf8_lossy(said).chars().take(REASON_CHARS).map(plain).collect()
 }
 
 impl fmt::Display for Status {
@@ -116,46 +145,47 @@ impl fmt::Display for Status {
 /// not read.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
-/// Fails if too much waits to be written.
-fn check_output(out: &BytesMut) -> Result<(), Fault> {
-    if out.len() > OUTPUT_BYTES_MAX {
-        return Err(Fault::Malformed("the server asks for more than it reads".to_owned()));
-    }
-    Ok(())
+/// What a session has to say: bytes for the server, and what became of requests.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    pub(crate) bytes: BytesMut,
+    pub(crate) replies: Vec<Reply>,
 }
 
-/// What became of a request.
+impl Out {
+    fn reply(&mut self, token: Token, result: Result<Whole, Fault>) {
+        self.replies.push(Reply { token, result });
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        if self.bytes.len() > OUTPUT_BYTES_MAX {
+            return Err(Fault::Malformed("the server asks for more than it reads".to_owned()));
+        }
+        Ok(())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) token: Token,
     pub(crate) result: Result<Whole, Fault>,
 }
 
-/// See the head of this file.
 pub(crate) trait Session: Debug + Send {
-    /// How many more requests it takes now.
     fn capacity(&self) -> usize;
 
-    /// Appends the request that asks `query`.
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut);
+    fn send(&mut self, query: usize, token: Token, out: &mut Out);
 
     /// Takes what it can from the start of `input`, and appends to `out` what the protocol itself
-    /// has to say.
-    ///
-    /// # Errors
+    /// has to say, and the replies that are whole.
     ///
     /// [`Fault`] if the connection is of no further use. It is the fault of all requests that are
     /// outstanding.
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault>;
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault>;
 
     /// The server has closed; `input` is what was left over. The fault is that of all requests that
     /// are still outstanding.
-    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault;
+    fn end(&mut self, out: &mut Out) -> Fault;
 
     /// The connection failed. A reset inside of an answer is half an answer.
     fn cut(&self, fault: Fault) -> Fault {
@@ -163,10 +193,7 @@ pub(crate) trait Session: Debug + Send {
     }
 
     /// Nobody waits for this request any more. True if the connection can still be used.
-    fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool;
-
-    /// Replies that there were when a request was sent or abandoned, rather than when something came.
-    fn replies_at_once(&mut self, _: &mut Vec<Reply>) {}
+    fn abandon(&mut self, token: Token, out: &mut Out) -> bool;
 
     /// False if the connection is to be closed once nothing is outstanding.
     fn reusable(&self) -> bool;
@@ -178,31 +205,21 @@ pub(crate) trait Session: Debug + Send {
     }
 }
 
-/// Makes the sessions of a run.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    /// As they are sent, one per query.
     pub(crate) requests: Requests,
-    /// Someone wants to see the heads of answers.
     pub(crate) heads: bool,
-    /// The longest body of an answer, in bytes. A longer one fails its request.
     pub(crate) body_bytes_max: u64,
-    /// Most requests at once on a connection of HTTP/2.
     pub(crate) streams: usize,
-    /// Most datagrams under way on a socket.
     pub(crate) datagrams_max: usize,
     /// Sessions of datagrams that were begun.
     pub(crate) begun: AtomicU64,
-    /// Where an answer on a raw connection ends.
     pub(crate) answer_end: AnswerEnd,
-    /// Where there is TLS.
     pub(crate) tls: Option<TlsClient>,
 }
 
-/// The requests of a run, ready to be sent.
 #[derive(Debug)]
 pub(crate) enum Requests {
-    /// Their bytes.
     Http1(Vec<Bytes>),
     Http2(Vec<Call>),
     Memcached(Vec<Bytes>),
@@ -234,7 +251,6 @@ impl Sessions {
         })
     }
 
-    /// A session for a connection that was just opened.
     pub(crate) fn open(self: &Arc<Sessions>) -> Box<dyn Session> {
         let inner = self.open_plain();
         match &self.tls {
@@ -244,26 +260,24 @@ impl Sessions {
     }
 
     fn open_plain(self: &Arc<Sessions>) -> Box<dyn Session> {
-        let (own, most) = (Arc::clone(self), self.body_bytes_max);
+        let (own, body) = (Arc::clone(self), Body::new(self.body_bytes_max));
         match &self.requests {
-            Requests::Http1(_) => Box::new(Http1::new(own)),
+            Requests::Http1(_) => Box::new(Turns::new(own, Http1::new(self.heads, body))),
             Requests::Http2(_) => Box::new(Http2::new(own)),
-            Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(most))),
-            Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(most))),
+            Requests::Memcached(_) => Box::new(Turns::new(own, Memcached::new(body))),
+            Requests::Redis(_) => Box::new(Turns::new(own, Redis::new(body))),
             Requests::Tcp(_) => {
                 let end = self.answer_end.clone();
-                Box::new(Turns::new(own, Tcp::new(end, most)))
+                Box::new(Turns::new(own, Tcp::new(end, body)))
             }
             Requests::Udp(_) => Box::new(Udp::new(own)),
         }
     }
 
-    /// True for datagrams rather than a stream of bytes.
     pub(crate) fn datagrams(&self) -> bool {
         matches!(self.requests, Requests::Udp(_))
     }
 
-    /// True for gRPC.
     fn is_grpc(&self) -> bool {
         matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))
     }
@@ -280,7 +294,6 @@ impl Sessions {
         }
     }
 
-    /// A request of HTTP/2.
     fn call(&self, query: usize) -> Option<&Call> {
         match &self.requests {
             Requests::Http2(calls) => calls.get(query),

@@ -10,24 +10,20 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 
 use crate::session::fault::Fault;
-use crate::session::{Reply, Session, Token, check_output};
+use crate::session::{Out, Session, Token};
 
 /// What plain bytes are taken out in: a record's.
 const PIECE_BYTES: usize = 16 << 10;
 /// Content types of records (RFC 8446 §5.1).
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Tls {
     tls: ClientConnection,
     inner: Box<dyn Session>,
-    /// HTTP/2 was to be agreed on.
     http2: bool,
-    /// Something has come from the server.
     heard: bool,
     agreed: bool,
-    /// The server has said that it sends no more.
     closed: bool,
     /// Without TLS: what the inner session has yet to take, and what has yet to be encrypted.
     input: BytesMut,
@@ -38,6 +34,18 @@ impl Tls {
     pub(crate) fn new(tls: ClientConnection, inner: Box<dyn Session>, http2: bool) -> Tls {
         let (input, output) = (BytesMut::new(), BytesMut::new());
         Tls { tls, inner, http2, heard: false, agreed: false, closed: false, input, output }
+    }
+
+    /// Lets the inner session say something, which is encrypted before it goes on.
+    fn within<T>(
+        &mut self,
+        out: &mut Out,
+        what: impl FnOnce(&mut dyn Session, &mut Out) -> T,
+    ) -> T {
+        std::mem::swap(&mut self.output, &mut out.bytes);
+        let result = what(&mut *self.inner, out);
+        std::mem::swap(&mut self.output, &mut out.bytes);
+        result
     }
 
     /// Encrypts what there is to be sent, and appends what is for the wire to `out`.
@@ -73,7 +81,6 @@ impl Tls {
         }
     }
 
-    /// Takes note of the end of the handshake.
     fn agree(&mut self) -> Result<(), Fault> {
         if self.agreed || self.tls.is_handshaking() {
             return Ok(());
@@ -87,12 +94,7 @@ impl Tls {
     }
 
     /// Takes what has come, up to a bound of `rustls`.
-    fn step(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn step(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if self.tls.read_tls(&mut input.reader()).map_err(|error| Fault::Io(error.into()))? == 0 {
             // The server has said that it is done; what it sends after that is not looked at.
             input.clear();
@@ -104,20 +106,21 @@ impl Tls {
         }
         // What came before the fault counts.
         self.read()?;
-        let received = if self.input.is_empty() {
+        let mut plain = std::mem::take(&mut self.input);
+        let received = if plain.is_empty() {
             Ok(())
         } else {
-            self.inner.receive(&mut self.input, &mut self.output, replies)
+            self.within(out, |inner, out| inner.receive(&mut plain, out))
         };
-        self.write(out)?;
+        self.input = plain;
+        self.write(&mut out.bytes)?;
         received?;
         // What the inner session has to say waits here.
-        check_output(out)?;
+        out.check()?;
         state.map_err(|error| Fault::Tls(self.explain(&error)))?;
         Ok(())
     }
 
-    /// What went wrong, and what to do.
     fn explain(&self, error: &Error) -> String {
         match error {
             Error::InvalidCertificate(
@@ -130,10 +133,10 @@ impl Tls {
                  (basicConstraints=CA:FALSE), or use --insecure"
                     .to_owned()
             }
-            Error::InvalidCertificate(why) => {
-                let what = distrust(why);
-                format!("{what}; name its authority with --cacert FILE, or use --insecure")
-            }
+            Error::InvalidCertificate(why) => format!(
+                "the server's certificate is not trusted ({why}); name its authority with --cacert FILE, or \
+                 use --insecure"
+            ),
             Error::AlertReceived(AlertDescription::NoApplicationProtocol) if self.http2 => {
                 "the server did not agree to HTTP/2 (ALPN); leave out --http2".to_owned()
             }
@@ -145,7 +148,6 @@ impl Tls {
         }
     }
 
-    /// The fault of a connection that ended.
     fn ended(&self) -> Fault {
         if self.agreed {
             return Fault::Closed;
@@ -156,40 +158,19 @@ impl Tls {
     }
 }
 
-/// What is wrong with a certificate, in words.
-fn distrust(why: &CertificateError) -> String {
-    let known = match why {
-        CertificateError::UnknownIssuer => "is not signed by anybody who is trusted",
-        CertificateError::BadSignature => "is not signed by the authority that it names",
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "is not valid yet"
-        }
-        CertificateError::Revoked => "has been revoked",
-        CertificateError::BadEncoding => "cannot be read",
-        why => return format!("the server's certificate is not trusted ({why})"),
-    };
-    format!("the server's certificate is not trusted: it {known}")
-}
-
 impl Session for Tls {
     fn capacity(&self) -> usize {
         self.inner.capacity()
     }
 
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
-        self.inner.send(query, token, &mut self.output);
+    fn send(&mut self, query: usize, token: Token, out: &mut Out) {
+        self.within(out, |inner, out| inner.send(query, token, out));
         // Of writing to memory nothing can fail; of encrypting, what is told when the connection is
         // read from.
-        let _ = self.write(out);
+        let _ = self.write(&mut out.bytes);
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if let Some(first) = input.first().filter(|_| !self.heard) {
             self.heard = true;
             if !RECORDS.contains(first) {
@@ -198,20 +179,20 @@ impl Session for Tls {
             }
         }
         while !input.is_empty() {
-            self.step(input, out, replies)?;
+            self.step(input, out)?;
         }
         // It may leave the connection below open, but will say nothing more on it (RFC 8446 §6.1).
-        if self.closed { Err(self.end(replies)) } else { Ok(()) }
+        if self.closed { Err(self.end(out)) } else { Ok(()) }
     }
 
-    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
+    fn end(&mut self, out: &mut Out) -> Fault {
         if !self.agreed {
             return self.ended();
         }
         // Without a word from the server, anyone on the way may have ended it: a body that lasts until the
         // close may lack its end (RFC 9112 §9.8). HTTP/2 has no such bodies.
         if self.closed || self.http2 {
-            self.inner.end(replies)
+            self.within(out, |inner, out| inner.end(out))
         } else {
             self.inner.cut(Fault::Closed)
         }
@@ -224,13 +205,9 @@ impl Session for Tls {
         }
     }
 
-    fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool {
-        let usable = self.inner.abandon(token, &mut self.output);
-        usable && self.write(out).is_ok()
-    }
-
-    fn replies_at_once(&mut self, replies: &mut Vec<Reply>) {
-        self.inner.replies_at_once(replies);
+    fn abandon(&mut self, token: Token, out: &mut Out) -> bool {
+        let usable = self.within(out, |inner, out| inner.abandon(token, out));
+        usable && self.write(&mut out.bytes).is_ok()
     }
 
     fn reusable(&self) -> bool {

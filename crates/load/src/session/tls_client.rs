@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
@@ -17,21 +16,14 @@ use crate::plan::error::PlanError;
 use crate::plan::protocol::Trust;
 use crate::session::{Session, Tls};
 
-/// Makes the client's sides of TLS.
 #[derive(Debug)]
 pub(crate) struct TlsClient {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-    /// HTTP/2 is to be agreed on.
     http2: bool,
 }
 
 impl TlsClient {
-    /// As the plan says.
-    ///
-    /// # Errors
-    ///
-    /// If there is no authority to be trusted, or the host is none that a certificate can name.
     pub(crate) fn prepare(plan: &Plan) -> Result<TlsClient, PlanError> {
         let refuse = |what: String| PlanError::Value(what);
         let provider = Arc::new(ring::default_provider());
@@ -42,8 +34,8 @@ impl TlsClient {
             Trust::Anyone => {
                 versions.dangerous().with_custom_certificate_verifier(Arc::new(Anyone { provider }))
             }
-            Trust::File(path) => versions.with_webpki_verifier(verifier(file(path)?, provider)?),
-            Trust::System => versions.with_webpki_verifier(verifier(system()?, provider)?),
+            Trust::File(path) => versions.with_root_certificates(file(path)?),
+            Trust::System => versions.with_root_certificates(system()?),
         };
         let mut config = builder.with_no_client_auth();
         let http2 = plan.protocol.http2 || plan.target.scheme().is_grpc();
@@ -58,32 +50,16 @@ impl TlsClient {
         Ok(client)
     }
 
-    /// A session that speaks through TLS.
     pub(crate) fn wrap(&self, inner: Box<dyn Session>) -> Box<dyn Session> {
         let tls = self.open().expect("it was opened when the run was made ready");
         Box::new(Tls::new(tls, inner, self.http2))
     }
 
-    /// The client's side of a new connection.
-    ///
-    /// # Errors
-    ///
-    /// Only those that [`prepare`](TlsClient::prepare) has looked for.
     fn open(&self) -> Result<ClientConnection, rustls::Error> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone())
     }
 }
 
-fn verifier(
-    roots: RootCertStore,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, PlanError> {
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| PlanError::Value(format!("TLS cannot be set up: {error}")))
-}
-
-/// The authorities of a file.
 fn file(path: &Path) -> Result<RootCertStore, PlanError> {
     let refuse = |what: String| PlanError::Value(format!("--cacert {}: {what}", path.display()));
     let mut roots = RootCertStore::empty();
@@ -97,7 +73,6 @@ fn file(path: &Path) -> Result<RootCertStore, PlanError> {
     if roots.is_empty() { Err(refuse(format!("no certificate; {mend}"))) } else { Ok(roots) }
 }
 
-/// The authorities that the system trusts.
 fn system() -> Result<RootCertStore, PlanError> {
     let mut roots = RootCertStore::empty();
     // Systems have some that are of no use; what is left decides.

@@ -1,5 +1,5 @@
-//! Protocols with one request at a time, which differ only in where an answer ends: memcached, Redis
-//! and raw TCP. A [`Scan`] finds the end.
+//! Protocols with one request at a time, which differ only in where a response ends: HTTP/1.1, memcached,
+//! Redis and raw TCP. A [`Scan`] finds the end.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,108 +8,93 @@ use bytes::BytesMut;
 
 use crate::plan::protocol::AnswerEnd;
 use crate::session::fault::Fault;
-use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
+use crate::session::{Body, Out, Session, Sessions, Status, Token, Whole, printable};
 
-/// An answer, and how many bytes of it count.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Scanned {
-    pub(crate) status: Status,
-    pub(crate) body_bytes: u64,
-}
-
-/// Finds the end of an answer, without keeping it. What it says depends on the bytes alone, not on
+/// Finds the end of a response, without keeping it. What it says depends on the bytes alone, not on
 /// how they are cut.
 pub(crate) trait Scan: Debug + Send {
-    /// The answer to this request comes next.
     fn begin(&mut self, request: &[u8]);
 
-    /// Takes from the start of `input` what is known to be of the answer; the answer, once it is
+    /// Takes from the start of `input` what is known to be of the response; the response, once it is
     /// whole.
-    ///
-    /// # Errors
-    ///
-    /// [`Fault`] if this is no answer.
-    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Scanned>, Fault>;
-}
+    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault>;
 
-/// One connection.
-#[derive(Debug)]
-pub(crate) struct Turns<S> {
-    sessions: Arc<Sessions>,
-    scan: S,
-    waiting: Option<Waiting>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    token: Token,
-    /// Some of the answer has come.
-    begun: bool,
-}
-
-impl<S: Scan> Turns<S> {
-    pub(crate) fn new(sessions: Arc<Sessions>, scan: S) -> Turns<S> {
-        Turns { sessions, scan, waiting: None }
-    }
-
-    fn has_begun(&self) -> bool {
-        self.waiting.as_ref().is_some_and(|waiting| waiting.begun)
-    }
-}
-
-impl<S: Scan> Session for Turns<S> {
-    fn capacity(&self) -> usize {
-        usize::from(self.waiting.is_none())
-    }
-
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
-        assert!(self.capacity() > 0, "one request at a time");
-        let request = self.sessions.rendered(query);
-        out.extend_from_slice(request);
-        self.scan.begin(request);
-        self.waiting = Some(Waiting { token, begun: false });
-    }
-
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        _: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
-        if let Some(Waiting { token, begun }) = &mut self.waiting {
-            *begun |= !input.is_empty();
-            let Some(Scanned { status, body_bytes }) = self.scan.scan(input)? else {
-                return Ok(());
-            };
-            replies.push(Reply {
-                token: *token,
-                result: Ok(Whole { status, head: None, body_bytes }),
-            });
-            self.waiting = None;
-        }
-        // Nobody asked for more, so it would pass for the answer to the next request.
-        if input.is_empty() { Ok(()) } else { Err(Fault::Surplus) }
-    }
-
-    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
-        if self.has_begun() { Fault::HalfAnswer } else { Fault::Closed }
-    }
-
-    fn cut(&self, fault: Fault) -> Fault {
-        match fault {
-            Fault::Closed if self.has_begun() => Fault::HalfAnswer,
-            fault => fault,
-        }
-    }
-
-    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
-        // Its answer may still come, and would be taken for another's.
-        false
+    /// The response, if the end of the connection is its end.
+    fn end(&mut self) -> Option<Whole> {
+        None
     }
 
     fn reusable(&self) -> bool {
         true
     }
+}
+
+#[derive(Debug)]
+pub(crate) struct Turns<S> {
+    sessions: Arc<Sessions>,
+    scan: S,
+    waiting: Option<Token>,
+    begun: bool,
+}
+
+impl<S: Scan> Turns<S> {
+    pub(crate) fn new(sessions: Arc<Sessions>, scan: S) -> Turns<S> {
+        Turns { sessions, scan, waiting: None, begun: false }
+    }
+}
+
+impl<S: Scan> Session for Turns<S> {
+    fn capacity(&self) -> usize {
+        usize::from(self.waiting.is_none() && self.scan.reusable())
+    }
+
+    fn send(&mut self, query: usize, token: Token, out: &mut Out) {
+        assert!(self.capacity() > 0, "one request at a time");
+        let request = self.sessions.rendered(query);
+        out.bytes.extend_from_slice(request);
+        self.scan.begin(request);
+        (self.waiting, self.begun) = (Some(token), false);
+    }
+
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
+        if let Some(token) = self.waiting {
+            self.begun |= !input.is_empty();
+            let Some(whole) = self.scan.scan(input)? else { return Ok(()) };
+            out.reply(token, Ok(whole));
+            self.waiting = None;
+        }
+        // Nobody asked for more, so it would pass for the response to the next request.
+        if input.is_empty() { Ok(()) } else { Err(Fault::Surplus) }
+    }
+
+    fn end(&mut self, out: &mut Out) -> Fault {
+        if let Some(token) = self.waiting
+            && let Some(whole) = self.scan.end()
+        {
+            out.reply(token, Ok(whole));
+            self.waiting = None;
+        }
+        self.cut(Fault::Closed)
+    }
+
+    fn cut(&self, fault: Fault) -> Fault {
+        let half = self.waiting.is_some() && self.begun && matches!(fault, Fault::Closed);
+        if half { Fault::HalfAnswer } else { fault }
+    }
+
+    fn abandon(&mut self, _: Token, _: &mut Out) -> bool {
+        // Its response may still come, and would be taken for another's.
+        false
+    }
+
+    fn reusable(&self) -> bool {
+        self.scan.reusable()
+    }
+}
+
+pub(crate) fn unknown(line: &[u8], protocol: &str) -> Fault {
+    let line = printable(line);
+    Fault::Malformed(format!("`{line}` is {protocol}; is it the right port?"))
 }
 
 /// Takes a line off the start of `input`, without its end; none if it has not come yet. At most
@@ -132,7 +117,6 @@ pub(crate) fn take_line(input: &mut BytesMut, limit: usize) -> Result<Option<Byt
 /// A block of data of known length, with CR LF behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// To come, with the CR LF.
     left: u64,
 }
 
@@ -158,29 +142,28 @@ impl Block {
     }
 }
 
-/// Raw TCP: an answer ends after so many bytes, or with some.
+/// Raw TCP: a response ends after so many bytes, or with some.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     end: AnswerEnd,
-    body_bytes_max: u64,
-    body_bytes: u64,
+    body: Body,
 }
 
 impl Tcp {
-    pub(crate) fn new(end: AnswerEnd, body_bytes_max: u64) -> Tcp {
-        Tcp { end, body_bytes_max, body_bytes: 0 }
+    pub(crate) fn new(end: AnswerEnd, body: Body) -> Tcp {
+        Tcp { end, body }
     }
 }
 
 impl Scan for Tcp {
     fn begin(&mut self, _: &[u8]) {
-        self.body_bytes = 0;
+        self.body.bytes = 0;
     }
 
-    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Scanned>, Fault> {
+    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault> {
         let (take, whole) = match &self.end {
             AnswerEnd::Bytes(bytes) => {
-                let left = bytes - self.body_bytes;
+                let left = bytes - self.body.bytes;
                 (left.min(input.len() as u64), input.len() as u64 >= left)
             }
             AnswerEnd::Until(end) => match memchr::memmem::find(input, end) {
@@ -190,11 +173,7 @@ impl Scan for Tcp {
             },
         };
         let _ = input.split_to(take as usize);
-        self.body_bytes += take;
-        if self.body_bytes > self.body_bytes_max {
-            return Err(Fault::TooLarge { limit: self.body_bytes_max });
-        }
-        let scanned = || Scanned { status: Status::Fine, body_bytes: self.body_bytes };
-        Ok(whole.then(scanned))
+        self.body.add(take)?;
+        Ok(whole.then(|| Whole::new(Status::Fine, self.body.bytes)))
     }
 }

@@ -15,22 +15,18 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 
 use crate::session::fault::Fault;
-use crate::session::{Reply, Session, Sessions, Status, Token, Whole};
+use crate::session::{Out, Session, Sessions, Status, Token, Whole};
 
-/// Most datagrams under way on a socket.
 pub(super) const OUTSTANDING_MAX: usize = 1 << 16;
 const NUMBER_BYTES: usize = 8;
 /// The length before a datagram.
 pub(crate) const LENGTH_BYTES: usize = 4;
 
-/// One socket.
 #[derive(Debug)]
 pub(crate) struct Udp {
     sessions: Arc<Sessions>,
     next: u64,
-    /// By sequence number.
     outstanding: HashMap<u64, Token>,
-    /// The sequence number of each token that is outstanding.
     numbers: Vec<u64>,
 }
 
@@ -47,12 +43,12 @@ impl Session for Udp {
         self.sessions.datagrams_max - self.outstanding.len()
     }
 
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
+    fn send(&mut self, query: usize, token: Token, out: &mut Out) {
         assert!(self.capacity() > 0, "there is room for it");
         let filler = self.sessions.rendered(query);
-        out.put_u32_le((NUMBER_BYTES + filler.len()) as u32);
-        out.put_u64(self.next);
-        out.put_slice(filler);
+        out.bytes.put_u32_le((NUMBER_BYTES + filler.len()) as u32);
+        out.bytes.put_u64(self.next);
+        out.bytes.put_slice(filler);
         self.outstanding.insert(self.next, token);
         let at = token as usize;
         if at >= self.numbers.len() {
@@ -62,12 +58,7 @@ impl Session for Udp {
         self.next += 1;
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        _: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         while input.len() >= LENGTH_BYTES {
             let length = (&input[..LENGTH_BYTES]).get_u32_le() as usize;
             if input.len() - LENGTH_BYTES < length {
@@ -78,17 +69,17 @@ impl Session for Udp {
             let Some(number) = datagram.get(..NUMBER_BYTES) else { continue };
             // Late, a duplicate, or none of ours otherwise.
             let Some(token) = self.outstanding.remove(&{ number }.get_u64()) else { continue };
-            let whole = Whole { status: Status::Fine, head: None, body_bytes: length as u64 };
-            replies.push(Reply { token, result: Ok(whole) });
+            let whole = Whole::new(Status::Fine, length as u64);
+            out.reply(token, Ok(whole));
         }
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
+    fn end(&mut self, _: &mut Out) -> Fault {
         Fault::Closed
     }
 
-    fn abandon(&mut self, token: Token, _: &mut BytesMut) -> bool {
+    fn abandon(&mut self, token: Token, _: &mut Out) -> bool {
         if let Some(number) = self.numbers.get(token as usize) {
             self.outstanding.remove(number);
         }

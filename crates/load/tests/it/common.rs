@@ -1,13 +1,18 @@
 //! What the tests share: servers on loopback.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use curtail_load::{Extent, Pace, Plan};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use bytes::Bytes;
+use curtail_load::{Answer, Extent, Pace, Plan, Report, run, run_observed};
+use h2::RecvStream;
+use h2::server::{SendResponse, handshake};
+use http::{HeaderMap, Request, Response};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -61,6 +66,44 @@ pub(crate) fn plan_for(address: SocketAddr, rate: f64, requests: u64) -> Plan {
     plan
 }
 
+pub(crate) async fn measure(plan: &Plan) -> Report {
+    run(plan, pending(), |_| {}).await.unwrap()
+}
+
+pub(crate) async fn observe(plan: &Plan, mut on_answer: impl FnMut(&Answer)) -> Report {
+    let go_on = |answer: &Answer| {
+        on_answer(answer);
+        ControlFlow::Continue(())
+    };
+    run_observed(plan, pending(), |_| {}, go_on).await.unwrap()
+}
+
+/// An address where nobody listens.
+pub(crate) async fn unused() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+/// Sends each datagram back, as often as `copies` says of its sequence number.
+pub(crate) async fn udp_echo(copies: impl Fn(u64) -> usize + Send + 'static) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok((count, from)) = socket.recv_from(&mut bytes).await {
+            for _ in 0..copies(u64::from_be_bytes(bytes[..8].try_into().unwrap())) {
+                socket.send_to(&bytes[..count], from).await.unwrap();
+            }
+        }
+    });
+    address
+}
+
+/// Equal gaps and no path: UDP, and the protocols whose requests are `queries`.
+pub(crate) fn plan_of(scheme: &str, address: SocketAddr, rate: f64, requests: u64) -> Plan {
+    let target = format!("{scheme}://{address}").parse().unwrap();
+    Plan { target, timeout_ns: 1_000 * MS, ..plan_for(address, rate, requests) }
+}
+
 /// The head of the next request, as text; `None` at the end of the connection.
 pub(crate) async fn next_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
@@ -91,4 +134,29 @@ pub(crate) async fn echo(mut stream: TcpStream) {
 /// The request target in the head of a request.
 pub(crate) fn target(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
+}
+
+/// A server of HTTP/2 that sends bodies back, and of gRPC that sends messages back.
+pub(crate) async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let Ok(mut connection) = handshake(stream).await else { return };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        tokio::spawn(send_back(request, respond));
+    }
+}
+
+async fn send_back(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let is_grpc = request.headers().get("content-type").is_some_and(|it| it == "application/grpc");
+    let (mut body, mut bytes) = (request.into_body(), Vec::new());
+    while let Some(Ok(data)) = body.data().await {
+        let _ = body.flow_control().release_capacity(data.len());
+        bytes.extend_from_slice(&data);
+    }
+    if let Ok(mut stream) = respond.send_response(Response::new(()), false) {
+        let _ = stream.send_data(Bytes::from(bytes), !is_grpc);
+        if is_grpc {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", "0".parse().unwrap());
+            let _ = stream.send_trailers(trailers);
+        }
+    }
 }

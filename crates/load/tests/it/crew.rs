@@ -2,7 +2,6 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use curtail_load::Report;
 use curtail_load::agents::{Agents, AgentsError, Event, Token, run, serve};
@@ -84,22 +83,6 @@ pub(crate) async fn measured(
     of: &Agents,
 ) -> Result<Report, AgentsError> {
     run(plan, of, pending(), |_| {}).await
-}
-
-/// What servers were asked for.
-#[derive(Clone, Default)]
-pub(crate) struct Asked(Arc<Mutex<Vec<String>>>);
-
-impl Asked {
-    pub(crate) fn add(&self, target: &str) -> usize {
-        let mut all = self.0.lock().unwrap();
-        all.push(target.to_owned());
-        all.len()
-    }
-
-    pub(crate) fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
 }
 
 pub(crate) fn nobody() -> SocketAddr {

@@ -2,9 +2,11 @@
 
 use std::future::pending;
 
-use crate::common::{MS, Server, answer, next_head, plan_for, say, target};
-use curtail_load::{Errors, run, run_observed};
-use tokio::net::{TcpListener, TcpStream};
+use crate::common::{
+    MS, Server, answer, measure, next_head, observe, plan_for, say, target, unused,
+};
+use curtail_load::Errors;
+use tokio::net::TcpStream;
 
 /// Does what the request's target says.
 async fn misbehave(mut stream: TcpStream) {
@@ -44,17 +46,11 @@ async fn each_failure_is_counted_as_what_it_is() {
     plan.queries = queries.map(str::to_owned).to_vec();
     plan.timeout_ns = 1_000 * MS;
     let mut statuses = Vec::new();
-    let report = run_observed(
-        &plan,
-        pending(),
-        |_| {},
-        |answer| {
-            assert!(answer.query < 5, "{answer:?}");
-            statuses.push(answer.status);
-        },
-    )
-    .await
-    .unwrap();
+    let report = observe(&plan, |answer| {
+        assert!(answer.query < 5, "{answer:?}");
+        statuses.push(answer.status);
+    })
+    .await;
     let errors = Errors {
         connect: 0,
         timeout: 4,
@@ -76,8 +72,7 @@ async fn each_failure_is_counted_as_what_it_is() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_counted() {
-    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let report = run(&plan_for(unused, 500.0, 10), pending(), |_| {}).await.unwrap();
+    let report = measure(&plan_for(unused().await, 500.0, 10)).await;
     assert_eq!(report.errors, Errors { connect: 10, ..Errors::default() });
     assert_eq!((report.latency_ns.max, report.valid), (None, false));
     assert_eq!(report.connections_opened, 0, "it was only tried");
@@ -97,6 +92,6 @@ async fn what_crosses_the_closing_of_a_used_connection_is_cut_off() {
     let server = Server::start(one_each).await;
     let mut plan = server.plan(200.0, 20);
     plan.connections = 1;
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
     assert_eq!((report.errors.total(), report.errors.reset, report.sent_again), (10, 10, 0));
 }

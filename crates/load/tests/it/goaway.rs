@@ -1,14 +1,16 @@
 //! Servers of HTTP/2 that go away: what they have not looked at is sent again.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{MS, Server};
-use curtail_load::{Errors, Plan, Report, run, run_sampled};
+use crate::common::{MS, Server, measure};
+use curtail_load::{Errors, Plan, run_sampled};
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 const PREFACE_BYTES: usize = 24;
 const HEADERS: u8 = 1;
@@ -49,26 +51,38 @@ fn plan(server: &Server, requests: u64) -> Plan {
     plan
 }
 
-async fn run_it(plan: &Plan) -> Report {
-    run(plan, pending(), |_| {}).await.unwrap()
+/// A server whose first connection goes as `first` says, which hears of the others; those are served.
+async fn first_goes<F: Future<Output = ()> + Send + 'static>(
+    first: impl Fn(TcpStream, Arc<Notify>) -> F + Send + 'static,
+) -> Server {
+    let (connections, others) = (AtomicUsize::new(0), Arc::new(Notify::new()));
+    Server::start(move |stream| {
+        let is_first = connections.fetch_add(1, Ordering::Relaxed) == 0;
+        if !is_first {
+            others.notify_one();
+        }
+        if is_first {
+            first(stream, Arc::clone(&others)).boxed()
+        } else {
+            crate::common::serve_http2(stream).boxed()
+        }
+    })
+    .await
+}
+
+/// Says the last, and waits for the client to close: with a reset, what was said might be lost.
+async fn finish(mut stream: TcpStream, said: &[Vec<u8>]) {
+    let _ = stream.write_all(&said.concat()).await;
+    let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 
 /// The first connection takes five requests, looks at two of them, and goes away.
 async fn leaving(reason: u8) -> Server {
-    let connections = Arc::new(AtomicUsize::new(0));
-    Server::start(move |mut stream| {
-        let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
-        async move {
-            if !first {
-                return crate::h2_server::serve(stream, 100).await;
-            }
-            requests(&mut stream, 5).await.unwrap();
-            // A user would wait for that, too.
-            tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
-            let said = [answer(1), goaway(3, reason), answer(3)].concat();
-            let _ = stream.write_all(&said).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
-        }
+    first_goes(move |mut stream, _| async move {
+        requests(&mut stream, 5).await.unwrap();
+        // A user would wait for that, too.
+        tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
+        finish(stream, &[answer(1), goaway(3, reason), answer(3)]).await;
     })
     .await
 }
@@ -106,7 +120,7 @@ async fn what_a_server_hands_back_is_sent_again_and_counts_once() {
 async fn what_a_server_may_have_looked_at_is_not_sent_again() {
     // An error ends the connection: the answer to the second request does not count any more.
     let server = leaving(2).await;
-    let report = run_it(&plan(&server, 100)).await;
+    let report = measure(&plan(&server, 100)).await;
     assert_eq!((report.requests, report.errors.total()), (100, report.errors.reset));
     assert!(report.errors.reset <= 1, "{:?}", report.errors);
     assert!(report.sent_again >= 3, "{}", report.sent_again);
@@ -114,26 +128,15 @@ async fn what_a_server_may_have_looked_at_is_not_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_a_server_is_leaving_keeps_nobody_waiting() {
-    let connections = Arc::new(AtomicUsize::new(0));
-    let other = Arc::new(tokio::sync::Notify::new());
-    let server = Server::start(move |mut stream| {
-        let first = connections.fetch_add(1, Ordering::Relaxed) == 0;
-        let other = Arc::clone(&other);
-        async move {
-            if !first {
-                other.notify_one();
-                return crate::h2_server::serve(stream, 100).await;
-            }
-            requests(&mut stream, 2).await.unwrap();
-            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
-            // There would be none if it had to wait for this.
-            other.notified().await;
-            let _ = stream.write_all(&answer(3)).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
-        }
+    let server = first_goes(|mut stream, others| async move {
+        requests(&mut stream, 2).await.unwrap();
+        let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
+        // There would be none if it had to wait for this.
+        others.notified().await;
+        finish(stream, &[answer(3)]).await;
     })
     .await;
-    let report = run_it(&plan(&server, 200)).await;
+    let report = measure(&plan(&server, 200)).await;
     assert_eq!((report.errors.total(), report.requests), (0, 200), "{:?}", report.failures);
     assert_eq!((report.connections_opened, server.accepted()), (2, 2));
 }
@@ -143,14 +146,13 @@ async fn a_connection_whose_last_request_was_given_up_leaves_its_place() {
     // Each answers one request, forgets another, and stays open until the client closes it.
     let server = Server::start(|mut stream| async move {
         if requests(&mut stream, 2).await.is_some() {
-            let _ = stream.write_all(&[answer(1), goaway(3, 0)].concat()).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
+            finish(stream, &[answer(1), goaway(3, 0)]).await;
         }
     })
     .await;
     let mut plan = server.plan(40.0, 20);
     (plan.protocol.http2, plan.connections, plan.timeout_ns) = (true, 1, 200 * MS);
-    let report = run_it(&plan).await;
+    let report = measure(&plan).await;
     assert!(report.histogram.len() >= 6, "{}: {:?}", report.histogram.len(), report.failures);
 }
 
@@ -161,12 +163,11 @@ async fn a_server_that_says_why_it_closes_is_quoted() {
             // It may have looked at the first.
             let _ = stream.write_all(&goaway(1, 11)).await;
             let _ = stream.shutdown().await;
-            // With a reset, what it said might be lost.
-            let _ = stream.read_to_end(&mut Vec::new()).await;
+            finish(stream, &[]).await;
         }
     })
     .await;
-    let report = run_it(&plan(&server, 1)).await;
+    let report = measure(&plan(&server, 1)).await;
     let said = report.failures.expect("there is no answer").first;
     assert!(said.contains("GOAWAY, ENHANCE_YOUR_CALM"), "{said}");
 }
@@ -175,12 +176,11 @@ async fn a_server_that_says_why_it_closes_is_quoted() {
 async fn a_server_that_never_looks_at_anything_is_given_up() {
     let server = Server::start(async |mut stream: TcpStream| {
         if requests(&mut stream, 1).await.is_some() {
-            let _ = stream.write_all(&goaway(0, 0)).await;
-            let _ = stream.read_to_end(&mut Vec::new()).await;
+            finish(stream, &[goaway(0, 0)]).await;
         }
     })
     .await;
-    let report = run_it(&plan(&server, 5)).await;
+    let report = measure(&plan(&server, 5)).await;
     assert_eq!(report.errors, Errors { reset: 5, ..Errors::default() });
     assert!(report.failures.unwrap().first.contains("went away before it looked at the request"));
     // The first time, and three times more.

@@ -2,11 +2,12 @@
 //! a slow machine too.
 
 use std::future::pending;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{MS, Server, answer, echo, next_head};
+use crate::common::{MS, Server, answer, echo, measure, next_head, observe};
 use curtail_load::{Extent, Invalid, Pace, QueryOrder, run, run_observed};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::oneshot;
@@ -29,7 +30,7 @@ async fn a_stall_shows_in_the_corrected_latency_only() {
     let mut plan = server.plan(1_000.0, 1_500);
     // So that requests wait behind the one that is stalled.
     plan.connections = 1;
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
 
     assert_eq!((report.requests, report.errors.total()), (1_500, 0));
     assert_eq!(report.histogram.len(), 1_500);
@@ -61,7 +62,7 @@ async fn requests_are_sent_whatever_the_earlier_ones_do() {
         }
     })
     .await;
-    let report = run(&server.plan(1_000.0, 50), pending(), |_| {}).await.unwrap();
+    let report = measure(&server.plan(1_000.0, 50)).await;
     assert_eq!((report.requests, report.histogram.len()), (50, 50), "{report:?}");
     assert_eq!(server.accepted(), 50);
 }
@@ -77,20 +78,14 @@ async fn the_same_plan_asks_the_same() {
     let mut runs = Vec::new();
     for _ in 0..2 {
         let mut asked = Vec::new();
-        let report = run_observed(
-            &plan,
-            pending(),
-            |_| {},
-            |answer| {
-                // The server echoes the target, so this is what was really asked.
-                assert_eq!(answer.body_bytes, answer.query as u64 + 1);
-                assert!(answer.head.as_ref().unwrap().header("content-length").is_some());
-                assert!(answer.latency_ns >= answer.uncorrected_ns);
-                asked.push((answer.index, answer.intended_ns, answer.query));
-            },
-        )
-        .await
-        .unwrap();
+        let report = observe(&plan, |answer| {
+            // The server echoes the target, so this is what was really asked.
+            assert_eq!(answer.body_bytes, answer.query as u64 + 1);
+            assert!(answer.head.as_ref().unwrap().header("content-length").is_some());
+            assert!(answer.latency_ns >= answer.uncorrected_ns);
+            asked.push((answer.index, answer.intended_ns, answer.query));
+        })
+        .await;
         assert_eq!((report.requests, asked.len()), (200, 200), "{report:?}");
         asked.sort_unstable();
         runs.push(asked);
@@ -110,17 +105,8 @@ async fn a_connection_that_the_server_closed_is_opened_again() {
     .await;
     let mut plan = server.plan(20.0, 5);
     plan.connections = 1;
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
     assert_eq!((report.errors.total(), server.accepted()), (0, 5), "{report:?}");
-}
-
-#[tokio::test]
-async fn a_connection_is_kept() {
-    let server = Server::start(echo).await;
-    let mut plan = server.plan(500.0, 100);
-    plan.connections = 1;
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
-    assert_eq!((report.errors.total(), server.accepted()), (0, 1), "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,6 +138,7 @@ async fn a_run_that_is_cut_short_tells_what_it_has() {
         if answers == 100 {
             let _ = cut.take().unwrap().send(());
         }
+        ControlFlow::Continue(())
     };
     let report = run_observed(&plan, cancel, |_| {}, on_answer).await.unwrap();
     assert!(report.partial);
@@ -170,7 +157,7 @@ async fn what_no_connection_and_no_backlog_takes_is_dropped_and_makes_the_run_in
     .await;
     let mut plan = server.plan(1_000.0, 20);
     (plan.connections, plan.backlog, plan.timeout_ns) = (1, 2, 1_000 * MS);
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
     assert_eq!((report.errors.timeout, report.errors.dropped), (3, 17), "{report:?}");
     assert_eq!(report.requests, 20);
     assert!(report.invalid_because.contains(&Invalid::Dropped { count: 17, backlog: 2 }));

@@ -1,9 +1,7 @@
 //! When requests are sent: closed loops, rates that change, recorded times, and when there are enough.
 
-use std::future::pending;
-
-use crate::common::{MS, Server, answer, echo, next_head, plan_for};
-use curtail_load::{Arrivals, Extent, Invalid, Pace, Precision, Profile, run, run_observed};
+use crate::common::{MS, Server, answer, echo, measure, next_head, observe, plan_for, unused};
+use curtail_load::{Arrivals, Extent, Invalid, Pace, Precision, Profile};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_loop_sends_as_many_as_are_answered() {
@@ -12,9 +10,7 @@ async fn a_closed_loop_sends_as_many_as_are_answered() {
         let mut plan = server.plan(1.0, 501);
         (plan.pace, plan.threads, plan.connections) = (Pace::Closed, threads, connections);
         let mut indexes = Vec::new();
-        let report = run_observed(&plan, pending(), |_| {}, |answer| indexes.push(answer.index))
-            .await
-            .unwrap();
+        let report = observe(&plan, |answer| indexes.push(answer.index)).await;
         assert_eq!((report.requests, report.errors.total()), (501, 0));
         assert!(report.closed_loop && report.offered_rate.is_none());
         assert_eq!(report.connections_opened, connections as u64);
@@ -31,20 +27,17 @@ async fn a_closed_loop_ends_with_its_time() {
     (plan.pace, plan.connections) = (Pace::Closed, 2);
     (plan.extent, plan.warmup_ns) = (Extent::Duration { ns: 200 * MS }, 50 * MS);
     let mut intended = Vec::new();
-    let report = run_observed(&plan, pending(), |_| {}, |answer| intended.push(answer.intended_ns))
-        .await
-        .unwrap();
+    let report = observe(&plan, |answer| intended.push(answer.intended_ns)).await;
     assert!(report.requests > 2, "{}", report.requests);
     assert!(intended.iter().all(|at| (50 * MS..250 * MS).contains(at)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_loop_does_not_hammer_a_server_that_is_not_there() {
-    let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let mut plan = plan_for(unused, 1.0, 0);
+    let mut plan = plan_for(unused().await, 1.0, 0);
     (plan.pace, plan.connections) = (Pace::Closed, 4);
     plan.extent = Extent::Duration { ns: 400 * MS };
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
     assert_eq!(report.requests, report.errors.connect);
     // Each connection at 0, 1, 3, 7, 15, 31, 63, 127, 227 and 327 ms, or later.
     assert!((8..=40).contains(&report.requests), "{}", report.requests);
@@ -64,7 +57,7 @@ async fn a_closed_loop_goes_on_as_soon_as_a_server_answers_again() {
     .await;
     let mut plan = server.plan(1.0, 200);
     (plan.pace, plan.connections) = (Pace::Closed, 1);
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
     assert_eq!((report.errors.reset, report.histogram.len(), server.accepted()), (3, 197, 4));
     let failures = report.failures.unwrap();
     let pause = failures.last_at_ns - failures.first_at_ns;
@@ -80,16 +73,10 @@ async fn threads_share_one_schedule() {
         let mut plan = server.plan(2_000.0, 300);
         (plan.pace, plan.threads, plan.connections) = (Pace::poisson(2_000.0), threads, 9);
         let mut of_run = Vec::new();
-        let report = run_observed(
-            &plan,
-            pending(),
-            |_| {},
-            |answer| {
-                of_run.push((answer.index, answer.intended_ns));
-            },
-        )
-        .await
-        .unwrap();
+        let report = observe(&plan, |answer| {
+            of_run.push((answer.index, answer.intended_ns));
+        })
+        .await;
         assert_eq!((report.requests, report.histogram.len(), report.unobserved), (300, 300, 0));
         of_run.sort_unstable();
         asked.push(of_run);
@@ -105,9 +92,7 @@ async fn a_rate_in_steps_is_kept() {
     plan.extent = Extent::Duration { ns: profile.own_ns().unwrap() };
     plan.pace = Pace::Open { profile, arrivals: Arrivals::Constant };
     let mut intended = Vec::new();
-    let report = run_observed(&plan, pending(), |_| {}, |answer| intended.push(answer.intended_ns))
-        .await
-        .unwrap();
+    let report = observe(&plan, |answer| intended.push(answer.intended_ns)).await;
     let slow = intended.iter().filter(|at| **at < 200 * MS).count();
     assert_eq!((slow, intended.len()), (20, 320));
     assert_eq!(report.offered_rate, Some(640.0));
@@ -120,7 +105,7 @@ async fn a_run_ends_when_its_percentiles_are_sure_enough_and_not_before() {
     let mut plan = server.plan(500.0, 0);
     plan.extent = Extent::Duration { ns: 60_000 * MS };
     plan.until = Some(Precision { relative: 0.9, per_mille: vec![500] });
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
     assert!(report.requests < 30_000 && !report.partial);
     assert_eq!(report.requests, report.histogram.len(), "what was sent is answered");
     let [low, high] = report.latency_ci95_ns.p50.unwrap();
@@ -128,7 +113,7 @@ async fn a_run_ends_when_its_percentiles_are_sure_enough_and_not_before() {
 
     plan.extent = Extent::Requests(200);
     plan.until = Some(Precision { relative: 0.0001, per_mille: vec![990] });
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let report = measure(&plan).await;
     let unsure = Invalid::NotSure { per_mille: 990, found: None, asked: 0.0001 };
     assert!(report.invalid_because.contains(&unsure), "{:?}", report.invalid_because);
     assert_eq!(report.requests, 200);
@@ -149,27 +134,11 @@ async fn a_server_that_dies_is_told_with_when_and_how_many() {
         }
     })
     .await;
-    let report = run(&server.plan(1_000.0, 150), pending(), |_| {}).await.unwrap();
+    let report = measure(&server.plan(1_000.0, 150)).await;
     assert_eq!((report.histogram.len(), report.errors.reset), (100, 50));
     let failures = report.failures.unwrap();
     assert_eq!(failures.since_last_good, 50);
     assert!(failures.last_good_at_ns.unwrap() >= 90 * MS);
     assert!(failures.last_at_ns >= failures.first_at_ns && failures.last_at_ns >= 149 * MS);
     assert!(failures.first.contains("closed before it answered"), "{}", failures.first);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_loop_of_datagrams_has_one_under_way() {
-    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let address = socket.local_addr().unwrap();
-    tokio::spawn(async move {
-        let mut bytes = [0; 2_000];
-        while let Ok((count, from)) = socket.recv_from(&mut bytes).await {
-            let _ = socket.send_to(&bytes[..count], from).await;
-        }
-    });
-    let mut plan = curtail_load::Plan::new(format!("udp://{address}").parse().unwrap(), 1.0);
-    (plan.pace, plan.extent, plan.connections) = (Pace::Closed, Extent::Requests(2_000), 1);
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
-    assert_eq!((report.requests, report.errors.total()), (2_000, 0), "none overran the server");
 }

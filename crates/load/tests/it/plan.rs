@@ -1,11 +1,6 @@
 //! Bad input is refused with a text that says what is wrong.
 
-use std::fs;
-
-use curtail_load::{
-    Arrivals, Extent, Pace, Plan, Precision, Profile, QueriesError, Target, parse_header,
-    read_queries, run,
-};
+use curtail_load::{Arrivals, Extent, Pace, Plan, Precision, Profile, Target, Trust, run};
 
 fn plan() -> Plan {
     Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0)
@@ -65,6 +60,9 @@ fn other_targets_are_refused() {
         ("http://h:80/a#b", "a fragment"),
         ("http://h:80/a b", "percent-encoded"),
         ("http://h:80/\r\nx", "percent-encoded"),
+        ("redis://h:1/0", "redis://HOST:PORT"),
+        ("udp://h:1/x", "udp://HOST:PORT"),
+        ("tcp://h:1/?q", "tcp://HOST:PORT"),
     ];
     for (text, why) in cases {
         let error = text.parse::<Target>().unwrap_err().to_string();
@@ -87,45 +85,67 @@ fn precision(relative: f64, per_mille: u32) -> Option<Precision> {
 }
 
 #[test]
-fn a_path_is_refused_where_the_protocol_has_none() {
-    for (text, mend) in [
-        ("redis://h:1/0", "redis://HOST:PORT"),
-        ("udp://h:1/x", "udp://HOST:PORT"),
-        ("tcp://h:1/?q", "tcp://HOST:PORT"),
-    ] {
-        let error = text.parse::<Target>().unwrap_err().to_string();
-        assert!(error.contains(mend), "{error}");
-    }
-}
-
-#[test]
 fn values_out_of_range_are_refused() {
     type Change = fn(&mut Plan);
-    let cases: [(Change, &str); 20] = [
-        (|plan| plan.pace = Pace::poisson(0.0), "rate 0.0 "),
-        (|plan| plan.pace = Pace::poisson(1e300), "rate 1e300 "),
-        (|plan| plan.pace = Pace::poisson(0.04), "rate 0.04 × duration 10s is 0.4 requests"),
-        (|plan| plan.pace = Pace::poisson(f64::NAN), "rate NaN "),
-        (|plan| plan.pace = Pace::poisson(f64::INFINITY), "rate inf "),
-        (|plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
-        (|plan| plan.pace = profile("1..0"), "rate 0.0 "),
-        (|plan| plan.pace = profile("1:5s,1:6s"), "take 11s in all"),
-        (|plan| (plan.pace, plan.extent) = (profile("1..9"), Extent::Requests(9)), "duration"),
-        (|plan| plan.until = precision(1.0, 990), "below 100 %"),
-        (|plan| plan.until = precision(0.1, 1_000), "below 100"),
-        (|plan| plan.threads = 0, "0 threads; use 1 to 64"),
-        (|plan| plan.threads = 65, "65 threads; use 1 to 64"),
-        (|plan| plan.connections = 0, "0 connections"),
-        (|plan| plan.timeout_ns = 0, "a time-out of 0ns"),
-        (|plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60.000000001s"),
-        (|plan| plan.headers = vec![("Connection".into(), "close".into())], "`Connection`"),
-        (|plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
-        (|plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),
-        (|plan| plan.queries = vec!["/fine".into(), "/not fine".into()], "query `/not fine`"),
+    let cases: [(&str, Change, &str); 35] = [
+        ("http://h", |plan| plan.pace = Pace::poisson(0.0), "rate 0.0 "),
+        ("http://h", |plan| plan.pace = Pace::poisson(1e300), "rate 1e300 "),
+        (
+            "http://h",
+            |plan| plan.pace = Pace::poisson(0.04),
+            "rate 0.04 × duration 10s is 0.4 requests",
+        ),
+        ("http://h", |plan| plan.pace = Pace::poisson(f64::NAN), "rate NaN "),
+        ("http://h", |plan| plan.pace = Pace::poisson(f64::INFINITY), "rate inf "),
+        ("http://h", |plan| plan.extent = Extent::Requests(0), "nothing would be measured"),
+        ("http://h", |plan| plan.pace = profile("1..0"), "rate 0.0 "),
+        ("http://h", |plan| plan.pace = profile("1:5s,1:6s"), "take 11s in all"),
+        (
+            "http://h",
+            |plan| (plan.pace, plan.extent) = (profile("1..9"), Extent::Requests(9)),
+            "duration",
+        ),
+        ("http://h", |plan| plan.until = precision(1.0, 990), "below 100 %"),
+        ("http://h", |plan| plan.until = precision(0.1, 1_000), "below 100"),
+        ("http://h", |plan| plan.threads = 0, "0 threads; use 1 to 64"),
+        ("http://h", |plan| plan.threads = 65, "65 threads; use 1 to 64"),
+        ("http://h", |plan| plan.connections = 0, "0 connections"),
+        ("http://h", |plan| plan.timeout_ns = 0, "a time-out of 0ns"),
+        ("http://h", |plan| plan.timeout_ns = 60_000_000_001, "a time-out of 60.000000001s"),
+        (
+            "http://h",
+            |plan| plan.headers = vec![("Connection".into(), "close".into())],
+            "`Connection`",
+        ),
+        ("http://h", |plan| plan.headers = vec![("a b".into(), "c".into())], "header `a b: c`"),
+        ("http://h", |plan| plan.headers = vec![("a".into(), "b\nc".into())], "header `a: b\nc`"),
+        (
+            "http://h",
+            |plan| plan.queries = vec!["/fine".into(), "/not fine".into()],
+            "request `/not fine`: has a character",
+        ),
+        ("http://h", |plan| plan.queries = vec!["/{key}".into()], "say how many with --keys"),
+        ("http://h/{key}", |plan| plan.protocol.data = None, "say how many with --keys"),
+        ("http://h", |plan| plan.protocol.streams = 5, "add --http2"),
+        ("http://h", |plan| plan.protocol.trust = Trust::Anyone, "use https://"),
+        ("http://h", |plan| plan.protocol.method = Some("A B".into()), "method `A B`"),
+        ("http://h", |plan| plan.protocol.method = Some("CONNECT".into()), "a tunnel"),
+        ("http://h", |plan| plan.protocol.datagram_bytes = 7, "use 8 to 65507"),
+        ("http://h", |plan| plan.protocol.datagram_bytes = 9, "use udp://"),
+        ("http://h", |plan| plan.protocol.streams = 0, "0 streams; use 1 to 65536"),
+        ("http://h", |plan| plan.queries = vec!["{\"path\"".into()], "request `{\"path\"`"),
+        ("http://h", |plan| plan.queries = vec!["{\"a\": 1}".into()], "unknown field `a`"),
+        ("udp://h:1", |plan| plan.protocol.data = Some("x".into()), "udp:// has no use for data"),
+        ("redis://h", |plan| plan.protocol.data = None, "nothing to ask redis://"),
+        ("memcached://h", |plan| plan.protocol.http2 = true, ""),
+        (
+            "http://h",
+            |plan| plan.queries = vec![r#"{"body": "", "body_base64": ""}"#.into()],
+            "leave one of them out",
+        ),
     ];
-    for (change, text) in cases {
-        let mut plan = plan();
-        assert_eq!(plan.check(), Ok(()));
+    for (target, change, text) in cases {
+        let mut plan = Plan::new(target.parse().unwrap(), 1.0);
         change(&mut plan);
         let error = plan.check().unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
@@ -138,46 +158,4 @@ async fn a_run_refuses_what_it_cannot_do() {
     bad.connections = 0;
     let error = run(&bad, std::future::pending(), |_| {}).await.unwrap_err();
     assert!(error.to_string().starts_with("0 connections"), "{error}");
-}
-
-#[test]
-fn headers_are_read() {
-    let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
-    assert_eq!(parse_header("k: v"), pair("k", "v"));
-    assert_eq!(parse_header("k:v:w"), pair("k", "v:w"));
-    assert_eq!(parse_header("k:"), pair("k", ""));
-    for text in ["", "k", ": v"] {
-        let error = parse_header(text).unwrap_err().to_string();
-        assert!(error.contains(&format!("`{text}` is not")), "{error}");
-    }
-}
-
-#[test]
-fn queries_are_read_from_a_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("queries");
-    fs::write(&file, "/a\r\n\n  /b?q=1  \n/c").unwrap();
-    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b?q=1", "/c"]);
-    // As some editors save it.
-    fs::write(&file, "\u{feff}/a\r\n/b\r\n").unwrap();
-    assert_eq!(read_queries(&file).unwrap(), ["/a", "/b"]);
-}
-
-#[test]
-fn bad_files_of_queries_are_refused_with_the_line() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("queries");
-    let error = |bytes: &[u8]| {
-        fs::write(&file, bytes).unwrap();
-        read_queries(&file).unwrap_err()
-    };
-    for (text, bad) in [("/a\n\nb\n", 3), ("/a\n/b c\n", 2), ("/ä", 1), ("/a#b", 1)] {
-        let error = error(text.as_bytes());
-        assert!(error.to_string().contains(&format!("queries:{bad}: ")), "{error}");
-    }
-    assert!(matches!(error(b"\n \n"), QueriesError::Empty { .. }));
-    assert!(error(b"/\xff").to_string().contains("queries:1: it is not UTF-8 text"));
-    assert!(error(b"/a\n\xef\xbb\xbf/b\n").to_string().contains("queries:2: "));
-    let missing = read_queries(directory.path().join("missing")).unwrap_err();
-    assert!(missing.to_string().ends_with("check the path"), "{missing}");
 }

@@ -1,155 +1,157 @@
-//! HTTPS: who is trusted, and what is said when it fails.
+//! TLS: who is trusted, what is agreed on, and what is said when it fails.
 
-use std::future::pending;
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::common::{MS, Server, echo, plan_for};
-use crate::secure::Secure;
-use curtail_load::{Errors, Plan, Report, Trust, run};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use crate::common::{MS, Server, measure};
+use curtail_load::{Errors, Plan, Report, Trust};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio_rustls::TlsAcceptor;
 
-/// Answers every request with as many bytes as its path says, over TLS.
-async fn server(secure: &Secure) -> Server {
-    let acceptor = secure.acceptor.clone();
-    Server::start(move |stream| {
-        let acceptor = acceptor.clone();
-        async move {
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            let mut head = Vec::new();
-            while let Ok(byte) = stream.read_u8().await {
-                head.push(byte);
-                if head.ends_with(b"\r\n\r\n") {
-                    let text = String::from_utf8(std::mem::take(&mut head)).unwrap();
-                    let path = text.split(' ').nth(1).unwrap();
-                    if path == "/dies" {
-                        return;
+/// A server's side of TLS, and the file that names whom to trust.
+struct Secure {
+    acceptor: TlsAcceptor,
+    authority: PathBuf,
+    _directory: TempDir,
+}
+
+impl Secure {
+    /// Of a server of this name, which its authority signs, or it is that itself.
+    fn new(name: &str, by_itself: bool, protocols: &[&str]) -> Secure {
+        let names = if by_itself { vec![name.to_owned()] } else { Vec::new() };
+        let mut params = CertificateParams::new(names).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let mut key = KeyPair::generate().unwrap();
+        let authority = params.self_signed(&key).unwrap();
+        let mut certificate = authority.der().clone();
+        if !by_itself {
+            let issuer = Issuer::new(params, key);
+            key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            certificate = params.signed_by(&key, &issuer).unwrap().der().clone();
+        }
+        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], private)
+            .unwrap();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("authority.pem");
+        std::fs::write(&file, authority.pem()).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Secure { acceptor, authority: file, _directory: directory }
+    }
+
+    /// Serves HTTP/2 where that was agreed on; else each request gets as many bytes as its path says.
+    async fn serve(&self) -> Server {
+        let acceptor = self.acceptor.clone();
+        Server::start(move |stream| {
+            let acceptor = acceptor.clone();
+            async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                    return crate::common::serve_http2(stream).await;
+                }
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                while stream.read_line(&mut line).await.is_ok_and(|count| count > 0) {
+                    if let Some(path) = line.strip_prefix("GET /") {
+                        let Ok(length) = path.split(' ').next().unwrap().parse() else { return };
+                        let body = "x".repeat(length);
+                        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+                        stream.write_all((head + &body).as_bytes()).await.unwrap();
+                        stream.flush().await.unwrap();
                     }
-                    let length = path[1..].parse().unwrap_or(0);
-                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-                    stream.write_all(head.as_bytes()).await.unwrap();
-                    stream.write_all(&vec![b'x'; length]).await.unwrap();
-                    stream.flush().await.unwrap();
+                    line.clear();
                 }
             }
-        }
-    })
-    .await
-}
+        })
+        .await
+    }
 
-fn plan(server: &Server, scheme: &str, authority: &Path, requests: u64) -> Plan {
-    let mut plan = plan_for(server.address, 200.0, requests);
-    plan.target = format!("{scheme}://{}/5", server.address).parse().unwrap();
-    plan.protocol.trust = Trust::File(authority.to_owned());
-    plan.connections = 2;
-    plan.timeout_ns = 5_000 * MS;
-    plan
-}
-
-async fn run_it(plan: &Plan) -> Report {
-    run(plan, pending(), |_| {}).await.unwrap()
+    fn plan(&self, server: &Server, requests: u64, paths: &[&str]) -> Plan {
+        let mut plan = server.plan(200.0, requests);
+        plan.target = format!("https://{}/5", server.address).parse().unwrap();
+        plan.protocol.trust = Trust::File(self.authority.clone());
+        plan.queries = paths.iter().map(|path| (*path).to_owned()).collect();
+        (plan.connections, plan.timeout_ns) = (2, 5_000 * MS);
+        plan
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn https_answers_and_keeps_its_connections() {
-    let secure = Secure::new("127.0.0.1", &["http/1.1"]);
-    let server = server(&secure).await;
-    let mut plan = plan(&server, "https", &secure.authority, 60);
-    plan.queries = vec!["/5".to_owned(), "/0".to_owned(), "/300000".to_owned()];
-    let report = run_it(&plan).await;
+    let secure = Secure::new("127.0.0.1", false, &["h2", "http/1.1"]);
+    let server = secure.serve().await;
+    let mut plan = secure.plan(&server, 60, &["/5", "/0", "/300000"]);
+    let report = measure(&plan).await;
     assert_eq!((report.errors.total(), report.histogram.len()), (0, 60), "{report:?}");
     assert!(server.accepted() <= 2);
-    // The handshake is part of sending, not of the answer.
     plan.protocol.trust = Trust::Anyone;
-    assert_eq!(run_it(&plan).await.errors.total(), 0);
+    assert_eq!(measure(&plan).await.errors.total(), 0);
+    (plan.protocol.http2, plan.connections) = (true, 1);
+    plan.queries = vec![r#"{"path": "/b", "body": "text"}"#.to_owned()];
+    let before = server.accepted();
+    let report = measure(&plan).await;
+    assert_eq!((report.errors.total(), server.accepted() - before), (0, 1), "{report:?}");
+    // A server that dies after the handshake.
+    let plan = secure.plan(&server, 20, &["/5", "/dies"]);
+    assert_eq!(measure(&plan).await.errors, Errors { reset: 10, ..Errors::default() });
+}
+
+fn first_without_tls(report: Report) -> String {
+    let first = report.failures.expect("nothing is agreed on").first;
+    assert_eq!(report.errors, Errors { tls: 3, ..Errors::default() }, "{first}");
+    assert!(report.errors.to_string().contains("3 without TLS"));
+    first
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_not_trusted_is_told_and_counted() {
-    let secure = Secure::new("127.0.0.1", &[]);
-    let other = Secure::new("127.0.0.1", &[]);
-    let server = server(&secure).await;
-    let report = run_it(&plan(&server, "https", &other.authority, 5)).await;
-    assert_eq!(report.errors, Errors { tls: 5, ..Errors::default() }, "{report:?}");
-    let first = report.failures.unwrap().first;
-    assert!(first.contains("is not trusted") && first.contains("--cacert"), "{first}");
-    assert!(report.errors.to_string().contains("5 without TLS"));
+async fn a_server_that_is_not_trusted_or_not_agreed_with_is_reported_with_what_to_do() {
+    let secure = Secure::new("127.0.0.1", false, &[]);
+    for (of_server, trusts_other, http2, texts) in [
+        (Secure::new("127.0.0.1", false, &[]), true, false, ["is not trusted", "--cacert"]),
+        (Secure::new("127.0.0.1", true, &[]), false, false, ["CA:FALSE", "--insecure"]),
+        (Secure::new("elsewhere.example", false, &[]), false, false, ["for another name", ""]),
+        (Secure::new("127.0.0.1", false, &["http/1.1"]), false, true, ["leave out --http2", ""]),
+        (Secure::new("127.0.0.1", false, &[]), false, true, ["leave out --http2", ""]),
+    ] {
+        let server = of_server.serve().await;
+        let whose = if trusts_other { &secure } else { &of_server };
+        let mut plan = whose.plan(&server, 3, &[]);
+        plan.protocol.http2 = http2;
+        let first = first_without_tls(measure(&plan).await);
+        assert!(texts.iter().all(|text| first.contains(text)), "{first}");
+    }
     // The system knows nothing of it either.
-    let mut plan = plan(&server, "https", &other.authority, 5);
+    let server = secure.serve().await;
+    let mut plan = secure.plan(&server, 3, &[]);
     plan.protocol.trust = Trust::System;
     if plan.check().is_ok() {
-        assert_eq!(run_it(&plan).await.errors.tls, 5);
+        first_without_tls(measure(&plan).await);
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_authority_that_serves_itself_is_told_what_to_do() {
-    let secure = Secure::by_itself("127.0.0.1");
-    let server = server(&secure).await;
-    let report = run_it(&plan(&server, "https", &secure.authority, 3)).await;
-    let first = report.failures.unwrap().first;
-    assert!(first.contains("CA:FALSE") && !first.contains("--cacert"), "{first}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_of_another_name_is_told() {
-    let secure = Secure::new("elsewhere.example", &[]);
-    let server = server(&secure).await;
-    let report = run_it(&plan(&server, "https", &secure.authority, 3)).await;
-    let first = report.failures.unwrap().first;
-    assert_eq!(report.errors.tls, 3);
-    assert!(first.contains("for another name"), "{first}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_tls_is_told() {
-    let secure = Secure::new("127.0.0.1", &[]);
-    // One that answers at once, and one that closes.
-    let talks = Server::start(async |mut stream: TcpStream| {
-        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        let _ = stream.read_u8().await;
-    })
-    .await;
-    let closes = Server::start(async |stream: TcpStream| drop(stream)).await;
-    for (server, text) in [(talks, "speaks no TLS"), (closes, "closed before TLS was agreed on")] {
-        let report = run_it(&plan(&server, "https", &secure.authority, 3)).await;
-        let first = report.failures.unwrap().first;
-        assert_eq!(report.errors.tls, 3, "{first}");
-        assert!(first.contains(text) && first.contains("leave out the s"), "{first}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_with_tls_is_told_to_who_speaks_none() {
-    let secure = Secure::new("127.0.0.1", &[]);
-    let server = server(&secure).await;
-    let mut plan = plan(&server, "http", &secure.authority, 3);
-    plan.protocol.trust = Trust::System;
-    let report = run_it(&plan).await;
-    let first = report.failures.unwrap().first;
-    assert_eq!(report.errors.malformed, 3, "{first}");
-    assert!(first.contains("write https:// instead of http://"), "{first}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_after_the_handshake_is_a_reset() {
-    let secure = Secure::new("127.0.0.1", &["http/1.1"]);
-    let server = server(&secure).await;
-    let mut plan = plan(&server, "https", &secure.authority, 20);
-    plan.queries = vec!["/5".to_owned(), "/dies".to_owned()];
-    let report = run_it(&plan).await;
-    assert_eq!(report.errors, Errors { reset: 10, ..Errors::default() }, "{report:?}");
-}
-
-#[tokio::test]
-async fn a_file_without_authorities_is_refused() {
-    let server = Server::start(echo).await;
+#[test]
+fn a_file_without_authorities_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("empty.pem");
-    let error = |plan: &Plan| plan.check().unwrap_err().to_string();
-    let missing = error(&plan(&server, "https", &file, 1));
-    assert!(missing.contains("empty.pem") && missing.contains("check the path"), "{missing}");
+    let file = directory.path().join("authority.pem");
+    let refused = || {
+        let mut plan = Plan::new("https://h".parse().unwrap(), 1.0);
+        plan.protocol.trust = Trust::File(file.clone());
+        plan.check().unwrap_err().to_string()
+    };
+    let missing = refused();
+    assert!(missing.contains("authority.pem") && missing.contains("check the path"), "{missing}");
     std::fs::write(&file, "nothing").unwrap();
-    let empty = error(&plan(&server, "https", &file, 1));
+    let empty = refused();
     assert!(empty.contains("no certificate"), "{empty}");
 }

@@ -1,10 +1,7 @@
 //! Stamps of the kernel: every answer has them, and the parts of a latency add up.
 
-use std::future::pending;
-
-use crate::common::{MS, Server, echo};
-use curtail_load::{Extent, Pace, Plan, Report, StampsBy, run};
-use tokio::net::UdpSocket;
+use crate::common::{Server, echo, measure, plan_of, udp_echo};
+use curtail_load::{Plan, Report, StampsBy};
 
 fn judge(report: &Report) {
     let stamps = report.stamps.as_ref().expect("they were asked for");
@@ -24,7 +21,7 @@ async fn answers_on_a_stream_have_stamps() {
     let server = Server::start(echo).await;
     for stamps in [StampsBy::Kernel, StampsBy::User] {
         let plan = Plan { stamps, threads: 2, ..server.plan(1_000.0, 600) };
-        let report = run(&plan, pending(), |_| {}).await.unwrap();
+        let report = measure(&plan).await;
         assert_eq!((report.requests, report.errors.total()), (600, 0));
         if stamps == StampsBy::Kernel {
             judge(&report);
@@ -37,18 +34,9 @@ async fn answers_on_a_stream_have_stamps() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn datagrams_have_stamps() {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let address = socket.local_addr().unwrap();
-    tokio::spawn(async move {
-        let mut bytes = vec![0; 1 << 16];
-        while let Ok((count, from)) = socket.recv_from(&mut bytes).await {
-            let _ = socket.send_to(&bytes[..count], from).await;
-        }
-    });
-    let mut plan = Plan::new(format!("udp://{address}").parse().unwrap(), 1_000.0);
-    (plan.pace, plan.extent) = (Pace::constant(1_000.0), Extent::Requests(600));
-    (plan.stamps, plan.connections, plan.timeout_ns) = (StampsBy::Kernel, 2, 1_000 * MS);
-    let report = run(&plan, pending(), |_| {}).await.unwrap();
+    let mut plan = plan_of("udp", udp_echo(|_| 1).await, 1_000.0, 600);
+    (plan.stamps, plan.connections) = (StampsBy::Kernel, 2);
+    let report = measure(&plan).await;
     assert_eq!((report.requests, report.errors.total()), (600, 0));
     judge(&report);
 }

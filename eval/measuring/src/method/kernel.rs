@@ -4,7 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 
-use curtail_load::stamp::{Room, Sent, Stage, drain, enable, read};
+use curtail_load::stamp::{Room, drain, enable, read};
 
 use super::{open, or_lost, sockets};
 use crate::frame::{PAYLOAD_BYTES, Payload};
@@ -50,8 +50,8 @@ impl open::Port for Port {
 
     fn left(&mut self, each: &mut dyn FnMut(u32, u64)) -> io::Result<()> {
         let numbers = &self.numbers;
-        drain(&self.out, &mut self.room, |Sent { stage, number, realtime_ns }| {
-            if let (Stage::Sent, Some(ours)) = (stage, numbers.get(number as usize)) {
+        drain(&self.out, &mut self.room, |number, realtime_ns| {
+            if let Some(ours) = numbers.get(number as usize) {
                 each(*ours, realtime_ns);
             }
         })

@@ -12,7 +12,7 @@ use super::poller::Poller;
 use super::wire::{Found, Wire};
 use crate::results::outcome::Outcome;
 use crate::session::fault::{Fault, Wait};
-use crate::session::{Reply, Session, Token};
+use crate::session::{Out, Session, Token};
 
 /// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -28,23 +28,16 @@ pub(super) struct Connection {
     /// Of a connection that was closed: the way past the network stack, for the next one.
     kept: Option<Wire>,
     input: BytesMut,
-    output: BytesMut,
-    /// By token.
+    out: Out,
     flights: Slab<Flight>,
-    /// Bytes written of `output` since the connection was opened.
     written: u64,
     /// Requests not yet written as a whole, with where they end.
     unsent: VecDeque<(Token, u64)>,
     /// Requests that were written, by the number that the kernel's stamp of their leaving will have.
     leaving: VecDeque<(u32, Token)>,
-    /// Datagrams written since the connection was opened.
     datagrams: u32,
-    /// The poller tells when the socket is writable.
     watched: bool,
-    replies: Vec<Reply>,
-    /// There was an answer since it was opened.
     answered: bool,
-    /// The last one was good.
     well: bool,
     /// How often in a row it ended without one.
     in_vain: u32,
@@ -72,14 +65,13 @@ impl Connection {
             link: Link::Closed,
             kept: None,
             input: BytesMut::new(),
-            output: BytesMut::new(),
+            out: Out::default(),
             flights: Slab::new(),
             written: 0,
             unsent: VecDeque::new(),
             leaving: VecDeque::new(),
             datagrams: 0,
             watched: false,
-            replies: Vec::new(),
             answered: false,
             well: false,
             in_vain: 0,
@@ -95,7 +87,7 @@ impl Connection {
         match &self.link {
             Link::Closed => true,
             Link::Connecting { session, .. } | Link::Open { session, .. } => {
-                session.capacity() > 0 && self.output.len() < OUTPUT_BYTES_MAX
+                session.capacity() > 0 && self.out.bytes.len() < OUTPUT_BYTES_MAX
             }
         }
     }
@@ -110,12 +102,10 @@ impl Connection {
         matches!(self.link, Link::Closed)
     }
 
-    /// The numbers of the requests that are on it.
     pub(super) fn requests(&self) -> impl Iterator<Item = u64> {
         self.flights.iter().map(|(_, flight)| flight.slot.index)
     }
 
-    /// It has another place now.
     pub(super) fn moved(&mut self, id: usize, poller: &Poller) {
         self.id = id;
         if let Link::Open { wire, .. } = &self.link {
@@ -132,12 +122,7 @@ impl Connection {
 
     /// Sends a request that was taken up at `now_ns`; there is room. Its token, unless it has failed at
     /// once.
-    pub(super) fn send(
-        &mut self,
-        due: Due,
-        now_ns: u64,
-        context: &mut Context<'_>,
-    ) -> Option<Token> {
+    pub(super) fn send(&mut self, due: Due, now_ns: u64, context: &mut Context) -> Option<Token> {
         let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
         let token = self.flights.insert(due.taken(now_ns, opened));
@@ -147,8 +132,8 @@ impl Connection {
         let (Link::Connecting { session, .. } | Link::Open { session, .. }) = &mut self.link else {
             return None;
         };
-        session.send(query, token as Token, &mut self.output);
-        self.unsent.push_back((token as Token, self.written + self.output.len() as u64));
+        session.send(query, token as Token, &mut self.out);
+        self.unsent.push_back((token as Token, self.written + self.out.bytes.len() as u64));
         self.flush(context);
         self.settle_at_once(context);
         Some(token as Token)
@@ -156,15 +141,15 @@ impl Connection {
 
     /// Opens a connection to one of the addresses from `first` on. If none lets itself be connected
     /// to, all requests have failed.
-    fn open(&mut self, first: usize, context: &mut Context<'_>) {
+    fn open(&mut self, first: usize, context: &mut Context) {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in first..context.addresses.len() {
-            let datagrams = context.sessions.datagrams();
+        for address in first..context.task.addresses.len() {
+            let datagrams = context.task.sessions.datagrams();
             let kept = self.kept.take();
             let watched = kept.is_some();
-            let wire = match context.bypass {
+            let wire = match &context.task.bypass {
                 Some(bypass) => kept.map_or_else(|| Wire::past_stack(bypass), Ok),
-                None => Wire::connect(context.addresses[address], datagrams),
+                None => Wire::connect(context.task.addresses[address], datagrams),
             };
             let connecting = wire.and_then(|mut wire| {
                 // Of a datagram now; a stream must be connected first.
@@ -188,7 +173,7 @@ impl Connection {
                     let session = match std::mem::replace(&mut self.link, Link::Closed) {
                         // What was to be sent to the address before goes to this one.
                         Link::Connecting { session, .. } => session,
-                        _ => context.sessions.open(),
+                        _ => context.task.sessions.open(),
                     };
                     self.link = Link::Connecting { wire, session, address };
                     return;
@@ -199,15 +184,14 @@ impl Connection {
         self.close(&Fault::connect(failure), context);
     }
 
-    /// Something happened on the socket.
-    pub(super) fn ready(&mut self, readable: bool, context: &mut Context<'_>) {
+    pub(super) fn ready(&mut self, readable: bool, context: &mut Context) {
         if matches!(self.link, Link::Closed) {
             self.discard(context);
         } else if let Link::Connecting { wire, address, .. } = &self.link {
             let (connected, address) = (wire.connected(), *address);
             match connected {
                 Ok(()) => self.connected(context),
-                Err(error) if address + 1 == context.addresses.len() => {
+                Err(error) if address + 1 == context.task.addresses.len() => {
                     self.close(&Fault::connect(error), context);
                 }
                 Err(_) => self.open(address + 1, context),
@@ -219,15 +203,15 @@ impl Connection {
         }
     }
 
-    fn connected(&mut self, context: &mut Context<'_>) {
+    fn connected(&mut self, context: &mut Context) {
         if let Link::Connecting { mut wire, session, .. } =
             std::mem::replace(&mut self.link, Link::Closed)
         {
-            if context.stamps.is_some() && !context.sessions.datagrams() {
+            if context.stamps.is_some() && !context.task.sessions.datagrams() {
                 // Without stamps the coverage says so.
                 let _ = wire.stamp();
             }
-            *context.connects += 1;
+            context.record.connects += 1;
             self.link = Link::Open { wire, session };
             self.flush(context);
             self.settle_at_once(context);
@@ -235,13 +219,13 @@ impl Connection {
     }
 
     /// Writes what there is to write. What the system does not take now is written when it does.
-    fn flush(&mut self, context: &mut Context<'_>) {
+    fn flush(&mut self, context: &mut Context) {
         let Link::Open { wire, .. } = &mut self.link else { return };
-        match wire.write(&mut self.output) {
+        match wire.write(&mut self.out.bytes) {
             Ok(count) => self.written += count as u64,
             Err(error) => return self.close(&Fault::of(error), context),
         }
-        let blocked = !self.output.is_empty() || wire.unsent();
+        let blocked = !self.out.bytes.is_empty() || wire.unsent();
         if blocked != self.watched
             && let Err(error) = context.poller.modify(&*wire, self.id as u64, blocked)
         {
@@ -251,18 +235,17 @@ impl Connection {
         self.note_sent(context);
     }
 
-    /// Takes note of the requests that were written.
-    fn note_sent(&mut self, context: &mut Context<'_>) {
+    fn note_sent(&mut self, context: &mut Context) {
         if matches!(&self.link, Link::Open { session, .. } if session.holds()) {
             return;
         }
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         while let Some(&(token, end)) = self.unsent.front()
             && end <= self.written
         {
             self.unsent.pop_front();
             if context.stamps.is_some() {
-                let number = if context.sessions.datagrams() {
+                let number = if context.task.sessions.datagrams() {
                     self.datagrams = self.datagrams.wrapping_add(1);
                     self.datagrams.wrapping_sub(1)
                 } else {
@@ -272,26 +255,25 @@ impl Connection {
                 push_leaving(&mut self.leaving, number, token);
             }
             if let Some(flight) = self.flights.get_mut(token as usize) {
-                *context.sent_again += u64::from(!flight.is_first());
+                context.record.sent_again += u64::from(!flight.is_first());
                 flight.sent_ns.get_or_insert(now_ns);
-                if context.bypass.is_some() {
+                if context.task.bypass.is_some() {
                     flight.left_ns.get_or_insert(now_ns);
                 }
             }
         }
     }
 
-    /// Takes note of the requests that have left.
-    fn note_left(&mut self, context: &mut Context<'_>) {
+    fn note_left(&mut self, context: &mut Context) {
         let (Link::Open { wire, .. }, Some(realtime)) = (&self.link, context.stamps.as_mut())
         else {
             return;
         };
         realtime.keep_up();
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         let (leaving, flights) = (&mut self.leaving, &mut self.flights);
         // An empty queue is no error, and any other shows in the coverage.
-        let _ = wire.left(context.scratch, |number, realtime_ns| {
+        let _ = wire.left(&mut context.scratch, |number, realtime_ns| {
             let Some(at) = leaving.iter().position(|(leaving, _)| *leaving == number) else {
                 return;
             };
@@ -305,50 +287,48 @@ impl Connection {
         });
     }
 
-    fn receive(&mut self, context: &mut Context<'_>) {
+    fn receive(&mut self, context: &mut Context) {
         self.note_left(context);
         for _ in 0..READS_MAX {
             let Link::Open { wire, session } = &mut self.link else { return };
-            let found = wire.read(&mut self.input, context.scratch);
+            let found = wire.read(&mut self.input, &mut context.scratch);
             // Before it is parsed: that is our own work, not the server's.
-            let now_ns = context.clock.elapsed_ns();
+            let now_ns = context.task.clock.elapsed_ns();
             let fault = match found {
                 Ok(Found::Nothing) => return,
                 Ok(Found::Bytes(_)) => {
                     let held = session.holds();
-                    let done =
-                        session.receive(&mut self.input, &mut self.output, &mut self.replies);
+                    let done = session.receive(&mut self.input, &mut self.out);
                     if held && !session.holds() {
                         // What was kept back is in the output now.
-                        let end = self.written + self.output.len() as u64;
+                        let end = self.written + self.out.bytes.len() as u64;
                         self.unsent.iter_mut().for_each(|unsent| unsent.1 = end);
                     }
                     done.err()
                 }
-                Ok(Found::End) => Some(session.end(&mut self.replies)),
+                Ok(Found::End) => Some(session.end(&mut self.out)),
                 Err(error) => Some(session.cut(Fault::of(error))),
             };
             let reusable = session.reusable();
             self.settle(now_ns, context);
             if let Some(fault) = fault {
                 if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.well {
-                    *context.unasked += 1;
+                    context.record.unasked += 1;
                 }
                 return self.close(&fault, context);
             }
             if !reusable && self.flights.is_empty() {
                 return self.close(&Fault::Closed, context);
             }
-            if !self.output.is_empty() {
+            if !self.out.bytes.is_empty() {
                 self.flush(context);
             }
         }
     }
 
-    /// Tells the outcomes of the replies that have come.
-    fn settle(&mut self, done_ns: u64, context: &mut Context<'_>) {
+    fn settle(&mut self, done_ns: u64, context: &mut Context) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
-        for reply in self.replies.drain(..) {
+        for reply in self.out.replies.drain(..) {
             // A reply to a request that was given up has no flight.
             let Some(flight) = self.flights.try_remove(reply.token as usize) else { continue };
             if flight.goes_again(&reply.result) {
@@ -371,26 +351,23 @@ impl Connection {
         }
     }
 
-    /// The same for what was known as soon as something was sent.
-    fn settle_at_once(&mut self, context: &mut Context<'_>) {
+    fn settle_at_once(&mut self, context: &mut Context) {
         let Link::Open { session, .. } = &mut self.link else { return };
-        session.replies_at_once(&mut self.replies);
-        if self.replies.is_empty() {
+        if self.out.replies.is_empty() {
             return;
         }
         let reusable = session.reusable();
         // No packet has come that the kernel could have stamped.
         context.scratch.received_ns = None;
-        self.settle(context.clock.elapsed_ns(), context);
+        self.settle(context.task.clock.elapsed_ns(), context);
         if !reusable && self.flights.is_empty() {
             self.close(&Fault::Closed, context);
         }
     }
 
-    /// Gives up a request that is under way.
-    pub(super) fn expire(&mut self, token: Token, context: &mut Context<'_>) {
+    pub(super) fn expire(&mut self, token: Token, context: &mut Context) {
         let expired = self.flights.remove(token as usize);
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         let wait = match &self.link {
             Link::Connecting { .. } => Wait::Opening,
             Link::Open { session, .. } if session.holds() => Wait::Agreeing,
@@ -398,10 +375,10 @@ impl Connection {
         };
         context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout(wait))));
         let usable = match &mut self.link {
-            Link::Open { session, .. } => session.abandon(token, &mut self.output),
+            Link::Open { session, .. } => session.abandon(token, &mut self.out),
             // An address that keeps silent is given up with its last request.
             Link::Connecting { session, .. } if !self.flights.is_empty() => {
-                session.abandon(token, &mut self.output)
+                session.abandon(token, &mut self.out)
             }
             Link::Connecting { .. } | Link::Closed => false,
         };
@@ -419,10 +396,10 @@ impl Connection {
 
     /// Reads what comes while the connection is closed, which is late, or says once more that nobody listens:
     /// the poller would tell of it again and again.
-    fn discard(&mut self, context: &mut Context<'_>) {
+    fn discard(&mut self, context: &mut Context) {
         let Some(wire) = &mut self.kept else { return };
         for _ in 0..READS_MAX {
-            if matches!(wire.read(&mut self.input, context.scratch), Ok(Found::Nothing)) {
+            if matches!(wire.read(&mut self.input, &mut context.scratch), Ok(Found::Nothing)) {
                 break;
             }
         }
@@ -432,7 +409,7 @@ impl Connection {
     /// What becomes of the socket of a connection that ends: it is closed, but for the way past the stack if
     /// that has not failed itself. To open it again takes milliseconds, and fails while the kernel still
     /// takes the last one apart.
-    fn put_away(&mut self, wire: Wire, fault: &Fault, context: &Context<'_>) {
+    fn put_away(&mut self, wire: Wire, fault: &Fault, context: &Context) {
         let Some(stack) = wire.stack() else { return };
         let failed = matches!(fault, Fault::Io(_));
         if !failed && context.poller.modify(&wire, self.id as u64, false).is_ok() {
@@ -443,8 +420,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, and with this fault all that is on it.
-    fn close(&mut self, fault: &Fault, context: &mut Context<'_>) {
+    fn close(&mut self, fault: &Fault, context: &mut Context) {
         self.well = false;
         if !std::mem::take(&mut self.answered) {
             self.in_vain = self.in_vain.saturating_add(1);
@@ -455,11 +431,12 @@ impl Connection {
             self.put_away(wire, fault, context);
         }
         self.input.clear();
-        self.output.clear();
+        self.out.bytes.clear();
+        self.out.replies.clear();
         self.unsent.clear();
         self.leaving.clear();
         (self.written, self.datagrams, self.watched) = (0, 0, false);
-        let now_ns = context.clock.elapsed_ns();
+        let now_ns = context.task.clock.elapsed_ns();
         for flight in self.flights.drain() {
             context.outcomes.push(flight.ends(now_ns, Err(fault.clone())));
         }

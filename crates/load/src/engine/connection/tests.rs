@@ -4,83 +4,48 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use curtail_xdp::Bypass;
 use curtail_xdp::namespace::pair;
 
 use super::*;
-use crate::engine::Clock;
-use crate::engine::poller::Poller;
-use crate::engine::wire::Scratch;
+use crate::engine::tests::task;
 use crate::plan::Plan;
 use crate::plan::schedule::Slot;
-use crate::session::Sessions;
-use curtail_xdp::Bypass;
 
 const DUE: Due = Due::New(Slot { index: 0, at_ns: 0, query: 0, warmup: false });
 
-/// What a connection has around it.
 struct Around {
-    clock: Clock,
-    addresses: [SocketAddr; 1],
-    sessions: Arc<Sessions>,
-    poller: Poller,
-    scratch: Scratch,
-    bypass: Arc<Bypass>,
-    outcomes: Vec<Outcome>,
-    connects: u64,
+    context: Context,
+    _wake: UnixStream,
 }
 
 impl Around {
     fn new(server: SocketAddr) -> Around {
         let plan = Plan::new(format!("udp://{server}").parse().unwrap(), 1.0);
-        Around {
-            clock: Clock::new(Instant::now()),
-            addresses: [server],
-            sessions: Arc::new(Sessions::prepare(&plan, false).unwrap()),
-            poller: Poller::new().unwrap(),
-            scratch: Scratch::new(),
-            bypass: Arc::new(Bypass::prepare(server).expect("a kernel with AF_XDP")),
-            outcomes: Vec::new(),
-            connects: 0,
-        }
+        let bypass = Arc::new(Bypass::prepare(server).expect("a kernel with AF_XDP"));
+        let (task, _wake) = task(&plan, server, Some(bypass));
+        Around { context: Context::new(task).unwrap(), _wake }
     }
 
-    fn with<T>(&mut self, what: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        what(&mut Context {
-            clock: self.clock,
-            addresses: &self.addresses,
-            sessions: &self.sessions,
-            poller: &self.poller,
-            scratch: &mut self.scratch,
-            stamps: &mut None,
-            bypass: Some(&self.bypass),
-            outcomes: &mut self.outcomes,
-            again: &mut Vec::new(),
-            unasked: &mut 0,
-            sent_again: &mut 0,
-            connects: &mut self.connects,
-        })
-    }
-
-    /// Waits for something to happen, and lets the connection take it.
     fn turn(&mut self, connection: &mut Connection) {
-        let events = self.poller.wait(Duration::from_secs(10)).unwrap();
+        let events = self.context.poller.wait(Duration::from_secs(10)).unwrap();
         assert!(events > 0, "something happens within ten seconds: {connection:?}");
         for at in 0..events {
-            let ready = self.poller.ready(at);
-            self.with(|context| connection.ready(ready.readable || ready.error, context));
+            let ready = self.context.poller.ready(at);
+            connection.ready(ready.readable || ready.error, &mut self.context);
         }
     }
 
-    /// Sends a request, which ends.
     fn ask(&mut self, connection: &mut Connection) -> Outcome {
-        self.with(|context| connection.send(DUE, 0, context)).expect("it is on its way");
-        while self.outcomes.is_empty() {
+        connection.send(DUE, 0, &mut self.context).expect("it is on its way");
+        while self.context.outcomes.is_empty() {
             self.turn(connection);
         }
-        self.outcomes.remove(0)
+        self.context.outcomes.remove(0)
     }
 }
 
@@ -104,12 +69,12 @@ fn past_the_stack_a_refusal_leaves_the_socket_open_and_nothing_wakes_it_for_long
         assert!(matches!(connection.link, Link::Closed));
         let kept = connection.kept.as_ref().expect("it is kept");
         let (number, own) = (kept.as_fd().as_raw_fd(), kept.stack().unwrap().local_addr()?);
-        assert_eq!(around.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
+        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
         // The server is back, and says something late.
         let socket = bind(server);
         socket.send_to(b"too late", own)?;
         around.turn(&mut connection);
-        assert_eq!(around.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
+        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
         let echo = std::thread::spawn(move || {
             let mut bytes = [0; 2_000];
             let (count, from) = socket.recv_from(&mut bytes).unwrap();
@@ -118,7 +83,7 @@ fn past_the_stack_a_refusal_leaves_the_socket_open_and_nothing_wakes_it_for_long
         around.ask(&mut connection).result.expect("an answer");
         echo.join().unwrap();
         let Link::Open { wire, .. } = &connection.link else { panic!("{connection:?}") };
-        assert_eq!((wire.as_fd().as_raw_fd(), around.connects), (number, 2));
+        assert_eq!((wire.as_fd().as_raw_fd(), around.context.record.connects), (number, 2));
         Ok(())
     })
     .unwrap();

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PastStack, Room, Sent, Stage, drain, enable, read};
+use super::{PastStack, Room, drain, enable, read};
 
 /// Packets are sent for so long until one is stamped. It takes some tens of microseconds on Linux, where the
 /// switch is thrown by a task of its own; longer where all processors are busy.
 const SWITCHED_WITHIN: Duration = Duration::from_secs(1);
 /// A packet to oneself is there by then, or it is lost.
 const ARRIVES_WITHIN: Duration = Duration::from_millis(100);
-/// Packets that are sent and received for one figure.
 const CALIBRATED: u32 = 2_000;
 
 /// While there is one, packets that this machine receives are stamped.
@@ -26,21 +25,17 @@ pub struct Keeper {
     pub(crate) stamping: Stamping,
 }
 
-/// What is known of the stamps of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamping {
-    /// Packets that came without a stamp before the first with one.
     pub(crate) unstamped: u32,
     /// What a stamped packet costs more to send and receive, in nanoseconds.
     pub(crate) cost_ns: u64,
-    /// Devices that could stamp packets themselves.
     pub(crate) hardware_clocks: Vec<String>,
     /// Instead of all that: nothing passes the stack.
     pub(crate) past_stack: Option<PastStack>,
 }
 
 impl Stamping {
-    /// With that of another machine.
     pub(crate) fn merge(&mut self, other: Stamping) {
         self.unstamped = self.unstamped.saturating_add(other.unstamped);
         self.cost_ns = self.cost_ns.max(other.cost_ns);
@@ -52,10 +47,6 @@ impl Stamping {
 
 impl Keeper {
     /// Switches it on, and sends packets to itself until one is stamped.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` if the system stamps nothing, or what it says.
     pub fn new() -> io::Result<Keeper> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(socket.local_addr()?)?;
@@ -87,7 +78,7 @@ fn stamped(socket: &UdpSocket, room: &mut Room) -> io::Result<bool> {
     socket.send(&[0; 8])?;
     let (_, received) = read(socket, &mut [0; 8], room)?;
     let mut sent = false;
-    drain(socket, room, |Sent { stage, .. }| sent |= stage == Stage::Sent)?;
+    drain(socket, room, |_, _| sent = true)?;
     Ok(sent && received.is_some())
 }
 
@@ -107,15 +98,12 @@ fn round_trips(
 }
 
 const DEVICES: &str = "/sys/class/net";
-/// Most devices that are looked at.
 const DEVICES_MAX: usize = 256;
 
-/// The names of the devices with a clock, in order.
 pub(crate) fn clocks() -> Vec<String> {
     clocks_in(Path::new(DEVICES))
 }
 
-/// The names of all devices, in order.
 pub(crate) fn devices() -> Vec<String> {
     devices_in(Path::new(DEVICES))
 }

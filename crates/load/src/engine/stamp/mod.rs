@@ -5,7 +5,6 @@
 //!
 //! | stamp | of | how it comes |
 //! |---|---|---|
-//! | scheduled | the last byte of a request entering the queue of the device | error queue of the socket |
 //! | sent | the last byte of a request leaving it | error queue of the socket |
 //! | received | the packet whose bytes were read last | beside the bytes |
 //!
@@ -38,32 +37,10 @@ pub use source::{PastStack, StampsBy};
 pub(crate) use source::{Source, fits};
 
 /// Linux, include/uapi/linux/net_tstamp.h.
-const TX_SCHED: u32 = 1 << 8;
 const OPT_ID_TCP: u32 = 1 << 16;
 /// Linux, include/uapi/linux/errqueue.h.
 const ORIGIN_TIMESTAMPING: u8 = 4;
 const STAGE_SENT: u32 = 0;
-const STAGE_SCHEDULED: u32 = 1;
-
-/// What a stamp in the error queue is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// It entered the queue of the device.
-    Scheduled,
-    /// It left the queue.
-    Sent,
-}
-
-/// A stamp in the error queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
-    /// Of what it is.
-    pub stage: Stage,
-    /// Of the datagram, or of the last byte in the stream; counted from 0 since stamps were asked for.
-    pub number: u32,
-    /// Nanoseconds since 1970, by the clock of the system.
-    pub realtime_ns: u64,
-}
 
 /// Room for what the kernel says beside bytes. Used again for every call.
 #[derive(Debug)]
@@ -73,7 +50,6 @@ pub struct Room {
 
 impl Room {
     /// Enough for a stamp and the error that it is sent as, with an address; with room to spare.
-    #[must_use]
     pub fn new() -> Room {
         Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]) }
     }
@@ -87,8 +63,6 @@ impl Default for Room {
 
 /// Asks for stamps on a socket: a connected TCP socket on which nothing was sent yet, or a UDP one.
 ///
-/// # Errors
-///
 /// What the system says. Kernels before 6.2 do not know `OPT_ID_TCP`; there is no error then, and
 /// stamps may miss their requests.
 pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
@@ -97,8 +71,7 @@ pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
         | Flag::SOF_TIMESTAMPING_TX_SOFTWARE
         | Flag::SOF_TIMESTAMPING_RX_SOFTWARE
         | Flag::SOF_TIMESTAMPING_OPT_ID
-        | Flag::SOF_TIMESTAMPING_OPT_TSONLY
-        | Flag::from_bits_retain(TX_SCHED);
+        | Flag::SOF_TIMESTAMPING_OPT_TSONLY;
     if stream {
         flags |= Flag::from_bits_retain(OPT_ID_TCP);
     }
@@ -106,10 +79,6 @@ pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
 }
 
 /// Reads from a socket: how many bytes, and when the packet with the last of them came.
-///
-/// # Errors
-///
-/// Those of a read.
 pub fn read(
     socket: &impl AsFd,
     bytes: &mut [u8],
@@ -126,12 +95,14 @@ pub fn read(
     Ok((message.bytes, stamp))
 }
 
-/// Takes the stamps of sent requests from the error queue, oldest first, until it is empty.
-///
-/// # Errors
-///
-/// What the system says, other than that the queue is empty.
-pub fn drain(socket: &impl AsFd, room: &mut Room, mut each: impl FnMut(Sent)) -> io::Result<()> {
+/// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty: of each the
+/// number of the datagram, or of the last byte in the stream, counted from 0 since timestamps were asked for,
+/// and the time in nanoseconds since 1970.
+pub fn drain(
+    socket: &impl AsFd,
+    room: &mut Room,
+    mut each: impl FnMut(u32, u64),
+) -> io::Result<()> {
     let descriptor = socket.as_fd().as_raw_fd();
     loop {
         let mut none = [0; 1];
@@ -142,26 +113,21 @@ pub fn drain(socket: &impl AsFd, room: &mut Room, mut each: impl FnMut(Sent)) ->
             Err(nix::errno::Errno::EAGAIN) => return Ok(()),
             message => message?,
         };
-        let (mut stamp, mut name) = (None, None);
+        let (mut stamp, mut number) = (None, None);
         for control in message.cmsgs()? {
             match control {
                 ControlMessageOwned::ScmTimestampsns(stamps) => stamp = nanoseconds(&stamps),
                 ControlMessageOwned::Ipv4RecvErr(error, _)
                 | ControlMessageOwned::Ipv6RecvErr(error, _)
-                    if error.ee_origin == ORIGIN_TIMESTAMPING =>
+                    if error.ee_origin == ORIGIN_TIMESTAMPING && error.ee_info == STAGE_SENT =>
                 {
-                    let stage = match error.ee_info {
-                        STAGE_SENT => Some(Stage::Sent),
-                        STAGE_SCHEDULED => Some(Stage::Scheduled),
-                        _ => None,
-                    };
-                    name = stage.map(|stage| (stage, error.ee_data));
+                    number = Some(error.ee_data);
                 }
                 _ => {}
             }
         }
-        if let (Some(realtime_ns), Some((stage, number))) = (stamp, name) {
-            each(Sent { stage, number, realtime_ns });
+        if let (Some(number), Some(realtime_ns)) = (number, stamp) {
+            each(number, realtime_ns);
         }
     }
 }

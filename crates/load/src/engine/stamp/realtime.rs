@@ -6,7 +6,6 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// From one measurement to the next, in nanoseconds.
 const EVERY_NS: u64 = 50_000_000;
 /// Measuring is off by some tens of microseconds where it is interrupted every time, and smaller steps do
 /// no more harm than that.
@@ -14,27 +13,23 @@ const STEP_NS: u64 = 100_000;
 /// Tries per measurement: the one that took least time counts.
 const TRIES: usize = 5;
 
-/// How far the clock of the system is from that of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Realtime {
     epoch: Instant,
     /// What the clock of the system showed at the epoch, in nanoseconds since 1970.
     at_epoch_ns: u64,
     measured: Instant,
-    /// How often somebody set it.
     steps: u32,
     /// Stamps before this time, in nanoseconds since the epoch, are of before the last step.
     valid_from_ns: u64,
 }
 
 impl Realtime {
-    /// For a run that starts at `epoch`, which may be to come.
     pub(crate) fn new(epoch: Instant) -> Realtime {
         let (measured, at_epoch_ns) = measure(epoch);
         Realtime { epoch, at_epoch_ns, measured, steps: 0, valid_from_ns: 0 }
     }
 
-    /// Measures again, if it is time to.
     pub(crate) fn keep_up(&mut self) {
         if self.measured.elapsed().as_nanos() < u128::from(EVERY_NS) {
             return;
@@ -52,7 +47,6 @@ impl Realtime {
         (self.measured, self.at_epoch_ns) = (measured, at_epoch_ns);
     }
 
-    /// How often the clock of the system was set.
     pub(crate) fn steps(&self) -> u32 {
         self.steps
     }
@@ -72,7 +66,6 @@ impl Realtime {
     }
 }
 
-/// What the clock of the system shows at `epoch`, and when that was measured.
 fn measure(epoch: Instant) -> (Instant, u64) {
     let one = || {
         let before = Instant::now();

@@ -36,7 +36,6 @@ pub struct PastStack {
     pub in_driver: bool,
 }
 
-/// What is needed while a run lasts.
 #[derive(Debug)]
 pub(crate) enum Source {
     User,
@@ -45,7 +44,6 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Makes it ready, for a server at one of these addresses.
     pub(crate) fn prepare(plan: &Plan, addresses: &[SocketAddr]) -> Result<Source, LoadError> {
         match plan.stamps {
             StampsBy::User => Ok(Source::User),
@@ -63,7 +61,6 @@ impl Source {
         }
     }
 
-    /// What a report says of it.
     pub(crate) fn stamping(&self) -> Option<Stamping> {
         match self {
             Source::User => None,
@@ -79,7 +76,6 @@ impl Source {
         }
     }
 
-    /// The way past the stack, if there is one.
     pub(crate) fn bypass(&self) -> Option<&Arc<Bypass>> {
         match self {
             Source::Xdp(bypass) => Some(bypass),
@@ -88,7 +84,6 @@ impl Source {
     }
 }
 
-/// Whether the datagrams of a plan are short enough.
 pub(crate) fn fits(plan: &Plan, most: usize) -> Result<(), PlanError> {
     let bytes = plan.protocol.datagram_bytes;
     if bytes <= most {

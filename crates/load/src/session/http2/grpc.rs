@@ -8,7 +8,6 @@ use percent_encoding::percent_decode;
 use crate::session::Status;
 use crate::session::fault::Fault;
 
-/// The flag and the length.
 const PREFIX_BYTES: usize = 5;
 const CODES: [&str; 17] = [
     "OK",
@@ -30,18 +29,14 @@ const CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// What is known of the answer to a call.
 #[derive(Debug, Default)]
 pub(super) struct Unary {
     prefix: Vec<u8>,
-    /// Bytes of messages, with their prefixes.
     bytes: u64,
-    /// Its code and message.
     status: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Unary {
-    /// Takes headers or trailers.
     pub(super) fn headers(&mut self, headers: &HeaderMap) {
         let value = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
         if let Some(code) = value("grpc-status") {
@@ -55,7 +50,6 @@ impl Unary {
         self.bytes += data.len() as u64;
     }
 
-    /// What the answer says.
     pub(super) fn status(&mut self) -> Result<Status, Fault> {
         let malformed = |what: String| Err(Fault::Malformed(what));
         let Some((code, message)) = self.status.take() else {

@@ -1,71 +1,78 @@
 //! HTTP/2 (RFC 9113): many requests at once on a connection.
 //!
-//! The frames are those of the crate `h2`, which is made to do no I/O: it reads and writes buffers
-//! (`pipe.rs`), and is polled when there is something new, with wakers that only take down which
-//! request is concerned (`wakers.rs`). Answers are counted and let go as they come, so windows stay
-//! open and memory is constant.
+//! The frames are those of the crate `h2`, at one end of a pipe in memory; the bytes of the wire go in and out
+//! at the other. The connection and the responses are polled when something new has come. Responses are
+//! counted and let go as they come, so windows stay open and memory is constant.
 //!
 //! Cost: some microseconds per request, for the header tables and the bookkeeping of streams.
 
 mod grpc;
-mod pipe;
 mod stream;
-mod wakers;
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::{AbortHandle, Abortable, BoxFuture};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use h2::client::{Builder, Connection, SendRequest};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
-use pipe::Pipe;
-use stream::{Stream, fault, unseen};
-use wakers::Wakers;
+use stream::{fault, response, unseen};
 
 use crate::session::fault::{Fault, Greeting};
-use crate::session::{Reply, Session, Sessions, Token, check_output};
+use crate::session::{Body, Out, Reply, Session, Sessions, Token};
 
+/// In each direction: more than is read from a wire at once.
+const PIPE_BYTES: usize = 1 << 20;
+const TAKEN_BYTES: usize = 16 << 10;
 /// What a server may send before it hears that it was read.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_HEAD_BYTES: usize = 9;
 /// The longest frame without its head, which no setting of ours changes (§6.5.2).
 const FRAME_BYTES_MAX: usize = 16 << 10;
-/// Most bytes of headers of an answer.
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
 /// Requests that were given up and whose answers are still expected. Frames of others are answered
 /// with another reset.
 const GIVEN_UP_MAX: usize = 4 << 10;
 
-/// One connection.
 pub(crate) struct Http2 {
     sessions: Arc<Sessions>,
-    pipe: Pipe,
+    pipe: DuplexStream,
     /// None once it has ended.
-    connection: Option<Connection<Pipe, Bytes>>,
+    connection: Option<Connection<DuplexStream, Bytes>>,
     sender: Option<SendRequest<Bytes>>,
-    wakers: Wakers,
-    /// By token.
-    streams: Vec<Option<Stream>>,
-    live: usize,
-    /// What could not be sent at all.
-    failed: Vec<Reply>,
-    /// The server is known to speak HTTP/2.
+    responses: FuturesUnordered<Abortable<BoxFuture<'static, Reply>>>,
+    live: BTreeMap<Token, AbortHandle>,
+    woken: Arc<Woken>,
     greeted: bool,
-    /// No further request can be sent.
     closing: bool,
+}
+
+/// Something is to be polled again.
+#[derive(Debug, Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl std::fmt::Debug for Http2 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http2").field("live", &self.live).finish_non_exhaustive()
+        f.debug_struct("Http2").field("live", &self.live.len()).finish_non_exhaustive()
     }
 }
 
 impl Http2 {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Http2 {
-        let (pipe, wakers) = (Pipe::default(), Wakers::new());
+        let (pipe, other) = duplex(PIPE_BYTES);
         let mut builder = Builder::new();
         builder
             .enable_push(false)
@@ -77,53 +84,46 @@ impl Http2 {
             .max_concurrent_reset_streams(GIVEN_UP_MAX)
             // Frames of requests that were given up are no misbehavior.
             .max_local_error_reset_streams(None);
-        let mut handshake = Box::pin(builder.handshake::<_, Bytes>(pipe.clone()));
-        let polled = handshake.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        // It only writes, which the pipe always takes.
-        let (sender, connection) = match polled {
-            Poll::Ready(Ok((sender, connection))) => (Some(sender), Some(connection)),
-            Poll::Ready(Err(_)) | Poll::Pending => (None, None),
-        };
+        // It only writes, for which the pipe has room.
+        let made = builder.handshake::<_, Bytes>(other).now_or_never().and_then(Result::ok);
+        let (sender, connection) = made.unzip();
         Http2 {
             sessions,
             pipe,
             connection,
             sender,
-            wakers,
-            streams: Vec::new(),
-            live: 0,
-            failed: Vec::new(),
+            responses: FuturesUnordered::new(),
+            live: BTreeMap::new(),
+            woken: Arc::default(),
             greeted: false,
             closing: false,
         }
     }
 
-    /// Lets the connection and the requests take what is new, and appends what they have to say.
-    fn pump(&mut self, out: &mut BytesMut, replies: &mut Vec<Reply>) -> Result<(), Fault> {
-        replies.append(&mut self.failed);
-        let (waker, before) = (self.wakers.connection(), replies.len());
+    /// Lets the connection and the responses take what is new, and appends what they have to say.
+    fn pump(&mut self, out: &mut Out) -> Result<(), Fault> {
+        let (waker, before) = (Waker::from(Arc::clone(&self.woken)), out.replies.len());
+        let mut context = Context::from_waker(&waker);
         let ended = loop {
-            self.wakers.take_connection();
+            self.woken.0.store(false, Ordering::Relaxed);
             let Some(connection) = &mut self.connection else { break Some(Fault::Closed) };
-            match Pin::new(connection).poll(&mut Context::from_waker(&waker)) {
-                Poll::Pending => {}
-                Poll::Ready(done) => {
-                    self.connection = None;
-                    let ended = done.err().map_or(Fault::Closed, |error| fault(&error));
-                    // What came before the end is looked at.
-                    (0..self.streams.len()).for_each(|at| self.poll(at as Token, replies));
-                    break Some(ended);
+            let polled = Pin::new(connection).poll(&mut context);
+            // What came before an end is looked at.
+            while let Poll::Ready(Some(ended)) = self.responses.poll_next_unpin(&mut context) {
+                if let Ok(reply) = ended {
+                    self.live.remove(&reply.token);
+                    out.replies.push(reply);
                 }
             }
-            let woken = self.wakers.take_streams();
-            for token in &woken {
-                self.poll(*token, replies);
+            self.take(&mut out.bytes);
+            if let Poll::Ready(done) = polled {
+                self.connection = None;
+                break Some(done.err().map_or(Fault::Closed, |error| fault(&error)));
             }
-            if woken.is_empty() && !self.wakers.take_connection() {
+            if !self.woken.0.load(Ordering::Relaxed) {
                 break None;
             }
         };
-        self.pipe.take(out);
         let mut context = Context::from_waker(Waker::noop());
         let sender = self.sender.as_mut().map(|sender| sender.poll_ready(&mut context));
         // After a GOAWAY, or the last number of a stream.
@@ -132,50 +132,39 @@ impl Http2 {
             Some(fault) => {
                 // The server has said why it closes.
                 let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
-                for reply in replies[before..].iter_mut().filter(closed) {
+                for reply in out.replies[before..].iter_mut().filter(closed) {
                     reply.result = Err(fault.clone());
                 }
                 Err(fault)
             }
-            None => check_output(out),
+            None => out.check(),
         }
     }
 
-    /// Lets a request take what is new, if it is still waited for.
-    fn poll(&mut self, token: Token, replies: &mut Vec<Reply>) {
-        let waker = self.wakers.stream(token);
-        let Some(slot) = self.streams.get_mut(token as usize) else { return };
-        let Some(stream) = slot else { return };
-        let most = self.sessions.body_bytes_max;
-        if let Poll::Ready(result) = stream.poll(&mut Context::from_waker(&waker), most) {
-            // What is not over is reset by that.
-            *slot = None;
-            self.live -= 1;
-            replies.push(Reply { token, result });
+    fn take(&mut self, out: &mut BytesMut) {
+        loop {
+            out.reserve(TAKEN_BYTES);
+            match self.pipe.read_buf(out).now_or_never() {
+                Some(Ok(1..)) => {}
+                _ => return,
+            }
         }
     }
 
-    /// Sends a request, and tells whether that could be done.
     fn start(&mut self, query: usize, token: Token) -> Result<(), Fault> {
         let call = self.sessions.call(query).ok_or(Fault::Closed)?;
         let sender = self.sender.as_mut().ok_or(Fault::Closed)?;
-        let (response, mut body) = sender
+        let (to, mut body) = sender
             .send_request(call.request(), call.body.is_none())
             .map_err(|error| unseen(&error))?;
         if let Some(bytes) = &call.body {
             body.send_data(bytes.clone(), true).map_err(|error| fault(&error))?;
         }
-        let stream = Stream::new(response, call);
-        let at = token as usize;
-        if at >= self.streams.len() {
-            self.streams.resize_with(at + 1, || None);
-        }
-        self.streams[at] = Some(stream);
-        self.live += 1;
-        // So that it has a waker.
-        let mut replies = Vec::new();
-        self.poll(token, &mut replies);
-        self.failed.append(&mut replies);
+        let (head, body) = (Arc::clone(&call.head), Body::new(self.sessions.body_bytes_max));
+        let reply = async move { Reply { token, result: response(to, &head, body).await } };
+        let (handle, registration) = AbortHandle::new_pair();
+        self.responses.push(Abortable::new(reply.boxed(), registration));
+        self.live.insert(token, handle);
         Ok(())
     }
 
@@ -205,17 +194,6 @@ impl Http2 {
             }
         }
     }
-
-    /// The fault of each request that is still waited for when the connection ends.
-    fn fail(&mut self, replies: &mut Vec<Reply>, fault: &Fault) {
-        for (token, slot) in self.streams.iter_mut().enumerate() {
-            let Some(stream) = slot.take() else { continue };
-            let half = matches!(fault, Fault::Closed) && stream.has_begun();
-            let fault = if half { Fault::HalfAnswer } else { fault.clone() };
-            replies.push(Reply { token: token as Token, result: Err(fault) });
-        }
-        self.live = 0;
-    }
 }
 
 /// Takes a frame (RFC 9113 §4.1) off the start of `input`, once it is whole. One at a time, so that
@@ -234,59 +212,43 @@ impl Session for Http2 {
     fn capacity(&self) -> usize {
         let Some(sender) = self.sender.as_ref().filter(|_| !self.closing) else { return 0 };
         let most = self.sessions.streams.min(sender.current_max_send_streams());
-        most.saturating_sub(self.live)
+        most.saturating_sub(self.live.len())
     }
 
-    fn send(&mut self, query: usize, token: Token, out: &mut BytesMut) {
-        if let Err(fault) = self.start(query, token) {
-            self.closing = true;
-            self.failed.push(Reply { token, result: Err(fault) });
-        }
-        // What became of others, or of this one at once, is asked for separately.
-        let mut replies = Vec::new();
-        if self.pump(out, &mut replies).is_err() {
-            self.closing = true;
-        }
-        self.failed.append(&mut replies);
+    fn send(&mut self, query: usize, token: Token, out: &mut Out) {
+        let started = self.start(query, token).map_err(|fault| out.reply(token, Err(fault)));
+        let pumped = self.pump(out);
+        self.closing |= started.is_err() || pumped.is_err();
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if !self.greeted && !self.greet(input)? {
             return Ok(());
         }
         while let Some(mut frame) = take_frame(input) {
-            self.pipe.give(&mut frame);
-            self.pump(out, replies)?;
+            // There is room: what was given before has been read.
+            let _ = self.pipe.write_all_buf(&mut frame).now_or_never();
+            self.pump(out)?;
         }
         Ok(())
     }
 
-    fn end(&mut self, replies: &mut Vec<Reply>) -> Fault {
-        self.pipe.end();
-        let ended = self.pump(&mut BytesMut::new(), replies);
-        let fault = ended.err().unwrap_or(Fault::Closed);
-        self.fail(replies, &fault);
+    fn end(&mut self, out: &mut Out) -> Fault {
+        let _ = self.pipe.shutdown().now_or_never();
+        let fault = self.pump(out).err().unwrap_or(Fault::Closed);
+        for token in std::mem::take(&mut self.live).into_keys() {
+            out.reply(token, Err(fault.clone()));
+        }
         fault
     }
 
-    fn abandon(&mut self, token: Token, out: &mut BytesMut) -> bool {
-        if self.streams.get_mut(token as usize).is_some_and(|slot| slot.take().is_some()) {
-            self.live -= 1;
+    fn abandon(&mut self, token: Token, out: &mut Out) -> bool {
+        if let Some(response) = self.live.remove(&token) {
+            response.abort();
         }
-        let mut replies = Vec::new();
-        let usable = self.pump(out, &mut replies).is_ok();
-        self.failed.append(&mut replies);
+        let usable = self.pump(out).is_ok();
         // A server that has never said anything may not be there at all.
         usable && self.greeted
-    }
-
-    fn replies_at_once(&mut self, replies: &mut Vec<Reply>) {
-        replies.append(&mut self.failed);
     }
 
     fn reusable(&self) -> bool {

@@ -6,7 +6,6 @@ use super::{Rendered, Texts, refused};
 use crate::plan::error::PlanError;
 use crate::plan::target::Scheme;
 
-/// The longest key of memcached.
 const KEY_BYTES_MAX: usize = 250;
 const KNOWN: &str = "memcached commands are get and gets KEY..., gat and gats SECONDS KEY..., set, add, \
                      replace, append and prepend KEY VALUE [SECONDS], delete KEY, incr and decr KEY N, \
@@ -17,12 +16,6 @@ const STREAMS: [&str; 7] =
 
 type Words = Vec<Vec<u8>>;
 
-/// What is wrong with a line of a file, and what to write instead.
-pub(super) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
-    append(scheme, line, &mut BytesMut::new()).err()
-}
-
-/// The bytes of each request.
 pub(super) fn render(scheme: Scheme, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
     let mut rendered = Rendered::with_capacity(texts.len());
     for (text, _) in texts.iter() {
@@ -160,10 +153,6 @@ fn quoted<'a>(mut rest: &'a str, quote: char, word: &mut Vec<u8>) -> Result<&'a 
 /// assert_eq!(curtail_load::unescape(r"\x00\xff"), Ok(vec![0, 255]));
 /// assert!(curtail_load::unescape(r"\q").unwrap_err().contains(r"`\q`"));
 /// ```
-///
-/// # Errors
-///
-/// What is wrong, and what to write instead, for any other escape.
 pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

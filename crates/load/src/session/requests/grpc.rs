@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut as _, Bytes};
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
-use http::uri::{Authority, PathAndQuery};
+use http::uri::PathAndQuery;
 use serde::Deserialize;
 
-use super::http2::{Call, CallHead, headers};
+use super::http2::{Call, head};
 use super::schema::Schema;
 use super::{Rendered, Texts, refused};
 use crate::plan::Plan;
@@ -19,21 +19,20 @@ use crate::plan::error::PlanError;
 const RAW_MEND: &str = "without a schema, write the message's bytes as {\"base64\": \"...\"}; with \
                         --proto FILE, write it as JSON";
 
-/// A message without a schema.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
     base64: String,
 }
 
-/// What is wrong with a line of a file, as far as that is known without the schema.
-pub(super) fn line_fault(line: &str) -> Option<String> {
+pub(super) fn check_line(line: &str) -> Result<(), PlanError> {
     // Some messages are no objects in JSON, such as StringValue.
-    let error = serde_json::from_str::<serde::de::IgnoredAny>(line).err()?;
-    Some(format!("{error}; write one message per line as JSON, such as {{\"id\": 7}}"))
+    serde_json::from_str::<serde::de::IgnoredAny>(line).map(drop).map_err(|error| {
+        let what = "write one message per line as JSON, such as {\"id\": 7}";
+        PlanError::Value(format!("{error}; {what}"))
+    })
 }
 
-/// All calls of a plan.
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
     let refuse = |why: String| PlanError::Value(why);
     let path = plan.protocol.schema.as_deref();
@@ -49,27 +48,17 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
         messages.buffer.put_slice(&bytes);
         messages.finish();
     }
-    let authority = plan.target.authority();
-    let given: Vec<(&str, &str)> =
-        plan.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let mut metadata = headers(&given).map_err(refuse)?;
-    metadata.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    metadata.insert(TE, HeaderValue::from_static("trailers"));
-    let head = Arc::new(CallHead {
-        method: Method::POST,
-        authority: Authority::try_from(authority.as_str())
-            .map_err(|error| refuse(format!("host `{authority}` cannot be sent: {error}")))?,
-        headers: metadata,
-        is_tls: plan.target.scheme().is_tls(),
-        is_grpc: true,
-    });
+    let mut head = head(plan, Method::POST, &plan.headers).map_err(refuse)?;
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    head.headers.insert(TE, HeaderValue::from_static("trailers"));
+    head.is_grpc = true;
+    let head = Arc::new(head);
     let path = PathAndQuery::try_from(plan.target.path())
         .map_err(|error| refuse(format!("method `{}`: {error}", plan.target.path())))?;
     let calls = messages.into_bytes().into_iter();
     Ok(calls.map(|body| Call::new(Arc::clone(&head), path.clone(), Some(body))).collect())
 }
 
-/// The bytes of a message.
 fn encode(text: &str, schema: Option<&Schema>) -> Result<Bytes, String> {
     if let Some(schema) = schema {
         return schema.encode(if text.is_empty() { "{}" } else { text });

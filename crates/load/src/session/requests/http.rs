@@ -20,17 +20,14 @@ const MEND: &str = "write a request target, such as /search?q=a%20b, or a JSON o
 
 const TUNNEL: &str = "CONNECT opens a tunnel, which no answer ends; leave it out";
 
-/// What a request says.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     method: Option<String>,
-    /// The target's own if there is none.
     path: Option<String>,
     headers: Vec<(String, String)>,
     body: Option<Bytes>,
 }
 
-/// A request as JSON has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -45,7 +42,6 @@ struct Line {
 }
 
 /// The class that a request is in: the field `class` of a JSON object, or the name of a command.
-#[must_use]
 pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
     match scheme {
         Scheme::Memcached | Scheme::Redis => text.split_whitespace().next().map(str::to_lowercase),
@@ -56,6 +52,7 @@ pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
 impl Call {
     fn parse(text: &str) -> Result<Call, String> {
         if !text.starts_with('{') {
+            check_path(text)?;
             return Ok(Call { path: Some(text.to_owned()), ..Call::default() });
         }
         let Line { method, path, headers, body, body_base64, class: _ } =
@@ -74,30 +71,12 @@ impl Call {
         if let Some(name) = headers.keys().find(|name| is_owned(name)) {
             return Err(format!("header `{name}` is written by the load generator; leave it out"));
         }
-        if method.as_deref() == Some("CONNECT") {
-            return Err(TUNNEL.to_owned());
-        }
+        path.as_deref().map_or(Ok(()), check_path)?;
         Ok(Call { method, path, headers: headers.into_iter().collect(), body })
     }
 }
 
-/// What is wrong with a line of a file, and what to write instead.
-pub(super) fn line_fault(line: &str) -> Option<String> {
-    let call = match Call::parse(line) {
-        Ok(call) => call,
-        Err(why) => return Some(why),
-    };
-    let method = call.method.as_deref().unwrap_or("GET");
-    let mut headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    if let Err(fault) = sendable(method, []) {
-        return Some(format!("method `{method}` cannot be sent: {fault}; write one such as POST"));
-    }
-    if let Some((name, fault)) =
-        headers.find_map(|header| Some((header.0, sendable("GET", [header]).err()?)))
-    {
-        return Some(format!("header `{name}` cannot be sent: {fault}"));
-    }
-    let path = call.path?;
+fn check_path(path: &str) -> Result<(), String> {
     let why = if !path.starts_with('/') {
         "does not begin with `/`"
     } else if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -105,21 +84,19 @@ pub(super) fn line_fault(line: &str) -> Option<String> {
     } else if path.contains('#') {
         "has a fragment (#), which is never sent to a server"
     } else {
-        return None;
+        return Ok(());
     };
-    Some(format!("{why}; {MEND}"))
+    Err(format!("{why}; {MEND}"))
 }
 
-/// A request with all that the plan says of it.
 pub(super) struct Complete<'a> {
     pub(super) method: String,
     pub(super) path: String,
     /// Without `Host`, unless it is among the given ones.
-    pub(super) headers: Vec<(&'a str, &'a str)>,
+    pub(super) headers: Vec<&'a (String, String)>,
     pub(super) body: Option<Bytes>,
 }
 
-/// Calls `take` with each request.
 pub(super) fn each(
     plan: &Plan,
     texts: &Texts<'_>,
@@ -135,7 +112,7 @@ pub(super) fn each(
         let complete = Complete {
             method: method.unwrap_or_else(|| usual.to_owned()),
             path: call.path.unwrap_or_else(|| with_key(plan.target.path(), key).into_owned()),
-            headers: given.map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+            headers: given.collect(),
             body,
         };
         if complete.method == "CONNECT" {
@@ -150,17 +127,18 @@ pub(super) fn each(
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
     let authority = plan.target.authority();
     let mut rendered = Rendered::with_capacity(texts.len());
-    each(plan, texts, |_, call| {
+    each(plan, texts, |text, call| {
         let named = call.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
         let host = (!named).then_some(("host", authority.as_str()));
-        let headers = host.into_iter().chain(call.headers.iter().copied());
+        let given = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers = host.into_iter().chain(given);
         let length = match &call.body {
             Some(body) => BodyLength::Known(body.len() as u64),
             None => BodyLength::None,
         };
         let (buffer, persistence) = (&mut rendered.buffer, Persistence::Default);
         write_request(buffer, &call.method, &call.path, headers, length, persistence)
-            .map_err(|fault| blame(call, fault))?;
+            .map_err(|fault| refused(text, blame(call, fault)))?;
         buffer.extend_from_slice(call.body.as_deref().unwrap_or_default());
         rendered.finish();
         Ok(())
@@ -168,21 +146,65 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanE
     Ok(rendered.into_bytes())
 }
 
-/// Says which part cannot be sent.
-fn blame(call: &Complete<'_>, source: WriteError) -> PlanError {
-    let what = match call.headers.iter().find(|header| sendable("GET", [**header]).is_err()) {
-        Some((name, value)) => format!("header `{name}: {value}`"),
-        None if source == WriteError::Method => format!("method `{}`", call.method),
-        None => format!("query `{}`", call.path),
+fn blame(call: &Complete<'_>, fault: WriteError) -> String {
+    let alone = |header: &&&(String, String)| {
+        let (length, persistence) = (BodyLength::None, Persistence::Default);
+        let header = [(&header.0, &header.1)];
+        write_request(&mut BytesMut::new(), "GET", "/", header, length, persistence).is_err()
     };
-    PlanError::Unsendable { what, source }
+    match call.headers.iter().find(alone) {
+        Some((name, value)) => format!("header `{name}: {value}` cannot be sent: {fault}"),
+        None => format!("method `{}` cannot be sent: {fault}; write one such as POST", call.method),
+    }
 }
 
-/// Whether a method and headers can be written at all.
-fn sendable<'a>(
-    method: &str,
-    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<(), WriteError> {
-    let (length, persistence) = (BodyLength::None, Persistence::Default);
-    write_request(&mut BytesMut::new(), method, "/", headers, length, persistence)
+#[cfg(test)]
+mod tests {
+    use crate::plan::Plan;
+    use crate::plan::keys::{KeyDistribution, Keys};
+    use crate::session::{Requests, requests};
+
+    /// What is sent for each line.
+    fn sent(lines: &[&str], change: fn(&mut Plan)) -> Vec<String> {
+        let mut plan = Plan::new("http://h/own".parse().unwrap(), 1.0);
+        plan.queries = lines.iter().map(|line| (*line).to_owned()).collect();
+        change(&mut plan);
+        let Requests::Http1(bytes) = requests::prepare(&plan).unwrap() else { unreachable!() };
+        bytes.iter().map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn requests_have_methods_headers_bodies_and_keys() {
+        let whole = r#"{"method": "PUT", "path": "/x", "headers": {"x-a": "b"}, "body": "text"}"#;
+        let first = sent(&[whole], |_| {}).remove(0);
+        assert!(first.starts_with("PUT /x HTTP/1.1\r\n") && first.ends_with("\r\n\r\ntext"));
+        assert!(first.contains("\r\nx-a: b\r\n"), "{first}");
+        for (line, start, end, change) in [
+            (
+                r#"{"path": "/y", "body_base64": "aGk="}"#,
+                "POST /y ",
+                "\nhi",
+                (|_| {}) as fn(&mut _),
+            ),
+            (r#"{"method": "DELETE", "path": "/z"}"#, "DELETE /z ", "\r\n\r\n", |_| {}),
+            (r#"{"method": "HEAD"}"#, "HEAD /own ", "\r\n\r\n", |_| {}),
+            ("/plain", "GET /plain ", "\r\n\r\n", |_| {}),
+            ("/a", "POST /a ", "\na=1", |plan: &mut Plan| plan.protocol.data = Some("a=1".into())),
+            (r#"{"method": "GET"}"#, "GET /own ", "\na=1", |plan: &mut Plan| {
+                plan.protocol.data = Some("a=1".into());
+            }),
+            ("/a", "PATCH /a ", "\r\n\r\n", |plan: &mut Plan| {
+                plan.protocol.method = Some("PATCH".into());
+            }),
+        ] {
+            let sent = sent(&[line], change).remove(0);
+            assert!(sent.starts_with(start) && sent.ends_with(end), "{line}: {sent}");
+        }
+        let keys = |plan: &mut Plan| {
+            plan.protocol.keys = Some(Keys { count: 2, distribution: KeyDistribution::Uniform });
+        };
+        let targets = sent(&["/a/{key}", "/b?k={key}&again={key}"], keys);
+        let targets: Vec<_> = targets.iter().filter_map(|sent| sent.split(' ').nth(1)).collect();
+        assert_eq!(targets, ["/a/0", "/b?k=0&again=0", "/a/1", "/b?k=1&again=1"]);
+    }
 }

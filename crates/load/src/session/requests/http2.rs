@@ -1,18 +1,18 @@
 //! Requests of HTTP/2. What does not differ from key to key is shared.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery};
 use http::{Method, Request, Uri};
 
-use super::http::{Complete, each};
+use super::http::each;
 use super::{Texts, refused};
 use crate::plan::Plan;
 use crate::plan::error::PlanError;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) head: Arc<CallHead>,
@@ -20,14 +20,12 @@ pub(crate) struct Call {
     pub(crate) body: Option<Bytes>,
 }
 
-/// What many requests share.
 #[derive(Debug, PartialEq)]
 pub(crate) struct CallHead {
     pub(crate) method: Method,
     pub(super) authority: Authority,
     pub(super) headers: HeaderMap,
     pub(super) is_tls: bool,
-    /// The answer is one of gRPC.
     pub(crate) is_grpc: bool,
 }
 
@@ -36,7 +34,6 @@ impl Call {
         Call { head, path, body }
     }
 
-    /// Without its body.
     pub(crate) fn request(&self) -> Request<()> {
         let mut parts = Parts::default();
         parts.scheme =
@@ -55,11 +52,13 @@ impl Call {
     }
 }
 
-/// All requests of a plan.
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
     let mut calls: Vec<Call> = Vec::with_capacity(texts.len());
     each(plan, texts, |text, complete| {
-        let head = head(plan, complete).map_err(|why| refused(text, why))?;
+        let method = Method::from_bytes(complete.method.as_bytes())
+            .map_err(|_| refused(text, format!("method `{}` is not a token", complete.method)))?;
+        let head = head(plan, method, complete.headers.iter().copied());
+        let head = head.map_err(|why| refused(text, why))?;
         // That of the same request with another key, most likely.
         let before = calls.len().checked_sub(texts.texts.len()).map(|at| &calls[at].head);
         let head = match before.filter(|before| ***before == head) {
@@ -74,37 +73,26 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
     Ok(calls)
 }
 
-fn head(plan: &Plan, complete: &Complete<'_>) -> Result<CallHead, String> {
-    let mut authority = plan.target.authority();
-    let mut given = Vec::new();
-    for (name, value) in &complete.headers {
-        if name.eq_ignore_ascii_case("host") {
-            (*value).clone_into(&mut authority);
-        } else {
-            given.push((*name, *value));
-        }
-    }
-    Ok(CallHead {
-        method: Method::from_bytes(complete.method.as_bytes())
-            .map_err(|_| format!("method `{}` is not a token", complete.method))?,
-        authority: Authority::try_from(authority.as_str())
-            .map_err(|error| format!("host `{authority}` cannot be sent: {error}"))?,
-        headers: headers(&given)?,
-        is_tls: plan.target.scheme().is_tls(),
-        is_grpc: false,
-    })
-}
-
-/// Headers as HTTP/2 has them: names in lower case.
-pub(super) fn headers(given: &[(&str, &str)]) -> Result<HeaderMap, String> {
-    let mut headers = HeaderMap::new();
+pub(super) fn head<'a>(
+    plan: &Plan,
+    method: Method,
+    given: impl IntoIterator<Item = &'a (String, String)>,
+) -> Result<CallHead, String> {
+    let (mut authority, mut headers) = (plan.target.authority(), HeaderMap::new());
     for (name, value) in given {
-        let cannot = |error: &dyn std::fmt::Display| format!("header `{name}: {value}`: {error}");
+        let cannot = |error: &dyn Display| format!("header `{name}: {value}`: {error}");
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|error| cannot(&error))?;
+        if key == HOST {
+            authority.clone_from(value);
+            continue;
+        }
         let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|error| cannot(&error))?;
         headers.append(key, value);
     }
-    Ok(headers)
+    let authority = Authority::try_from(authority.as_str())
+        .map_err(|error| format!("host `{authority}` cannot be sent: {error}"))?;
+    let is_tls = plan.target.scheme().is_tls();
+    Ok(CallHead { method, authority, headers, is_tls, is_grpc: false })
 }
 
 #[cfg(test)]

@@ -29,21 +29,18 @@ use crate::session::tls_client::TlsClient;
 
 pub use commands::unescape;
 pub use http::query_class;
-pub(crate) use http2::Call;
+pub(crate) use http2::{Call, CallHead};
 
 /// Most bytes of text before requests are made of it, keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 /// The sequence number of a datagram.
 const NUMBER_BYTES: usize = 8;
-/// So much of a request is shown in a message about it.
 const SHOWN_CHARS: usize = 120;
 
-/// Makes all requests ready.
 pub(crate) fn prepare(plan: &Plan) -> Result<Requests, PlanError> {
     render(plan, plan.protocol.keys.map_or(1, |keys| keys.count))
 }
 
-/// Looks for what cannot be sent, with one key.
 pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
     let texts = own(plan)?;
     plan.protocol.check(plan.target.scheme(), texts.len())?;
@@ -80,29 +77,35 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
     render(plan, 1).map(drop)
 }
 
-/// What is wrong with a line of a file of requests, and what to write instead.
-pub(crate) fn line_fault(scheme: Scheme, line: &str) -> Option<String> {
-    let line = with_key(line, 0);
+pub(crate) fn check_line(scheme: Scheme, line: &str) -> Result<(), PlanError> {
+    let texts = Texts { texts: &[line.to_owned()], keys: 1 };
     match scheme {
-        Scheme::Http | Scheme::Https => http::line_fault(&line),
-        Scheme::Memcached | Scheme::Redis => commands::line_fault(scheme, &line),
-        Scheme::Tcp => raw(&line).err(),
-        Scheme::Udp => Some("datagrams have no requests; say how long they are instead".to_owned()),
-        Scheme::Grpc | Scheme::Grpcs => grpc::line_fault(&line),
+        Scheme::Udp => {
+            let what = "datagrams have no requests; say how long they are instead";
+            Err(PlanError::Value(what.to_owned()))
+        }
+        // What messages there are only a schema knows.
+        Scheme::Grpc | Scheme::Grpcs => grpc::check_line(&with_key(line, 0)),
+        _ => {
+            let target = format!("{scheme}://h:1").parse()?;
+            render_texts(&Plan::new(target, 1.0), &texts).map(drop)
+        }
     }
 }
 
 fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
-    let texts = own(plan)?;
-    let texts = Texts { texts: &texts, keys };
+    render_texts(plan, &Texts { texts: &own(plan)?, keys })
+}
+
+fn render_texts(plan: &Plan, texts: &Texts<'_>) -> Result<Requests, PlanError> {
     match plan.target.scheme() {
-        Scheme::Grpc | Scheme::Grpcs => grpc::render(plan, &texts).map(Requests::Http2),
+        Scheme::Grpc | Scheme::Grpcs => grpc::render(plan, texts).map(Requests::Http2),
         Scheme::Http | Scheme::Https if plan.protocol.http2 => {
-            http2::render(plan, &texts).map(Requests::Http2)
+            http2::render(plan, texts).map(Requests::Http2)
         }
-        Scheme::Http | Scheme::Https => http::render(plan, &texts).map(Requests::Http1),
-        Scheme::Memcached => commands::render(Scheme::Memcached, &texts).map(Requests::Memcached),
-        Scheme::Redis => commands::render(Scheme::Redis, &texts).map(Requests::Redis),
+        Scheme::Http | Scheme::Https => http::render(plan, texts).map(Requests::Http1),
+        Scheme::Memcached => commands::render(Scheme::Memcached, texts).map(Requests::Memcached),
+        Scheme::Redis => commands::render(Scheme::Redis, texts).map(Requests::Redis),
         Scheme::Tcp => {
             let mut rendered = Rendered::with_capacity(texts.len());
             for (text, _) in texts.iter() {
@@ -118,13 +121,11 @@ fn render(plan: &Plan, keys: usize) -> Result<Requests, PlanError> {
     }
 }
 
-/// The bytes of a request of raw TCP.
 fn raw(text: &str) -> Result<Vec<u8>, String> {
     let bytes = unescape(text)?;
     if bytes.is_empty() { Err("is empty; nobody would answer it".to_owned()) } else { Ok(bytes) }
 }
 
-/// The requests as they were given.
 fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
     if !plan.queries.is_empty() {
         return Ok(Cow::Borrowed(&plan.queries));
@@ -144,7 +145,6 @@ fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
     Ok(Cow::Owned(vec![own]))
 }
 
-/// The requests as they were given, each with each key.
 struct Texts<'a> {
     texts: &'a [String],
     keys: usize,
@@ -155,7 +155,6 @@ impl Texts<'_> {
         self.texts.len() * self.keys
     }
 
-    /// With the key that is in each.
     fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, usize)> {
         (0..self.keys).flat_map(|key| self.texts.iter().map(move |text| (with_key(text, key), key)))
     }
@@ -170,8 +169,8 @@ fn with_key(text: &str, key: usize) -> Cow<'_, str> {
 }
 
 fn refused(request: &str, why: impl Into<String>) -> PlanError {
-    let shown = request.chars().take(SHOWN_CHARS).collect();
-    PlanError::Request { request: shown, why: why.into() }
+    let shown: String = request.chars().take(SHOWN_CHARS).collect();
+    PlanError::Value(format!("request `{shown}`: {}", why.into()))
 }
 
 /// Requests one after the other, in one allocation that all share.
@@ -185,7 +184,6 @@ impl Rendered {
         Rendered { buffer: BytesMut::new(), ends: Vec::with_capacity(requests) }
     }
 
-    /// What was appended since the last is a request.
     fn finish(&mut self) {
         self.ends.push(self.buffer.len());
     }

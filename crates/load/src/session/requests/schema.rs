@@ -17,12 +17,10 @@ use crate::plan::error::PlanError;
 /// The longest set of descriptors. Those of large systems take some megabytes.
 const DESCRIPTORS_BYTES_MAX: u64 = 64 << 20;
 
-/// The longest `.proto` file.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
 /// How deep things in it may be nested. `protoc` allows messages in 32 others.
 const DEPTH_MAX: usize = 100;
 
-/// What a method takes.
 #[derive(Debug)]
 pub(super) struct Schema {
     message: MessageDescriptor,
@@ -34,7 +32,6 @@ impl Schema {
         Ok(Schema { message: input(path, method)? })
     }
 
-    /// The bytes of a message.
     pub(super) fn encode(&self, text: &str) -> Result<Bytes, String> {
         let mut json = serde_json::Deserializer::from_str(text);
         let read = DynamicMessage::deserialize(self.message.clone(), &mut json);
@@ -47,7 +44,6 @@ impl Schema {
     }
 }
 
-/// What a method takes.
 fn input(path: &Path, method: &str) -> Result<MessageDescriptor, PlanError> {
     let refuse = |what: String| PlanError::Value(format!("--proto {}: {what}", path.display()));
     let pool = caught(|| pool(path)).map_err(refuse)?;
@@ -149,7 +145,6 @@ fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// What a set of descriptors describes.
 fn described(bytes: &[u8]) -> Result<DescriptorPool, String> {
     DescriptorPool::decode(bytes).map_err(|error| {
         format!(
@@ -181,10 +176,8 @@ mod tests {
             at in 0..GOOD.len(), cut in 0..GOOD.len(), with in "[ -~]{0,6}",
             method in prop::sample::select(vec!["/a.S/Get", "/a.S/Watch", "/a.S/No", "/b/", "/", ""]),
         ) {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("a.proto");
             let text = format!("{}{with}{}", &GOOD[..at], &GOOD[at.max(cut)..]);
-            std::fs::write(&path, text).unwrap();
+            let (_folder, path) = written(text, "a.proto");
             match Schema::read(&path, method) {
                 Ok(schema) => {
                     // What was a stream may be none now.
@@ -197,29 +190,33 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_number_that_is_no_number_is_an_error() {
+    fn written(bytes: impl AsRef<[u8]>, name: &str) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.proto");
-        for id in ["089", "09", "018", "0x", "1e", "00.8f", "99999999999999999999"] {
-            std::fs::write(&path, GOOD.replace("id = 1;", &format!("id = {id};"))).unwrap();
-            let why = Schema::read(&path, "/a.S/Get").unwrap_err().to_string();
-            assert!(why.contains("--proto"), "{id}: {why}");
-        }
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        (folder, path)
+    }
+
+    /// `GOOD` as a set of descriptors.
+    fn good_set() -> Vec<u8> {
+        let (_folder, path) = written(GOOD, "a.proto");
+        pool(&path).unwrap().encode_to_vec()
     }
 
     #[test]
-    fn what_a_reader_panics_at_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.proto");
-        std::fs::write(&path, GOOD).unwrap();
-        let mut bytes = pool(&path).unwrap().encode_to_vec();
+    fn what_its_reader_panics_at_is_an_error() {
+        for id in ["089", "09", "018", "0x", "1e", "00.8f", "99999999999999999999"] {
+            let (_folder, path) =
+                written(GOOD.replace("id = 1;", &format!("id = {id};")), "a.proto");
+            let why = Schema::read(&path, "/a.S/Get").unwrap_err().to_string();
+            assert!(why.contains("--proto"), "{id}: {why}");
+        }
+        let mut bytes = good_set();
         // As it was found: one byte changed, and the rest cut off.
         let at = 186 % bytes.len();
         bytes[at] = 0;
         bytes.truncate(bytes.len() - 192 % bytes.len());
-        let set = folder.path().join("set");
-        std::fs::write(&set, bytes).unwrap();
+        let (_folder, set) = written(bytes, "set");
         let why = Schema::read(&set, "/a.S/Get").unwrap_err().to_string();
         assert!(why.contains("protoc"), "{why}");
     }
@@ -246,11 +243,7 @@ mod tests {
         #[test]
         fn no_set_of_descriptors_is_too_strange(at in 0..400_usize, byte in any::<u8>(), cut in 0..400_usize) {
             static WHOLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-            let whole = WHOLE.get_or_init(|| {
-                let folder = tempfile::tempdir().unwrap();
-                std::fs::write(folder.path().join("a.proto"), GOOD).unwrap();
-                pool(&folder.path().join("a.proto")).unwrap().encode_to_vec()
-            });
+            let whole = WHOLE.get_or_init(good_set);
             let mut bytes = whole.clone();
             let (at, cut) = (at % bytes.len(), cut % bytes.len());
             bytes[at] = byte;
@@ -264,9 +257,8 @@ mod tests {
         fn no_message_is_too_strange(json in "[{}\\[\\]\":,a-z0-9.\\\\ -]{0,20}") {
             static SCHEMA: std::sync::OnceLock<Schema> = std::sync::OnceLock::new();
             let schema = SCHEMA.get_or_init(|| {
-                let folder = tempfile::tempdir().unwrap();
-                std::fs::write(folder.path().join("a.proto"), GOOD).unwrap();
-                Schema::read(&folder.path().join("a.proto"), "/a.S/Get").unwrap()
+                let (_folder, path) = written(GOOD, "a.proto");
+                Schema::read(&path, "/a.S/Get").unwrap()
             });
             for text in [json.clone(), format!("{{\"id\": {json}}}"), format!("{{\"m\": {{{json}}}}}")] {
                 if let Err(why) = schema.encode(&text) {

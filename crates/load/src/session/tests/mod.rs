@@ -3,7 +3,6 @@
 mod http;
 mod tls;
 mod turns;
-mod udp;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 
-use super::{Requests, Session, Sessions, Token};
+use super::{Out, Requests, Session, Sessions, Token};
 use crate::plan::protocol::AnswerEnd;
 
 pub(super) const LIMIT: u64 = 1_000;
@@ -42,23 +41,24 @@ pub(super) fn hear(
     input: &[u8],
     sizes: &[usize],
 ) -> Vec<String> {
-    let (mut buffer, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
     for token in tokens {
-        session.send(0, *token, &mut out);
+        session.send(0, *token, &mut Out::default());
     }
-    let mut sizes = sizes.iter().cycle();
-    let mut rest = input;
-    let mut fault = None;
-    while !rest.is_empty() && fault.is_none() {
-        let size = sizes.next().map_or(rest.len(), |size| (*size).clamp(1, rest.len()));
-        let (piece, after) = rest.split_at(size);
-        rest = after;
-        buffer.extend_from_slice(piece);
-        fault = session.receive(&mut buffer, &mut out, &mut replies).err();
+    feed(&mut *session, input, sizes)
+}
+
+pub(super) fn feed(session: &mut dyn Session, mut input: &[u8], sizes: &[usize]) -> Vec<String> {
+    let (mut buffer, mut out) = (BytesMut::new(), Out::default());
+    let (mut sizes, mut fault) = (sizes.iter().cycle(), None);
+    while !input.is_empty() && fault.is_none() {
+        let size = sizes.next().map_or(input.len(), |size| (*size).clamp(1, input.len()));
+        buffer.extend_from_slice(&input[..size]);
+        input = &input[size..];
+        fault = session.receive(&mut buffer, &mut out).err();
         assert!(buffer.len() <= size + (64 << 10), "what is kept is bounded");
     }
-    let fault = fault.unwrap_or_else(|| session.end(&mut replies));
-    let mut said: Vec<String> = replies.iter().map(|reply| format!("{reply:?}")).collect();
+    let fault = fault.unwrap_or_else(|| session.end(&mut out));
+    let mut said: Vec<String> = out.replies.iter().map(|reply| format!("{reply:?}")).collect();
     said.push(format!("{fault:?}"));
     said
 }
@@ -72,7 +72,6 @@ pub(super) fn nearly(pieces: &'static [&'static str]) -> impl Strategy<Value = V
     prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
 }
 
-/// Sizes of reads.
 pub(super) fn cuts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![Just(vec![1]), prop::collection::vec(1..40usize, 1..6)]
 }

@@ -1,6 +1,6 @@
 //! TLS, against a server in memory.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use bytes::BytesMut;
@@ -9,11 +9,11 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
-use super::cuts;
+use super::{cuts, feed};
 use crate::plan::Plan;
 use crate::plan::protocol::Trust;
 use crate::session::fault::Fault;
-use crate::session::{OUTPUT_BYTES_MAX, Reply, Session, Sessions, Token};
+use crate::session::{OUTPUT_BYTES_MAX, Out, Reply, Session, Sessions, Token};
 
 fn sessions() -> &'static Arc<Sessions> {
     static SESSIONS: OnceLock<Arc<Sessions>> = OnceLock::new();
@@ -46,16 +46,14 @@ fn server() -> ServerConnection {
     ServerConnection::new(Arc::clone(config)).unwrap()
 }
 
-/// Lets the server read.
-fn read(server: &mut ServerConnection, out: &mut BytesMut) {
-    let mut from_client = &out.split()[..];
+fn read(server: &mut ServerConnection, out: &mut Out) {
+    let mut from_client = &out.bytes.split()[..];
     while !from_client.is_empty() {
         server.read_tls(&mut from_client).unwrap();
         server.process_new_packets().unwrap();
     }
 }
 
-/// What the server has to say.
 fn written(server: &mut ServerConnection) -> Vec<u8> {
     let mut wire = Vec::new();
     while server.wants_write() {
@@ -64,65 +62,48 @@ fn written(server: &mut ServerConnection) -> Vec<u8> {
     wire
 }
 
-/// Agrees on TLS, and lets the server read a request.
-fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut BytesMut) {
-    let (mut input, mut replies) = (BytesMut::new(), Vec::new());
+fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut Out, size: usize) {
+    let mut input = BytesMut::new();
     session.send(0, 7, out);
+    assert!(session.holds());
     while session.holds() {
         read(server, out);
-        input.extend_from_slice(&written(server));
-        session.receive(&mut input, out, &mut replies).unwrap();
+        for piece in written(server).chunks(size) {
+            input.extend_from_slice(piece);
+            session.receive(&mut input, out).unwrap();
+        }
     }
     read(server, out);
 }
 
-/// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is.
-fn hear(answer: &[u8], after: &[u8], sizes: &[usize]) -> Vec<String> {
-    hear_end(answer, false, after, sizes)
+/// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is; of a server
+/// that may say that this was all.
+fn hear(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
+    let (mut session, mut server) = (client(), server());
+    let size = sizes.first().copied().unwrap_or(usize::MAX);
+    ask(&mut *session, &mut server, &mut Out::default(), size);
+    server.writer().write_all(answer).unwrap();
+    if notifies {
+        server.send_close_notify();
+    }
+    feed(&mut *session, &[&written(&mut server)[..], after].concat(), sizes)
 }
 
-/// The same, of a server that may say that this was all.
-fn hear_end(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
-    let (mut session, mut server) = (client(), server());
-    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
-    session.send(0, 7, &mut out);
-    assert!(session.holds());
-    let (mut sizes, mut answered) = (sizes.iter().cycle(), false);
-    let fault = loop {
-        read(&mut server, &mut out);
-        let mut request = [0; 1000];
-        if server.reader().read(&mut request).is_ok_and(|count| count > 0) {
-            server.writer().write_all(answer).unwrap();
-            if notifies {
-                server.send_close_notify();
-            }
-            answered = true;
-        }
-        let mut wire = written(&mut server);
-        if answered {
-            wire.extend_from_slice(after);
-        }
-        let mut rest = &wire[..];
-        let mut fault = None;
-        while !rest.is_empty() && fault.is_none() {
-            let size = sizes.next().map_or(rest.len(), |size| (*size).clamp(1, rest.len()));
-            input.extend_from_slice(&rest[..size]);
-            rest = &rest[size..];
-            fault = session.receive(&mut input, &mut out, &mut replies).err();
-        }
-        if fault.is_some() || answered {
-            break fault.unwrap_or_else(|| session.end(&mut replies));
-        }
-    };
-    assert!(!session.holds());
-    let mut said: Vec<String> = replies.iter().map(|reply| format!("{reply:?}")).collect();
-    said.push(format!("{fault:?}"));
-    said
+#[test]
+fn a_server_without_tls_is_reported() {
+    for (input, said) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "speaks no TLS; leave out the s"),
+        (b"", "closed before TLS was agreed on; if it speaks no TLS, leave out the s"),
+    ] {
+        let heard = super::hear(client(), &[7], input, &[]);
+        assert!(heard.len() == 1 && heard[0].contains(said), "{heard:?}");
+    }
 }
 
 #[test]
 fn an_answer_before_a_broken_record_counts() {
-    let said = hear(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", &[23, 3, 3, 0, 1, 0], &[]);
+    let said =
+        hear(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", false, &[23, 3, 3, 0, 1, 0], &[]);
     assert!(said[0].contains("Http(200)") && said[1].contains("Tls("), "{said:?}");
 }
 
@@ -132,14 +113,14 @@ fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
         ("HTTP/1.1 200 \r\n\r\nabc", "HTTP/1.1 200 \r\ncontent-length: 3\r\n\r\nabc");
     let whole = |said: &[String]| said.len() == 2 && said[0].contains("body_bytes: 3");
     for sizes in [&[][..], &[1]] {
-        let hear = |answer: &str, notifies| hear_end(answer.as_bytes(), notifies, &[], sizes);
-        let said = hear(endless, true);
-        assert!(whole(&said) && said[1] == "Closed", "{said:?}");
-        assert_eq!(hear(endless, false), ["HalfAnswer"]);
+        let said = |answer: &str, notifies| hear(answer.as_bytes(), notifies, &[], sizes);
+        let ended = said(endless, true);
+        assert!(whole(&ended) && ended[1] == "Closed", "{ended:?}");
+        assert_eq!(said(endless, false), ["HalfAnswer"]);
         // Whoever tells its length need not: a connection without a request on it may just end.
         for notifies in [false, true] {
-            let said = hear(head, notifies);
-            assert!(whole(&said) && said[1] == "Closed", "{said:?}");
+            let ended = said(head, notifies);
+            assert!(whole(&ended) && ended[1] == "Closed", "{ended:?}");
         }
     }
 }
@@ -147,15 +128,15 @@ fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
 #[test]
 fn a_server_that_says_that_it_is_done_is_not_waited_for() {
     let (mut session, mut server) = (client(), server());
-    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
-    ask(&mut *session, &mut server, &mut out);
+    let (mut input, mut out) = (BytesMut::new(), Out::default());
+    ask(&mut *session, &mut server, &mut out, usize::MAX);
     server.writer().write_all(b"HTTP/1.1 200 \r\n\r\nabc").unwrap();
     server.send_close_notify();
     input.extend_from_slice(&written(&mut server));
     // The connection below is still open.
-    let ended = session.receive(&mut input, &mut out, &mut replies);
+    let ended = session.receive(&mut input, &mut out);
     assert!(matches!(ended, Err(Fault::Closed)), "{ended:?}");
-    assert!(matches!(&replies[..], [Reply { token: 7, result: Ok(_) }]), "{replies:?}");
+    assert!(matches!(&out.replies[..], [Reply { token: 7, result: Ok(_) }]), "{out:?}");
 }
 
 proptest! {
@@ -168,7 +149,7 @@ proptest! {
     ) {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
         let answer = [head.as_bytes(), &vec![b'x'; length], if more { b"x" } else { b"" }].concat();
-        prop_assert_eq!(hear(&answer, &after, &[]), hear(&answer, &after, &sizes));
+        prop_assert_eq!(hear(&answer, false, &after, &[]), hear(&answer, false, &after, &sizes));
     }
 
     #[test]
@@ -191,26 +172,21 @@ impl Session for Talker {
         1
     }
 
-    fn send(&mut self, _: usize, _: Token, out: &mut BytesMut) {
-        out.extend_from_slice(b"x");
+    fn send(&mut self, _: usize, _: Token, out: &mut Out) {
+        out.bytes.extend_from_slice(b"x");
     }
 
-    fn receive(
-        &mut self,
-        input: &mut BytesMut,
-        out: &mut BytesMut,
-        _: &mut Vec<Reply>,
-    ) -> Result<(), Fault> {
+    fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         input.clear();
-        out.resize(out.len() + (4 << 20), 0);
+        out.bytes.resize(out.bytes.len() + (4 << 20), 0);
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Vec<Reply>) -> Fault {
+    fn end(&mut self, _: &mut Out) -> Fault {
         Fault::Closed
     }
 
-    fn abandon(&mut self, _: Token, _: &mut BytesMut) -> bool {
+    fn abandon(&mut self, _: Token, _: &mut Out) -> bool {
         false
     }
 
@@ -223,14 +199,14 @@ impl Session for Talker {
 fn a_server_that_asks_for_more_than_it_reads_is_given_up() {
     let (mut session, mut server) =
         (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
-    let (mut input, mut out, mut replies) = (BytesMut::new(), BytesMut::new(), Vec::new());
-    ask(&mut *session, &mut server, &mut out);
+    let (mut input, mut out) = (BytesMut::new(), Out::default());
+    ask(&mut *session, &mut server, &mut out, usize::MAX);
     // From here on the server reads nothing.
     let fault = (0..100).find_map(|_| {
         server.writer().write_all(b"?").unwrap();
         input.extend_from_slice(&written(&mut server));
-        session.receive(&mut input, &mut out, &mut replies).err()
+        session.receive(&mut input, &mut out).err()
     });
     assert!(format!("{fault:?}").contains("asks for more than it reads"), "{fault:?}");
-    assert!(out.len() < OUTPUT_BYTES_MAX + (5 << 20), "{}", out.len());
+    assert!(out.bytes.len() < OUTPUT_BYTES_MAX + (5 << 20), "{}", out.bytes.len());
 }

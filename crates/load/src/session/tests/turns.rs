@@ -1,14 +1,14 @@
-//! memcached, Redis and raw TCP.
+//! Protocols with one request at a time, and UDP.
 
-use std::sync::Arc;
-
+use bytes::{Buf as _, BufMut as _, BytesMut};
 use proptest::prelude::*;
 use redis_protocol::resp2::encode::extend_encode;
 use redis_protocol::resp2::types::BytesFrame;
 
+use super::http::http1;
 use super::{LIMIT, cuts, hear, nearly, one, sessions};
 use crate::plan::protocol::AnswerEnd;
-use crate::session::{Requests, Session, Tcp, Turns};
+use crate::session::{Body, Out, Requests, Session, Tcp, Turns};
 
 fn memcached(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Memcached(one(request))).open()
@@ -19,7 +19,7 @@ fn redis() -> Box<dyn Session> {
 }
 
 fn tcp(end: AnswerEnd) -> Box<dyn Session> {
-    Box::new(Turns::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, LIMIT)))
+    Box::new(Turns::new(sessions(Requests::Tcp(one("x"))), Tcp::new(end, Body::new(LIMIT))))
 }
 
 fn assert_says(session: Box<dyn Session>, input: &[u8], reply: Option<&str>, fault: &str) {
@@ -122,6 +122,57 @@ fn a_raw_answer_ends_where_the_plan_says() {
     assert_says(tcp(AnswerEnd::Bytes(3)), b"ab", None, "HalfAnswer");
 }
 
+/// Behind its length, as the socket gives it.
+fn datagram(number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.put_u32_le(8);
+    bytes.put_u64(number);
+    bytes
+}
+
+#[test]
+fn answers_are_matched_by_number_and_others_ignored() {
+    let session = sessions(Requests::Udp(one(""))).open();
+    let short = [1, 0, 0, 0, 7];
+    let input = [&datagram(1)[..], &datagram(1), &short, &datagram(9), &datagram(0)].concat();
+    let said = hear(session, &[5, 6], &input, &[]);
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(said[0].contains("token: 6") && said[1].contains("token: 5"), "{said:?}");
+}
+
+#[test]
+fn an_answer_to_what_was_given_up_is_not_taken_for_the_next() {
+    let mut session = sessions(Requests::Udp(one("filler"))).open();
+    let mut out = Out::default();
+    session.send(0, 3, &mut out);
+    assert_eq!(
+        (out.bytes.get_u32_le(), out.bytes.get_u64(), &out.bytes[..]),
+        (14, 0, &b"filler"[..])
+    );
+    assert!(session.abandon(3, &mut out));
+    session.send(0, 3, &mut out);
+    session.receive(&mut BytesMut::from(&datagram(0)[..]), &mut out).unwrap();
+    assert!(out.replies.is_empty());
+    session.receive(&mut BytesMut::from(&datagram(1)[..]), &mut out).unwrap();
+    assert_eq!(out.replies.len(), 1);
+    assert_eq!(session.capacity(), 1 << 16);
+}
+
+#[test]
+fn an_answer_to_another_connection_of_the_run_is_not_taken_for_ours() {
+    let sessions = sessions(Requests::Udp(one("")));
+    let mut out = Out::default();
+    let (mut first, mut second) = (sessions.open(), sessions.open());
+    first.send(0, 1, &mut out);
+    let mut answer = out.bytes.split();
+    second.send(0, 1, &mut out);
+    let mut own = out.bytes.split();
+    second.receive(&mut answer, &mut out).unwrap();
+    assert!(out.replies.is_empty(), "{out:?}");
+    second.receive(&mut own, &mut out).unwrap();
+    assert_eq!(out.replies.len(), 1);
+}
+
 const MEMCACHED: &[&str] = &[
     "VALUE a 0 3\r\nxyz\r\n",
     "VALUE ",
@@ -149,6 +200,23 @@ const REDIS: &[&str] = &[
 ];
 const RAW: &[&str] = &["a", "b", "aab", "aa", "\n"];
 
+const HTTP1: &[&str] = &[
+    "HTTP/1.1 200 OK\r\n",
+    "HTTP/1.1 100 \r\n\r\n",
+    "content-length: 3\r\n",
+    "\r\n",
+    "abc",
+    "transfer-encoding: chunked\r\n",
+    "3\r\nabc\r\n",
+    "0\r\n\r\n",
+    "H",
+    "\x15",
+    "\0",
+];
+
+const UDP: &[&str] =
+    &["\x08\0\0\0\0\0\0\0\0\0\0\0", "\x08\0\0\0\0\0\0\0\0\0\0\x01", "\x01\0\0\0\x07"];
+
 fn frame() -> impl Strategy<Value = BytesFrame> {
     let text = prop::collection::vec(prop::char::range('a', 'e'), 0..9);
     let word = |text: Vec<char>| text.into_iter().collect::<String>();
@@ -165,49 +233,40 @@ fn frame() -> impl Strategy<Value = BytesFrame> {
     })
 }
 
+type Case = (fn() -> Box<dyn Session>, Vec<u8>);
+
+fn cases() -> impl Strategy<Value = Case> {
+    let of = |make: fn() -> Box<dyn Session>, pieces| {
+        let input =
+            prop_oneof![5 => nearly(pieces), 1 => prop::collection::vec(any::<u8>(), 0..300)];
+        input.prop_map(move |input| (make, input))
+    };
+    prop_oneof![
+        of(|| memcached("get a\r\n"), MEMCACHED),
+        of(|| memcached("delete a\r\n"), MEMCACHED),
+        of(redis, REDIS),
+        of(|| tcp(AnswerEnd::Until(b"aab".to_vec())), RAW),
+        of(|| tcp(AnswerEnd::Bytes(9)), RAW),
+        of(|| http1("GET / HTTP/1.1\r\n\r\n"), HTTP1),
+        of(|| http1("HEAD / HTTP/1.1\r\n\r\n"), HTTP1),
+        of(|| sessions(Requests::Udp(one("xyz"))).open(), UDP),
+    ]
+}
+
 proptest! {
     #[test]
-    fn the_verdict_on_memcached_does_not_depend_on_the_cuts(
-        input in nearly(MEMCACHED), sizes in cuts(), gets in any::<bool>(),
-    ) {
-        let request = if gets { "get a\r\n" } else { "delete a\r\n" };
-        let of = |sizes: &[usize]| hear(memcached(request), &[7], &input, sizes);
-        prop_assert_eq!(of(&[]), of(&sizes));
-    }
-
-    #[test]
-    fn the_verdict_on_redis_does_not_depend_on_the_cuts(input in nearly(REDIS), sizes in cuts()) {
-        let of = |sizes: &[usize]| hear(redis(), &[7], &input, sizes);
-        prop_assert_eq!(of(&[]), of(&sizes));
-    }
-
-    #[test]
-    fn the_verdict_on_raw_bytes_does_not_depend_on_the_cuts(
-        input in nearly(RAW), sizes in cuts(), bytes in 0..20u64,
-    ) {
-        let until = || AnswerEnd::Until(b"aab".to_vec());
-        let end = || if bytes == 0 { until() } else { AnswerEnd::Bytes(bytes) };
-        let of = |sizes: &[usize]| hear(tcp(end()), &[7], &input, sizes);
-        prop_assert_eq!(of(&[]), of(&sizes));
+    fn the_verdict_does_not_depend_on_the_cuts((make, input) in cases(), sizes in cuts()) {
+        prop_assert_eq!(hear(make(), &[7], &input, &[]), hear(make(), &[7], &input, &sizes));
     }
 
     #[test]
     fn what_another_library_writes_is_one_answer(frame in frame(), sizes in cuts()) {
-        let mut encoded = bytes::BytesMut::new();
+        let mut encoded = BytesMut::new();
         extend_encode(&mut encoded, &frame, false).unwrap();
         let said = hear(redis(), &[7], &encoded, &sizes);
         prop_assert_eq!(said.len(), 2, "{:?}", &said);
         prop_assert!(said[1] == "Closed", "{:?}", &said);
         let refused = matches!(frame, BytesFrame::Error(_));
         prop_assert_eq!(said[0].contains("Refused"), refused, "{:?}", &said);
-    }
-
-    #[test]
-    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..300), sizes in cuts()) {
-        for session in [memcached("get a\r\n"), redis(), tcp(AnswerEnd::Bytes(9))] {
-            let _ = hear(session, &[7], &input, &sizes);
-        }
-        let udp = sessions(Requests::Udp(one("xyz")));
-        let _ = hear(Arc::clone(&udp).open(), &[1, 2], &input, &sizes);
     }
 }
