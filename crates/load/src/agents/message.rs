@@ -23,7 +23,7 @@ use crate::plan::share::Part;
 use crate::results::record::Record;
 
 /// The version of what follows the greeting.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 /// The release, for people.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 
