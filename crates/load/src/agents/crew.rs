@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -52,7 +53,9 @@ pub async fn run(
     let clock = Instant::now();
     let begun = async {
         let mut ready = prepare(plan, agents).await?;
-        let compared = compare(&mut ready, clock).await?;
+        // The clocks of all, at the same time.
+        let comparing = ready.iter_mut().map(|(link, _)| link.compare(clock));
+        let compared = try_join_all(comparing).await?;
         start(ready, compared, clock, plan, agents).await
     };
     let crew = tokio::select! {
@@ -90,45 +93,15 @@ type Ready = Vec<(Link, Option<Stamping>)>;
 
 async fn prepare(plan: &Plan, agents: &Agents) -> Result<Ready, AgentsError> {
     let of = agents.addresses.len();
-    let mut preparing = JoinSet::new();
-    for (number, address) in agents.addresses.iter().enumerate() {
+    let preparing = agents.addresses.iter().enumerate().map(async |(number, address)| {
         let part = part(number, of);
         let sent = PartOfPlan { part, plan: own_plan(plan, part) };
         sent.validate().map_err(AgentsError::Unsupported)?;
-        let (address, token) = (address.clone(), agents.token.clone());
-        preparing.spawn(async move {
-            let mut link = Link::open(&address, token.as_ref()).await?;
-            let stamps = link.prepare(sent).await?;
-            Ok((number, (link, stamps)))
-        });
-    }
-    in_order(preparing).await
-}
-
-/// The clocks of all, at the same time.
-async fn compare(ready: &mut Ready, clock: Instant) -> Result<Vec<Compared>, AgentsError> {
-    let mut comparing = JoinSet::new();
-    for (number, (mut link, stamps)) in ready.drain(..).enumerate() {
-        comparing.spawn(async move {
-            let compared = link.compare(clock).await?;
-            Ok((number, ((link, stamps), compared)))
-        });
-    }
-    let (links, compared) = in_order(comparing).await?.into_iter().unzip();
-    *ready = links;
-    Ok(compared)
-}
-
-/// What tasks bring, by their numbers; or what failed first, and the others are given up.
-async fn in_order<T: 'static>(
-    mut tasks: JoinSet<Result<(usize, T), AgentsError>>,
-) -> Result<Vec<T>, AgentsError> {
-    let mut done = Vec::new();
-    while let Some(joined) = tasks.join_next().await {
-        done.push(joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?);
-    }
-    done.sort_by_key(|(number, _)| *number);
-    Ok(done.into_iter().map(|(_, value)| value).collect())
+        let mut link = Link::open(address, agents.token.as_ref()).await?;
+        let stamps = link.prepare(sent).await?;
+        Ok((link, stamps))
+    });
+    try_join_all(preparing).await
 }
 
 async fn start(
