@@ -1,6 +1,6 @@
 //! The figures of a run.
 
-use curtail_load::{Extent, Pace, Parts, Plan, Profile, Report};
+use curtail_load::{Extent, Pace, Parts, Plan, Profile, Report, Summary};
 
 use super::series::{Piece, Series};
 use crate::plot::FIGURE_SIZES;
@@ -21,28 +21,29 @@ pub(super) struct Figures<'a> {
     pub(super) series: &'a Series,
 }
 
-/// The names and looks of both latencies.
+/// Names of curves, and their looks.
+fn named<const N: usize>(curves: [(&str, usize); N]) -> [(String, Look); N] {
+    curves.map(|(name, color)| (name.to_owned(), look(color)))
+}
+
 pub(super) fn latencies() -> [(String, Look); 2] {
-    [("latency", 1), ("uncorrected", 3)].map(|(name, color)| (name.to_owned(), look(color)))
+    named([("latency", 1), ("uncorrected", 3)])
 }
 
-/// Those of the figures over time.
 pub(super) fn over_time() -> [(String, Look); 3] {
-    [("p50", 4), ("p99", 1), ("max", 3)].map(|(name, color)| (name.to_owned(), look(color)))
+    named([("p50", 4), ("p99", 1), ("max", 3)])
 }
 
-/// Those of the rates.
 pub(super) fn rates() -> [(String, Look); 2] {
-    [("achieved", 1), ("offered", 0)].map(|(name, color)| (name.to_owned(), look(color)))
+    named([("achieved", 1), ("offered", 0)])
 }
 
 /// Those of the parts; the last one only where it is measured.
 pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
-    let all = [("schedule lag", 3), ("client send", 5), ("wire to wire", 1), ("client wake-up", 2)];
-    let of = report.split_ns;
-    let woken = [of.p50, of.p90, of.p95, of.p99, of.p999].into_iter().flatten();
-    let separate = woken.into_iter().any(|parts| parts.client_wake_up > 0);
-    all[..if separate { 4 } else { 3 }].iter().map(|(name, color)| (*name, look(*color))).collect()
+    let mut of = report.split_ns.each().into_iter().flatten();
+    let separate = of.any(|parts| parts.client_wake_up > 0);
+    let all = Parts::NAMES.into_iter().zip([3, 5, 1, 2].map(look));
+    all.take(if separate { 4 } else { 3 }).collect()
 }
 
 impl Figures<'_> {
@@ -128,16 +129,9 @@ impl Figures<'_> {
     /// What the percentiles are made of.
     pub(super) fn parts(&self, size: Size) -> Option<String> {
         let named = parts(self.report);
-        let of = self.report.split_ns;
-        let all = [
-            ("p50", of.p50),
-            ("p90", of.p90),
-            ("p95", of.p95),
-            ("p99", of.p99),
-            ("p99.9", of.p999),
-        ];
-        let bars = all.into_iter().filter_map(|(name, parts)| {
-            let parts = values(&parts?).map(|ns| ns as f64 / 1e6)[..named.len()].to_vec();
+        let of = Summary::<u64>::NAMES.into_iter().zip(self.report.split_ns.each());
+        let bars = of.filter_map(|(name, parts)| {
+            let parts = parts?.each().map(|ns| ns as f64 / 1e6)[..named.len()].to_vec();
             Some(Bar { name: name.to_owned(), parts })
         });
         let bars: Vec<Bar> = bars.collect();
@@ -180,11 +174,6 @@ impl Figures<'_> {
             description: about.collect::<Vec<_>>().join(" "),
         }
     }
-}
-
-/// The parts, in the order of their names.
-pub(super) fn values(parts: &Parts) -> [u64; 4] {
-    [parts.schedule_lag, parts.client_send, parts.wire_to_wire, parts.client_wake_up]
 }
 
 /// A figure of each interval, from its start to its end; in seconds.

@@ -7,15 +7,13 @@ mod document;
 mod figures;
 mod files;
 mod page;
-mod protocol;
 mod samples;
 mod series;
 #[cfg(test)]
 mod tests;
-mod utc;
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use curtail_dist::LogWriter;
 use curtail_load::{Plan, Report, Snapshot};
@@ -23,6 +21,7 @@ use curtail_load::{Plan, Report, Snapshot};
 use crate::exit::Stop;
 use crate::plot::picture;
 use crate::say;
+use document::{Document, Started};
 use files::{File, Folder};
 use samples::Table;
 use series::Series;
@@ -59,7 +58,7 @@ pub(super) struct Results {
     folder: Folder,
     pub(super) looks: Looks,
     pub(super) samples: Option<Table>,
-    started: Duration,
+    started: Started,
 }
 
 /// What is written at each look at the run.
@@ -91,11 +90,10 @@ impl Outputs {
         }
         let Some(path) = &self.out else { return Ok(None) };
         let mut folder = Folder::open(path, self.force)?;
-        // Before 1970 no clock is right.
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started = Started::now();
         let begun = folder.begin(LOG).and_then(|file| {
             let comment = format!("Latencies of {} in nanoseconds, by curtail load", plan.target);
-            let log = LogWriter::new(file, &comment, started);
+            let log = LogWriter::new(file, &comment, Started::since_1970());
             let log = Some(log.map_err(|error| folder.refused(LOG, &error))?);
             let samples = match format {
                 Format::None => None,
@@ -158,7 +156,7 @@ impl Results {
         // What was written to a file that is gone is gone with it.
         let gone = self.folder.gone();
         errors.extend(gone.map(|name| cannot(name, "it was removed while the run went on")));
-        let document = document::Document::new(plan, report, self.started);
+        let document = Document::new(plan, report, &self.started);
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
         let figures = figures::Figures { plan, report, series: &self.looks.series };
         files.push((files::PAGE, Some(page::render(&document, &figures))));
