@@ -5,11 +5,11 @@
 //! [`ShardTiming`]. A request has a row per shard, and only good answers have any.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use curtail_columns::{Column, Csv, Kind, Piece, Schema};
+use curtail_columns::{Kind, Row, Schema, Value, Writer};
 use curtail_search::root_server::ShardTiming;
 
 use crate::exit::Stop;
@@ -36,7 +36,7 @@ impl Answer {
 pub(super) struct Timings {
     path: PathBuf,
     schema: Schema,
-    file: Option<Csv<BufWriter<File>>>,
+    file: Option<Writer<File>>,
 }
 
 impl Timings {
@@ -63,52 +63,39 @@ impl Timings {
         policy: &str,
         answers: &[Answer],
     ) -> Result<(), Stop> {
-        let piece = rows(&self.schema, load, policy, answers);
-        self.append(&piece).map_err(|error| {
+        self.append(&rows(load, policy, answers)).map_err(|error| {
             Stop::Lacking(format!("{}: cannot be written: {error}", self.path.display()))
         })
     }
 
-    fn append(&mut self, piece: &Piece) -> io::Result<()> {
+    fn append(&mut self, rows: &[Row]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            None => {
-                let to = BufWriter::new(File::create(&self.path)?);
-                self.file.insert(Csv::new(to, &self.schema)?)
-            }
+            None => self.file.insert(Writer::csv(File::create(&self.path)?, &self.schema)?),
         };
-        file.write(piece)?;
-        file.flush()
+        file.write(rows)
     }
 }
 
-fn rows(schema: &Schema, load: f64, policy: &str, answers: &[Answer]) -> Piece {
-    let mut piece = Piece::new(schema);
-    let whole = |value: u64| i64::try_from(value).ok();
-    let ns = |time: Duration| i64::try_from(time.as_nanos()).ok();
+fn rows(load: f64, policy: &str, answers: &[Answer]) -> Vec<Row> {
+    let ns = |time: Duration| Value::from(time.as_nanos() as u64);
+    let mut rows = Vec::new();
     for answer in answers {
-        for (shard, timing) in (0..).zip(ShardTiming::read_all(&answer.said)) {
-            let wholes = [
-                whole(answer.request),
-                whole(answer.latency_ns),
-                Some(shard),
+        for (shard, timing) in (0_u64..).zip(ShardTiming::read_all(&answer.said)) {
+            rows.push(vec![
+                load.into(),
+                policy.to_owned().into(),
+                answer.request.into(),
+                answer.latency_ns.into(),
+                shard.into(),
                 ns(timing.took),
                 ns(timing.ran),
-                timing.served.and_then(ns),
-                timing.drawn.and_then(ns),
-            ];
-            let mut wholes = wholes.into_iter();
-            for column in piece.columns_mut() {
-                match column {
-                    Column::Number(values) => values.push(Some(load)),
-                    Column::Text(values) => values.push(Some(policy.to_owned())),
-                    Column::Whole(values) => values.push(wholes.next().flatten()),
-                    Column::Bool(values) => values.push(None),
-                }
-            }
+                timing.served.map(ns).into(),
+                timing.drawn.map(ns).into(),
+            ]);
         }
     }
-    piece
+    rows
 }
 
 #[cfg(test)]

@@ -7,15 +7,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::exit::Stop;
-use crate::load::out::{LOG, RESULT};
+use crate::load::out::{LOG, RESULT, write_whole};
 use crate::say;
 use run::{Figures, Run};
 
@@ -69,7 +67,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     // What was read is printed even where the page cannot be written.
     if let Some(out) = &args.out {
-        write(out, &page::render(&runs, &figures))?;
+        write_whole(out, &page::render(&runs, &figures), true).map_err(|error| {
+            let out = out.display();
+            Stop::Lacking(format!(
+                "cannot write {out}: {error}; make room for it, or give another --out"
+            ))
+        })?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -85,21 +88,4 @@ fn not_over_a_run(out: &Path, runs: &[PathBuf]) -> Result<(), Stop> {
         return Err(Stop::BadInput(why));
     }
     Ok(())
-}
-
-fn write(out: &Path, text: &str) -> Result<(), Stop> {
-    let cannot = |error: std::io::Error| {
-        let out = out.display();
-        Stop::Lacking(format!(
-            "cannot write {out}: {error}; make room for it, or give another --out"
-        ))
-    };
-    let mut file = File::create(out).map_err(cannot)?;
-    file.write_all(text.as_bytes()).map_err(|error| {
-        // Half a page is not to be taken for the whole. What is no plain file is left alone.
-        if out.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            let _ = std::fs::remove_file(out);
-        }
-        cannot(error)
-    })
 }

@@ -1,28 +1,18 @@
 //! The runs for people, on a terminal.
 
 use std::fmt::Write as _;
-use std::iter;
 
 use curtail_load::{Percentiles, Summary};
 
 use super::run::Figures;
-use crate::load::table::ms;
-use crate::table::row;
-
-/// The figures that have room: p50, p90, p99, p99.9, and the largest.
-const SHOWN: [usize; 5] = [0, 1, 3, 4, 5];
+use crate::load::table::{line, ms};
 
 /// The table, and above it what each run was.
 pub(super) fn text(all: &[Figures]) -> String {
     let mut text: String = all.iter().map(|figures| about(figures) + "\n").collect();
     text.push('\n');
     let wide = all.iter().map(|figures| figures.name.chars().count()).max().unwrap_or(0).max(9);
-    let columns = [-(wide as isize), 13, 13, 13, 13, 13];
-    let mut line = |name: &str, cells: &[Option<String>]| {
-        let shown = SHOWN.into_iter().filter_map(|at| cells.get(at)).cloned();
-        let cells = shown.map(|cell| cell.unwrap_or_else(|| "–".to_owned()));
-        text += &row(&columns, iter::once(name.to_owned()).chain(cells));
-    };
+    let mut line = |name: &str, cells: &[Option<String>]| text += &line(wide, name, cells);
     line("latency", &Summary::<u64>::NAMES.map(|name| Some(name.to_owned())));
     for figures in all {
         line(&figures.name, &figures.latency_ns.each().map(|ns| ns.map(ms)));

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, send};
 use super::message::{CURTAIL, Hello, PROTOCOL, Refusal, Told};
-use super::session::{self, Over};
+use super::session::{self, Over, Turn};
 use super::{GREETING, Token};
 
 /// Most connections at once. Others wait to be accepted.
@@ -24,29 +24,15 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// What an agent does.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Event {
     /// A run began.
-    Began {
-        /// The coordinator.
-        by: SocketAddr,
-        /// The server.
-        target: String,
-    },
-    /// A run ended, or was never begun.
-    Ended {
-        /// The coordinator.
-        by: SocketAddr,
-        /// What for, if not as planned.
-        why: Option<String>,
-    },
+    Began { by: SocketAddr, target: String },
+    /// A run ended, or was never begun; why, if not as planned.
+    Ended { by: SocketAddr, why: Option<String> },
     /// Somebody was not let in.
-    TurnedAway {
-        /// Who.
-        by: SocketAddr,
-        /// What for.
-        why: &'static str,
-    },
+    TurnedAway { by: SocketAddr, why: &'static str },
 }
 
 impl fmt::Display for Event {
@@ -68,9 +54,6 @@ struct Shared {
     /// The agent is to end.
     ending: CancellationToken,
 }
-
-/// The right to run. Dropping it lets the next one in.
-pub(super) type Turn = OwnedMutexGuard<()>;
 
 /// Runs what coordinators ask for, one run at a time, until `stop` resolves: a run that goes on is ended then.
 /// A run ends as well when its coordinator is gone. With a token, nobody is let in without it.

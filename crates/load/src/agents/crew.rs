@@ -12,11 +12,10 @@ use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::error::AgentsError;
 use super::link::{Compared, Link, News, Phase};
 use super::message::PartOfPlan;
-use super::verdict::{Ended, Member, alone, own_plan, report};
-use super::{AGENTS_MAX, Agents, SILENCE, parse_agent};
+use super::verdict::{Member, alone, own_plan, report};
+use super::{AGENTS_MAX, Agents, AgentsError, SILENCE, parse_agent};
 use crate::engine::stamp::Stamping;
 use crate::plan::Plan;
 use crate::plan::share::Part;
@@ -196,14 +195,9 @@ impl Crew {
                 since.merge(&record);
                 false
             }
-            News::End { last_ns } => {
-                end.last_ns = end.last_ns.max(last_ns);
-                member.ended = Some(Ended::Well { last_ns });
-                false
-            }
-            News::Lost(why) => {
-                member.ended = Some(Ended::Lost { why });
-                true
+            News::Ended(ended) => {
+                end.last_ns = end.last_ns.max(*ended.as_ref().unwrap_or(&0));
+                member.ended.insert(ended).is_err()
             }
         }
     }
@@ -224,8 +218,8 @@ impl Crew {
             return;
         }
         for member in &mut self.members {
-            let why = "it did not stop when it was told to".to_owned();
-            member.ended.get_or_insert(Ended::Lost { why });
+            let why = || Err("it did not stop when it was told to".to_owned());
+            member.ended.get_or_insert_with(why);
         }
     }
 
@@ -235,7 +229,7 @@ impl Crew {
             return None;
         }
         self.members.iter().find_map(|member| match &member.ended {
-            Some(Ended::Lost { why }) => {
+            Some(Err(why)) => {
                 let why = format!("{why}, before anything was measured");
                 Some(AgentsError::Lacking { agent: member.agent.clone(), why })
             }
@@ -267,11 +261,11 @@ mod tests {
         let (to, news) = mpsc::channel(NEWS_MAX);
         let members = vec![member("lost:1"), member("fine:1")];
         let crew = Crew { epoch: Instant::now(), phase, news, members, links: JoinSet::new() };
-        to.send((0, News::Lost("it is gone".to_owned()))).await.unwrap();
+        to.send((0, News::Ended(Err("it is gone".to_owned())))).await.unwrap();
         let cancel = pin!(async {
             // The run was cut for the one that was lost; the other one ends only after this.
             orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
-            to.send((1, News::End { last_ns: 0 })).await.unwrap();
+            to.send((1, News::Ended(Ok(0)))).await.unwrap();
         });
         let told = crew.drive(&plan, cancel, |_| {}).await.unwrap_err().to_string();
         assert!(told.contains("lost:1") && told.contains("it is gone"), "{told}");

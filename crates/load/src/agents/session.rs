@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use curtail_kernel::duration::format;
 use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::agent::Turn;
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, TOLD_BYTES_MAX, send};
 use super::message::{Order, PartOfPlan, Refusal, Told};
 use super::{GREETING, PREPARATION, SILENCE};
@@ -27,6 +27,9 @@ use crate::session::Sessions;
 
 /// A start may be so far away.
 const START_MAX: Duration = Duration::from_secs(60);
+
+/// The right to run. Dropping it lets the next one in.
+pub(super) type Turn = OwnedMutexGuard<()>;
 
 /// Why a run ended that was not at its end.
 #[derive(Debug, thiserror::Error)]

@@ -371,24 +371,4 @@ mod tests {
             assert_eq!(record.ends_us.len(), 100_497, "what has to grow does");
         }
     }
-
-    #[test]
-    fn records_of_one_time_after_the_other_add_up_to_one() {
-        let (mut whole, mut sum) = (Record::new(), Record::new());
-        for (from, requests) in [(0, 2_000), (2_000, 100), (2_100, 9_000), (11_100, 1)] {
-            add(&mut whole, from, requests, 0);
-            let mut next = Record::with_room(from * 2_000_000, 0);
-            add(&mut next, from, requests, 0);
-            sum.merge(&next);
-        }
-        // One that saw nothing.
-        sum.merge(&Record::with_room(11_101 * 2_000_000, 0));
-        assert_eq!((&sum.ends_us, &sum.latency), (&whole.ends_us, &whole.latency));
-        let blocks = |record: &Record| {
-            let Record { blocks, .. } = record;
-            let sparse = serde_json::to_value(blocks).unwrap();
-            (sparse, blocks.share_error(4_000_000), blocks.quantiles(0.5, 0))
-        };
-        assert_eq!(blocks(&sum), blocks(&whole));
-    }
 }

@@ -19,10 +19,6 @@ const GROWN_MAX: u64 = 1 << 50;
 
 impl Record {
     /// The record, if a run can have it.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it.
     pub(crate) fn validate(mut self) -> Result<Record, String> {
         let Record { requests, failed_since, sent, answered, failed, waited, .. } = self;
         let Record { connects, left_stamps, came_stamps, sent_again, unasked, .. } = self;

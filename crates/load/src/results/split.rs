@@ -267,15 +267,6 @@ mod tests {
     }
 
     #[test]
-    fn threads_add_up() {
-        let (mut one, mut other) = (Split::new(), Split::new());
-        one.add(3_000, &parts(1_000, 1_000, 1_000));
-        other.add(3_000, &parts(3_000, 0, 0));
-        one.merge(&other);
-        assert_eq!(one.at(0.5, 3_000), Some(parts(2_000, 500, 500)));
-    }
-
-    #[test]
     fn buckets_are_in_order_narrow_and_have_their_middle() {
         let mut before = 0;
         for ns in (0..20_000).chain((20_000..60_000_000_000).step_by(7_654_321)) {

@@ -13,20 +13,14 @@ pub const SAMPLES_ABOVE_MIN: u64 = 10;
 /// (`null` in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it, and for
 /// everything if there are no samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are what their names say")]
 pub struct Summary<T = u64> {
-    /// The median.
     pub p50: Option<T>,
-    /// The 90th percentile.
     pub p90: Option<T>,
-    /// The 95th percentile.
     pub p95: Option<T>,
-    /// The 99th percentile.
     pub p99: Option<T>,
-    /// The 99.9th percentile.
     pub p999: Option<T>,
-    /// The largest sample.
     pub max: Option<T>,
-    /// The mean.
     pub mean: Option<T>,
 }
 
@@ -79,16 +73,12 @@ pub(crate) fn percentile(samples: &Histogram<u64>, per_mille: u32) -> Option<u64
 
 /// Something about each percentile of a [`Summary`]: `None` where the percentile has no value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are what their names say")]
 pub struct Percentiles<T> {
-    /// Of the median.
     pub p50: Option<T>,
-    /// Of the 90th percentile.
     pub p90: Option<T>,
-    /// Of the 95th percentile.
     pub p95: Option<T>,
-    /// Of the 99th percentile.
     pub p99: Option<T>,
-    /// Of the 99.9th percentile.
     pub p999: Option<T>,
 }
 
@@ -123,6 +113,15 @@ impl<T: Copy> Percentiles<T> {
     #[must_use]
     pub fn any(&self) -> bool {
         self.each().iter().any(Option::is_some)
+    }
+}
+
+impl Splits {
+    /// What people call the parts; the last one only where it is measured.
+    #[must_use]
+    pub fn names(&self) -> &'static [&'static str] {
+        let separate = self.each().iter().flatten().any(|parts| parts.client_wake_up > 0);
+        if separate { &Parts::NAMES } else { &Parts::NAMES[..3] }
     }
 }
 

@@ -37,6 +37,7 @@ const LEFT_OUT_SHARE_FINE: f64 = 0.001;
 /// people.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Invalid {
     /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile, requests
@@ -48,28 +49,14 @@ pub enum Invalid {
         "fell behind: {late} of {requests} requests were sent more than {} after their intended times; {}",
         short(*.limit_ns), instead_of_waiting(*.late, *.waited, *.connections)
     )]
-    FellBehind {
-        /// Requests that late.
-        late: u64,
-        /// Requests of the run.
-        requests: u64,
-        /// What is fine, in nanoseconds.
-        limit_ns: u64,
-        /// Requests that had to wait for a connection.
-        waited: u64,
-        /// The connections of the plan.
-        connections: usize,
-    },
+    FellBehind { late: u64, requests: u64, limit_ns: u64, waited: u64, connections: usize },
     /// Good answers came in at less than 97 % of the rate at which requests were due (and more than
     /// 3 were missing): the server does not sustain the rate, or fails.
     #[error("fell short: {}", missing(*.answered, *.requests, errors))]
     FellShort {
-        /// Good answers in time.
         answered: u64,
-        /// Requests of the run.
         requests: u64,
         /// Those without a good answer. The others that are missing were answered well, but so
-        /// late that the answers came in at a lower rate than the requests.
         errors: Errors,
     },
     /// More than 0.1 % of the requests, and more than one, have no good answer. They have no latency
@@ -79,63 +66,38 @@ pub enum Invalid {
         "left out: {} of {requests} requests have no good answer, {errors}; the percentiles are of the others",
         errors.total()
     )]
-    LeftOut {
-        /// Requests of the run.
-        requests: u64,
-        /// Those without a good answer.
-        errors: Errors,
-    },
+    LeftOut { requests: u64, errors: Errors },
     /// Requests were not sent at all: the backlog was full.
     #[error(
         "dropped: {count} requests were never sent, for all connections were busy and {backlog} requests \
          waiting; use more connections or a lower rate"
     )]
-    Dropped {
-        /// How many.
-        count: u64,
-        /// The backlog of the plan.
-        backlog: usize,
-    },
+    Dropped { count: u64, backlog: usize },
     /// There is no good answer, so there is no latency.
     #[error("nothing measured: {}", match .requests {
         0 => "no request was due in the measured time; use a higher rate or a longer duration",
         _ => "there is no good answer",
     })]
-    NothingMeasured {
-        /// Requests of the run.
-        requests: u64,
-    },
+    NothingMeasured { requests: u64 },
     /// More than 1 % of the good answers lack a stamp of the kernel that was asked for: that of their
     /// request's leaving, or that of their coming.
     #[error("stamps missing: {:.1} % of the answers {}", missing * 100.0, unstamped(past_stack.as_ref()))]
-    StampsMissing {
-        /// The share, 0 to 1.
-        missing: f64,
-        /// They were to go past the network stack, and went through it.
-        past_stack: Option<PastStack>,
-    },
+    StampsMissing { missing: f64, past_stack: Option<PastStack> },
     /// Behind more than 3 % of the good answers (and more than 3) the server sent more. Were those whole?
     #[error(
         "unasked: the server sent more behind {count} of {good} good answers, which may not have been whole; \
          is it the right protocol, and the right end of an answer?"
     )]
-    Unasked {
-        /// Connections that were closed for it.
-        count: u64,
-        /// Good answers.
-        good: u64,
-    },
+    Unasked { count: u64, good: u64 },
     /// A percentile is less sure than the plan asks for.
     #[error(
         "not sure: {}, and ±{:.1} % were asked for; use a longer duration",
         how_sure(*.per_mille, *.found), asked * 100.0
     )]
     NotSure {
-        /// Which, in thousandths.
         per_mille: u32,
         /// Half of its 95 % confidence interval over its value, if it can be told.
         found: Option<f64>,
-        /// What was asked for.
         asked: f64,
     },
     /// A percentile that the plan asks for is not told.
@@ -146,12 +108,7 @@ pub enum Invalid {
         "not Poisson: the gaps between {gaps} requests as sent differ by {d:.2} from exponential ones; use \
          more threads, a lower rate, or constant gaps"
     )]
-    NotPoisson {
-        /// The largest difference between the distribution functions of the gaps, 0 to 1.
-        d: f64,
-        /// Gaps that were compared.
-        gaps: usize,
-    },
+    NotPoisson { d: f64, gaps: usize },
     /// The latencies went up or down all along: the percentiles are of no moment of the run. The trend
     /// of the medians, or 90th percentiles, of its parts is surely there (at 0.001), and changes them by
     /// more than 25 %.
@@ -165,36 +122,21 @@ pub enum Invalid {
         }
     )]
     NotStationary {
-        /// 50 or 90.
         percentile: u32,
         /// Its mean in the first third of the run, in nanoseconds.
         first_ns: u64,
-        /// And in the last.
         last_ns: u64,
     },
     /// An agent's part of the load is not valid.
     #[error("agent {agent} {reason}")]
-    Agent {
-        /// Its address.
-        agent: String,
-        /// What speaks against it.
-        reason: Box<Invalid>,
-    },
+    Agent { agent: String, reason: Box<Invalid> },
     /// An agent was lost during the run, and the others were stopped: the figures are of a part of what
     /// the plan asks for.
     #[error("agent {agent} was lost: {why}; the figures are of what it reported until then")]
-    AgentLost {
-        /// Its address.
-        agent: String,
-        /// What happened to it.
-        why: String,
-    },
+    AgentLost { agent: String, why: String },
     /// The run was cut short: the figures are of a part of what the plan asks for.
     #[error("interrupted{}", if *.requests == 0 { " before anything was measured" } else { ": partial results" })]
-    Interrupted {
-        /// Requests that had come to an end by then.
-        requests: u64,
-    },
+    Interrupted { requests: u64 },
 }
 
 impl Serialize for Invalid {
@@ -218,6 +160,7 @@ impl Serialize for Invalid {
 /// times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(remote = "Self")]
+#[expect(missing_docs, reason = "the text says what the fields are")]
 #[error(
     "p99.9 is withheld: {late} of {requests} requests were sent more than {} after their intended times, \
      which is too much of it",
@@ -225,11 +168,8 @@ impl Serialize for Invalid {
 )]
 #[non_exhaustive]
 pub struct Withheld {
-    /// Requests that late.
     pub late: u64,
-    /// Requests of the run.
     pub requests: u64,
-    /// What is fine, in nanoseconds.
     pub limit_ns: u64,
 }
 

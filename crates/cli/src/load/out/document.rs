@@ -24,7 +24,7 @@ pub(super) struct Document<'a> {
     #[serde(flatten)]
     pub(super) started: &'a Started,
     pub(super) host: Host,
-    plan: Value,
+    pub(super) plan: Value,
     /// Samples that are missing in the table of samples, because it was not written fast enough.
     samples_lost: u64,
     pub(super) report: &'a Report,
@@ -127,7 +127,7 @@ fn asked(plan: &Plan) -> Value {
         "threads": plan.threads,
         "spin": plan.spin,
         // Of the threads, where they were named: `0,2-4`.
-        "processors": processors(plan),
+        "processors": (!plan.processors.numbers().is_empty()).then(|| plan.processors.to_string()),
         "stamps": plan.stamps,
         "timeout_s": seconds(plan.timeout_ns),
         "headers": plan.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
@@ -139,16 +139,13 @@ fn asked(plan: &Plan) -> Value {
     })
 }
 
-pub(super) fn processors(plan: &Plan) -> Option<String> {
-    (!plan.processors.numbers().is_empty()).then(|| plan.processors.to_string())
-}
-
 /// What it takes, beside the target, to ask the same again. Null where it is of no use with this target,
 /// or was not given.
 fn protocol(plan: &Plan) -> Value {
     let Protocol { streams, trust, schema, answer_end, datagram_bytes, method, data, keys, .. } =
         &plan.protocol;
-    let (scheme, http2) = (plan.target.scheme(), http2(plan));
+    let (scheme, http2) =
+        (plan.target.scheme(), plan.protocol.http2 || plan.target.scheme().is_grpc());
     let (answer_bytes, answer_until) = match answer_end {
         _ if scheme != Scheme::Tcp => (None, None),
         AnswerEnd::Bytes(bytes) => (Some(*bytes), None),
@@ -168,7 +165,10 @@ fn protocol(plan: &Plan) -> Value {
         "data": data.as_ref().map(|data| data.chars().take(DATA_CHARS).collect::<String>()),
         "data_bytes": data.as_ref().map(String::len),
         "keys": keys.map(|keys| keys.count),
-        "key_distribution": keys.map(|keys| key_distribution(keys.distribution)),
+        "key_distribution": keys.map(|keys| match keys.distribution {
+            KeyDistribution::Uniform => "uniform".to_owned(),
+            KeyDistribution::Zipf(exponent) => format!("zipf:{exponent}"),
+        }),
         // Of TLS: `system`, `anyone`, or a file of authorities.
         "trust": scheme.is_tls().then_some(trust),
         // Of gRPC: the file that describes messages.
@@ -179,33 +179,4 @@ fn protocol(plan: &Plan) -> Value {
         // The longest response.
         "max_response_bytes": plan.body_bytes_max,
     })
-}
-
-fn http2(plan: &Plan) -> bool {
-    plan.protocol.http2 || plan.target.scheme().is_grpc()
-}
-
-fn key_distribution(of: KeyDistribution) -> String {
-    match of {
-        KeyDistribution::Uniform => "uniform".to_owned(),
-        KeyDistribution::Zipf(exponent) => format!("zipf:{exponent}"),
-    }
-}
-
-/// For people: what is not as usual.
-pub(super) fn remarks(plan: &Plan) -> String {
-    let Protocol { trust, datagram_bytes, method, data, keys, .. } = &plan.protocol;
-    let scheme = plan.target.scheme();
-    let mut remarks = Vec::new();
-    remarks.extend(http2(plan).then(|| "HTTP/2".to_owned()));
-    remarks.extend(method.as_ref().map(|method| format!("method {method}")));
-    remarks.extend(data.as_ref().map(|data| format!("{} bytes of data", data.len())));
-    remarks.extend(
-        keys.map(|keys| format!("{} keys, {}", keys.count, key_distribution(keys.distribution))),
-    );
-    let datagrams = || format!("datagrams of {datagram_bytes} bytes");
-    remarks.extend((scheme == Scheme::Udp).then(datagrams));
-    let anyone = scheme.is_tls() && *trust == Trust::Anyone;
-    remarks.extend(anyone.then(|| "any certificate was trusted (--insecure)".to_owned()));
-    remarks.iter().map(|remark| format!("; {remark}")).collect()
 }

@@ -19,7 +19,8 @@ use curtail_dist::LogWriter;
 use curtail_load::{Plan, Report, Snapshot};
 
 use crate::exit::Stop;
-use crate::plot::picture;
+use crate::plot::distribution::Share;
+use crate::plot::{FIGURE_SIZES, picture};
 use crate::say;
 use document::{Document, Started};
 use files::{File, Folder};
@@ -27,7 +28,7 @@ use samples::Table;
 use series::Series;
 
 pub(crate) use document::FORMAT;
-pub(crate) use files::{LOG, RESULT, make_directory, remove};
+pub(crate) use files::{LOG, RESULT, make_directory, remove, write_whole};
 
 /// Where results go, and which.
 #[derive(clap::Args)]
@@ -150,7 +151,7 @@ impl Results {
             errors.push(cannot(LOG, why));
         }
         if let Some(samples) = self.samples.take() {
-            let name = samples.name();
+            let name = samples.name;
             errors.extend(samples.finish().err().map(|error| cannot(name, &error.to_string())));
         }
         // What was written to a file that is gone is gone with it.
@@ -160,8 +161,10 @@ impl Results {
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
         let figures = figures::Figures { plan, report, series: &self.looks.series };
         files.push((files::PAGE, Some(page::render(&document, &figures))));
-        files.push((files::CDF, figures.cdf().and_then(|svg| picture(&svg))));
-        files.push((files::CCDF, figures.ccdf().and_then(|svg| picture(&svg))));
+        for (name, share) in [(files::CDF, Share::Below), (files::CCDF, Share::Above)] {
+            let plot = figures.distribution(share, FIGURE_SIZES[0]);
+            files.push((name, plot.and_then(|svg| picture(&svg))));
+        }
         for (name, text) in files {
             let written = text.map(|text| self.folder.write(name, &text));
             errors.extend(written.and_then(Result::err).map(|why| cannot(name, &why.to_string())));

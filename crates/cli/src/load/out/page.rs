@@ -1,11 +1,11 @@
 //! `report.html`: one file that needs nothing else, on a screen, a phone, or paper.
 
-use std::fmt::Write as _;
 use std::iter;
 
-use curtail_load::{Extent, Pace, Parts, Plan, QueryOrder, Report, Summary};
+use curtail_load::{Parts, Plan, Report, Summary};
+use serde_json::Value;
 
-use super::document::{Document, Host, processors, remarks as protocol_remarks};
+use super::document::{Document, Host};
 use super::figures::{Figures, latencies, over_time, parts, rates};
 use crate::load::table::{remarks, when};
 use crate::plot::distribution::Share;
@@ -37,7 +37,7 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
         over_time = times(figures),
         table = figures_of(report),
         failures = failures(report),
-        asked = list(asked(document, figures.plan)),
+        asked = list(asked(document)),
     );
     let summary = escape(&summary(document, figures.plan));
     Page {
@@ -147,7 +147,7 @@ fn figures_of(report: &Report) -> String {
     ];
     let mut body = body.concat();
     if report.split_ns.any() {
-        for (place, (name, _)) in parts(report).into_iter().enumerate() {
+        for (place, name) in report.split_ns.names().iter().enumerate() {
             let part = |of: Option<Parts>| ms(of.map(|of| of.each()[place]));
             body += &percentiles(&format!("of which {name}"), report.split_ns.each().map(part));
         }
@@ -181,48 +181,26 @@ fn failures(report: &Report) -> String {
     when.unwrap_or_default() + &table("kinds", caption, &head, &body)
 }
 
-fn asked(document: &Document<'_>, plan: &Plan) -> Vec<(&'static str, String)> {
-    let seconds = |ns: u64| three(ns as f64 / 1e9);
-    let pace = match &plan.pace {
-        Pace::Open { profile, arrivals } => format!("open loop, {profile} per second, {arrivals}"),
-        Pace::Closed => "closed loop: each connection asks again once it is answered".to_owned(),
-    };
-    let mut extent = match plan.extent {
-        Extent::Requests(requests) => format!("{} requests", count(requests)),
-        Extent::Duration { ns } => format!("{} s", seconds(ns)),
-    };
-    if plan.warmup_ns > 0 {
-        let _ = write!(extent, ", after {} s of warm-up", seconds(plan.warmup_ns));
-    }
-    if let Some(until) = &plan.until {
-        let percent = three(until.relative * 100.0);
-        let _ = write!(extent, "; less once percentiles are known to ±{percent} %");
-    }
-    let order = if plan.order == QueryOrder::Random { "at random" } else { "in turn" };
-    let mut what = match plan.queries.len() {
-        0 => "one request, the target's own".to_owned(),
-        all => format!("{} requests, {order}", count(all as u64)),
-    };
-    if !plan.headers.is_empty() {
-        let names: Vec<&str> = plan.headers.iter().map(|(name, _)| &name[..]).collect();
-        let _ = write!(what, "; headers: {}", names.join(", "));
-    }
-    what += &protocol_remarks(plan);
-    let waits = if plan.spin { "never sleeping" } else { "sleeping while they wait" };
-    let on = processors(plan).map_or(String::new(), |on| format!(", on processor {on}"));
+/// All that is in `result.json`, by the names that it has there, but for what is of no use here.
+fn asked<'a>(document: &'a Document<'_>) -> Vec<(&'a str, String)> {
+    let protocol = document.plan["protocol"].as_object().into_iter().flatten();
+    let plan = document.plan.as_object().into_iter().flatten().chain(protocol);
+    let mut asked: Vec<(&'a str, String)> =
+        plan.filter_map(|(name, value)| Some((&name[..], shown(value)?))).collect();
     let Host { system, kernel, architecture, processors, .. } = &document.host;
     let processors = processors.map_or("?".to_owned(), |processors| processors.to_string());
-    let (most, opened) = (plan.connections, document.report.connections_opened);
-    let backlog = count(plan.backlog as u64);
-    vec![
-        ("Target", plan.target.to_string()),
-        ("Pace", pace),
-        ("Measured", extent),
-        ("Requests", what),
-        ("Connections", format!("at most {most}, {opened} opened; backlog {backlog}")),
-        ("Time-out", format!("{} s after the intended time", seconds(plan.timeout_ns))),
-        ("Threads", format!("{}, {waits}{on}", plan.threads)),
-        ("Seed", plan.seed.to_string()),
-        ("Sent by", format!("{system} {kernel}, {architecture}, {processors} processors")),
-    ]
+    asked.push(("connections opened", count(document.report.connections_opened)));
+    asked.push(("sent by", format!("{system} {kernel}, {architecture}, {processors} processors")));
+    asked
+}
+
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Bool(false) | Value::Object(_) => None,
+        Value::Bool(true) => Some("yes".to_owned()),
+        Value::Array(list) if list.is_empty() => None,
+        Value::Array(list) => Some(list.iter().filter_map(shown).collect::<Vec<_>>().join(", ")),
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+    }
 }

@@ -274,24 +274,6 @@ fn latencies_that_leave_out_more_than_one_in_a_thousand_make_a_run_invalid() {
 }
 
 #[test]
-fn what_fails_in_time_and_what_does_not_are_told_apart() {
-    let of = |result: fn() -> Result<u16, Fault>| {
-        let record = steadily(1_000, |i| ended(i * 2 * MS, 0, result()));
-        conclude(record, &facts(1_000)).invalid_because
-    };
-    let gone = of(|| Ok(404));
-    assert_eq!(gone.len(), 2, "{gone:?}");
-    assert_eq!(
-        gone[0].to_string(),
-        "fell short: 0 of 1000 requests were answered well and in time, 1000 with a bad status \
-         (3xx or 4xx)"
-    );
-    assert_eq!(gone[1].to_string(), "nothing measured: there is no good answer");
-    let silent = of(|| Err(Fault::Timeout(Wait::Answer)))[0].to_string();
-    assert!(silent.contains("1000 without an answer in time; the server does not"), "{silent}");
-}
-
-#[test]
 fn limits_are_told_in_three_digits() {
     let limit = |limit_ns| {
         let (late, requests, waited, connections) = (20, 100, 0, 64);
