@@ -7,13 +7,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::exit::Stop;
-use crate::load::out::{LOG, RESULT, write_whole};
+use crate::load::out::write_whole;
 use crate::say;
 use run::{Figures, Run};
 
@@ -51,7 +51,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let figures = Figures::of(&runs);
     if let Some(out) = &args.out {
-        not_over_a_run(out, &args.runs)?;
         if out.symlink_metadata().is_ok() && !args.force {
             let why = format!(
                 "--out {}: it is there already; give another file, or --force to overwrite it",
@@ -75,17 +74,4 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         })?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A page must not replace a run that it is about, by force or not.
-fn not_over_a_run(out: &Path, runs: &[PathBuf]) -> Result<(), Stop> {
-    let Ok(place) = out.canonicalize() else { return Ok(()) };
-    let read = runs.iter().flat_map(|run| [run.clone(), run.join(RESULT), run.join(LOG)]);
-    let over = |file: PathBuf| file.canonicalize().is_ok_and(|file| file == place);
-    if read.into_iter().any(over) {
-        let out = out.display();
-        let why = format!("--out {out}: it is what a run is read of; give another file");
-        return Err(Stop::BadInput(why));
-    }
-    Ok(())
 }

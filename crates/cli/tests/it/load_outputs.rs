@@ -275,16 +275,6 @@ fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
         assert!(said.starts_with("error: ") && said.contains(why), "{args:?}: {said}");
         assert!(output.stdout.is_empty());
     }
-    symlink(at("good/latency.hlog"), at("link")).expect("a link");
-    fs::write(at("bare.hlog"), &log).expect("a file");
-    for over in ["good/result.json", "./good/latency.hlog", "link", "bare.hlog"] {
-        let before = fs::read(at(over)).expect("a file");
-        let refused = report(&["good", "bare.hlog", "--out", over, "--force"], folder.path());
-        let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{over}: {said}");
-        assert!(said.contains(&format!("--out {over}: it is what a run is read of")), "{said}");
-        assert!(fs::read(at(over)).expect("a file") == before, "{over} is written over");
-    }
     let full = report(&["good", "--out", "/dev/full", "--force"], folder.path());
     assert_eq!(full.status.code(), Some(3));
     let said = text(&full.stderr);
