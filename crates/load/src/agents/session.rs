@@ -56,8 +56,8 @@ fn refused(why: impl Into<String>) -> Over {
     Over::Refused(Refusal::Plan { why: why.into() })
 }
 
-fn failed(why: impl ToString) -> Over {
-    Over::Failed(why.to_string())
+fn failed(why: impl Into<String>) -> Over {
+    Over::Failed(why.into())
 }
 
 /// What is ready to be run.
@@ -108,7 +108,8 @@ impl Session {
         let Some(epoch) = self.start().await? else { return Ok(()) };
         began(plan.target.to_string());
         let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
-        let threads = Threads::start(&plan, part, epoch, &machine, None).map_err(failed)?;
+        let threads = Threads::start(&plan, part, epoch, &machine, None)
+            .map_err(|error| failed(error.to_string()))?;
         self.measure(threads, turn).await
     }
 
@@ -184,7 +185,7 @@ impl Session {
                 () = threads.finished() => break,
             }
         }
-        let (rest, last_ns) = threads.join().map_err(failed)?;
+        let (rest, last_ns) = threads.join().map_err(|error| failed(error.to_string()))?;
         self.tell(&Told::Record(Box::new(rest))).await?;
         // Who has heard of the end may ask for the next run at once.
         drop(turn);
