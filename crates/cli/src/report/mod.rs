@@ -50,14 +50,15 @@ struct Document<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let figures = Figures::of(&runs);
-    if let Some(out) = &args.out {
-        if out.symlink_metadata().is_ok() && !args.force {
-            let why = format!(
-                "--out {}: it is there already; give another file, or --force to overwrite it",
-                out.display()
-            );
-            return Err(Stop::BadInput(why));
-        }
+    if let Some(out) = &args.out
+        && out.symlink_metadata().is_ok()
+        && !args.force
+    {
+        let why = format!(
+            "--out {}: it is there already; give another file, or --force to overwrite it",
+            out.display()
+        );
+        return Err(Stop::BadInput(why));
     }
     if args.json {
         say::result(crate::json(&Document { runs: &figures })?)?;
