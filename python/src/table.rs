@@ -1,6 +1,6 @@
 //! Columns on their way to Arrow.
 
-use curtail_columns::{Column, Kind, Piece, Schema};
+use curtail_columns::{Kind, Row, Schema, Value};
 use pyo3::prelude::*;
 
 /// The values of a column.
@@ -17,9 +17,12 @@ pub(crate) enum Values {
 pub(crate) struct Table(Vec<(String, &'static str)>, Vec<Values>);
 
 impl Table {
-    pub(crate) fn new(schema: &Schema, piece: &Piece) -> Self {
+    pub(crate) fn new(schema: &Schema, rows: &[Row]) -> Self {
+        let kinds = schema.iter().map(|(_, kind)| *kind).enumerate();
+        let columns = kinds.map(|(at, kind)| values(kind, rows.iter().map(|row| &row[at])));
+        let columns = columns.collect();
         let schema = schema.iter().map(|(name, kind)| (name.clone(), named(*kind))).collect();
-        Self(schema, piece.columns().iter().map(values).collect())
+        Self(schema, columns)
     }
 }
 
@@ -33,11 +36,11 @@ fn named(kind: Kind) -> &'static str {
     }
 }
 
-fn values(column: &Column) -> Values {
-    match column {
-        Column::Bool(values) => Values::Bool(values.clone()),
-        Column::Whole(values) => Values::Whole(values.clone()),
-        Column::Number(values) => Values::Number(values.clone()),
-        Column::Text(values) => Values::Text(values.clone()),
+fn values<'a>(kind: Kind, of: impl Iterator<Item = &'a Value>) -> Values {
+    match kind {
+        Kind::Bool => Values::Bool(of.map(Value::as_bool).collect()),
+        Kind::Whole => Values::Whole(of.map(Value::as_whole).collect()),
+        Kind::Number => Values::Number(of.map(Value::as_number).collect()),
+        Kind::Text => Values::Text(of.map(|value| value.as_text().map(str::to_owned)).collect()),
     }
 }

@@ -1,131 +1,170 @@
-//! Tables of results: columns with a name and a kind, written piece by piece, so that a table need
-//! not fit into memory.
+//! Tables of results: columns with a name and a kind, and rows that are written some at a time, so that a
+//! table need not fit into memory.
 //!
-//! A [`Schema`] names the columns, a [`Piece`] holds some rows, and a writer ([`Csv`], or `Parquet`
-//! with the feature of that name) takes pieces until it is finished. The same rows make the same
-//! bytes, however they are cut into pieces for CSV; Parquet has a group of rows per piece.
+//! A [`Schema`] names the columns, and a [`Writer`] takes rows until it is finished: as CSV, or as Parquet
+//! with the feature of that name. The same rows make the same bytes, however many are written at once for
+//! CSV; Parquet has a group of rows per call.
 #![forbid(unsafe_code)]
 
 mod csv;
 #[cfg(feature = "parquet")]
 mod parquet;
 
-pub use csv::Csv;
-#[cfg(feature = "parquet")]
-pub use parquet::Parquet;
+use std::io::{self, Write};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are what their names say")]
 pub enum Kind {
-    /// True or false.
     Bool,
-    /// Whole numbers.
     Whole,
-    /// Numbers.
     Number,
-    /// Text.
     Text,
 }
 
 /// The names and kinds of the columns.
 pub type Schema = Vec<(String, Kind)>;
 
-/// Values of a column, in the order of the rows. None: unknown.
+/// A value, of the kind of its column where it is known.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Column {
-    /// True or false.
-    Bool(Vec<Option<bool>>),
-    /// Whole numbers.
-    Whole(Vec<Option<i64>>),
-    /// Numbers.
-    Number(Vec<Option<f64>>),
-    /// Text.
-    Text(Vec<Option<String>>),
+#[expect(missing_docs, reason = "they are what their names say")]
+pub enum Value {
+    Unknown,
+    Bool(bool),
+    Whole(i64),
+    Number(f64),
+    Text(String),
 }
 
-impl Column {
-    /// How many values it has.
+/// A value per column.
+pub type Row = Vec<Value>;
+
+impl Value {
+    /// What it holds, if that is true or false.
     #[must_use]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Bool(values) => values.len(),
-            Self::Whole(values) => values.len(),
-            Self::Number(values) => values.len(),
-            Self::Text(values) => values.len(),
-        }
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(value) = self { Some(*value) } else { None }
     }
 
-    /// Has it no value?
+    /// What it holds, if that is a whole number.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub fn as_whole(&self) -> Option<i64> {
+        if let Self::Whole(value) = self { Some(*value) } else { None }
     }
 
-    /// What it holds.
+    /// What it holds, if that is a number that need not be whole.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Bool(_) => Kind::Bool,
-            Self::Whole(_) => Kind::Whole,
-            Self::Number(_) => Kind::Number,
-            Self::Text(_) => Kind::Text,
-        }
+    pub fn as_number(&self) -> Option<f64> {
+        if let Self::Number(value) = self { Some(*value) } else { None }
+    }
+
+    /// What it holds, if that is text.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
     }
 }
 
-/// Some rows of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
-    columns: Vec<Column>,
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
 }
 
-impl Piece {
-    /// No rows yet.
-    #[must_use]
-    pub fn new(schema: &Schema) -> Self {
-        let empty = |kind: &Kind| match kind {
-            Kind::Bool => Column::Bool(Vec::new()),
-            Kind::Whole => Column::Whole(Vec::new()),
-            Kind::Number => Column::Number(Vec::new()),
-            Kind::Text => Column::Text(Vec::new()),
-        };
-        Self { columns: schema.iter().map(|(_, kind)| empty(kind)).collect() }
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Whole(value)
     }
+}
 
-    /// Its columns, as in the schema. Whoever pushes to one pushes to all.
-    pub fn columns_mut(&mut self) -> &mut [Column] {
-        &mut self.columns
+/// Unknown beyond what is signed.
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        i64::try_from(value).ok().into()
     }
+}
 
-    /// Its columns.
-    #[must_use]
-    pub fn columns(&self) -> &[Column] {
-        &self.columns
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
     }
+}
 
-    /// How many rows it has.
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<V: Into<Value>> From<Option<V>> for Value {
+    fn from(value: Option<V>) -> Self {
+        value.map_or(Self::Unknown, V::into)
+    }
+}
+
+/// A table that is being written.
+#[allow(missing_debug_implementations, reason = "the writer of Parquet has none")]
+pub struct Writer<W: Write + Send>(To<W>);
+
+enum To<W: Write + Send> {
+    Csv(W),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<parquet::Parquet<W>>),
+}
+
+impl<W: Write + Send> Writer<W> {
+    /// Begins a table in CSV as RFC 4180 has it, but with lines that end as lines do: a name per column,
+    /// then the rows. Unknown values are empty.
     ///
-    /// # Panics
-    /// One of the columns is longer than another.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        let rows = self.columns.first().map_or(0, Column::len);
-        assert!(self.columns.iter().all(|column| column.len() == rows), "a row is incomplete");
-        rows
+    /// # Errors
+    /// What the writer says.
+    pub fn csv(mut to: W, schema: &Schema) -> io::Result<Self> {
+        to.write_all(csv::names(schema).as_bytes())?;
+        Ok(Self(To::Csv(to)))
+    }
+
+    /// Begins a table in Parquet.
+    ///
+    /// # Errors
+    /// What the writer says.
+    #[cfg(feature = "parquet")]
+    pub fn parquet(to: W, schema: &Schema) -> io::Result<Self> {
+        parquet::Parquet::new(to, schema).map(|to| Self(To::Parquet(Box::new(to))))
+    }
+
+    /// Writes rows.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write(&mut self, rows: &[Row]) -> io::Result<()> {
+        match &mut self.0 {
+            To::Csv(to) => to.write_all(csv::lines(rows).as_bytes()),
+            #[cfg(feature = "parquet")]
+            To::Parquet(to) => to.write(rows),
+        }
+    }
+
+    /// Ends the table and gives the writer back.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn finish(self) -> io::Result<W> {
+        match self.0 {
+            To::Csv(mut to) => to.flush().map(|()| to),
+            #[cfg(feature = "parquet")]
+            To::Parquet(to) => to.finish(),
+        }
     }
 }
 
 #[cfg(test)]
-fn sample() -> (Schema, Piece) {
+fn sample() -> (Schema, Vec<Row>) {
     let schema = [("on", Kind::Bool), ("n", Kind::Whole), ("x", Kind::Number), ("t", Kind::Text)];
     let schema: Schema = schema.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
-    let mut piece = Piece::new(&schema);
-    let columns = [
-        Column::Bool(vec![Some(true), None, Some(false)]),
-        Column::Whole(vec![Some(-1), None, Some(i64::MAX)]),
-        Column::Number(vec![Some(0.1), None, Some(1e-9)]),
-        Column::Text(vec![Some("a,\"b\"".to_owned()), None, Some("Æ\n".to_owned())]),
-    ];
-    piece.columns_mut().clone_from_slice(&columns);
-    (schema, piece)
+    let row = |on: bool, n: i64, x: f64, t: &str| {
+        vec![on.into(), n.into(), x.into(), t.to_owned().into()]
+    };
+    let rows =
+        [row(true, -1, 0.1, "a,\"b\""), vec![Value::Unknown; 4], row(false, i64::MAX, 1e-9, "Æ\n")];
+    (schema, rows.into())
 }

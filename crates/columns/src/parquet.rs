@@ -10,58 +10,47 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 
-use crate::{Column, Kind, Piece, Schema};
+use crate::{Kind, Row, Schema, Value};
 
-/// Writes Parquet.
-#[allow(missing_debug_implementations)] // the writer inside has none
-pub struct Parquet<W: Write + Send> {
+pub(crate) struct Parquet<W: Write + Send> {
     to: SerializedFileWriter<W>,
+    kinds: Vec<Kind>,
 }
 
 impl<W: Write + Send> Parquet<W> {
-    /// Begins a file.
-    ///
-    /// # Errors
-    /// What the writer says.
-    pub fn new(to: W, schema: &Schema) -> io::Result<Self> {
+    pub(crate) fn new(to: W, schema: &Schema) -> io::Result<Self> {
         let fields = schema.iter().map(|(name, kind)| field(name, *kind).map(Arc::new));
-        let fields = fields.collect::<Result<_, _>>().map_err(told)?;
-        let root = Type::group_type_builder("schema").with_fields(fields).build().map_err(told)?;
+        let fields = fields.collect::<Result<_, _>>().map_err(reported)?;
+        let root =
+            Type::group_type_builder("schema").with_fields(fields).build().map_err(reported)?;
         // The version of a library would make other bytes of the same rows.
         let properties = WriterProperties::builder().set_created_by("curtail".to_owned()).build();
         let to = SerializedFileWriter::new(to, Arc::new(root), Arc::new(properties));
-        Ok(Self { to: to.map_err(told)? })
+        let kinds = schema.iter().map(|(_, kind)| *kind).collect();
+        Ok(Self { to: to.map_err(reported)?, kinds })
     }
 
     /// Writes rows, as a group of their own.
-    ///
-    /// # Errors
-    /// What the writer says.
-    pub fn write(&mut self, piece: &Piece) -> io::Result<()> {
-        if piece.rows() == 0 {
+    pub(crate) fn write(&mut self, rows: &[Row]) -> io::Result<()> {
+        if rows.is_empty() {
             return Ok(());
         }
-        let mut group = self.to.next_row_group().map_err(told)?;
-        for column in piece.columns() {
-            let next = group.next_column().map_err(told)?;
-            let mut writer = next.ok_or_else(|| io::Error::other("more columns than names"))?;
-            fill(&mut writer, column).map_err(told)?;
-            writer.close().map_err(told)?;
+        let mut group = self.to.next_row_group().map_err(reported)?;
+        for (at, kind) in self.kinds.iter().enumerate() {
+            let next = group.next_column().map_err(reported)?;
+            let mut writer = next.expect("there are as many columns as names");
+            fill(&mut writer, *kind, rows.iter().map(|row| &row[at])).map_err(reported)?;
+            writer.close().map_err(reported)?;
         }
-        group.close().map_err(told)?;
-        Ok(())
+        group.close().map(drop).map_err(reported)
     }
 
-    /// Ends the file and gives the writer back.
-    ///
-    /// # Errors
-    /// What the writer says.
-    pub fn finish(self) -> io::Result<W> {
-        self.to.into_inner().map_err(told)
+    pub(crate) fn finish(self) -> io::Result<W> {
+        self.to.into_inner().map_err(reported)
     }
 }
 
-fn told(error: ParquetError) -> io::Error {
+fn reported(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(error) => *error,
@@ -84,40 +73,44 @@ fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
         .build()
 }
 
-fn fill(writer: &mut SerializedColumnWriter<'_>, column: &Column) -> Result<(), ParquetError> {
-    match column {
-        Column::Bool(values) => batch::<BoolType, _>(writer, values, |value| *value),
-        Column::Whole(values) => batch::<Int64Type, _>(writer, values, |value| *value),
-        Column::Number(values) => batch::<DoubleType, _>(writer, values, |value| *value),
-        Column::Text(values) => {
-            batch::<ByteArrayType, _>(writer, values, |text| ByteArray::from(text.as_str()))
+fn fill<'a>(
+    writer: &mut SerializedColumnWriter<'_>,
+    kind: Kind,
+    values: impl Iterator<Item = &'a Value>,
+) -> Result<(), ParquetError> {
+    match kind {
+        Kind::Bool => batch::<BoolType>(writer, values.map(Value::as_bool)),
+        Kind::Whole => batch::<Int64Type>(writer, values.map(Value::as_whole)),
+        Kind::Number => batch::<DoubleType>(writer, values.map(Value::as_number)),
+        Kind::Text => {
+            let texts = values.map(|value| value.as_text().map(ByteArray::from));
+            batch::<ByteArrayType>(writer, texts)
         }
     }
 }
 
-fn batch<T: DataType, V>(
+fn batch<T: DataType>(
     writer: &mut SerializedColumnWriter<'_>,
-    values: &[Option<V>],
-    convert: impl Fn(&V) -> T::T,
+    values: impl Iterator<Item = Option<T::T>>,
 ) -> Result<(), ParquetError> {
-    let known: Vec<T::T> = values.iter().flatten().map(convert).collect();
+    let values: Vec<Option<T::T>> = values.collect();
     let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let known: Vec<T::T> = values.into_iter().flatten().collect();
     writer.typed::<T>().write_batch(&known, Some(&levels), None).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::Field;
 
     #[test]
     fn what_is_written_is_read_back() {
-        let (schema, piece) = crate::sample();
-        let mut parquet = Parquet::new(Vec::new(), &schema).expect("a schema");
-        parquet.write(&piece).expect("memory takes all");
-        parquet.write(&Piece::new(&schema)).expect("nothing to write");
-        parquet.write(&piece).expect("memory takes all");
+        let (schema, rows) = crate::sample();
+        let mut parquet = crate::Writer::parquet(Vec::new(), &schema).expect("a schema");
+        for rows in [&rows[..], &[], &rows[..]] {
+            parquet.write(rows).expect("memory takes all");
+        }
         let bytes = parquet.finish().expect("memory takes all");
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a file");
         assert_eq!(reader.metadata().num_row_groups(), 2);

@@ -179,7 +179,7 @@ async fn drive(
                 threads.stop();
             }
             _ = ticks.tick() => {
-                let snapshot = watch.look(&threads, plan);
+                let snapshot = watch.look_at(threads.collect(), threads.clock.elapsed_ns(), plan);
                 progress(&snapshot);
                 if enough_ns.is_none() && watch.sure_enough(plan) {
                     enough_ns = Some(threads.clock.elapsed_ns());

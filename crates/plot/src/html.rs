@@ -1,6 +1,6 @@
 //! What pages are made of beside plots.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use super::format::escape;
 use super::palette::{Look, key_of};
@@ -20,6 +20,25 @@ pub fn list<'a>(entries: impl IntoIterator<Item = (&'a str, String)>) -> String 
         let _ = write!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(term), escape(&text));
     }
     html + "</dl>"
+}
+
+/// The head of a table: the names of its columns, with their units or nothing.
+pub fn head<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut html = String::new();
+    for (name, unit) in columns {
+        let unit = if unit.is_empty() { String::new() } else { format!("<span>{unit}</span>") };
+        let _ = write!(html, r#"<th scope="col">{name}{unit}</th>"#);
+    }
+    html
+}
+
+/// A row of a table: its name and its cells, all of which are HTML.
+pub fn row(name: &str, cells: impl IntoIterator<Item = impl Display>) -> String {
+    let mut html = format!(r#"<tr><th scope="row">{name}</th>"#);
+    for cell in cells {
+        let _ = write!(html, "<td>{cell}</td>");
+    }
+    html + "</tr>"
 }
 
 /// A table that scrolls sideways where the screen is narrow. All is HTML: `head` the cells of the

@@ -183,33 +183,6 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
     Ok(Pace::Open { profile, arrivals })
 }
 
-/// Looks for what agents are not told, and for what only they take.
-fn with_agents(args: &Args, plan: &Plan) -> Result<(), Stop> {
-    let refuse = |what: &str| Err(Stop::BadInput(what.to_owned()));
-    if args.agents.is_empty() {
-        return match args.token.given() {
-            true => refuse("--token-file is for agents; name them with --agents"),
-            false => Ok(()),
-        };
-    }
-    if plan.protocol.schema.is_some() {
-        return refuse(
-            "--proto does not go with --agents; write the messages of --queries as \
-             {\"base64\": \"...\"}",
-        );
-    }
-    if plan.stamps == StampsBy::Xdp {
-        return refuse("--stamps xdp does not go with --agents, for it has one connection");
-    }
-    if matches!(plan.protocol.trust, curtail_load::Trust::File(_)) {
-        return refuse(
-            "--cacert does not go with --agents; have their systems trust the authority, or use \
-             --insecure",
-        );
-    }
-    Ok(())
-}
-
 pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     let Some(target) = &args.target else {
         return Err(Stop::BadInput("there is no target; write http://HOST:PORT/PATH".to_owned()));
@@ -258,7 +231,10 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         ..Plan::new(target.clone(), 1.0)
     };
     plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
-    with_agents(args, &plan)?;
+    if args.agents.is_empty() && args.token.given() {
+        let why = "--token-file is for agents; name them with --agents";
+        return Err(Stop::BadInput(why.to_owned()));
+    }
     args.protocol.warn();
     Ok(plan)
 }

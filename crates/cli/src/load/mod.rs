@@ -38,8 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     };
     let runtime = crate::runtime_off(&plan.processors)?;
     let mut results = args.outputs.begin(&plan, agents.is_some())?;
-    let mut last = Counts::default();
-    let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut(), &mut last));
+    let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut()));
     // The system may still be looking for a host that nobody waits for any more.
     runtime.shutdown_background();
     let report = match measured {
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
     };
     // Printed first, whatever becomes of the files, and the other way round.
-    let printed = print(args, &report, last);
+    let printed = print(args, &report);
     let written = results.map_or(Ok(()), |results| results.finish(&plan, &report));
     printed.and(written)?;
     // Where an agent was lost, the results are partial, too, and nobody interrupted anything.
@@ -67,20 +66,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     })
 }
 
-/// What the last look at a run told, its warm-up included.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    sent: u64,
-    /// Well or not.
-    ended: u64,
-}
-
 /// Runs the plan, and writes what comes of it as it goes on.
 async fn measure(
     plan: &Plan,
     agents: Option<&Agents>,
     results: Option<&mut Results>,
-    last: &mut Counts,
 ) -> Result<Report, Stop> {
     let mut signals = Termination::listen_at_terminal()
         .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
@@ -91,9 +81,8 @@ async fn measure(
         None => (None, None),
     };
     let told = |at: &Snapshot| {
-        *last = Counts { sent: at.sent, ended: at.answered + at.errors };
         bar.set_position(match plan.extent {
-            Extent::Requests(_) => last.ended,
+            Extent::Requests(_) => at.answered + at.errors,
             Extent::Duration { .. } => at.elapsed_ns,
         });
         bar.set_message(line(at));
@@ -102,11 +91,7 @@ async fn measure(
     if let Some(agents) = agents {
         let report = agents::run(plan, agents, signals.next(), told).await;
         bar.finish_and_clear();
-        return report.map_err(|error| match error {
-            AgentsError::Lacking { .. } => Stop::Lacking(error.to_string()),
-            AgentsError::Interrupted => Stop::Interrupted("before the agents were ready"),
-            _ => Stop::BadInput(error.to_string()),
-        });
+        return Ok(report?);
     }
     let report = match samples {
         Some(samples) => {
@@ -116,14 +101,30 @@ async fn measure(
         None => curtail_load::run(plan, signals.next(), told).await,
     };
     bar.finish_and_clear();
-    report.map_err(|error| match error {
-        LoadError::Thread(_) | LoadError::Stamps(_) => Stop::Lacking(error.to_string()),
-        LoadError::Interrupted => Stop::Interrupted("while the host was being resolved"),
-        LoadError::Plan(_) | LoadError::Resolve { .. } => Stop::BadInput(error.to_string()),
-    })
+    Ok(report?)
 }
 
-fn print(args: &Args, report: &Report, last: Counts) -> Result<(), Stop> {
+impl From<AgentsError> for Stop {
+    fn from(error: AgentsError) -> Self {
+        match error {
+            AgentsError::Lacking { .. } => Self::Lacking(error.to_string()),
+            AgentsError::Interrupted => Self::Interrupted("before the agents were ready"),
+            _ => Self::BadInput(error.to_string()),
+        }
+    }
+}
+
+impl From<LoadError> for Stop {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Thread(_) | LoadError::Stamps(_) => Self::Lacking(error.to_string()),
+            LoadError::Interrupted => Self::Interrupted("while the host was being resolved"),
+            LoadError::Plan(_) | LoadError::Resolve { .. } => Self::BadInput(error.to_string()),
+        }
+    }
+}
+
+fn print(args: &Args, report: &Report) -> Result<(), Stop> {
     if args.output.json {
         // The document is for programs. In the table, people read it anyway.
         if let Some(warning) = report.warning() {
@@ -131,9 +132,6 @@ fn print(args: &Args, report: &Report, last: Counts) -> Result<(), Stop> {
         }
         say::result(crate::json(report)?)
     } else if report.partial && report.requests == 0 {
-        if let Counts { sent: 1.., ended: 0 } = last {
-            say::aside(format_args!("requests sent: {}; none was answered yet", last.sent));
-        }
         Err(Stop::Interrupted("before anything was measured"))
     } else {
         say::result(table(report))

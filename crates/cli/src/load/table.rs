@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 use std::iter;
 
-use curtail_load::{
-    Failures, Intervals, Invalid, Parts, PastStack, Report, SAMPLES_ABOVE_MIN, Splits, Stamps,
-    Summary,
-};
+use curtail_load::{Failures, Invalid, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary};
 
 use crate::say;
 use crate::table::row;
@@ -16,15 +13,12 @@ pub(crate) fn ms(ns: u64) -> String {
 }
 
 pub(super) fn table(report: &Report) -> String {
-    let mut text = what_was_asked(report);
-    let _ = writeln!(text, "\n");
-    latencies(&mut text, report);
-    parts(&mut text, report);
-    agents(&mut text, report);
+    let mut text = format!("{}\n\n", what_was_asked(report));
+    text += &(latencies(report) + &parts(report) + &agents(report));
     if let Some(stamps) = &report.stamps {
         let _ = writeln!(text, "\n{}", stamped(stamps));
     }
-    if let Some(why) = missing(report) {
+    if let Some(why) = missing(&report.latency_ns, report.withheld.is_some()) {
         let _ = writeln!(text, "\n–: {why}");
     }
     if let Some(withheld) = &report.withheld {
@@ -66,77 +60,62 @@ fn what_was_asked(report: &Report) -> String {
     text
 }
 
-fn latencies(text: &mut String, report: &Report) {
-    let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
-    let columns = [-16, 13, 13, 13, 13, 13];
-    *text += &row(&columns, ["", "p50", "p90", "p99", "p99.9", "max"]);
-    let rows = [
-        ("latency", &report.latency_ns),
-        ("uncorrected", &report.uncorrected_ns),
-        ("schedule lag", &report.schedule_lag_ns),
-    ];
-    for (at, (name, of)) in rows.into_iter().enumerate() {
-        let cells = [of.p50, of.p90, of.p99, of.p999, of.max].map(shown);
-        *text += &row(&columns, iter::once(name.to_owned()).chain(cells));
-        let Intervals { p50, p90, p99, p999, .. } = report.latency_ci95_ns;
-        if at == 0 && [p50, p90, p99, p999].iter().any(Option::is_some) {
-            let cells = [p50, p90, p99, p999].map(either_way);
-            *text += &row(&columns, iter::once("  95 % sure".to_owned()).chain(cells));
-        }
-    }
+/// Room for names.
+const NAME: usize = 16;
+
+/// A name, and the figures that have room beside it: p50, p90, p99, p99.9, and the largest.
+pub(crate) fn line(wide: usize, name: &str, cells: &[Option<String>]) -> String {
+    let shown = [0, 1, 3, 4, 5].into_iter().filter_map(|at| cells.get(at)).cloned();
+    let cells = shown.map(|cell| cell.unwrap_or_else(|| "–".into()));
+    row(&[-(wide as isize), 13, 13, 13, 13, 13], iter::once(name.to_owned()).chain(cells))
 }
 
-/// Half of an interval, as people write it.
-fn either_way(interval: Option<[u64; 2]>) -> String {
-    interval.map_or_else(
-        || "unsure".to_owned(),
-        |[low, high]| format!("±{:.3} ms", high.abs_diff(low) as f64 / 2e6),
-    )
+fn latencies(report: &Report) -> String {
+    let times = |name, of: &Summary| line(NAME, name, &of.each().map(|ns| ns.map(ms)));
+    let mut text = line(NAME, "", &Summary::<u64>::NAMES.map(|name| Some(name.to_owned())));
+    text += &times("latency", &report.latency_ns);
+    if report.latency_ci95_ns.any() {
+        let half = |[low, high]: [u64; 2]| format!("±{:.3} ms", high.abs_diff(low) as f64 / 2e6);
+        let sure = |of: Option<[u64; 2]>| Some(of.map_or_else(|| "unsure".to_owned(), half));
+        text += &line(NAME, "  95 % sure", &report.latency_ci95_ns.each().map(sure));
+    }
+    text += &times("uncorrected", &report.uncorrected_ns);
+    text + &times("schedule lag", &report.schedule_lag_ns)
 }
 
 /// What the percentiles are made of.
-fn parts(text: &mut String, report: &Report) {
-    let Splits { p50, p90, p99, p999, .. } = report.split_ns;
-    let of = [p50, p90, p99, p999];
-    if of.iter().all(Option::is_none) {
-        return;
+fn parts(report: &Report) -> String {
+    if !report.split_ns.any() {
+        return String::new();
     }
-    let _ = writeln!(text, "\nof which");
-    let names = ["  schedule lag", "  client send", "  wire to wire", "  client wake-up"];
-    // Without stamps of the kernel the last is part of the one before.
-    let separate = of.iter().flatten().any(|parts| parts.client_wake_up > 0);
-    let shown = if separate { &names[..] } else { &names[..3] };
-    for (at, name) in shown.iter().enumerate() {
-        let part =
-            |of: Parts| [of.schedule_lag, of.client_send, of.wire_to_wire, of.client_wake_up][at];
-        let shown = |parts: Option<Parts>| parts.map_or_else(|| "–".into(), |of| ms(part(of)));
-        let [p50, p90, p99, p999] = of.map(shown);
-        let _ = writeln!(text, "{name:<16}{p50:>13}{p90:>13}{p99:>13}{p999:>13}");
+    let each = report.split_ns.each();
+    let mut text = String::from("\nof which\n");
+    for (at, name) in report.split_ns.names().iter().enumerate() {
+        text += &line(NAME, &format!("  {name}"), &each.map(|of| Some(ms(of?.each()[at]))));
     }
+    text
 }
 
 /// What each agent sent, and how far apart they may have started.
-fn agents(text: &mut String, report: &Report) {
-    let Some(skew_ns) = report.start_skew_ns else { return };
+fn agents(report: &Report) -> String {
+    let Some(skew_ns) = report.start_skew_ns else { return String::new() };
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
-    let [requests, errors, p50, p99, lag] = ["requests", "errors", "p50", "p99", "lag p99"];
     let agents = &report.agents;
-    let wide = agents.iter().map(|of| of.agent.len()).max().unwrap_or(0).max(16);
-    let _ =
-        writeln!(text, "\n{:<wide$}{requests:>10}{errors:>8}{p50:>13}{p99:>13}{lag:>13}", "agents");
+    let wide = agents.iter().map(|of| of.agent.len()).max().unwrap_or(0).max(NAME);
+    let columns = [-(wide as isize), 10, 8, 13, 13, 13, 0];
+    let head = ["agents", "requests", "errors", "p50", "p99", "lag p99", ""];
+    let mut text = String::from("\n") + &row(&columns, head);
     for of in agents {
-        let (name, requests, errors) = (&of.agent, of.requests, of.errors.total());
         let times = [of.latency_ns.p50, of.latency_ns.p99, of.schedule_lag_ns.p99];
         let [p50, p99, lag] = times.map(shown);
-        let verdict = if of.valid { "valid" } else { "not valid" };
-        let _ = writeln!(
-            text,
-            "{name:<wide$}{requests:>10}{errors:>8}{p50:>13}{p99:>13}{lag:>13}  {verdict}"
-        );
+        let (requests, errors) = (of.requests.to_string(), of.errors.total().to_string());
+        let verdict = if of.valid { "  valid" } else { "  not valid" };
+        text += &row(&columns, [&of.agent, &requests, &errors, &p50, &p99, &lag, verdict]);
     }
     if agents.len() > 1 {
-        let _ = writeln!(text, "they started within {:.0} µs of each other", skew_ns as f64 / 1e3);
+        text += &format!("they started within {:.0} µs of each other\n", skew_ns as f64 / 1e3);
     }
+    text
 }
 
 /// How far the kernel's stamps can be relied on.
@@ -197,22 +176,18 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     remarks.into_iter().filter(|(count, _)| *count > 0).map(|(_, remark)| remark).collect()
 }
 
-/// Why there is a dash where a percentile should be, if there is any latency at all.
-fn missing(report: &Report) -> Option<String> {
-    missing_of(&report.latency_ns, report.withheld.is_some())
-}
-
-/// The 99.9th percentile has a line of its own where it is withheld.
-fn missing_of(latency: &Summary, withheld: bool) -> Option<String> {
+/// Why there is a dash where a percentile should be, if there is any latency at all. The 99.9th percentile
+/// has a line of its own where it is withheld.
+fn missing(latency: &Summary, withheld: bool) -> Option<String> {
     latency.max?;
-    let per_mille =
-        [("p50", latency.p50, 500), ("p99", latency.p99, 10), ("p99.9", latency.p999, 1)];
-    let lacks = |above: u32| !(above == 1 && withheld);
-    let missing = per_mille.iter().filter(|(_, value, above)| value.is_none() && lacks(*above));
-    let needs = missing.map(|(name, _, above)| {
-        format!("{name} takes {} good answers", SAMPLES_ABOVE_MIN * 1_000 / u64::from(*above))
-    });
-    let needs: Vec<String> = needs.collect();
+    let of = [("p50", latency.p50, 500), ("p99", latency.p99, 10), ("p99.9", latency.p999, 1)];
+    let missing =
+        of.into_iter().filter(|(_, value, above)| value.is_none() && !(*above == 1 && withheld));
+    let needs: Vec<String> = missing
+        .map(|(name, _, above)| {
+            format!("{name} takes {} good answers", SAMPLES_ABOVE_MIN * 1_000 / above)
+        })
+        .collect();
     let rule =
         format!("with fewer than {SAMPLES_ABOVE_MIN} samples above it a percentile is chance");
     (!needs.is_empty()).then(|| format!("{rule}; {}", needs.join(", ")))
@@ -228,18 +203,29 @@ mod tests {
 
     #[test]
     fn a_dash_has_its_reason() {
-        assert_eq!(missing_of(&latency(Some(1), Some(1), Some(1)), false), None);
-        assert_eq!(
-            missing_of(&latency(None, None, None), false),
-            None,
-            "nothing was measured at all"
-        );
+        assert_eq!(missing(&latency(Some(1), Some(1), Some(1)), false), None);
+        assert_eq!(missing(&latency(None, None, None), false), None, "nothing was measured at all");
         let rule = "with fewer than 10 samples above it a percentile is chance; ";
-        let of = |p99| missing_of(&latency(p99, None, Some(1)), false).expect("p99.9 is missing");
+        let of = |p99| missing(&latency(p99, None, Some(1)), false).expect("p99.9 is missing");
         assert_eq!(of(Some(1)), format!("{rule}p99.9 takes 10000 good answers"));
         let both = "p99 takes 1000 good answers, p99.9 takes 10000 good answers";
         assert_eq!(of(None), format!("{rule}{both}"));
         // Which has a reason of its own, on a line of its own.
-        assert_eq!(missing_of(&latency(Some(1), None, Some(1)), true), None);
+        assert_eq!(missing(&latency(Some(1), None, Some(1)), true), None);
+    }
+
+    #[test]
+    fn a_server_that_died_is_told_from_one_that_came_back() {
+        let failures = |since_last_good| Failures {
+            first: "no answer".to_owned(),
+            first_at_ns: 300_000_000,
+            last_at_ns: 900_000_000,
+            last_good_at_ns: Some(310_000_000),
+            since_last_good,
+        };
+        let first = "first failure after 0.30 s: no answer; ";
+        let died = "the last good answer came after 0.31 s, and 38 requests have failed since";
+        assert_eq!(when(&failures(38)), format!("{first}{died}"));
+        assert_eq!(when(&failures(3)), format!("{first}last one after 0.90 s"));
     }
 }

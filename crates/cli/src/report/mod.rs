@@ -7,15 +7,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::exit::Stop;
-use crate::load::out::{LOG, RESULT};
+use crate::load::out::write_whole;
 use crate::say;
 use run::{Figures, Run};
 
@@ -52,15 +50,15 @@ struct Document<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let figures = Figures::of(&runs);
-    if let Some(out) = &args.out {
-        not_over_a_run(out, &args.runs)?;
-        if out.symlink_metadata().is_ok() && !args.force {
-            let why = format!(
-                "--out {}: it is there already; give another file, or --force to overwrite it",
-                out.display()
-            );
-            return Err(Stop::BadInput(why));
-        }
+    if let Some(out) = &args.out
+        && out.symlink_metadata().is_ok()
+        && !args.force
+    {
+        let why = format!(
+            "--out {}: it is there already; give another file, or --force to overwrite it",
+            out.display()
+        );
+        return Err(Stop::BadInput(why));
     }
     if args.json {
         say::result(crate::json(&Document { runs: &figures })?)?;
@@ -69,37 +67,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     // What was read is printed even where the page cannot be written.
     if let Some(out) = &args.out {
-        write(out, &page::render(&runs, &figures))?;
+        write_whole(out, &page::render(&runs, &figures), true).map_err(|error| {
+            let out = out.display();
+            Stop::Lacking(format!(
+                "cannot write {out}: {error}; make room for it, or give another --out"
+            ))
+        })?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A page must not replace a run that it is about, by force or not.
-fn not_over_a_run(out: &Path, runs: &[PathBuf]) -> Result<(), Stop> {
-    let Ok(place) = out.canonicalize() else { return Ok(()) };
-    let read = runs.iter().flat_map(|run| [run.clone(), run.join(RESULT), run.join(LOG)]);
-    let over = |file: PathBuf| file.canonicalize().is_ok_and(|file| file == place);
-    if read.into_iter().any(over) {
-        let out = out.display();
-        let why = format!("--out {out}: it is what a run is read of; give another file");
-        return Err(Stop::BadInput(why));
-    }
-    Ok(())
-}
-
-fn write(out: &Path, text: &str) -> Result<(), Stop> {
-    let cannot = |error: std::io::Error| {
-        let out = out.display();
-        Stop::Lacking(format!(
-            "cannot write {out}: {error}; make room for it, or give another --out"
-        ))
-    };
-    let mut file = File::create(out).map_err(cannot)?;
-    file.write_all(text.as_bytes()).map_err(|error| {
-        // Half a page is not to be taken for the whole. What is no plain file is left alone.
-        if out.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            let _ = std::fs::remove_file(out);
-        }
-        cannot(error)
-    })
 }

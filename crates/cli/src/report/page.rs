@@ -68,18 +68,17 @@ fn headline(figures: &[Figures]) -> String {
 }
 
 fn distributions(runs: &[Run]) -> String {
-    let looks: Vec<Look> =
-        COLORS.iter().cycle().map(|color| look(*color)).take(runs.len()).collect();
+    let looks = || COLORS.iter().cycle().map(|color| look(*color));
+    let curve = |(run, look): (&'_ Run, Look)| (run.name.clone(), look);
+    let named: Vec<(String, Look)> = runs.iter().zip(looks()).map(curve).collect();
     let latencies: Vec<Latencies<'_>> = runs
         .iter()
-        .zip(&looks)
+        .zip(looks())
         .map(|(run, look)| {
-            let withheld = run.withheld();
-            Latencies { name: &run.name, look: *look, counted: &run.counted, withheld }
+            let (counted, withheld) = (&run.counted, run.withheld());
+            Latencies { name: &run.name, look, counted, withheld }
         })
         .collect();
-    let named: Vec<(String, Look)> =
-        runs.iter().zip(&looks).map(|(run, look)| (run.name.clone(), *look)).collect();
     let charts = FIGURE_SIZES.map(|(width, height, class, end)| {
         chart(&format!("ccdf{end}"), &latencies, Share::Above, ((width, height), class))
     });
@@ -95,48 +94,37 @@ fn distributions(runs: &[Run]) -> String {
 }
 
 fn table(figures: &[Figures]) -> String {
+    let known = |of: Option<u64>| of.map_or_else(|| NONE.to_owned(), count);
     let mut rows = String::new();
     for figures in figures {
-        let Summary { p50, p90, p95, p99, p999, max, mean } = figures.latency_ns;
-        let ms = |ns: Option<u64>| three_or_none(ns.map(|ns| ns as f64 / 1e6));
-        let cells = [p50, p90, p95, p99, p999, max, mean].map(ms);
-        let counts = [
-            match figures.closed_loop {
-                Some(true) => "closed loop".to_owned(),
-                _ => three_or_none(figures.offered_rate),
-            },
-            three_or_none(figures.achieved_rate),
-            figures.requests.map_or_else(|| NONE.to_owned(), count),
-            figures.errors.map_or_else(|| NONE.to_owned(), count),
-        ];
-        let _ = write!(rows, r#"<tbody><tr><th scope="row">{}</th>"#, escape(&figures.name));
-        for cell in cells.iter().chain(&counts) {
-            let _ = write!(rows, "<td>{cell}</td>");
-        }
-        rows += "</tr>";
-        if let Some(Summary { p50, p90, p95, p99, p999, max, mean }) = figures.ratio_to_first {
-            rows += r#"<tr><th scope="row"><span class="quiet">over the first</span></th>"#;
-            for ratio in [p50, p90, p95, p99, p999, max, mean] {
-                let ratio = ratio.map_or_else(|| NONE.to_owned(), times);
-                let _ = write!(rows, r#"<td class="quiet">{ratio}</td>"#);
-            }
-            rows += r#"<td colspan="4"></td></tr>"#;
+        let times_ms = figures.latency_ns.each().map(|ns| ns.map(|ns| ns as f64 / 1e6));
+        let offered = match figures.closed_loop {
+            Some(true) => "closed loop".to_owned(),
+            _ => three_or_none(figures.offered_rate),
+        };
+        let achieved = three_or_none(figures.achieved_rate);
+        let counts = [offered, achieved, known(figures.requests), known(figures.errors)];
+        let cells = times_ms.map(three_or_none).into_iter().chain(counts);
+        rows += &format!("<tbody>{}", html::row(&escape(&figures.name), cells));
+        if let Some(ratios) = figures.ratio_to_first {
+            let quiet = |text: &str| format!(r#"<span class="quiet">{text}</span>"#);
+            let ratio = |ratio: Option<f64>| ratio.map_or_else(|| NONE.to_owned(), times);
+            let ratios = ratios.each().map(|of| quiet(&ratio(of)));
+            rows += &html::row(
+                &quiet("over the first"),
+                ratios.into_iter().chain([const { String::new() }; 4]),
+            );
         }
         rows += "</tbody>";
     }
-    let mut head = String::new();
-    for name in ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"] {
-        let _ = write!(head, r#"<th scope="col">{name}<span>ms</span></th>"#);
-    }
-    for (name, unit) in [
+    let counts = [
         ("Offered", "requests/s"),
         ("Achieved", "requests/s"),
         ("Measured", "requests"),
         ("Errors", "requests"),
-    ] {
-        let _ = write!(head, r#"<th scope="col">{name}<span>{unit}</span></th>"#);
-    }
-    let head = format!(r#"<th scope="col">Run</th>{head}"#);
+    ];
+    let times = Summary::<u64>::NAMES.map(|name| (name, "ms"));
+    let head = html::head([("Run", "")].into_iter().chain(times).chain(counts));
     let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits, and below them over \
                    those of the first run.";
     html::table("figures", caption, &head, &rows)

@@ -1,46 +1,15 @@
 //! Reads runs: of `curtail load --out`, or bare logs of other tools.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
 use std::path::Path;
 
 use curtail_dist::{LogInterval, LogReader, read_text};
-use curtail_load::{Histogram, Intervals};
+use curtail_load::Histogram;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::Value;
 
-use super::run::{Run, RunResult};
+use super::run::{Document, Run};
 use crate::exit::Stop;
 use crate::load::out::{FORMAT, LOG, RESULT};
-
-/// What is read of `result.json`.
-#[derive(Deserialize)]
-struct Document {
-    plan: Plan,
-    report: Reported,
-}
-
-#[derive(Deserialize)]
-struct Plan {
-    target: String,
-}
-
-#[derive(Deserialize)]
-struct Reported {
-    valid: bool,
-    #[serde(default)]
-    invalid_because: Vec<Value>,
-    #[serde(default)]
-    closed_loop: bool,
-    offered_rate: Option<f64>,
-    achieved_rate: f64,
-    requests: u64,
-    errors: BTreeMap<String, u64>,
-    withheld: Option<IgnoredAny>,
-    #[serde(default)]
-    latency_ci95_ns: Intervals,
-}
 
 /// Reads a directory or a log.
 pub(super) fn run(path: &Path) -> Result<Run, Stop> {
@@ -61,16 +30,11 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
         return Err(Stop::BadInput(format!("{name}: it has no {RESULT}; {why}")));
     }
     let result = document(&result)?;
-    let good = result.requests - result.errors;
-    if good == 0 {
-        return Ok(Run {
-            name,
-            counted: curtail_load::histogram(),
-            seconds: 0.0,
-            result: Some(result),
-        });
-    }
-    let (counted, seconds) = log(&path.join(LOG))?;
+    let good = result.report.requests - result.report.errors;
+    let (counted, seconds) = match good {
+        0 => (curtail_load::histogram(), 0.0),
+        _ => log(&path.join(LOG))?,
+    };
     if counted.len() != good {
         return Err(Stop::BadInput(format!(
             "{name}: {LOG} has {} latencies, and {RESULT} {good} good answers; one of them is cut off or \
@@ -81,13 +45,13 @@ pub(super) fn run(path: &Path) -> Result<Run, Stop> {
     Ok(Run { name, counted, seconds, result: Some(result) })
 }
 
-fn document(path: &Path) -> Result<RunResult, Stop> {
+fn document(path: &Path) -> Result<Document, Stop> {
     let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
     result(&text).map_err(|why| Stop::BadInput(format!("{}: {why}", path.display())))
 }
 
 /// What is in a document, or why it is none.
-pub(super) fn result(text: &str) -> Result<RunResult, String> {
+pub(super) fn result(text: &str) -> Result<Document, String> {
     /// All versions have it.
     #[derive(Deserialize)]
     struct Version {
@@ -98,40 +62,21 @@ pub(super) fn result(text: &str) -> Result<RunResult, String> {
     {
         return Err(format!("its format {format} is of a later curtail; read it with that one"));
     }
-    let read: Result<Document, _> = serde_json::from_str(text);
-    let Document { plan, report } = read.map_err(|error| {
+    let read: Document = serde_json::from_str(text).map_err(|error| {
         format!("it is not what curtail load --out writes: {error}; measure again")
     })?;
-    let errors = report.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
-    if errors > report.requests {
-        return Err(format!("it has {errors} errors of {} requests", report.requests));
+    match (read.report.errors, read.report.requests) {
+        (errors, requests) if errors > requests => {
+            Err(format!("it has {errors} errors of {requests} requests"))
+        }
+        _ => Ok(read),
     }
-    Ok(RunResult {
-        target: plan.target,
-        valid: report.valid,
-        invalid_because: report.invalid_because,
-        closed_loop: report.closed_loop,
-        offered_rate: report.offered_rate,
-        achieved_rate: report.achieved_rate,
-        requests: report.requests,
-        errors,
-        withheld: report.withheld.is_some(),
-        intervals: report.latency_ci95_ns,
-    })
 }
 
 /// The latencies of a log, and the seconds that it covers. Of series with tags it is read only where
 /// there is one, and nothing without a tag.
 fn log(path: &Path) -> Result<(Histogram<u64>, f64), Stop> {
     let reader = LogReader::open(path).map_err(|error| Stop::BadInput(error.to_string()))?;
-    counted(reader, path)
-}
-
-/// The same of a log that is open.
-pub(super) fn counted(
-    reader: LogReader<impl BufRead>,
-    path: &Path,
-) -> Result<(Histogram<u64>, f64), Stop> {
     let bad = |why: &str| Stop::BadInput(format!("{}: {why}", path.display()));
     let mut series: BTreeMap<Option<String>, (Histogram<u64>, f64, f64)> = BTreeMap::new();
     for interval in reader {
@@ -146,17 +91,13 @@ pub(super) fn counted(
             }
         }
     }
-    let plain = series.remove(&None);
-    let one = match plain {
-        Some(plain) => Some(plain),
-        None if series.len() > 1 => {
-            let tags: Vec<String> = series.into_keys().flatten().collect();
-            let why = format!("it has several series ({}); keep the lines of one", tags.join(", "));
-            return Err(bad(&why));
-        }
-        None => series.pop_first().map(|(_, only)| only),
-    };
-    match one {
+    if series.len() > 1 && !series.contains_key(&None) {
+        let tags: Vec<String> = series.into_keys().flatten().collect();
+        let why = format!("it has several series ({}); keep the lines of one", tags.join(", "));
+        return Err(bad(&why));
+    }
+    // The one without a tag comes first.
+    match series.into_values().next() {
         Some((counted, first, last)) if !counted.is_empty() => Ok((counted, last - first)),
         _ => Err(bad(
             "it holds no histogram with a sample; give a log of HdrHistogram that has some",

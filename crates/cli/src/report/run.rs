@@ -1,7 +1,10 @@
 //! A run, and its figures.
 
+use std::collections::BTreeMap;
+
 use curtail_load::{Histogram, Intervals, Percentiles, Summary, ratio_intervals};
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// A run that was measured.
@@ -14,27 +17,47 @@ pub(super) struct Run {
     /// From the first interval of the log to the last.
     pub(super) seconds: f64,
     /// Of a run of ours, `result.json`.
-    pub(super) result: Option<RunResult>,
+    pub(super) result: Option<Document>,
 }
 
 /// What is read of `result.json`.
-#[derive(Clone)]
-pub(super) struct RunResult {
+#[derive(Clone, Deserialize)]
+pub(super) struct Document {
+    pub(super) plan: Plan,
+    pub(super) report: Reported,
+}
+
+#[derive(Clone, Deserialize)]
+pub(super) struct Plan {
     pub(super) target: String,
+}
+
+#[derive(Clone, Deserialize)]
+pub(super) struct Reported {
     pub(super) valid: bool,
     /// `{"kind", "text", ...}` each; of earlier versions text alone.
+    #[serde(default)]
     pub(super) invalid_because: Vec<Value>,
     /// Its latencies leave out what others would wait.
+    #[serde(default)]
     pub(super) closed_loop: bool,
     /// None for a closed loop.
     pub(super) offered_rate: Option<f64>,
     pub(super) achieved_rate: f64,
     pub(super) requests: u64,
+    #[serde(deserialize_with = "sum")]
     pub(super) errors: u64,
     /// The 99.9th percentile has no value.
-    pub(super) withheld: bool,
+    pub(super) withheld: Option<IgnoredAny>,
     /// How sure the percentiles are.
-    pub(super) intervals: Intervals,
+    #[serde(default)]
+    pub(super) latency_ci95_ns: Intervals,
+}
+
+/// Of errors by kind.
+fn sum<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let kinds = BTreeMap::<String, u64>::deserialize(from)?;
+    Ok(kinds.into_values().fold(0, u64::saturating_add))
 }
 
 /// The figures of a run, as in the JSON. None where they are not known.
@@ -75,7 +98,11 @@ impl Figures {
 
 impl Run {
     pub(super) fn withheld(&self) -> bool {
-        self.result.as_ref().is_some_and(|result| result.withheld)
+        self.reported().is_some_and(|report| report.withheld.is_some())
+    }
+
+    fn reported(&self) -> Option<&Reported> {
+        self.result.as_ref().map(|result| &result.report)
     }
 
     fn latency(&self) -> Summary {
@@ -87,26 +114,26 @@ impl Run {
     }
 
     fn figures(&self, first: Option<&Run>) -> Figures {
-        let result = self.result.as_ref();
+        let report = self.reported();
         let latency_ns = self.latency();
         let counted = self.counted.len() as f64 / self.seconds;
         Figures {
             name: self.name.clone(),
-            target: result.map(|result| result.target.clone()),
-            valid: result.map(|result| result.valid),
-            invalid_because: result.map(|of| of.invalid_because.clone()).unwrap_or_default(),
-            closed_loop: result.map(|result| result.closed_loop),
-            offered_rate: result.and_then(|result| result.offered_rate),
-            achieved_rate: result
-                .map(|result| result.achieved_rate)
+            target: self.result.as_ref().map(|result| result.plan.target.clone()),
+            valid: report.map(|report| report.valid),
+            invalid_because: report.map(|of| of.invalid_because.clone()).unwrap_or_default(),
+            closed_loop: report.map(|report| report.closed_loop),
+            offered_rate: report.and_then(|report| report.offered_rate),
+            achieved_rate: report
+                .map(|report| report.achieved_rate)
                 .or_else(|| Some(counted).filter(|rate| rate.is_finite())),
-            requests: result.map(|result| result.requests),
-            errors: result.map(|result| result.errors),
+            requests: report.map(|report| report.requests),
+            errors: report.map(|report| report.errors),
             latency_ns,
             ratio_to_first: first.map(|first| latency_ns.over(&first.latency())),
             // None where one of the runs does not say how sure it is.
             ratio_ci95: first.and_then(|first| {
-                let (ours, theirs) = (result?.intervals, first.result.as_ref()?.intervals);
+                let (ours, theirs) = (report?.latency_ci95_ns, first.reported()?.latency_ci95_ns);
                 Some(ratio_intervals((&latency_ns, &ours), (&first.latency(), &theirs)))
             }),
         }

@@ -5,46 +5,29 @@ use std::fmt::Write as _;
 use curtail_load::{Percentiles, Summary};
 
 use super::run::Figures;
-use crate::load::table::ms;
-
-const COLUMNS: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+use crate::load::table::{line, ms};
 
 /// The table, and above it what each run was.
 pub(super) fn text(all: &[Figures]) -> String {
-    let mut text = String::new();
-    for figures in all {
-        let _ = writeln!(text, "{}", about(figures));
-    }
+    let mut text: String = all.iter().map(|figures| about(figures) + "\n").collect();
+    text.push('\n');
     let wide = all.iter().map(|figures| figures.name.chars().count()).max().unwrap_or(0).max(9);
-    let _ = write!(text, "\n{:<wide$}", "latency");
-    for name in COLUMNS {
-        let _ = write!(text, "{name:>13}");
-    }
+    let mut line = |name: &str, cells: &[Option<String>]| text += &line(wide, name, cells);
+    line("latency", &Summary::<u64>::NAMES.map(|name| Some(name.to_owned())));
     for figures in all {
-        let _ = write!(text, "\n{:<wide$}", figures.name);
-        let Summary { p50, p90, p99, p999, max, .. } = figures.latency_ns;
-        for value in [p50, p90, p99, p999, max] {
-            let _ = write!(text, "{:>13}", value.map_or_else(|| "–".to_owned(), ms));
+        line(&figures.name, &figures.latency_ns.each().map(|ns| ns.map(ms)));
+        if let Some(ratios) = figures.ratio_to_first {
+            line("", &ratios.each().map(|ratio| ratio.map(times)));
         }
-        if let Some(Summary { p50, p90, p99, p999, max, .. }) = figures.ratio_to_first {
-            let _ = write!(text, "\n{:<wide$}", "");
-            for ratio in [p50, p90, p99, p999, max] {
-                let _ = write!(text, "{:>13}", ratio.map_or_else(|| "–".to_owned(), times));
-            }
-        }
-        let sure = figures.ratio_ci95.filter(Percentiles::any);
-        if let Some(Percentiles { p50, p90, p99, p999, .. }) = sure {
-            let _ = write!(text, "\n{:<wide$}", "95 % sure");
-            for interval in [p50, p90, p99, p999] {
-                let known = interval.map(|[low, high]| format!("×{low:.2}–{high:.2}"));
-                let _ = write!(text, "{:>13}", known.unwrap_or_else(|| "–".to_owned()));
-            }
+        if let Some(sure) = figures.ratio_ci95.filter(Percentiles::any) {
+            let known = |[low, high]: [f64; 2]| format!("×{low:.2}–{high:.2}");
+            line("95 % sure", &sure.each().map(|interval| interval.map(known)));
         }
     }
     if all.iter().any(|figures| figures.ratio_to_first.is_some()) {
-        let name = &all[0].name;
-        let _ = write!(text, "\n\n×: over that of {name}");
+        text += &format!("\n×: over that of {}", all[0].name);
     }
+    text.truncate(text.trim_end().len());
     text
 }
 

@@ -46,24 +46,6 @@ fn agents_send_one_load_together() {
 }
 
 #[test]
-fn a_load_whose_agent_is_lost_is_partial_and_names_it() {
-    let (server, (mut agents, addresses)) = (Server::start(200), agents());
-    let args = ["--rate", "400", "--duration", "60s", "--agents", &addresses, "--json"];
-    let child = server.load(&args).spawn().expect("it starts");
-    crate::harness::until("answers", || server.answered.load(Ordering::Relaxed) >= 800);
-    let lost = agents.pop().expect("an agent");
-    let address = lost.address.to_string();
-    lost.signal(Signal::KILL);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&found["partial"], &found["valid"]), (&true.into(), &false.into()), "{found}");
-    let why = found["invalid_because"].to_string();
-    assert!(why.contains(&address), "{why}");
-    assert!(found["requests"].as_u64().is_some_and(|requests| requests > 0), "{found}");
-}
-
-#[test]
 fn what_agents_cannot_do_is_refused_before_anything_is_sent() {
     let (server, folder) = (Server::start(200), tempfile::tempdir().expect("a folder"));
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use crate::harness::answering::{Server, text};
-use crate::harness::serving::{curtail, serve};
+use crate::harness::serving::{curtail, saying};
 use crate::harness::{CURTAIL, until};
 use curtail_jitter::machine::Processors;
-use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn an_interrupted_load_says_so() {
@@ -27,13 +25,8 @@ fn an_interrupted_load_says_so() {
     assert_eq!(output.status.code(), Some(130));
     assert_eq!((&report["partial"], &report["valid"]), (&true.into(), &false.into()));
     assert_eq!(report["invalid_because"][0]["kind"], "interrupted");
-}
 
-#[test]
-fn a_load_interrupted_in_its_warm_up_blames_nobody() {
-    let server = Server::start(200);
-    let args = ["--rate", "100", "--warmup", "1h"];
-    let output = server.interrupted_after(5, &args);
+    let output = server.interrupted_after(5, &["--rate", "100", "--warmup", "1h"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted before anything was measured"), "{said}");
@@ -41,43 +34,18 @@ fn a_load_interrupted_in_its_warm_up_blames_nobody() {
 }
 
 #[test]
-fn who_interrupts_a_load_that_nobody_answers_is_told_how_much_was_sent() {
-    let (asked, heard) = std::sync::mpsc::channel();
-    let silent = serve(move |mut stream| {
-        let _ = stream.read(&mut [0; 1024]);
-        let _ = asked.send(());
-        drop(stream.read_to_end(&mut Vec::new()));
-    });
-    let mut command = Command::new(CURTAIL);
-    command.args(["load", &format!("http://{silent}/"), "--rate", "100", "--duration", "1h"]);
-    command.args(["--timeout", "60s"]).stdin(Stdio::null()).stderr(Stdio::piped());
-    let child = command.spawn().expect("the binary starts");
-    (0..5).for_each(|_| heard.recv().expect("a request"));
-    kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
-    let output = child.wait_with_output().expect("it ends");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    let sent = said.strip_prefix("requests sent: ").and_then(|rest| rest.split_once(';'));
-    let (sent, rest) = sent.expect(&said);
-    assert!(sent.parse::<u32>().is_ok_and(|sent| (5..1_000).contains(&sent)), "{said}");
-    assert_eq!(rest, " none was answered yet\ninterrupted before anything was measured\n");
-}
-
-#[test]
 fn a_flag_that_would_do_nothing_is_refused_by_its_name() {
     for (line, why) in [
         ("redis://h:1 --data PING --header a:b", "redis:// has no use for headers; leave them out"),
-        ("memcached://h:1 --data version --header a:b", "memcached:// has no use for headers"),
-        ("tcp://h:1 --data x --header a:b", "tcp:// has no use for headers"),
-        ("udp://h:1 --header a:b", "udp:// has no use for headers"),
         ("http://h:1 --insecure", "http:// has no use for --insecure; use https://"),
         ("redis://h:1 --data PING --cacert x", "redis:// has no use for --cacert; use https://"),
+        ("http://h:1 --max-response 10", "like 10MB"),
+        ("http://no-such-host.invalid/", "cannot resolve no-such-host.invalid"),
     ] {
         let output = curtail(&format!("load {line} --rate 9"), &[]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{line}: {said}");
         assert!(said.starts_with("error: ") && said.contains(why), "{line}: {said}");
-        assert_eq!(said.lines().count(), 1, "no warning beside it: {said}");
     }
     let taken = curtail("load https://127.0.0.1:9 --insecure --rate 100 --requests 1", &[]);
     let said = text(&taken.stderr);
@@ -85,30 +53,21 @@ fn a_flag_that_would_do_nothing_is_refused_by_its_name() {
 }
 
 #[test]
-fn bad_statuses_are_no_matter_of_the_rate() {
-    for (status, kind) in [(404, "(3xx or 4xx)"), (500, "(5xx)")] {
-        let server = Server::start(status);
-        let args = ["--rate", "200", "--requests", "40"];
-        let output = server.load(&args).output().expect("the binary starts");
-        let said = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        let bad = format!("40 with a bad status {kind}");
-        assert!(said.contains(&format!("40 without a good answer: {bad}")), "{said}");
-        let short =
-            format!("invalid: fell short: 0 of 40 requests were answered well and in time, {bad}");
-        assert!(said.contains(&short), "{said}");
-        assert!(said.contains(&format!(": status {status}")), "{said}");
-        assert!(!said.contains("sustain"), "{said}");
-    }
-}
-
-#[test]
-fn a_dash_is_explained() {
-    let server = Server::start(200);
-    let args = ["--rate", "1000", "--requests", "30"];
-    let output = server.load(&args).output().expect("the binary starts");
-    let said = text(&output.stdout);
-    assert!(said.contains("p99 takes 1000 good answers, p99.9 takes 10000"), "{said}");
+fn what_follows_good_responses_makes_a_run_doubtful_and_what_follows_bad_ones_does_not() {
+    let load = |head: &str| {
+        let server = saying(format!("{head}GARBAGE"));
+        let line = format!("load http://{server}/ --rate 100 --arrivals constant --requests 20");
+        let output = curtail(&line, &[]);
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stdout)
+    };
+    let bad = load("HTTP/1.1 503 \r\ncontent-length: 0\r\n\r\n");
+    assert!(bad.contains("20 requests, 20 without a good answer"), "{bad}");
+    assert!(!bad.contains("unasked") && !bad.contains("good answers, which"), "{bad}");
+    let good = load("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    assert!(good.contains("20 requests, 0 without a good answer"), "{good}");
+    assert!(good.contains("unasked: 20 connections were closed because the server sent"), "{good}");
+    assert!(good.contains("sent more behind 20 of 20 good answers"), "{good}");
 }
 
 #[test]
@@ -134,12 +93,6 @@ fn who_reads_the_table_is_not_told_twice_that_the_load_fell_behind() {
 
 #[test]
 fn what_does_not_go_past_the_network_stack_is_told_with_what_does() {
-    let load = |args: &str| {
-        let mut command = Command::new(CURTAIL);
-        command.args(["load", "--rate", "9", "--stamps", "xdp"]).args(args.split_whitespace());
-        let output = command.output().expect("the binary starts");
-        (output.status.code(), text(&output.stderr))
-    };
     for (args, code, why) in [
         (
             "udp://127.0.0.1:9",
@@ -150,9 +103,10 @@ fn what_does_not_go_past_the_network_stack_is_told_with_what_does() {
         ("http://127.0.0.1:9/", 2, "write udp://HOST:PORT"),
         ("udp://127.0.0.1:9 --connections 2", 2, "leave out --connections (here: 2)"),
         ("udp://127.0.0.1:9 --size 1473", 2, "at most 1472 fit: use a smaller --size"),
-        ("udp://127.0.0.1:9 --agents 127.0.0.1:1", 2, "--stamps xdp does not go with --agents"),
+        ("udp://127.0.0.1:9 --agents 127.0.0.1:1", 2, "agents cannot have a way past"),
     ] {
-        let (found, said) = load(args);
+        let output = curtail(&format!("load --rate 9 --stamps xdp {args}"), &[]);
+        let (found, said) = (output.status.code(), text(&output.stderr));
         assert!(found == Some(code) && said.contains(why), "{args}: {found:?} {said}");
     }
 }
@@ -203,13 +157,10 @@ fn a_thread_that_sends_has_its_processor_to_itself() {
 
 #[test]
 fn a_calibration_has_nothing_to_do_with_a_load() {
-    for other in [["--rate", "7"], ["--out", "here"], ["--processors", "0"], ["--connections", "3"]]
-    {
-        let mut command = Command::new(CURTAIL);
-        let output = command.args(["load", "--calibrate"]).args(other).output();
-        let output = output.expect("the binary starts");
+    for other in ["--rate 7", "--out here", "--processors 0", "--connections 3", "http://h/"] {
+        let output = curtail(&format!("load --calibrate {other}"), &[]);
         let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{other:?}: {said}");
-        assert!(said.contains("--calibrate") && said.contains(other[0]), "{other:?}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{other}: {said}");
     }
+    assert_eq!(curtail("load", &[]).status.code(), Some(2), "a load has a target");
 }

@@ -10,7 +10,6 @@ mod descriptors;
 mod faults;
 mod jitter;
 mod load;
-mod load_faults;
 mod load_outputs;
 mod lost_places;
 mod model;

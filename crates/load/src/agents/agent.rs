@@ -4,17 +4,17 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, send};
 use super::message::{CURTAIL, Hello, PROTOCOL, Refusal, Told};
-use super::session::{self, Over};
+use super::session::{self, Over, Turn};
 use super::{GREETING, Token};
 
 /// Most connections at once. Others wait to be accepted.
@@ -24,29 +24,15 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// What an agent does.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Event {
     /// A run began.
-    Began {
-        /// The coordinator.
-        by: SocketAddr,
-        /// The server.
-        target: String,
-    },
-    /// A run ended, or was never begun.
-    Ended {
-        /// The coordinator.
-        by: SocketAddr,
-        /// What for, if not as planned.
-        why: Option<String>,
-    },
+    Began { by: SocketAddr, target: String },
+    /// A run ended, or was never begun; why, if not as planned.
+    Ended { by: SocketAddr, why: Option<String> },
     /// Somebody was not let in.
-    TurnedAway {
-        /// Who.
-        by: SocketAddr,
-        /// What for.
-        why: &'static str,
-    },
+    TurnedAway { by: SocketAddr, why: &'static str },
 }
 
 impl fmt::Display for Event {
@@ -63,36 +49,10 @@ impl fmt::Display for Event {
 /// What all conversations of an agent share.
 struct Shared {
     token: Option<Token>,
-    busy: AtomicBool,
+    busy: Arc<Mutex<()>>,
     tell: Box<dyn Fn(Event) + Send + Sync>,
-}
-
-/// The right to run. Dropping it lets the next one in.
-pub(super) struct Turn(Arc<Shared>);
-
-impl Turn {
-    fn take(shared: &Arc<Shared>) -> Option<Turn> {
-        let taken = shared.busy.swap(true, Ordering::AcqRel);
-        (!taken).then(|| Turn(Arc::clone(shared)))
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.busy.store(false, Ordering::Release);
-    }
-}
-
-/// Tells that the agent is to end.
-#[derive(Clone)]
-pub(super) struct Ending(watch::Receiver<bool>);
-
-impl Ending {
-    /// Waits for it. Can be dropped and called again.
-    pub(super) async fn wait(&mut self) {
-        // Fails where the agent itself is gone.
-        let _ = self.0.wait_for(|ending| *ending).await;
-    }
+    /// The agent is to end.
+    ending: CancellationToken,
 }
 
 /// Runs what coordinators ask for, one run at a time, until `stop` resolves: a run that goes on is ended then.
@@ -107,8 +67,8 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
     tell: impl Fn(Event) + Send + Sync + 'static,
 ) {
-    let shared = Arc::new(Shared { token, busy: AtomicBool::new(false), tell: Box::new(tell) });
-    let (end, ending) = watch::channel(false);
+    let (busy, ending) = (Arc::default(), CancellationToken::new());
+    let shared = Arc::new(Shared { token, busy, tell: Box::new(tell), ending });
     let mut conversations = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
@@ -119,15 +79,14 @@ pub async fn serve(
             accepted = listener.accept(), if conversations.len() < CONVERSATIONS_MAX => match accepted {
                 Ok((stream, by)) => {
                     let shared = Arc::clone(&shared);
-                    conversations.spawn(converse(shared, stream, by, Ending(ending.clone())));
+                    conversations.spawn(async move { converse(&shared, stream, by).await });
                 }
                 // Descriptors are short, or the other side has gone already.
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
         }
     }
-    // There may be none to tell.
-    let _ = end.send(true);
+    shared.ending.cancel();
     while let Some(ended) = conversations.join_next().await {
         rethrow(ended);
     }
@@ -142,14 +101,14 @@ fn rethrow(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-async fn converse(shared: Arc<Shared>, stream: TcpStream, by: SocketAddr, mut ending: Ending) {
+async fn converse(shared: &Shared, stream: TcpStream, by: SocketAddr) {
     // Without it pongs may wait for acknowledgments; where it cannot be had, they do.
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut frames = Frames::new(read);
     let admitted = tokio::select! {
-        admitted = greet(&shared, &mut frames, &mut write) => admitted,
-        () = ending.wait() => return,
+        admitted = greet(shared, &mut frames, &mut write) => admitted,
+        () = shared.ending.cancelled() => return,
     };
     let turn = match admitted {
         Ok(turn) => turn,
@@ -157,7 +116,7 @@ async fn converse(shared: Arc<Shared>, stream: TcpStream, by: SocketAddr, mut en
     };
     frames.allow(ORDER_BYTES_MAX);
     let began = |target: String| (shared.tell)(Event::Began { by, target });
-    let ended = session::run(frames, write, turn, ending, began).await;
+    let ended = session::run(frames, write, turn, &shared.ending, began).await;
     let why = match ended {
         Ok(()) => None,
         Err(Over::Frame(FrameError::Closed)) => Some("the coordinator is gone".to_owned()),
@@ -168,23 +127,23 @@ async fn converse(shared: Arc<Shared>, stream: TcpStream, by: SocketAddr, mut en
 
 /// Lets a coordinator in, or says why not.
 async fn greet(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     frames: &mut Frames,
     write: &mut OwnedWriteHalf,
 ) -> Result<Turn, &'static str> {
     let hello: Hello =
         frames.next_within(GREETING).await.map_err(|_| "it is no coordinator of curtail load")?;
     let admitted = admit(shared, &hello);
-    let answer = match &admitted {
+    let reply = match &admitted {
         Ok(_) => Told::Welcome,
         Err((_, refusal)) => Told::Refused(refusal.clone()),
     };
-    let sent = send(write, &answer, GREETING_BYTES_MAX, GREETING).await;
+    let sent = send(write, &reply, GREETING_BYTES_MAX, GREETING).await;
     let turn = admitted.map_err(|(why, _)| why)?;
     sent.map_err(|_| "it has gone away").map(|()| turn)
 }
 
-fn admit(shared: &Arc<Shared>, hello: &Hello) -> Result<Turn, (&'static str, Refusal)> {
+fn admit(shared: &Shared, hello: &Hello) -> Result<Turn, (&'static str, Refusal)> {
     if hello.protocol != PROTOCOL {
         let version = Refusal::Version { protocol: PROTOCOL, curtail: CURTAIL.to_owned() };
         return Err(("it speaks another version", version));
@@ -193,5 +152,6 @@ fn admit(shared: &Arc<Shared>, hello: &Hello) -> Result<Turn, (&'static str, Ref
     if shared.token.as_ref().is_some_and(|token| !token.admits(told)) {
         return Err(("it has not the token", Refusal::Token));
     }
-    Turn::take(shared).ok_or(("there is a run", Refusal::Busy))
+    let turn = Arc::clone(&shared.busy).try_lock_owned();
+    turn.map_err(|_| ("there is a run", Refusal::Busy))
 }

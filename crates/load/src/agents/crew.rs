@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::error::AgentsError;
 use super::link::{Compared, Link, News, Phase};
 use super::message::PartOfPlan;
-use super::verdict::{Ended, Member, alone, own_plan, report};
-use super::{AGENTS_MAX, Agents, SILENCE, parse_agent};
+use super::verdict::{Member, alone, own_plan, report};
+use super::{AGENTS_MAX, Agents, AgentsError, SILENCE, parse_agent};
 use crate::engine::stamp::Stamping;
 use crate::plan::Plan;
 use crate::plan::share::Part;
@@ -52,7 +52,9 @@ pub async fn run(
     let clock = Instant::now();
     let begun = async {
         let mut ready = prepare(plan, agents).await?;
-        let compared = compare(&mut ready, clock).await?;
+        // The clocks of all, at the same time.
+        let comparing = ready.iter_mut().map(|(link, _)| link.compare(clock));
+        let compared = try_join_all(comparing).await?;
         start(ready, compared, clock, plan, agents).await
     };
     let crew = tokio::select! {
@@ -90,45 +92,15 @@ type Ready = Vec<(Link, Option<Stamping>)>;
 
 async fn prepare(plan: &Plan, agents: &Agents) -> Result<Ready, AgentsError> {
     let of = agents.addresses.len();
-    let mut preparing = JoinSet::new();
-    for (number, address) in agents.addresses.iter().enumerate() {
+    let preparing = agents.addresses.iter().enumerate().map(async |(number, address)| {
         let part = part(number, of);
         let sent = PartOfPlan { part, plan: own_plan(plan, part) };
         sent.validate().map_err(AgentsError::Unsupported)?;
-        let (address, token) = (address.clone(), agents.token.clone());
-        preparing.spawn(async move {
-            let mut link = Link::open(&address, token.as_ref()).await?;
-            let stamps = link.prepare(sent).await?;
-            Ok((number, (link, stamps)))
-        });
-    }
-    in_order(preparing).await
-}
-
-/// The clocks of all, at the same time.
-async fn compare(ready: &mut Ready, clock: Instant) -> Result<Vec<Compared>, AgentsError> {
-    let mut comparing = JoinSet::new();
-    for (number, (mut link, stamps)) in ready.drain(..).enumerate() {
-        comparing.spawn(async move {
-            let compared = link.compare(clock).await?;
-            Ok((number, ((link, stamps), compared)))
-        });
-    }
-    let (links, compared) = in_order(comparing).await?.into_iter().unzip();
-    *ready = links;
-    Ok(compared)
-}
-
-/// What tasks bring, by their numbers; or what failed first, and the others are given up.
-async fn in_order<T: 'static>(
-    mut tasks: JoinSet<Result<(usize, T), AgentsError>>,
-) -> Result<Vec<T>, AgentsError> {
-    let mut done = Vec::new();
-    while let Some(joined) = tasks.join_next().await {
-        done.push(joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?);
-    }
-    done.sort_by_key(|(number, _)| *number);
-    Ok(done.into_iter().map(|(_, value)| value).collect())
+        let mut link = Link::open(address, agents.token.as_ref()).await?;
+        let stamps = link.prepare(sent).await?;
+        Ok((link, stamps))
+    });
+    try_join_all(preparing).await
 }
 
 async fn start(
@@ -223,14 +195,9 @@ impl Crew {
                 since.merge(&record);
                 false
             }
-            News::End { last_ns } => {
-                end.last_ns = end.last_ns.max(last_ns);
-                member.ended = Some(Ended::Well { last_ns });
-                false
-            }
-            News::Lost(why) => {
-                member.ended = Some(Ended::Lost { why });
-                true
+            News::Ended(ended) => {
+                end.last_ns = end.last_ns.max(*ended.as_ref().unwrap_or(&0));
+                member.ended.insert(ended).is_err()
             }
         }
     }
@@ -251,8 +218,8 @@ impl Crew {
             return;
         }
         for member in &mut self.members {
-            let why = "it did not stop when it was told to".to_owned();
-            member.ended.get_or_insert(Ended::Lost { why });
+            let why = || Err("it did not stop when it was told to".to_owned());
+            member.ended.get_or_insert_with(why);
         }
     }
 
@@ -262,7 +229,7 @@ impl Crew {
             return None;
         }
         self.members.iter().find_map(|member| match &member.ended {
-            Some(Ended::Lost { why }) => {
+            Some(Err(why)) => {
                 let why = format!("{why}, before anything was measured");
                 Some(AgentsError::Lacking { agent: member.agent.clone(), why })
             }
@@ -294,11 +261,11 @@ mod tests {
         let (to, news) = mpsc::channel(NEWS_MAX);
         let members = vec![member("lost:1"), member("fine:1")];
         let crew = Crew { epoch: Instant::now(), phase, news, members, links: JoinSet::new() };
-        to.send((0, News::Lost("it is gone".to_owned()))).await.unwrap();
+        to.send((0, News::Ended(Err("it is gone".to_owned())))).await.unwrap();
         let cancel = pin!(async {
             // The run was cut for the one that was lost; the other one ends only after this.
             orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
-            to.send((1, News::End { last_ns: 0 })).await.unwrap();
+            to.send((1, News::Ended(Ok(0)))).await.unwrap();
         });
         let told = crew.drive(&plan, cancel, |_| {}).await.unwrap_err().to_string();
         assert!(told.contains("lost:1") && told.contains("it is gone"), "{told}");

@@ -7,10 +7,9 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::error::AgentsError;
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, TOLD_BYTES_MAX, send};
 use super::message::{CURTAIL, Hello, Order, PROTOCOL, PartOfPlan, Refusal, Told};
-use super::{GREETING, PREPARATION, SILENCE, Token};
+use super::{AgentsError, GREETING, PREPARATION, SILENCE, Token};
 use crate::engine::stamp::Stamping;
 use crate::results::record::Record;
 use crate::results::sent::shown;
@@ -28,12 +27,14 @@ pub(super) enum Phase {
     Stop,
 }
 
+/// How an agent ended: with the intended time of its last request, or early, and why.
+pub(super) type Ended = Result<u64, String>;
+
 /// What became of an agent's run.
 #[derive(Debug)]
 pub(super) enum News {
     Record(Box<Record>),
-    End { last_ns: u64 },
-    Lost(String),
+    Ended(Ended),
 }
 
 /// An agent's clock against ours.
@@ -56,11 +57,11 @@ impl Link {
     /// Connects, and is let in.
     pub(super) async fn open(agent: &str, token: Option<&Token>) -> Result<Link, AgentsError> {
         let lacking = |why| AgentsError::Lacking { agent: agent.to_owned(), why };
-        let mend = "start one there with `curtail agent`";
+        let fix = "start one there with `curtail agent`";
         let connected = timeout(GREETING, TcpStream::connect(agent)).await;
         let stream = connected
-            .map_err(|_| lacking(format!("cannot be reached: no answer; {mend}")))?
-            .map_err(|error| lacking(format!("cannot be reached: {error}; {mend}")))?;
+            .map_err(|_| lacking(format!("cannot be reached: no answer; {fix}")))?
+            .map_err(|error| lacking(format!("cannot be reached: {error}; {fix}")))?;
         // As on the other side.
         let _ = stream.set_nodelay(true);
         let (read, out) = stream.into_split();
@@ -127,12 +128,9 @@ impl Link {
         mut phase: watch::Receiver<Phase>,
         to: mpsc::Sender<(usize, News)>,
     ) {
-        let last = match self.listen(number, &mut phase, &to).await {
-            Ok(last_ns) => News::End { last_ns },
-            Err(why) => News::Lost(why),
-        };
-        // Nobody may be interested any more.
-        let _ = to.send((number, last)).await;
+        let ended = self.listen(number, &mut phase, &to).await;
+        // Fails where the run is given up.
+        let _ = to.send((number, News::Ended(ended))).await;
     }
 
     async fn listen(
@@ -140,7 +138,7 @@ impl Link {
         number: usize,
         phase: &mut watch::Receiver<Phase>,
         to: &mpsc::Sender<(usize, News)>,
-    ) -> Result<u64, String> {
+    ) -> Ended {
         let (mut beats, mut heard) = (tokio::time::interval(BEAT), Instant::now());
         loop {
             let order = tokio::select! {

@@ -23,7 +23,7 @@ use crate::plan::share::Part;
 use crate::results::record::Record;
 
 /// The version of what follows the greeting.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 /// The release, for people.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 
@@ -61,28 +61,24 @@ pub(crate) struct PartOfPlan {
 
 impl PartOfPlan {
     /// Looks for what agents cannot have: an agent opens no file because a coordinator names it.
-    ///
-    /// # Errors
-    ///
-    /// What that is.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         let PartOfPlan { part, plan } = self;
         if part.number >= part.of || part.of > AGENTS_MAX as u64 {
             return Err("a part of a load of more than 64 agents");
         }
         if plan.protocol.schema.is_some() {
-            return Err("a schema of gRPC; write the messages as {\"base64\": \"...\"}");
+            return Err("a schema of gRPC (--proto); write the messages as {\"base64\": \"...\"}");
         }
         if matches!(plan.protocol.trust, Trust::File(_)) {
             return Err(
-                "authorities of a file; have the systems of the agents trust them, or anyone",
+                "authorities of a file (--cacert); have the systems of the agents trust them, or anyone",
             );
         }
         if !plan.processors.numbers().is_empty() {
             return Err("processors, which every machine numbers for itself");
         }
         if plan.stamps == StampsBy::Xdp {
-            return Err("a way past the network stack, which has one connection");
+            return Err("a way past the network stack (--stamps xdp), which has one connection");
         }
         Ok(())
     }

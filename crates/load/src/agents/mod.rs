@@ -16,7 +16,6 @@
 
 mod agent;
 mod crew;
-mod error;
 mod frame;
 mod link;
 mod message;
@@ -26,9 +25,10 @@ mod verdict;
 use std::fmt;
 use std::time::Duration;
 
+use crate::plan::error::PlanError;
+
 pub use agent::{Event, serve};
 pub use crew::run;
-pub use error::{AgentsError, TokenError};
 pub use verdict::AgentReport;
 #[cfg(test)]
 pub(crate) use verdict::own_plan;
@@ -44,6 +44,54 @@ const GREETING: Duration = Duration::from_secs(5);
 const PREPARATION: Duration = Duration::from_secs(60);
 /// During a run, who says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(10);
+
+/// Why a run with agents did not take place. Agents that fail during it are part of the report.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what the fields are")]
+pub enum AgentsError {
+    /// The plan cannot be run.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The plan has something that agents are not told.
+    #[error("agents cannot have {0}")]
+    Unsupported(&'static str),
+    /// Not the address of an agent.
+    #[error("agent `{0}` is not HOST:PORT, such as 10.0.0.2:7400")]
+    Address(String),
+    /// Too many, or none.
+    #[error("{0} agents; use 1 to {AGENTS_MAX}")]
+    Count(usize),
+    /// One address twice.
+    #[error("agent {0} is named twice; an agent has one run at a time")]
+    Twice(String),
+    /// Some thread would have no connection.
+    #[error(
+        "{agents} agents of {threads} threads each need a connection per thread; use {need} or more"
+    )]
+    Connections { agents: usize, threads: usize, need: usize },
+    /// An agent does not take this plan or this coordinator, and what it was told has to change.
+    #[error("agent {agent}: {why}")]
+    Refused { agent: String, why: String },
+    /// An agent cannot be reached, is busy or no agent, or lacks something.
+    #[error("agent {agent}: {why}")]
+    Lacking { agent: String, why: String },
+    /// The run was given up before it began.
+    #[error("interrupted before the agents were ready")]
+    Interrupted,
+}
+
+/// Why a text is no [`Token`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Nothing but white space.
+    #[error("it is empty; write a long random text, such as openssl rand -hex 32 prints")]
+    Empty,
+    /// Longer than any secret.
+    #[error(
+        "it is longer than {TOKEN_BYTES_MAX} bytes; write a random text, such as openssl rand -hex 32 prints"
+    )]
+    TooLong,
+}
 
 /// A secret that a coordinator and its agents share. It is not shown.
 #[derive(Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::mem::discriminant;
 
 use serde::Serialize;
 
+use super::link::Ended;
 use crate::engine::stamp::Stamping;
 use crate::plan::share::Part;
 use crate::plan::{Pace, Plan};
@@ -20,25 +21,18 @@ use crate::results::verdict::Invalid;
 
 /// One agent's part of a load.
 #[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of a Report")]
 pub struct AgentReport {
-    /// Its address.
     pub agent: String,
-    /// There is no reason against its part.
     pub valid: bool,
-    /// The reasons against it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<Invalid>,
     /// Its part of the mean rate of the plan, per second; none for a closed loop.
     pub offered_rate: Option<f64>,
-    /// As of a whole report.
     pub achieved_rate: f64,
-    /// Measured requests, whatever became of them.
     pub requests: u64,
-    /// Those without a good answer.
     pub errors: Errors,
-    /// Good answers, from their intended times.
     pub latency_ns: Summary,
-    /// From the intended times until the requests were taken up.
     pub schedule_lag_ns: Summary,
     /// The shortest way there and back, before the start. Its clock is known to half of that.
     pub round_trip_ns: u64,
@@ -55,18 +49,6 @@ pub(super) struct Member {
     pub(super) record: Record,
     /// None while it runs.
     pub(super) ended: Option<Ended>,
-}
-
-/// How an agent ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// The intended time of its last request.
-    Well {
-        last_ns: u64,
-    },
-    Lost {
-        why: String,
-    },
 }
 
 /// The plan of what an agent does alone, but for the schedule, of which it sends a part: see
@@ -138,7 +120,7 @@ impl Member {
     /// Why its part ends early, if it does so by itself.
     fn lost(&self) -> Option<Invalid> {
         match &self.ended {
-            Some(Ended::Lost { why }) => {
+            Some(Err(why)) => {
                 Some(Invalid::AgentLost { agent: self.agent.clone(), why: why.clone() })
             }
             _ => None,
@@ -148,7 +130,7 @@ impl Member {
     fn report(self, end: End) -> AgentReport {
         let lost = self.lost();
         let last_ns = match self.ended {
-            Some(Ended::Well { last_ns }) => last_ns,
+            Some(Ok(last_ns)) => last_ns,
             _ => end.last_ns,
         };
         let facts = Facts::of(&self.plan, End { last_ns, ..end }, self.stamps);

@@ -147,7 +147,8 @@ impl Profile {
         }
     }
 
-    pub(crate) fn requests(&self, at_ns: f64, ns: u64) -> f64 {
+    /// How many requests are due by then, in a time of `ns`.
+    pub fn requests(&self, at_ns: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => at_ns / 1e9 * rate,
             Profile::Ramp { from, to } => {

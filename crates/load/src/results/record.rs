@@ -44,19 +44,13 @@ impl Errors {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.counts().into_iter().sum()
+        self.kinds().map(|(count, _)| count).iter().sum()
     }
 
-    /// Of each kind.
-    pub(crate) fn counts(&self) -> [u64; 9] {
-        let Errors { connect, tls, timeout, reset, malformed, .. } = *self;
-        let Errors { status_5xx, status_other, refused, dropped, .. } = *self;
-        [connect, tls, timeout, reset, malformed, status_5xx, status_other, refused, dropped]
-    }
-
-    /// What there is, most telling first: `3 with a bad status (5xx)`.
-    fn parts(&self) -> impl Iterator<Item = String> {
-        let named = [
+    /// How many there are of each kind, most telling first: `3`, `with a bad status (5xx)`.
+    #[must_use]
+    pub fn kinds(&self) -> [(u64, &'static str); 9] {
+        [
             (self.status_5xx, "with a bad status (5xx)"),
             (self.status_other, "with a bad status (3xx or 4xx)"),
             (self.refused, "answered with an error"),
@@ -66,34 +60,30 @@ impl Errors {
             (self.reset, "cut off by the server"),
             (self.malformed, "answered by what is no answer of the protocol"),
             (self.dropped, "never sent"),
-        ];
-        named.into_iter().filter(|(count, _)| *count > 0).map(|(n, what)| format!("{n} {what}"))
+        ]
     }
 
-    fn count(&mut self, fault: &Fault) {
-        *match fault {
-            Fault::Connect(_) => &mut self.connect,
-            Fault::Timeout(_) => &mut self.timeout,
-            Fault::Tls(_) => &mut self.tls,
-            Fault::Garbage(_)
-            | Fault::Malformed(_)
-            | Fault::Mismatch(_)
-            | Fault::TooLarge { .. }
-            | Fault::Surplus => &mut self.malformed,
+    /// Where a failure is counted, and what that is called.
+    pub(crate) fn of_fault(&mut self, fault: &Fault) -> (&'static str, &mut u64) {
+        match fault {
+            Fault::Connect(_) => ("connect", &mut self.connect),
+            Fault::Timeout(_) => ("timeout", &mut self.timeout),
+            Fault::Tls(_) => ("tls", &mut self.tls),
             Fault::Closed
             | Fault::HalfAnswer
             | Fault::Reset(_)
             | Fault::Unprocessed(_)
-            | Fault::Io(_) => &mut self.reset,
-        } += 1;
+            | Fault::Io(_) => ("reset", &mut self.reset),
+            _ => ("malformed", &mut self.malformed),
+        }
     }
 
-    fn count_status(&mut self, status: &Status) {
-        *match status {
+    fn of_status(&mut self, status: &Status) -> &mut u64 {
+        match status {
             Status::Http(500..) => &mut self.status_5xx,
             Status::Http(_) => &mut self.status_other,
             Status::Fine | Status::Refused(_) => &mut self.refused,
-        } += 1;
+        }
     }
 
     /// Adds others.
@@ -115,7 +105,9 @@ impl Errors {
 /// By kind, those that there are: `3 with a bad status (5xx), 1 never sent`.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.parts().collect::<Vec<_>>().join(", "))
+        let found = self.kinds().into_iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = found.map(|(count, what)| format!("{count} {what}")).collect();
+        f.write_str(&parts.join(", "))
     }
 }
 
@@ -255,17 +247,13 @@ impl Record {
             self.blocks.add(outcome.slot.at_ns - start_ns, outcome.latency_ns());
             return;
         }
-        match &outcome.result {
-            Ok(whole) => self.errors.count_status(&whole.status),
-            Err(fault) => self.errors.count(fault),
-        }
-        if self.first_error.is_none() {
-            let text = match &outcome.result {
-                Ok(whole) => whole.status.to_string(),
-                Err(fault) => fault.to_string(),
-            };
-            self.first_error = Some(FirstError { at_ns: outcome.done_ns, text });
-        }
+        let (count, text): (_, &dyn fmt::Display) = match &outcome.result {
+            Ok(whole) => (self.errors.of_status(&whole.status), &whole.status),
+            Err(fault) => (self.errors.of_fault(fault).1, fault),
+        };
+        *count += 1;
+        let first = || FirstError { at_ns: outcome.done_ns, text: text.to_string() };
+        self.first_error.get_or_insert_with(first);
     }
 
     /// Takes note of a request that was never sent.
@@ -382,25 +370,5 @@ mod tests {
             add(&mut record, from + 497, 100_000, warmup_ns);
             assert_eq!(record.ends_us.len(), 100_497, "what has to grow does");
         }
-    }
-
-    #[test]
-    fn records_of_one_time_after_the_other_add_up_to_one() {
-        let (mut whole, mut sum) = (Record::new(), Record::new());
-        for (from, requests) in [(0, 2_000), (2_000, 100), (2_100, 9_000), (11_100, 1)] {
-            add(&mut whole, from, requests, 0);
-            let mut next = Record::with_room(from * 2_000_000, 0);
-            add(&mut next, from, requests, 0);
-            sum.merge(&next);
-        }
-        // One that saw nothing.
-        sum.merge(&Record::with_room(11_101 * 2_000_000, 0));
-        assert_eq!((&sum.ends_us, &sum.latency), (&whole.ends_us, &whole.latency));
-        let blocks = |record: &Record| {
-            let Record { blocks, .. } = record;
-            let sparse = serde_json::to_value(blocks).unwrap();
-            (sparse, blocks.share_error(4_000_000), blocks.quantiles(0.5, 0))
-        };
-        assert_eq!(blocks(&sum), blocks(&whole));
     }
 }

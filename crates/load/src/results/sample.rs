@@ -1,13 +1,14 @@
 //! One request, with all of its times.
 
 use crate::results::outcome::Outcome;
+use crate::results::record::Errors;
 use crate::session::Status;
 use crate::session::fault::Fault;
 
 /// What became of a measured request, and when. Times are nanoseconds since the start of the schedule.
 ///
 /// A request that was dropped because the backlog was full is no sample: nothing happened to it.
-/// [`Errors::dropped`](crate::Errors::dropped) counts those.
+/// [`Errors::dropped`] counts those.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The request's place in the schedule, warm-up included. Runs of one plan ask the same at the
@@ -31,24 +32,15 @@ pub struct Sample {
     pub good: bool,
     /// The length of the answer's body, in bytes; 0 without a whole answer.
     pub body_bytes: u64,
-    ending: Ending,
-}
-
-/// Made into text only where it is read, for the threads that send have no time for it.
-#[derive(Debug, Clone)]
-enum Ending {
-    Answered(Status),
-    Failed(&'static str),
+    /// Made into text only where it is read, for the threads that send have no time for it.
+    result: Result<Status, Fault>,
 }
 
 impl Sample {
     pub(crate) fn of(outcome: Outcome) -> Sample {
         let good = outcome.good();
         let Outcome { slot, taken_ns, sent_ns, done_ns, result, .. } = outcome;
-        let (ending, body_bytes) = match result {
-            Ok(whole) => (Ending::Answered(whole.status), whole.body_bytes),
-            Err(fault) => (Ending::Failed(kind(&fault)), 0),
-        };
+        let body_bytes = result.as_ref().map_or(0, |whole| whole.body_bytes);
         Sample {
             index: slot.index,
             query: slot.query,
@@ -60,42 +52,19 @@ impl Sample {
             kernel_received_ns: outcome.came_ns,
             good,
             body_bytes,
-            ending,
+            result: result.map(|whole| whole.status),
         }
     }
 
     /// How it ended: the status of a whole answer, such as `200`, or what another protocol than HTTP says
-    /// instead; or the kind of its failure as
-    /// [`Errors`](crate::Errors) has them: `connect`, `tls`, `timeout`, `reset` or
+    /// instead; or the kind of its failure as [`Errors`] have them: `connect`, `tls`, `timeout`, `reset` or
     /// `malformed`.
     #[must_use]
     pub fn ending(&self) -> String {
-        match &self.ending {
-            Ending::Answered(status) => {
-                let text = status.to_string();
-                // A number needs no noun.
-                text.strip_prefix("status ").map_or(text.clone(), str::to_owned)
-            }
-            Ending::Failed(kind) => (*kind).to_owned(),
+        match &self.result {
+            // A number needs no noun.
+            Ok(status) => status.to_string().trim_start_matches("status ").to_owned(),
+            Err(fault) => Errors::default().of_fault(fault).0.to_owned(),
         }
-    }
-}
-
-/// As [`Errors`](crate::Errors) counts it.
-fn kind(fault: &Fault) -> &'static str {
-    match fault {
-        Fault::Connect(_) => "connect",
-        Fault::Timeout(_) => "timeout",
-        Fault::Tls(_) => "tls",
-        Fault::Garbage(_)
-        | Fault::Malformed(_)
-        | Fault::Mismatch(_)
-        | Fault::TooLarge { .. }
-        | Fault::Surplus => "malformed",
-        Fault::Closed
-        | Fault::HalfAnswer
-        | Fault::Reset(_)
-        | Fault::Unprocessed(_)
-        | Fault::Io(_) => "reset",
     }
 }

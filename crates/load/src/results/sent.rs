@@ -1,17 +1,9 @@
 //! A record on its way between machines. What could not have been measured is refused, so that nothing that
 //! is added up overflows.
-//!
-//! A histogram is in the V2 format of HdrHistogram, as base64. The decoder of that format believes what it
-//! reads: it reserves what the header asks for, and negates numbers that have no negative. So all of it is
-//! looked at first.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use curtail_dist::plausible_counts;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::de::Error as _;
-use serde::{Deserialize as _, Serialize as _};
+use serde::{Deserialize as _, Deserializer, Serializer};
 
 use crate::results::record::{Record, growing_histogram, histogram};
 use crate::results::sends::KEPT_MAX;
@@ -22,25 +14,18 @@ pub(crate) const COUNT_MAX: u64 = 1 << 32;
 const SENDS_MAX: usize = 2 * KEPT_MAX;
 /// A text of another machine is shown so far.
 const TEXT_CHARS: usize = 300;
-/// Cookie, length, offset, digits, lowest and highest value, ratio.
-const HEADER_BYTES: usize = 40;
-/// Most buckets: those of four digits up to the highest value of all.
-const BUCKETS_MAX: u64 = 1 << 20;
-/// The highest range of a histogram that grows: years of microseconds.
+/// The highest value of a histogram that grows, and takes memory with its values: years of microseconds.
 const GROWN_MAX: u64 = 1 << 50;
 
 impl Record {
     /// The record, if a run can have it.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it.
     pub(crate) fn validate(mut self) -> Result<Record, String> {
         let Record { requests, failed_since, sent, answered, failed, waited, .. } = self;
         let Record { connects, left_stamps, came_stamps, sent_again, unasked, .. } = self;
         let of_requests = [requests, failed_since, sent, answered, failed, waited];
         let others = [connects, left_stamps, came_stamps, sent_again, unasked];
-        let all = of_requests.into_iter().chain(others).chain(self.errors.counts());
+        let errors = self.errors.kinds().map(|(count, _)| count);
+        let all = of_requests.into_iter().chain(others).chain(errors);
         let most = all.max().unwrap_or_default();
         if most > COUNT_MAX {
             return Err(format!("it counts {most} of something"));
@@ -67,58 +52,30 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().take(TEXT_CHARS).map(plain).collect()
 }
 
-pub(super) fn serialize<S: serde::Serializer>(
-    counts: &Histogram<u64>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    encode(counts).serialize(to)
+/// A histogram, as values and their counts.
+pub(super) fn serialize<S: Serializer>(counts: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(counts.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())))
 }
 
 /// One as [`histogram`] makes it.
-pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
-    from: D,
-) -> Result<Histogram<u64>, D::Error> {
-    decode(&String::deserialize(from)?, &histogram()).map_err(D::Error::custom)
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+    filled(histogram(), from)
 }
 
 /// One as [`growing_histogram`] makes it.
-pub(super) fn growing<'de, D: serde::Deserializer<'de>>(
+pub(super) fn growing<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+    filled(growing_histogram(), from)
+}
+
+fn filled<'de, D: Deserializer<'de>>(
+    mut counts: Histogram<u64>,
     from: D,
 ) -> Result<Histogram<u64>, D::Error> {
-    decode(&String::deserialize(from)?, &growing_histogram()).map_err(D::Error::custom)
-}
-
-/// As base64.
-fn encode(counts: &Histogram<u64>) -> String {
-    let mut bytes = Vec::new();
-    // Fails for counts that no run reaches: the reader finds them missing.
-    let _ = V2Serializer::new().serialize(counts, &mut bytes);
-    STANDARD.encode(bytes)
-}
-
-/// A histogram with the digits and the range of `like`; that of one that grows may be another.
-///
-/// # Errors
-///
-/// What is wrong with it.
-fn decode(text: &str, like: &Histogram<u64>) -> Result<Histogram<u64>, String> {
-    let bytes =
-        STANDARD.decode(text).map_err(|error| format!("a histogram is not base64: {error}"))?;
-    let (header, payload) =
-        bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| "a histogram is cut off".to_owned())?;
-    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-    let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
-    let (length, digits, low, high) = (word(4), word(12), long(16), long(24));
-    let fits = if like.is_auto_resize() { high <= GROWN_MAX } else { high == like.high() };
-    if digits != u32::from(like.sigfig()) || low != like.low() || !fits {
-        return Err(format!("a histogram has {digits} digits from {low} to {high}"));
+    for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {
+        if value > GROWN_MAX || count > COUNT_MAX || counts.record_n(value, count).is_err() {
+            return Err(D::Error::custom("a histogram has impossible counts"));
+        }
     }
-    if length as usize != payload.len() || !plausible_counts(payload, BUCKETS_MAX, COUNT_MAX) {
-        return Err("a histogram has no counts".to_owned());
-    }
-    let decoded = Deserializer::new().deserialize(&mut &bytes[..]);
-    let mut counts: Histogram<u64> = decoded.map_err(|error| error.to_string())?;
-    counts.auto(like.is_auto_resize());
     Ok(counts)
 }
 
@@ -132,72 +89,20 @@ mod tests {
     use crate::session::fault::Fault;
     use crate::session::{Status, Whole};
     use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    fn filled(values: &[(u64, u64)]) -> Record {
-        let mut record = Record::new();
-        for (value, count) in values {
-            record.latency.saturating_record_n(*value, *count);
-            record.ends_us.record_n(*value, *count).unwrap();
-        }
-        record
-    }
+    use serde_json::{Value, json, to_value};
 
     #[test]
     fn a_histogram_arrives_count_by_count() {
-        let record = filled(&[(5_000, 3), (1_234_567, 1), (60_000_000_000, 1 << 31)]);
-        let like = Record::new();
-        assert_eq!(decode(&encode(&record.latency), &like.latency).unwrap(), record.latency);
-        let mut ends = decode(&encode(&record.ends_us), &like.ends_us).unwrap();
-        assert_eq!(ends, record.ends_us);
-        ends.record(1 << 45).expect("it grows");
-        assert!(decode(&encode(&like.lag), &like.lag).unwrap().is_empty());
-    }
-
-    #[test]
-    fn others_are_refused() {
-        let record = filled(&[(5_000, 3), (60_000_000, 300)]);
-        let text = encode(&record.latency);
-        let refused = |text: &str| decode(text, &record.latency).unwrap_err();
-        assert!(refused("?").contains("base64"));
-        assert!(refused("AAAA").contains("cut off"));
-        assert!(refused(&text[..text.len() - 4]).contains("counts"));
-        assert!(refused(&encode(&record.ends_us)).contains("4 digits"));
-        let coarse = Histogram::new_with_bounds(1_000, 61_000_000_000, 2).unwrap();
-        assert!(refused(&encode(&coarse)).contains("2 digits"));
-        let wide = Histogram::new_with_bounds(1, u64::MAX, 4).unwrap();
-        assert!(decode(&encode(&wide), &record.ends_us).unwrap_err().contains("4 digits"));
-        let many = filled(&[(5_000, COUNT_MAX + 1)]);
-        assert!(refused(&encode(&many.latency)).contains("counts"));
-    }
-
-    #[test]
-    fn the_number_that_has_no_negative_is_refused() {
-        let record = Record::new();
-        let mut bytes = STANDARD.decode(encode(&record.lag)).unwrap();
-        bytes.truncate(HEADER_BYTES);
-        bytes.extend([0xff; 9]);
-        bytes[7] = 9;
-        assert!(decode(&STANDARD.encode(&bytes), &record.lag).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn any_counts_are_taken_or_refused(payload: Vec<u8>, header: [u8; 8], at in 0..40_usize) {
-            let record = Record::new();
-            for like in [&record.latency, &record.ends_us] {
-                let mut bytes = STANDARD.decode(encode(like)).unwrap();
-                bytes.truncate(HEADER_BYTES);
-                bytes[4..8].copy_from_slice(&(payload.len() as u32).to_be_bytes());
-                bytes.extend(&payload);
-                if let Ok(counts) = decode(&STANDARD.encode(&bytes), like) {
-                    let mut sum = like.clone();
-                    sum.add(&counts).expect("they are alike");
-                }
-                bytes.splice(at..bytes.len().min(at + 8), header);
-                let _ = decode(&STANDARD.encode(&bytes), like);
-            }
+        let mut record = Record::new();
+        for (value, count) in [(5_000, 3), (1_234_567, 1), (60_000_000_000, 1 << 31)] {
+            record.latency.record_n(value, count).unwrap();
+            record.ends_us.record_n(value, count).unwrap();
         }
+        let arrived: Record = serde_json::from_value(to_value(&record).unwrap()).unwrap();
+        assert_eq!((&arrived.latency, &arrived.ends_us), (&record.latency, &record.ends_us));
+        let mut ends_us = arrived.ends_us;
+        ends_us.record(1 << 45).expect("it grows");
+        assert!(arrived.lag.is_empty());
     }
 
     /// Requests every 2 ms, from one on; every tenth fails.
@@ -220,7 +125,7 @@ mod tests {
     }
 
     fn sent(record: Record) -> Record {
-        received(serde_json::to_value(record).unwrap()).unwrap()
+        received(to_value(record).unwrap()).unwrap()
     }
 
     fn received(value: Value) -> Result<Record, String> {
@@ -230,7 +135,7 @@ mod tests {
     fn concluded(record: Record) -> Value {
         let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 500.0);
         let end = End { last_ns: 0, cut_ns: None, enough_ns: None };
-        serde_json::to_value(conclude(record, &Facts::of(&plan, end, None))).unwrap()
+        to_value(conclude(record, &Facts::of(&plan, end, None))).unwrap()
     }
 
     #[test]
@@ -246,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_does_not_add_up_is_refused() {
-        let good = serde_json::to_value(measured(0, 100)).unwrap();
+        let good = to_value(measured(0, 100)).unwrap();
         for (path, value, why) in [
             ("/requests", json!(101), "of 101 requests it has 90 latencies and 10 failures"),
             ("/sent", json!(COUNT_MAX + 1), "counts 4294967297 of something"),
@@ -254,7 +159,9 @@ mod tests {
             ("/split", json!([[5_000, 1, [0, 0, 0, 0]]]), "its parts"),
             ("/blocks/length_ns", json!(30_000_000), "its blocks"),
             ("/blocks/counts", json!([[[5_000, 1]]]), "its blocks"),
-            ("/lag", json!("AAAA"), "a histogram is cut off"),
+            ("/lag", json!([[u64::MAX, 1]]), "a histogram"),
+            ("/ends_us", json!([[GROWN_MAX + 1, 1]]), "a histogram"),
+            ("/uncorrected", json!([[5_000, COUNT_MAX + 1]]), "a histogram"),
         ] {
             let mut bad = good.clone();
             *bad.pointer_mut(path).expect(path) = value;
@@ -277,8 +184,9 @@ mod tests {
             doubled in 0..40_u32,
             sends: Vec<u64>,
         ) {
-            let mut record = serde_json::to_value(measured(0, 100)).unwrap();
+            let mut record = to_value(measured(0, 100)).unwrap();
             let kept: Vec<(u64, u64)> = sends.chunks(2).map(|of| (of[0], of[of.len() - 1])).collect();
+            record["ends_us"] = json!([[numbers[0] >> (numbers[1] % 64), numbers[2] >> 40]]);
             record["sends"] = json!({ "every": numbers[0], "kept": kept });
             record["last_good_ns"] = numbers[1].into();
             record["last_error_ns"] = numbers[2].into();

@@ -13,20 +13,14 @@ pub const SAMPLES_ABOVE_MIN: u64 = 10;
 /// (`null` in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it, and for
 /// everything if there are no samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are what their names say")]
 pub struct Summary<T = u64> {
-    /// The median.
     pub p50: Option<T>,
-    /// The 90th percentile.
     pub p90: Option<T>,
-    /// The 95th percentile.
     pub p95: Option<T>,
-    /// The 99th percentile.
     pub p99: Option<T>,
-    /// The 99.9th percentile.
     pub p999: Option<T>,
-    /// The largest sample.
     pub max: Option<T>,
-    /// The mean.
     pub mean: Option<T>,
 }
 
@@ -49,23 +43,24 @@ impl Summary {
     /// These figures over those of another run.
     #[must_use]
     pub fn over(&self, other: &Summary) -> Summary<f64> {
-        let ratio = |this: Option<u64>, that: Option<u64>| {
-            Some(this? as f64 / that? as f64).filter(|ratio| ratio.is_finite())
+        let (these, those) = (self.each(), other.each());
+        let ratio = |at: usize| {
+            Some(these[at]? as f64 / those[at]? as f64).filter(|ratio| ratio.is_finite())
         };
-        Summary {
-            p50: ratio(self.p50, other.p50),
-            p90: ratio(self.p90, other.p90),
-            p95: ratio(self.p95, other.p95),
-            p99: ratio(self.p99, other.p99),
-            p999: ratio(self.p999, other.p999),
-            max: ratio(self.max, other.max),
-            mean: ratio(self.mean, other.mean),
-        }
+        let [p50, p90, p95, p99, p999, max, mean] = std::array::from_fn(ratio);
+        Summary { p50, p90, p95, p99, p999, max, mean }
     }
+}
 
-    fn percentiles(&self) -> Percentiles<u64> {
-        let Summary { p50, p90, p95, p99, p999, .. } = *self;
-        Percentiles { p50, p90, p95, p99, p999 }
+impl<T: Copy> Summary<T> {
+    /// What people call the figures, in their order.
+    pub const NAMES: [&'static str; 7] = ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"];
+
+    /// The figures, in the order of their names.
+    #[must_use]
+    pub fn each(&self) -> [Option<T>; 7] {
+        let Summary { p50, p90, p95, p99, p999, max, mean } = *self;
+        [p50, p90, p95, p99, p999, max, mean]
     }
 }
 
@@ -78,16 +73,12 @@ pub(crate) fn percentile(samples: &Histogram<u64>, per_mille: u32) -> Option<u64
 
 /// Something about each percentile of a [`Summary`]: `None` where the percentile has no value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are what their names say")]
 pub struct Percentiles<T> {
-    /// Of the median.
     pub p50: Option<T>,
-    /// Of the 90th percentile.
     pub p90: Option<T>,
-    /// Of the 95th percentile.
     pub p95: Option<T>,
-    /// Of the 99th percentile.
     pub p99: Option<T>,
-    /// Of the 99.9th percentile.
     pub p999: Option<T>,
 }
 
@@ -100,42 +91,48 @@ pub type Splits = Percentiles<Parts>;
 pub type Intervals = Percentiles<[u64; 2]>;
 
 impl<T: Copy> Percentiles<T> {
-    /// What there is of any percentile; `of` gets it and the percentile in thousandths.
-    fn map<U>(self, of: impl Fn(T, u32) -> Option<U>) -> Percentiles<U> {
-        let at = |value: Option<T>, per_mille| value.and_then(|value| of(value, per_mille));
+    /// What there is of each, by its place and its share in thousandths.
+    fn of(value: impl Fn(usize, u32) -> Option<T>) -> Percentiles<T> {
         Percentiles {
-            p50: at(self.p50, 500),
-            p90: at(self.p90, 900),
-            p95: at(self.p95, 950),
-            p99: at(self.p99, 990),
-            p999: at(self.p999, 999),
+            p50: value(0, 500),
+            p90: value(1, 900),
+            p95: value(2, 950),
+            p99: value(3, 990),
+            p999: value(4, 999),
         }
     }
 
-    fn zip<U: Copy>(self, other: Percentiles<U>) -> Percentiles<(T, U)> {
-        Percentiles {
-            p50: self.p50.zip(other.p50),
-            p90: self.p90.zip(other.p90),
-            p95: self.p95.zip(other.p95),
-            p99: self.p99.zip(other.p99),
-            p999: self.p999.zip(other.p999),
-        }
+    /// What there is, in the order of the percentiles.
+    #[must_use]
+    pub fn each(&self) -> [Option<T>; 5] {
+        let Percentiles { p50, p90, p95, p99, p999 } = *self;
+        [p50, p90, p95, p99, p999]
     }
 
     /// Is any percentile known?
     #[must_use]
     pub fn any(&self) -> bool {
-        let Percentiles { p50, p90, p95, p99, p999 } = self;
-        [p50, p90, p95, p99, p999].into_iter().any(Option::is_some)
+        self.each().iter().any(Option::is_some)
+    }
+}
+
+impl Splits {
+    /// What people call the parts; the last one only where it is measured.
+    #[must_use]
+    pub fn names(&self) -> &'static [&'static str] {
+        let separate = self.each().iter().flatten().any(|parts| parts.client_wake_up > 0);
+        if separate { &Parts::NAMES } else { &Parts::NAMES[..3] }
     }
 }
 
 pub(crate) fn splits(split: &Split, latency: &Summary) -> Splits {
-    latency.percentiles().map(|ns, per_mille| split.at(f64::from(per_mille) / 1_000.0, ns))
+    let latency = latency.each();
+    Percentiles::of(|at, per_mille| split.at(f64::from(per_mille) / 1_000.0, latency[at]?))
 }
 
 pub(crate) fn intervals(samples: &Histogram<u64>, blocks: &Blocks, latency: &Summary) -> Intervals {
-    latency.percentiles().map(|_, per_mille| interval(samples, blocks, per_mille))
+    let latency = latency.each();
+    Percentiles::of(|at, per_mille| latency[at].and(interval(samples, blocks, per_mille)))
 }
 
 /// How sure [`Summary::over`] is: the 95 % confidence intervals of the ratios.
@@ -144,8 +141,8 @@ pub fn ratio_intervals(
     (this, sure): (&Summary, &Intervals),
     (that, that_sure): (&Summary, &Intervals),
 ) -> Percentiles<[f64; 2]> {
-    let both = this.percentiles().zip(*sure).zip(that.percentiles().zip(*that_sure));
-    both.map(|(this, that), _| ratio_interval(this, that))
+    let (this, sure, that, that_sure) = (this.each(), sure.each(), that.each(), that_sure.each());
+    Percentiles::of(|at, _| ratio_interval((this[at]?, sure[at]?), (that[at]?, that_sure[at]?)))
 }
 
 /// The interval of a ratio from those of its two parts, which are of different runs and so independent:
@@ -165,7 +162,7 @@ fn ratio_interval(
 }
 
 /// The interval of one percentile, in thousandths: the percentiles at the two borders of its share, with all of
-/// their buckets, for where in a bucket a sample is nobody knows. See `blocks` for how sure that share is.
+/// their buckets, because where in a bucket a sample lies is unknown. See `blocks` for how sure that share is.
 pub(crate) fn interval(
     samples: &Histogram<u64>,
     blocks: &Blocks,

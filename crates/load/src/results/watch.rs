@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 
-use crate::engine::threads::Threads;
 use crate::plan::Plan;
 use crate::results::record::Record;
 use crate::results::summary::{percentile, relative_error};
@@ -65,12 +64,6 @@ impl Watch {
         let recent = VecDeque::from([(0, 0)]);
         let total = Record::new();
         Watch { total, recent, told_until_ns: 0, looked_ns: 0, sure: 0, look_again: 0 }
-    }
-
-    /// Adds up what the threads have handed over, and tells what there is.
-    pub(crate) fn look(&mut self, threads: &Threads, plan: &Plan) -> Snapshot {
-        let since = threads.collect();
-        self.look_at(since, threads.clock.elapsed_ns(), plan)
     }
 
     /// Adds up what was handed over, and tells what there is.

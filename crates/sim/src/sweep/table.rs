@@ -2,7 +2,7 @@
 
 use std::io;
 
-use curtail_columns::{Column, Csv, Piece, Schema};
+use curtail_columns::{Kind, Row, Schema, Value as Cell, Writer};
 use serde_json::Value as Json;
 
 use super::axis::Value;
@@ -16,16 +16,16 @@ use crate::outcome::Outcome;
 const PIECE: usize = 4096;
 
 /// A single experiment as a table: a row per policy, and all that its JSON says.
-pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Piece) {
+pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Vec<Row>) {
     let mut schema = outcome_schema(percentiles);
     schema.extend(MORE.map(|(name, kind)| (name.to_owned(), kind)));
     let pointers = pointers(&schema);
-    let mut piece = Piece::new(&schema);
-    for outcome in outcomes {
+    let row_of = |outcome| {
         let json = serde_json::to_value(outcome).expect("names, numbers and texts");
-        push_row(&mut piece, found(&json, &pointers));
-    }
-    (schema, piece)
+        row(&schema, found(&json, &pointers))
+    };
+    let rows = outcomes.iter().map(row_of).collect();
+    (schema, rows)
 }
 
 impl Store {
@@ -38,17 +38,17 @@ impl Store {
     ) -> Result<(), StoreError> {
         let schema = plan.schema();
         self.replace("results.csv", |file| {
-            let mut csv = Csv::new(file, &schema)?;
-            pieces(plan, &self.lines, |piece, outcomes| {
+            let mut csv = Writer::csv(file, &schema)?;
+            pieces(plan, &self.lines, |rows, outcomes| {
                 seen(outcomes);
-                csv.write(piece)
+                csv.write(rows)
             })?;
             csv.finish().map(drop)
         })?;
         #[cfg(feature = "parquet")]
         self.replace("results.parquet", |file| {
-            let mut parquet = curtail_columns::Parquet::new(file, &schema)?;
-            pieces(plan, &self.lines, |piece, _| parquet.write(piece))?;
+            let mut parquet = Writer::parquet(file, &schema)?;
+            pieces(plan, &self.lines, |rows, _| parquet.write(rows))?;
             parquet.finish().map(drop)
         })?;
         Ok(())
@@ -60,13 +60,13 @@ impl Store {
 pub fn pieces(
     plan: &Plan,
     lines: &Lines,
-    mut take: impl FnMut(&Piece, &[Json]) -> io::Result<()>,
+    mut take: impl FnMut(&[Row], &[Json]) -> io::Result<()>,
 ) -> io::Result<()> {
     let schema = plan.schema();
     let pointers = pointers(&schema[1 + plan.grid().axes().len()..]);
     let points: Vec<usize> = (0..plan.grid().points()).collect();
     for some in points.chunks(PIECE) {
-        let mut piece = Piece::new(&schema);
+        let mut rows = Vec::with_capacity(some.len() * plan.policies().len());
         let mut all = Vec::with_capacity(some.len() * plan.policies().len());
         for &point in some {
             let mut line: Json = serde_json::from_str(&lines.line(point)?)?;
@@ -74,12 +74,12 @@ pub fn pieces(
             let values: Vec<Json> =
                 plan.grid().values(point).map(|(_, value)| json(value)).collect();
             for outcome in outcomes {
-                let row = std::iter::once(Json::from(point)).chain(values.iter().cloned());
-                push_row(&mut piece, row.chain(found(&outcome, &pointers)));
+                let of_point = std::iter::once(Json::from(point)).chain(values.iter().cloned());
+                rows.push(row(&schema, of_point.chain(found(&outcome, &pointers))));
                 all.push(outcome);
             }
         }
-        take(&piece, &all)?;
+        take(&rows, &all)?;
     }
     Ok(())
 }
@@ -97,22 +97,18 @@ fn json(value: &Value) -> Json {
     }
 }
 
-fn push_row(piece: &mut Piece, row: impl Iterator<Item = Json>) {
-    for (column, value) in piece.columns_mut().iter_mut().zip(row) {
-        push(column, &value);
-    }
+fn row(schema: &Schema, values: impl Iterator<Item = Json>) -> Row {
+    schema.iter().zip(values).map(|((_, kind), value)| cell(*kind, value)).collect()
 }
 
-fn push(column: &mut Column, value: &Json) {
-    match column {
-        Column::Bool(values) => values.push(value.as_bool()),
-        Column::Whole(values) => values.push(value.as_i64()),
-        Column::Number(values) => values.push(value.as_f64()),
+fn cell(kind: Kind, value: Json) -> Cell {
+    match (kind, value) {
+        (Kind::Bool, value) => value.as_bool().into(),
+        (Kind::Whole, value) => value.as_i64().into(),
+        (Kind::Number, value) => value.as_f64().into(),
+        (Kind::Text, Json::Null) => Cell::Unknown,
+        (Kind::Text, Json::String(text)) => text.into(),
         // A number among texts is a text as well.
-        Column::Text(values) => values.push(match value {
-            Json::Null => None,
-            Json::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        }),
+        (Kind::Text, other) => other.to_string().into(),
     }
 }

@@ -1,6 +1,6 @@
 //! The figures of a run.
 
-use curtail_load::{Extent, Pace, Parts, Plan, Profile, Report};
+use curtail_load::{Extent, Pace, Plan, Report, Summary};
 
 use super::series::{Piece, Series};
 use crate::plot::FIGURE_SIZES;
@@ -21,41 +21,28 @@ pub(super) struct Figures<'a> {
     pub(super) series: &'a Series,
 }
 
-/// The names and looks of both latencies.
+/// Names of curves, and their looks.
+fn named<const N: usize>(curves: [(&str, usize); N]) -> [(String, Look); N] {
+    curves.map(|(name, color)| (name.to_owned(), look(color)))
+}
+
 pub(super) fn latencies() -> [(String, Look); 2] {
-    [("latency", 1), ("uncorrected", 3)].map(|(name, color)| (name.to_owned(), look(color)))
+    named([("latency", 1), ("uncorrected", 3)])
 }
 
-/// Those of the figures over time.
 pub(super) fn over_time() -> [(String, Look); 3] {
-    [("p50", 4), ("p99", 1), ("max", 3)].map(|(name, color)| (name.to_owned(), look(color)))
+    named([("p50", 4), ("p99", 1), ("max", 3)])
 }
 
-/// Those of the rates.
 pub(super) fn rates() -> [(String, Look); 2] {
-    [("achieved", 1), ("offered", 0)].map(|(name, color)| (name.to_owned(), look(color)))
+    named([("achieved", 1), ("offered", 0)])
 }
 
-/// Those of the parts; the last one only where it is measured.
 pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
-    let all = [("schedule lag", 3), ("client send", 5), ("wire to wire", 1), ("client wake-up", 2)];
-    let of = report.split_ns;
-    let woken = [of.p50, of.p90, of.p95, of.p99, of.p999].into_iter().flatten();
-    let separate = woken.into_iter().any(|parts| parts.client_wake_up > 0);
-    all[..if separate { 4 } else { 3 }].iter().map(|(name, color)| (*name, look(*color))).collect()
+    report.split_ns.names().iter().copied().zip([3, 5, 1, 2].map(look)).collect()
 }
 
 impl Figures<'_> {
-    /// The share of requests that are slower, alone.
-    pub(super) fn ccdf(&self) -> Option<String> {
-        self.distribution(Share::Above, FIGURE_SIZES[0])
-    }
-
-    /// The share of requests that are at most as slow, alone.
-    pub(super) fn cdf(&self) -> Option<String> {
-        self.distribution(Share::Below, FIGURE_SIZES[0])
-    }
-
     pub(super) fn distribution(&self, which: Share, size: Size) -> Option<String> {
         let (width, height, class, end) = size;
         let counted = [&self.report.histogram, &self.report.uncorrected_histogram];
@@ -107,9 +94,22 @@ impl Figures<'_> {
         let points = steps(&pieces, rate);
         let end_s = points.last()?.0;
         let mut curves = vec![Curve { name: achieved, look: solid, points }];
-        let offer = offered_until(self.plan, end_s);
-        if !offer.is_empty() {
-            curves.push(Curve { name: offered, look: black, points: offer });
+        if let Pace::Open { profile, .. } = &self.plan.pace {
+            let start_ns = self.plan.warmup_ns;
+            let planned_ns = match self.plan.extent {
+                Extent::Duration { ns } => ns,
+                Extent::Requests(_) => ((end_s * 1e9) as u64).saturating_sub(start_ns),
+            };
+            // While the last responses are awaited, nothing is offered.
+            let due = |at_ns: u64| {
+                let at_ns = at_ns.saturating_sub(start_ns).min(planned_ns);
+                profile.requests(at_ns as f64, planned_ns)
+            };
+            let rate = |piece: &Piece| {
+                Some((due(piece.until_ns) - due(piece.from_ns)) / piece.seconds())
+                    .filter(|rate| *rate > 0.0)
+            };
+            curves.push(Curve { name: offered, look: black, points: steps(&pieces, rate) });
         }
         let high = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
         let chart = Curves {
@@ -128,16 +128,9 @@ impl Figures<'_> {
     /// What the percentiles are made of.
     pub(super) fn parts(&self, size: Size) -> Option<String> {
         let named = parts(self.report);
-        let of = self.report.split_ns;
-        let all = [
-            ("p50", of.p50),
-            ("p90", of.p90),
-            ("p95", of.p95),
-            ("p99", of.p99),
-            ("p99.9", of.p999),
-        ];
-        let bars = all.into_iter().filter_map(|(name, parts)| {
-            let parts = values(&parts?).map(|ns| ns as f64 / 1e6)[..named.len()].to_vec();
+        let of = Summary::<u64>::NAMES.into_iter().zip(self.report.split_ns.each());
+        let bars = of.filter_map(|(name, parts)| {
+            let parts = parts?.each().map(|ns| ns as f64 / 1e6)[..named.len()].to_vec();
             Some(Bar { name: name.to_owned(), parts })
         });
         let bars: Vec<Bar> = bars.collect();
@@ -182,11 +175,6 @@ impl Figures<'_> {
     }
 }
 
-/// The parts, in the order of their names.
-pub(super) fn values(parts: &Parts) -> [u64; 4] {
-    [parts.schedule_lag, parts.client_send, parts.wire_to_wire, parts.client_wake_up]
-}
-
 /// A figure of each interval, from its start to its end; in seconds.
 fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f64)> {
     let step = |piece: &Piece| {
@@ -194,57 +182,4 @@ fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f
         Some([(piece.from_ns as f64 / 1e9, value), (piece.until_ns as f64 / 1e9, value)])
     };
     pieces.iter().filter_map(step).flatten().collect()
-}
-
-/// The rate of the plan over the time, until then; nothing for a closed loop.
-fn offered_until(plan: &Plan, end_s: f64) -> Vec<(f64, f64)> {
-    let Pace::Open { profile, .. } = &plan.pace else { return Vec::new() };
-    let start_s = plan.warmup_ns as f64 / 1e9;
-    match profile {
-        Profile::Steady(rate) => vec![(start_s, *rate), (end_s, *rate)],
-        Profile::Ramp { from, to } => {
-            let Extent::Duration { ns } = plan.extent else { return Vec::new() };
-            let planned_s = ns as f64 / 1e9;
-            // A run that ended early has not reached its last rate.
-            let end_s = end_s.clamp(start_s, start_s + planned_s);
-            let rate = from + (to - from) * (end_s - start_s) / planned_s;
-            vec![(start_s, *from), (end_s, rate)]
-        }
-        Profile::Steps(steps) => {
-            let mut corners = Vec::new();
-            let mut at = start_s;
-            for step in steps {
-                if at >= end_s {
-                    break;
-                }
-                corners.push((at, step.rate));
-                at += step.ns as f64 / 1e9;
-                corners.push((at.min(end_s), step.rate));
-            }
-            corners
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_offered_is_drawn_as_far_as_the_run_got() {
-        let of = |profile: &str, end_s| {
-            let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
-            (plan.warmup_ns, plan.extent) =
-                (1_000_000_000, Extent::Duration { ns: 10_000_000_000 });
-            plan.pace = Pace::poisson(1.0);
-            let Pace::Open { profile: of_plan, .. } = &mut plan.pace else { unreachable!() };
-            *of_plan = profile.parse().unwrap();
-            offered_until(&plan, end_s)
-        };
-        assert_eq!(of("5", 3.0), [(1.0, 5.0), (3.0, 5.0)]);
-        assert_eq!(of("10..110", 6.0), [(1.0, 10.0), (6.0, 60.0)]);
-        assert_eq!(of("10..110", 12.0), [(1.0, 10.0), (11.0, 110.0)], "the last answers");
-        assert_eq!(of("10:4s,20:6s", 3.0), [(1.0, 10.0), (3.0, 10.0)]);
-        assert_eq!(of("10:4s,20:6s", 6.0), [(1.0, 10.0), (5.0, 10.0), (5.0, 20.0), (6.0, 20.0)]);
-    }
 }

@@ -82,7 +82,8 @@ impl Folder {
 
     /// Begins a file that grows while the run goes on.
     pub(super) fn begin(&mut self, name: &'static str) -> Result<File, Stop> {
-        let file = self.create(name).map_err(|error| self.refused(name, &error))?;
+        let file =
+            create(&self.path(name), self.force).map_err(|error| self.refused(name, &error))?;
         self.begun.push(name);
         Ok(file)
     }
@@ -92,21 +93,8 @@ impl Folder {
         self.begun.iter().copied().filter(|name| self.path(name).symlink_metadata().is_err())
     }
 
-    /// Writes a whole file.
     pub(super) fn write(&self, name: &str, text: &str) -> io::Result<()> {
-        let mut file = self.create(name)?;
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n"));
-        if written.is_err() {
-            // Nobody takes a part of it for the whole.
-            let _ = self.remove(name);
-        }
-        written
-    }
-
-    /// Should another run have begun it meanwhile, it is that one's.
-    fn create(&self, name: &str) -> io::Result<File> {
-        let path = self.path(name);
-        if self.force { File::create(path) } else { File::create_new(path) }
+        write_whole(&self.path(name), text, self.force)
     }
 
     /// Removes what was begun, and the directory if it is new.
@@ -123,6 +111,21 @@ impl Folder {
     fn remove(&self, name: &str) -> io::Result<()> {
         remove(&self.path(name))
     }
+}
+
+/// Should another run have begun it meanwhile, it is that one's.
+fn create(path: &Path, force: bool) -> io::Result<File> {
+    if force { File::create(path) } else { File::create_new(path) }
+}
+
+/// Writes a whole file, or leaves none, so that nobody takes a part of it for the whole.
+pub(crate) fn write_whole(path: &Path, text: &str, force: bool) -> io::Result<()> {
+    let mut file = create(path, force)?;
+    let written = writeln!(file, "{}", text.trim_end());
+    if written.is_err() {
+        let _ = remove(path);
+    }
+    written
 }
 
 /// Removes a file, if it is there. Devices and links stay: who put them there wants them written.

@@ -7,28 +7,28 @@ mod document;
 mod figures;
 mod files;
 mod page;
-mod protocol;
 mod samples;
 mod series;
 #[cfg(test)]
 mod tests;
-mod utc;
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use curtail_dist::LogWriter;
 use curtail_load::{Plan, Report, Snapshot};
 
 use crate::exit::Stop;
-use crate::plot::picture;
+use crate::plot::distribution::Share;
+use crate::plot::{FIGURE_SIZES, picture};
 use crate::say;
+use document::{Document, Started};
 use files::{File, Folder};
 use samples::Table;
 use series::Series;
 
 pub(crate) use document::FORMAT;
-pub(crate) use files::{LOG, RESULT, make_directory, remove};
+pub(crate) use files::{LOG, RESULT, make_directory, remove, write_whole};
 
 /// Where results go, and which.
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub(super) struct Results {
     folder: Folder,
     pub(super) looks: Looks,
     pub(super) samples: Option<Table>,
-    started: Duration,
+    started: Started,
 }
 
 /// What is written at each look at the run.
@@ -91,11 +91,10 @@ impl Outputs {
         }
         let Some(path) = &self.out else { return Ok(None) };
         let mut folder = Folder::open(path, self.force)?;
-        // Before 1970 no clock is right.
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started = Started::now();
         let begun = folder.begin(LOG).and_then(|file| {
             let comment = format!("Latencies of {} in nanoseconds, by curtail load", plan.target);
-            let log = LogWriter::new(file, &comment, started);
+            let log = LogWriter::new(file, &comment, Started::since_1970());
             let log = Some(log.map_err(|error| folder.refused(LOG, &error))?);
             let samples = match format {
                 Format::None => None,
@@ -152,18 +151,20 @@ impl Results {
             errors.push(cannot(LOG, why));
         }
         if let Some(samples) = self.samples.take() {
-            let name = samples.name();
+            let name = samples.name;
             errors.extend(samples.finish().err().map(|error| cannot(name, &error.to_string())));
         }
         // What was written to a file that is gone is gone with it.
         let gone = self.folder.gone();
         errors.extend(gone.map(|name| cannot(name, "it was removed while the run went on")));
-        let document = document::Document::new(plan, report, self.started);
+        let document = Document::new(plan, report, &self.started);
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
         let figures = figures::Figures { plan, report, series: &self.looks.series };
         files.push((files::PAGE, Some(page::render(&document, &figures))));
-        files.push((files::CDF, figures.cdf().and_then(|svg| picture(&svg))));
-        files.push((files::CCDF, figures.ccdf().and_then(|svg| picture(&svg))));
+        for (name, share) in [(files::CDF, Share::Below), (files::CCDF, Share::Above)] {
+            let plot = figures.distribution(share, FIGURE_SIZES[0]);
+            files.push((name, plot.and_then(|svg| picture(&svg))));
+        }
         for (name, text) in files {
             let written = text.map(|text| self.folder.write(name, &text));
             errors.extend(written.and_then(Result::err).map(|why| cannot(name, &why.to_string())));

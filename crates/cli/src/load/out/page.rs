@@ -1,58 +1,23 @@
 //! `report.html`: one file that needs nothing else, on a screen, a phone, or paper.
 
-use std::fmt::Write as _;
+use std::iter;
 
-use curtail_load::{Errors, Report};
+use curtail_load::{Parts, Plan, Report, Summary};
+use serde_json::Value;
 
-use super::document::{Asked, Document};
+use super::document::{Document, Host};
 use super::figures::{Figures, latencies, over_time, parts, rates};
 use crate::load::table::{remarks, when};
 use crate::plot::distribution::Share;
-use crate::plot::format::{count, escape, three};
-use crate::plot::html::{figure, list};
+use crate::plot::format::{count, escape, three, three_or_none};
+use crate::plot::html::{figure, head, list, row, table};
 use crate::plot::{FIGURE_SIZES, Page};
-
-mod tables;
-
-/// What the words of the report mean.
-const READING: [(&str, &str); 7] = [
-    (
-        "latency",
-        "From the time at which a request was meant to be sent to the end of its answer: what a user \
-         waits. Where the server stalls, all requests that it holds up have the stall in their latency.",
-    ),
-    (
-        "uncorrected",
-        "From when a connection took the request up. Most load generators tell this. It leaves out what a \
-         request waited before, and so is too good where the two differ.",
-    ),
-    (
-        "schedule lag",
-        "The difference: from the intended time until a connection took the request up. It is large where \
-         all connections were busy, or this machine was.",
-    ),
-    (
-        "client send",
-        "From there until the system had taken the last byte. Opening a connection is part of it.",
-    ),
-    (
-        "wire to wire",
-        "From there until the answer was read: the network, the server, and the way back.",
-    ),
-    (
-        "95 % interval",
-        "If the same were measured again and again, 95 of 100 such intervals would hold the true \
-         percentile. That neighbors in time are alike is part of it. “unsure”: the run is too short, or \
-         changes too much, to tell.",
-    ),
-    ("—", "A percentile with fewer than 10 samples above it is chance, and not told."),
-];
 
 /// Renders the report.
 pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
     let report = document.report;
     let (headline, but) = headline(report);
-    let lost = match document.samples_lost {
+    let lost = match report.unobserved {
         0 => None,
         lost => Some(format!(
             "{} requests are missing in the table of samples, which was not written fast enough.",
@@ -70,15 +35,14 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
         distributions = distributions(figures),
         parts = of_parts(figures),
         over_time = times(figures),
-        table = tables::figures(report),
+        table = figures_of(report),
         failures = failures(report),
         asked = list(asked(document)),
-        reading = list(READING.map(|(term, text)| (term, text.to_owned()))),
     );
-    let summary = escape(&summary(document));
+    let summary = escape(&summary(document, figures.plan));
     Page {
         verb: "load",
-        title: &escape(&document.plan.target),
+        title: &escape(&figures.plan.target.to_string()),
         headline: &escape(&headline),
         more: &format!(r#"{but}<p class="summary">{summary}</p>"#),
         main: main.trim_end(),
@@ -110,12 +74,14 @@ pub(super) fn headline(report: &Report) -> (String, Vec<String>) {
     }
 }
 
-fn summary(document: &Document<'_>) -> String {
-    let Document { plan, host, report, .. } = document;
-    let requests = count(report.requests);
+fn summary(document: &Document<'_>, plan: &Plan) -> String {
+    let Document { host, report, started, .. } = document;
     format!(
         "{} measured requests to {}, from {}; seed {}.",
-        requests, plan.target, document.started_utc, plan.seed
+        count(report.requests),
+        plan.target,
+        started.started_utc,
+        plan.seed
     ) + &format!(" Sent by {} {} with curtail {}.", host.system, host.kernel, document.curtail)
 }
 
@@ -164,93 +130,77 @@ fn times(figures: &Figures<'_>) -> String {
     }
 }
 
-fn failures(report: &Report) -> String {
-    let Errors { connect, tls, timeout, reset, malformed, .. } = report.errors;
-    let Errors { status_5xx, status_other, refused, dropped, .. } = report.errors;
-    let kinds = [
-        ("No connection could be opened", connect),
-        ("TLS was not agreed on, or not kept to", tls),
-        ("No whole answer in time", timeout),
-        ("The server closed before the end of its answer", reset),
-        ("The answer is not one of the protocol", malformed),
-        ("A bad status of the server (5xx)", status_5xx),
-        ("Another bad status", status_other),
-        ("An error reply of the protocol", refused),
-        ("Never sent: all connections busy, backlog full", dropped),
+/// Latencies, how sure they are, and what they are made of.
+fn figures_of(report: &Report) -> String {
+    let of = |name, summary: &Summary| row(name, summary.each().map(ms));
+    // No maximum and no mean.
+    let percentiles = |name: &str, cells: [String; 5]| {
+        row(name, cells.into_iter().chain([String::new(), String::new()]))
+    };
+    let body = [
+        "<tbody>".to_owned(),
+        of("latency", &report.latency_ns),
+        percentiles("95 % interval", report.latency_ci95_ns.each().map(interval)),
+        of("uncorrected", &report.uncorrected_ns),
+        of("schedule lag", &report.schedule_lag_ns),
+        "</tbody><tbody>".to_owned(),
     ];
-    let mut rows = String::new();
-    for (kind, count_of) in kinds.into_iter().filter(|(_, count)| *count > 0) {
-        let _ = write!(rows, r#"<tr><th scope="row">{kind}</th><td>{}</td></tr>"#, count(count_of));
+    let mut body = body.concat();
+    if report.split_ns.any() {
+        for (place, name) in report.split_ns.names().iter().enumerate() {
+            let part = |of: Option<Parts>| ms(of.map(|of| of.each()[place]));
+            body += &percentiles(&format!("of which {name}"), report.split_ns.each().map(part));
+        }
     }
+    body += "</tbody>";
+    let columns = Summary::<u64>::NAMES.map(|name| (name, "ms"));
+    let head = head(iter::once(("Of good answers", "")).chain(columns));
+    table("figures", "<b>Table 1.</b> Latencies in milliseconds, to three digits.", &head, &body)
+}
+
+fn ms(ns: Option<u64>) -> String {
+    three_or_none(ns.map(|ns| ns as f64 / 1e6))
+}
+
+fn interval(borders: Option<[u64; 2]>) -> String {
+    let ms = |ns: u64| three(ns as f64 / 1e6);
+    borders
+        .map_or_else(|| "unsure".to_owned(), |[low, high]| format!("{} to {}", ms(low), ms(high)))
+}
+
+fn failures(report: &Report) -> String {
+    let found = report.errors.kinds().into_iter().filter(|(count, _)| *count > 0);
+    let rows: String = found.map(|(of, kind)| row(kind, [count(of)])).collect();
     if rows.is_empty() {
         return "<p>Every request had a good answer.</p>".to_owned();
     }
-    let said = report
-        .failures
-        .as_ref()
-        .map_or(String::new(), |failures| format!("<p>{}.</p>", escape(&when(failures))));
-    format!(
-        r#"{said}<div class="scroll"><table class="one" aria-label="Failures by kind"><thead><tr><th scope="col">Kind</th><th scope="col">Requests</th></tr></thead><tbody>{rows}</tbody></table></div>"#
-    )
+    let when = report.failures.as_ref().map(|of| format!("<p>{}.</p>", escape(&when(of))));
+    let caption = "<b>Table 2.</b> Requests without a good answer, by kind.";
+    let head = head([("Kind", ""), ("Requests", "")]);
+    let body = format!("<tbody>{rows}</tbody>");
+    when.unwrap_or_default() + &table("kinds", caption, &head, &body)
 }
 
-fn asked(document: &Document<'_>) -> Vec<(&'static str, String)> {
-    let Asked { rate, arrivals, duration_s, requests, queries, .. } = &document.plan;
-    let plan = &document.plan;
-    let pace = match (rate, arrivals) {
-        (Some(rate), Some(arrivals)) => format!("open loop, {rate} per second, {arrivals}"),
-        _ => "closed loop: each connection asks again once it is answered".to_owned(),
-    };
-    let mut extent = match (duration_s, requests) {
-        (_, Some(requests)) => format!("{} requests", count(*requests)),
-        (seconds, None) => format!("{} s", three(seconds.unwrap_or_default())),
-    };
-    if plan.warmup_s > 0.0 {
-        let _ = write!(extent, ", after {} s of warm-up", three(plan.warmup_s));
+/// All that is in `result.json`, by the names that it has there, but for what is of no use here.
+fn asked<'a>(document: &'a Document<'_>) -> Vec<(&'a str, String)> {
+    let protocol = document.plan["protocol"].as_object().into_iter().flatten();
+    let plan = document.plan.as_object().into_iter().flatten().chain(protocol);
+    let mut asked: Vec<(&'a str, String)> =
+        plan.filter_map(|(name, value)| Some((&name[..], shown(value)?))).collect();
+    let Host { system, kernel, architecture, processors, .. } = &document.host;
+    let processors = processors.map_or("?".to_owned(), |processors| processors.to_string());
+    asked.push(("connections opened", count(document.report.connections_opened)));
+    asked.push(("sent by", format!("{system} {kernel}, {architecture}, {processors} processors")));
+    asked
+}
+
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Bool(false) | Value::Object(_) => None,
+        Value::Bool(true) => Some("yes".to_owned()),
+        Value::Array(list) if list.is_empty() => None,
+        Value::Array(list) => Some(list.iter().filter_map(shown).collect::<Vec<_>>().join(", ")),
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
     }
-    if let Some(relative) = plan.until_ci {
-        let _ =
-            write!(extent, "; less once percentiles are known to ±{} %", three(relative * 100.0));
-    }
-    let mut what = match queries {
-        0 => "one request, the target's own".to_owned(),
-        all => format!(
-            "{} requests, {}",
-            count(*all as u64),
-            if plan.shuffle { "at random" } else { "in turn" }
-        ),
-    };
-    if !plan.headers.is_empty() {
-        let _ = write!(what, "; headers: {}", plan.headers.join(", "));
-    }
-    what += &plan.protocol.remarks();
-    let waits = if plan.spin { "never sleeping" } else { "sleeping while they wait" };
-    let on = plan.processors.as_ref().map_or(String::new(), |on| format!(", on processor {on}"));
-    let host = &document.host;
-    let processors = host.processors.map_or("?".to_owned(), |processors| processors.to_string());
-    vec![
-        ("Target", plan.target.clone()),
-        ("Pace", pace),
-        ("Measured", extent),
-        ("Requests", what),
-        (
-            "Connections",
-            format!(
-                "at most {}, {} opened; backlog {}",
-                plan.connections,
-                document.report.connections_opened,
-                count(plan.backlog as u64)
-            ),
-        ),
-        ("Time-out", format!("{} s after the intended time", three(plan.timeout_s))),
-        ("Threads", format!("{}, {waits}{on}", plan.threads)),
-        ("Seed", plan.seed.to_string()),
-        (
-            "Sent by",
-            format!(
-                "{} {}, {}, {processors} processors",
-                host.system, host.kernel, host.architecture
-            ),
-        ),
-    ]
 }

@@ -1,8 +1,8 @@
 //! A row for every request.
 
-use std::io::{self, BufWriter};
+use std::io;
 
-use curtail_columns::{Column, Csv, Kind, Piece, Schema};
+use curtail_columns::{Kind, Row, Schema, Writer};
 use curtail_load::Sample;
 
 use super::Format;
@@ -28,41 +28,24 @@ const COLUMNS: [(&str, Kind); 11] = [
 
 /// The table of samples. After an error it takes no more, and tells it at the end.
 pub(crate) struct Table {
-    schema: Schema,
-    rows: Piece,
-    waiting: usize,
-    to: To,
+    pub(super) name: &'static str,
+    rows: Vec<Row>,
+    to: Writer<File>,
     error: Option<io::Error>,
-}
-
-enum To {
-    Csv(Csv<BufWriter<File>>),
-    #[cfg(feature = "parquet")]
-    Parquet(Box<curtail_columns::Parquet<BufWriter<File>>>),
 }
 
 impl Table {
     pub(super) fn begin(folder: &mut Folder, format: Format) -> Result<Self, Stop> {
         let schema: Schema = COLUMNS.map(|(name, kind)| (name.to_owned(), kind)).into();
         let name = if format == Format::Parquet { PARQUET } else { CSV };
-        let file = BufWriter::new(folder.begin(name)?);
+        let file = folder.begin(name)?;
         let to = match format {
             #[cfg(feature = "parquet")]
-            Format::Parquet => curtail_columns::Parquet::new(file, &schema)
-                .map(|table| To::Parquet(Box::new(table))),
-            _ => Csv::new(file, &schema).map(To::Csv),
+            Format::Parquet => Writer::parquet(file, &schema),
+            _ => Writer::csv(file, &schema),
         };
         let to = to.map_err(|error| folder.refused(name, &error))?;
-        Ok(Self { rows: Piece::new(&schema), schema, waiting: 0, to, error: None })
-    }
-
-    /// The file that it is in.
-    pub(super) fn name(&self) -> &'static str {
-        match self.to {
-            To::Csv(_) => CSV,
-            #[cfg(feature = "parquet")]
-            To::Parquet(_) => PARQUET,
-        }
+        Ok(Self { name, rows: Vec::new(), to, error: None })
     }
 
     /// Takes a row.
@@ -70,41 +53,22 @@ impl Table {
         if self.error.is_some() {
             return;
         }
-        // No time of a run is beyond what is signed.
-        let whole = |value: u64| i64::try_from(value).ok();
-        let wholes = [
-            whole(sample.index),
-            whole(sample.query as u64),
-            whole(sample.intended_ns),
-            whole(sample.taken_ns),
-            sample.sent_ns.and_then(whole),
-            whole(sample.done_ns),
-            sample.kernel_sent_ns.and_then(whole),
-            sample.kernel_received_ns.and_then(whole),
-            whole(sample.body_bytes),
-        ];
-        let mut wholes = wholes.into_iter();
-        for column in self.rows.columns_mut() {
-            match column {
-                Column::Whole(values) => values.push(wholes.next().flatten()),
-                Column::Text(values) => values.push(Some(sample.ending())),
-                Column::Bool(values) => values.push(Some(sample.good)),
-                Column::Number(values) => values.push(None),
-            }
-        }
-        self.waiting += 1;
-        if self.waiting == ROWS {
-            self.error = self.write().err();
-        }
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        let rows = std::mem::replace(&mut self.rows, Piece::new(&self.schema));
-        self.waiting = 0;
-        match &mut self.to {
-            To::Csv(table) => table.write(&rows),
-            #[cfg(feature = "parquet")]
-            To::Parquet(table) => table.write(&rows),
+        self.rows.push(vec![
+            sample.index.into(),
+            (sample.query as u64).into(),
+            sample.intended_ns.into(),
+            sample.taken_ns.into(),
+            sample.sent_ns.into(),
+            sample.done_ns.into(),
+            sample.kernel_sent_ns.into(),
+            sample.kernel_received_ns.into(),
+            sample.ending().into(),
+            sample.good.into(),
+            sample.body_bytes.into(),
+        ]);
+        if self.rows.len() == ROWS {
+            self.error = self.to.write(&self.rows).err();
+            self.rows.clear();
         }
     }
 
@@ -113,12 +77,7 @@ impl Table {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        self.write()?;
-        let file = match self.to {
-            To::Csv(table) => table.finish()?,
-            #[cfg(feature = "parquet")]
-            To::Parquet(table) => table.finish()?,
-        };
-        file.into_inner().map(drop).map_err(io::IntoInnerError::into_error)
+        self.to.write(&self.rows)?;
+        self.to.finish().map(drop)
     }
 }

@@ -1,13 +1,11 @@
 //! What the page of a run says, and that it is sound as a document.
 
-use std::time::Duration;
-
 use curtail_load::{
     Errors, Extent, Histogram, Intervals, Invalid, Parts, Plan, Report, Splits, Summary,
 };
 use roxmltree::Document as Xml;
 
-use super::document::Document;
+use super::document::{Document, Started};
 use super::figures::Figures;
 use super::page::{headline, render};
 use super::series::Series;
@@ -71,7 +69,8 @@ fn page(report: &Report) -> String {
     for at in 0..4_u64 {
         series.add((at * 500_000_000, (at + 1) * 500_000_000), &report.histogram);
     }
-    let document = Document::new(&plan, report, Duration::from_secs(1_700_000_000));
+    let started = Started::now();
+    let document = Document::new(&plan, report, &started);
     render(&document, &Figures { plan: &plan, report, series: &series })
 }
 

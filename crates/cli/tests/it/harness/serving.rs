@@ -36,18 +36,6 @@ pub fn saying(answer: impl Into<Vec<u8>>) -> SocketAddr {
     serve(move |stream| http(&stream, |stream| stream.write_all(&answer).is_ok()))
 }
 
-/// Says something to each line, whatever it is.
-pub fn saying_to_lines(answer: &'static str) -> SocketAddr {
-    serve(move |stream| {
-        let lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
-        for _ in lines.map_while(Result::ok) {
-            if (&stream).write_all(answer.as_bytes()).is_err() {
-                return;
-            }
-        }
-    })
-}
-
 /// Runs the words of a line, and after them arguments that may have spaces.
 pub fn curtail(line: &str, more: &[&str]) -> Output {
     let mut command = Command::new(CURTAIL);

@@ -7,14 +7,6 @@ use rand_distr::{Distribution as _, Exp1};
 const MS: u64 = 1_000_000;
 
 #[test]
-fn students_quantile_is_that_of_the_tables() {
-    for (freedom, table) in [(7, 2.365), (10, 2.228), (30, 2.042), (63, 1.998)] {
-        let t = student_quantile(f64::from(freedom));
-        assert!((t / table - 1.0).abs() < 0.003, "{freedom}: {t}");
-    }
-}
-
-#[test]
 fn blocks_are_bounded_and_lose_nothing() {
     let mut blocks = Blocks::new();
     for i in 0..100_000_u64 {
@@ -138,11 +130,20 @@ fn room_is_in_the_shortest_blocks_that_suffice() {
         let blocks = Blocks::with_room(so_far_ns, more_ns);
         (blocks.counts.len(), blocks.length_ns / MS)
     };
-    assert_eq!(room(0, 0), (0, 20));
-    assert_eq!(room(0, 1_000 * MS), (50, 20));
-    assert_eq!(room(1_280 * MS, 0), (64, 20));
-    assert_eq!(room(1_280 * MS, 1_000 * MS), (114, 20));
-    assert_eq!(room(1_280 * MS + 1, 1_000 * MS), (58, 40));
+    let cases = [
+        (0, 0, 0, 20),
+        (0, 1_000, 50, 20),
+        (1_280, 0, 64, 20),
+        (1_280, 1_000, 114, 20),
+        (1_281, 1_000, 58, 40),
+    ];
+    for (so_far_ms, more_ms, blocks, length_ms) in cases {
+        assert_eq!(
+            room(so_far_ms * MS, more_ms * MS),
+            (blocks, length_ms),
+            "{so_far_ms} {more_ms}"
+        );
+    }
     assert_eq!(room(u64::MAX, MS), (65, 20 << DOUBLED_MAX), "beyond, they double as it takes");
 }
 
@@ -173,18 +174,10 @@ fn room_is_empty_and_says_nothing() {
     for i in 0..10_000_u64 {
         blocks.add(i * MS, MS + i);
     }
-    let mut next = Blocks::with_room(10_000 * MS, 0);
+    let next = Blocks::with_room(10_000 * MS, 0);
     assert_eq!((next.length_ns, next.counts.len()), (blocks.length_ns, blocks.counts.len()));
     assert_eq!((next.share_error(MS), next.quantiles(0.5, 0)), (None, Vec::new()));
-    let (mut alone, mut sparse) = (Blocks::new(), blocks.clone());
+    let mut sparse = blocks.clone();
     sparse.merge(&serde_json::from_value(serde_json::to_value(&next).unwrap()).unwrap());
     assert_eq!(sparse.counts, blocks.counts);
-    // What it is given says as much as without the blocks that stay empty.
-    for i in 4_000..8_000_u64 {
-        next.add(i * MS, MS * (1 + i % 3));
-        alone.add(i * MS, MS * (1 + i % 3));
-    }
-    assert_eq!(next.length_ns, alone.length_ns);
-    assert_eq!(next.share_error(2 * MS), alone.share_error(2 * MS));
-    assert_eq!(next.quantiles(0.5, 0), alone.quantiles(0.5, 0));
 }

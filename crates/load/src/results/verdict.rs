@@ -2,8 +2,7 @@
 //!
 //! A verdict must not hang on chance, so no rule about time speaks up for [`FEW`] requests or less.
 
-mod text;
-
+use curtail_kernel::duration::format;
 use hdrhistogram::Histogram;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
@@ -36,8 +35,9 @@ const LEFT_OUT_SHARE_FINE: f64 = 0.001;
 
 /// Why a report must not be relied on. In JSON `{"kind": …, fields…, "text": …}`, where the text is for
 /// people.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Invalid {
     /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile, requests
@@ -45,114 +45,98 @@ pub enum Invalid {
     /// The limit is 5 % of the uncorrected latency at the same percentile, but at least 250 µs, and
     /// 1 ms at the 99th. Only the 50th is judged where it takes more requests to tell the others.
     /// For the 99.9th see [`Withheld`].
-    FellBehind {
-        /// Requests that late.
-        late: u64,
-        /// Requests of the run.
-        requests: u64,
-        /// What is fine, in nanoseconds.
-        limit_ns: u64,
-        /// Requests that had to wait for a connection.
-        waited: u64,
-        /// The connections of the plan.
-        connections: usize,
-    },
+    #[error(
+        "fell behind: {late} of {requests} requests were sent more than {} after their intended times; {}",
+        short(*.limit_ns), instead_of_waiting(*.late, *.waited, *.connections)
+    )]
+    FellBehind { late: u64, requests: u64, limit_ns: u64, waited: u64, connections: usize },
     /// Good answers came in at less than 97 % of the rate at which requests were due (and more than
     /// 3 were missing): the server does not sustain the rate, or fails.
+    #[error("fell short: {}", missing(*.answered, *.requests, errors))]
     FellShort {
-        /// Good answers in time.
         answered: u64,
-        /// Requests of the run.
         requests: u64,
         /// Those without a good answer. The others that are missing were answered well, but so
-        /// late that the answers came in at a lower rate than the requests.
         errors: Errors,
     },
     /// More than 0.1 % of the requests, and more than one, have no good answer. They have no latency
     /// either, so that the percentiles are of the others: a server that sheds its slowest requests
     /// would look fast.
-    LeftOut {
-        /// Requests of the run.
-        requests: u64,
-        /// Those without a good answer.
-        errors: Errors,
-    },
+    #[error(
+        "left out: {} of {requests} requests have no good answer, {errors}; the percentiles are of the others",
+        errors.total()
+    )]
+    LeftOut { requests: u64, errors: Errors },
     /// Requests were not sent at all: the backlog was full.
-    Dropped {
-        /// How many.
-        count: u64,
-        /// The backlog of the plan.
-        backlog: usize,
-    },
+    #[error(
+        "dropped: {count} requests were never sent, for all connections were busy and {backlog} requests \
+         waiting; use more connections or a lower rate"
+    )]
+    Dropped { count: u64, backlog: usize },
     /// There is no good answer, so there is no latency.
-    NothingMeasured {
-        /// Requests of the run.
-        requests: u64,
-    },
+    #[error("nothing measured: {}", match .requests {
+        0 => "no request was due in the measured time; use a higher rate or a longer duration",
+        _ => "there is no good answer",
+    })]
+    NothingMeasured { requests: u64 },
     /// More than 1 % of the good answers lack a stamp of the kernel that was asked for: that of their
     /// request's leaving, or that of their coming.
-    StampsMissing {
-        /// The share, 0 to 1.
-        missing: f64,
-        /// They were to go past the network stack, and went through it.
-        past_stack: Option<PastStack>,
-    },
+    #[error("stamps missing: {:.1} % of the answers {}", missing * 100.0, unstamped(past_stack.as_ref()))]
+    StampsMissing { missing: f64, past_stack: Option<PastStack> },
     /// Behind more than 3 % of the good answers (and more than 3) the server sent more. Were those whole?
-    Unasked {
-        /// Connections that were closed for it.
-        count: u64,
-        /// Good answers.
-        good: u64,
-    },
+    #[error(
+        "unasked: the server sent more behind {count} of {good} good answers, which may not have been whole; \
+         is it the right protocol, and the right end of an answer?"
+    )]
+    Unasked { count: u64, good: u64 },
     /// A percentile is less sure than the plan asks for.
+    #[error(
+        "not sure: {}, and ±{:.1} % were asked for; use a longer duration",
+        how_sure(*.per_mille, *.found), asked * 100.0
+    )]
     NotSure {
-        /// Which, in thousandths.
         per_mille: u32,
         /// Half of its 95 % confidence interval over its value, if it can be told.
         found: Option<f64>,
-        /// What was asked for.
         asked: f64,
     },
     /// A percentile that the plan asks for is not told.
+    #[error("{0}, and it was asked for")]
     Withheld(#[serde(serialize_with = "Withheld::serialize")] Withheld),
     /// The requests were not sent as Poisson arrivals are. See [`ArrivalTest`](crate::ArrivalTest).
-    NotPoisson {
-        /// The largest difference between the distribution functions of the gaps, 0 to 1.
-        d: f64,
-        /// Gaps that were compared.
-        gaps: usize,
-    },
+    #[error(
+        "not Poisson: the gaps between {gaps} requests as sent differ by {d:.2} from exponential ones; use \
+         more threads, a lower rate, or constant gaps"
+    )]
+    NotPoisson { d: f64, gaps: usize },
     /// The latencies went up or down all along: the percentiles are of no moment of the run. The trend
     /// of the medians, or 90th percentiles, of its parts is surely there (at 0.001), and changes them by
     /// more than 25 %.
+    #[error(
+        "not stationary: the {percentile}th percentile went from {} in the first third of the run to {} in the \
+         last; {}",
+        short(*.first_ns), short(*.last_ns), if last_ns > first_ns {
+            "use a lower rate, if a queue grows, or a longer warm-up"
+        } else {
+            "use a longer warm-up"
+        }
+    )]
     NotStationary {
-        /// 50 or 90.
         percentile: u32,
         /// Its mean in the first third of the run, in nanoseconds.
         first_ns: u64,
-        /// And in the last.
         last_ns: u64,
     },
     /// An agent's part of the load is not valid.
-    Agent {
-        /// Its address.
-        agent: String,
-        /// What speaks against it.
-        reason: Box<Invalid>,
-    },
+    #[error("agent {agent} {reason}")]
+    Agent { agent: String, reason: Box<Invalid> },
     /// An agent was lost during the run, and the others were stopped: the figures are of a part of what
     /// the plan asks for.
-    AgentLost {
-        /// Its address.
-        agent: String,
-        /// What happened to it.
-        why: String,
-    },
+    #[error("agent {agent} was lost: {why}; the figures are of what it reported until then")]
+    AgentLost { agent: String, why: String },
     /// The run was cut short: the figures are of a part of what the plan asks for.
-    Interrupted {
-        /// Requests that had come to an end by then.
-        requests: u64,
-    },
+    #[error("interrupted{}", if *.requests == 0 { " before anything was measured" } else { ": partial results" })]
+    Interrupted { requests: u64 },
 }
 
 impl Serialize for Invalid {
@@ -174,15 +158,18 @@ impl Serialize for Invalid {
 /// A percentile that is not told, for the lag of the generator would be a part of it; the others
 /// stand. It is the 99.9th, where requests were taken up later than `limit_ns` after their intended
 /// times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(remote = "Self")]
+#[expect(missing_docs, reason = "the text says what the fields are")]
+#[error(
+    "p99.9 is withheld: {late} of {requests} requests were sent more than {} after their intended times, \
+     which is too much of it",
+    short(*.limit_ns)
+)]
 #[non_exhaustive]
 pub struct Withheld {
-    /// Requests that late.
     pub late: u64,
-    /// Requests of the run.
     pub requests: u64,
-    /// What is fine, in nanoseconds.
     pub limit_ns: u64,
 }
 
@@ -249,4 +236,55 @@ pub(crate) fn unasked_too_often(unasked: u64, good: u64) -> bool {
 /// True if the latencies are of too few of the requests. One that failed is chance.
 pub(crate) fn leaves_out_too_many(failed: u64, requests: u64) -> bool {
     failed > 1 && failed as f64 > LEFT_OUT_SHARE_FINE * requests as f64
+}
+
+fn instead_of_waiting(late: u64, waited: u64, connections: usize) -> String {
+    match waited * 2 >= late {
+        true => format!("{waited} found all {connections} connections busy: use more"),
+        false => "use a less busy machine, or a lower rate".to_owned(),
+    }
+}
+
+/// Only time is a matter of the rate: a bad status would be as bad at a lower one.
+fn missing(answered: u64, requests: u64, errors: &Errors) -> String {
+    let good = requests.saturating_sub(errors.total());
+    let late = good.saturating_sub(answered);
+    let mut text = format!("{answered} of {requests} requests were answered well and in time");
+    if errors.total() > 0 {
+        text += &format!(", {errors}");
+    }
+    if late > 0 {
+        text += &format!(", {late} well but late");
+    }
+    if too_few(answered, good) || errors.timeout > FEW {
+        text += "; the server does not sustain this rate";
+    }
+    text
+}
+
+fn unstamped(past_stack: Option<&PastStack>) -> String {
+    match past_stack {
+        None => "lack one of the kernel's; use a lower rate, or leave out --stamps kernel".to_owned(),
+        Some(PastStack { device, queues: 2.., .. }) => format!(
+            "came through the network stack; have {device} receive by one queue (ethtool -L {device} \
+             combined 1, or rx 1 tx 1), or leave out --stamps xdp"
+        ),
+        Some(_) => "came through the network stack, as do fragments and what is longer than a frame; use a \
+                    smaller --size, or leave out --stamps xdp"
+            .to_owned(),
+    }
+}
+
+fn how_sure(per_mille: u32, found: Option<f64>) -> String {
+    let name = f64::from(per_mille) / 10.0;
+    match found {
+        Some(found) => format!("p{name} is known to ±{:.1} %", found * 100.0),
+        None => format!("the run is too short to tell how well p{name} is known"),
+    }
+}
+
+/// A time with the three digits that people read: 35.205939 ms are 35.2 ms.
+fn short(ns: u64) -> impl std::fmt::Display {
+    let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
+    format(ns.saturating_add(step / 2) / step * step)
 }
