@@ -100,7 +100,6 @@
 //! ```
 
 mod body;
-mod chunk;
 pub mod client;
 mod fields;
 mod framing;

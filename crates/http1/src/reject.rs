@@ -2,7 +2,6 @@
 
 use crate::body::BodyError;
 use crate::framing::FramingFault;
-use crate::scan::ScanFault;
 
 /// A request that is answered with an error, after which the connection is closed: what follows in
 /// its bytes cannot be trusted. The text says what was wrong and names the limit.
@@ -82,16 +81,6 @@ impl Reject {
             Reject::HeadTooLarge { .. } | Reject::TooManyHeaders { .. } => 431,
             Reject::Connect => 501,
             Reject::Version => 505,
-        }
-    }
-
-    /// The verdict on a head that could not be cut out.
-    pub(crate) fn from_scan(fault: ScanFault, limit: usize) -> Reject {
-        match fault {
-            ScanFault::BareLineBreak => Reject::Malformed("CR or LF outside of a CRLF"),
-            ScanFault::Folded => Reject::Malformed("a header line begins with white space"),
-            ScanFault::TooLong { first_line: true } => Reject::TargetTooLong { limit },
-            ScanFault::TooLong { first_line: false } => Reject::HeadTooLarge { limit },
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use bytes::BytesMut;
 
 use crate::body::BodyError;
-use crate::fields::{Fields, Spans};
+use crate::fields::Fields;
 use crate::framing::{Digest, Framing, FramingFault, Version};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::scan::{ScanFault, head_end};
@@ -68,9 +68,6 @@ pub struct ResponseHead {
     fields: Fields,
     status: u16,
     reason: (u32, u32),
-    version: Version,
-    framing: Framing,
-    keep_alive: bool,
 }
 
 impl Deref for ResponseHead {
@@ -95,21 +92,6 @@ impl ResponseHead {
     /// The reason phrase as sent; often empty, and without meaning (RFC 9112 §4).
     pub fn reason(&self) -> &[u8] {
         self.fields.slice(self.reason)
-    }
-
-    /// The version of the response.
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
-    /// True if the connection can carry another request once the body has ended (RFC 9112 §9.3).
-    pub fn keep_alive(&self) -> bool {
-        self.keep_alive
-    }
-
-    /// How the end of the body is found (RFC 9112 §6.3).
-    pub fn framing(&self) -> Framing {
-        self.framing
     }
 }
 
@@ -136,39 +118,16 @@ pub fn parse_response(
     let end = match head_end(buf, limit) {
         Ok(Some(end)) => end,
         Ok(None) => return Ok(None),
-        Err(ScanFault::BareLineBreak) => {
-            return Err(BadResponse::Malformed("CR or LF outside of a CRLF"));
-        }
-        Err(ScanFault::Folded) => {
-            return Err(BadResponse::Malformed("a header line begins with white space"));
-        }
+        Err(ScanFault::Malformed(why)) => return Err(BadResponse::Malformed(why)),
         Err(ScanFault::TooLong { .. }) => return Err(BadResponse::HeadTooLarge { limit }),
     };
-    let parts = Parts::parse(&buf[..end], limits, to_head)?;
-    let head = buf.split_to(end).freeze();
-    Ok(Some(ResponseHead {
-        fields: Fields::new(head, parts.spans, parts.connection_names),
-        status: parts.status,
-        reason: parts.reason,
-        version: parts.version,
-        framing: parts.framing,
-        keep_alive: parts.keep_alive,
-    }))
+    let mut head = ResponseHead::parse(&buf[..end], limits, to_head)?;
+    head.fields.take(buf, end);
+    Ok(Some(head))
 }
 
-/// A parsed head before its bytes are cut off the buffer.
-struct Parts {
-    spans: Spans,
-    status: u16,
-    reason: (u32, u32),
-    version: Version,
-    framing: Framing,
-    keep_alive: bool,
-    connection_names: bool,
-}
-
-impl Parts {
-    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<Parts, BadResponse> {
+impl ResponseHead {
+    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<ResponseHead, BadResponse> {
         let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut []);
         let bound = limits.headers_bound();
@@ -192,14 +151,10 @@ impl Parts {
             Some(framing) => framing,
             None => Framing::UntilClose,
         };
-        Ok(Parts {
-            spans: Spans::of(head, response.headers),
+        Ok(ResponseHead {
+            fields: Fields::new(head, response.headers, &digest, version, framing),
             status,
             reason: reason(head),
-            version,
-            framing,
-            keep_alive: framing != Framing::UntilClose && digest.persists(version),
-            connection_names: digest.connection_names,
         })
     }
 }

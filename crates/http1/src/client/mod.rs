@@ -11,24 +11,66 @@
 //! There are no timeouts: the caller owns the time. After an error, or after a call was cancelled
 //! other than [`Connection::body`] and [`Connection::extraneous_data_or_closed`], drop the connection.
 
-mod error;
 mod transport;
 
+use std::io;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::body::{BodyDecoder, Decoded};
-use crate::io::{fill, poll_fill};
+use crate::io::{fill, is_reset, poll_fill};
 use crate::limits::Limits;
 use crate::response::{BadResponse, ResponseHead, parse_response};
 
-pub use error::ClientError;
 use transport::Transport;
 
 /// Most interim responses (1xx) that are read before one response.
 const INTERIM_MAX: usize = 16;
+
+/// Why there is no whole response. The connection is then of no further use.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server closed or reset the connection before the first byte of a response. On a connection
+    /// that was used before, it may simply have been too old.
+    #[error("the server closed before it answered")]
+    Closed,
+    /// The connection was closed before the first byte of the request was sent.
+    #[error("the connection was closed before the request was sent")]
+    Unsent,
+    /// The server closed or reset the connection inside of its response.
+    #[error("the server closed inside of its response")]
+    IncompleteMessage,
+    /// What the server sent is not a response.
+    #[error(transparent)]
+    Parse(#[from] BadResponse),
+    /// The body is longer than the caller allows.
+    #[error("body of the response longer than {limit} bytes")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The transport failed otherwise.
+    #[error("transport: {0}")]
+    Io(#[from] io::Error),
+    /// The caller sent a request on a connection that is not [`reusable`](Connection::reusable).
+    #[error("the connection cannot carry another request")]
+    NotReusable,
+}
+
+impl ClientError {
+    /// The meaning of a failed read: a reset is an end, and ends are distinguished by whether the
+    /// response had begun.
+    fn from_read(error: io::Error, begun: bool) -> ClientError {
+        if is_reset(&error) { ClientError::end(begun) } else { ClientError::Io(error) }
+    }
+
+    /// The meaning of the end of the connection.
+    fn end(begun: bool) -> ClientError {
+        if begun { ClientError::IncompleteMessage } else { ClientError::Closed }
+    }
+}
 
 /// What happened on an idle connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

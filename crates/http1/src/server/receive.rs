@@ -1,7 +1,5 @@
 //! Reads requests: heads, and bodies whole.
 
-use std::io;
-
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
@@ -9,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Connection, Exchange, Request, ServerError, deadline, millis};
 use crate::body::{BodyDecoder, Decoded};
 use crate::framing::Framing;
-use crate::io::fill;
+use crate::io::{fill, is_reset};
 use crate::reject::Reject;
 use crate::request::{RequestHead, parse_request};
 
@@ -256,10 +254,4 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let partial = self.receiving.partial.take();
         Ok(partial.map(|partial| partial.body.finish()).unwrap_or_default())
     }
-}
-
-/// True if the peer cut the connection, which between requests is as good as closing it.
-fn is_reset(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
 }

@@ -205,16 +205,6 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
-        for framing in [Framing::Chunked, Framing::Length(77), Framing::UntilClose] {
-            run(framing, &input, &[], &Limits::default());
-        }
-        let mut trailers = b"0\r\n".to_vec();
-        trailers.extend_from_slice(&input);
-        run(Framing::Chunked, &trailers, &[], &Limits::default());
-    }
-
-    #[test]
     fn what_is_written_in_chunks_is_read_back(
         chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..500), 0..8),
         sizes in cuts(),

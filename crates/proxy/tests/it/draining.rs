@@ -133,15 +133,3 @@ async fn those_who_take_longer_than_the_bound_are_cut_off() {
         operator.is_closed().await;
     }
 }
-
-/// Connection pools keep theirs open, and some look at them only when they use them again.
-#[tokio::test]
-async fn clients_that_ask_nothing_hold_nothing_up() {
-    let backend = Backend::says(HELLO).await;
-    let mut proxy = Proxy::listening("drain = \"1s\"", "", &[&backend]).await;
-    let (mut asked, silent) = (proxy.client().await, proxy.client().await);
-    assert_eq!(asked.get("/").await.status, 200);
-    proxy.drain();
-    assert_eq!(proxy.ended().await, 0, "nobody is cut off");
-    drop((asked, silent));
-}

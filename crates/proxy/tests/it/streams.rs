@@ -41,6 +41,8 @@ async fn cut(lines: &str, steps: Vec<Step>, version: &str) -> (harness::Response
     let (rest, end) = client.rest().await;
     assert_eq!(rest, "");
     proxy.idle().await;
+    assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "cut")]).await, 1);
+    assert_eq!(proxy.count("curtail_responses_total", &[]).await, 0, "it was none");
     (response, end)
 }
 
@@ -101,20 +103,15 @@ async fn the_time_of_a_request_is_for_its_whole_response() {
         assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
         assert!(version == "1.1" || end == End::Reset);
     }
+    // A pause as long as the cancel timeout breaks it off, too.
+    let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
+    assert!(!cut("cancel_timeout = \"100ms\"", steps, "1.1").await.0.whole);
     // A client that reads on and on does not get more of it.
     let backend = Backend::new(|_| vec![say(ENDLESS), Step::Flood(1 << 40)]).await;
     let proxy = Proxy::serving(lines, &[&backend]).await;
     assert!(!proxy.get("/").await.whole);
     proxy.idle().await;
     eventually("the replica sees it", async || backend.closed() == 1).await;
-}
-
-#[tokio::test]
-async fn a_pause_in_a_body_as_long_as_the_cancel_timeout_breaks_it_off() {
-    let lines = "cancel_timeout = \"100ms\"";
-    let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
-    let (response, _) = cut(lines, steps, "1.1").await;
-    assert!(!response.whole);
 }
 
 #[tokio::test]

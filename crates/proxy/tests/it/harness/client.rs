@@ -90,13 +90,8 @@ impl Client {
         self.response().await
     }
 
-    /// Ends the sending half.
-    pub(crate) async fn finish(&mut self) {
-        self.stream.shutdown().await.expect("still connected");
-    }
-
     /// Ends the sending half, where there still is one.
-    pub(crate) async fn try_finish(&mut self) {
+    pub(crate) async fn finish(&mut self) {
         let _ = self.stream.shutdown().await;
     }
 
