@@ -8,7 +8,7 @@ mod admin;
 pub mod config;
 pub mod cost;
 mod descriptors;
-pub mod metrics;
+mod metrics;
 mod observe;
 pub mod route;
 mod serve;

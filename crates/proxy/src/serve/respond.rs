@@ -1,14 +1,16 @@
 //! The response to the client.
 
-use curtail_http1::server::ServerError;
+use curtail_http1::server::{Connection, ServerError};
 use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::{Cell, QueryError, QueryResponse};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::Client;
 use crate::metrics::RequestOutcome;
 use crate::state::Service;
+
+pub(super) type Client = Connection<TcpStream>;
 
 /// For a client beyond the last place.
 pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\n\
