@@ -4,15 +4,13 @@
 //! inside of a small response is one that has not answered, and another replica can. A longer response
 //! is passed on piece by piece through a bounded channel while its copy keeps its slot.
 
-mod body;
 mod health;
 mod message;
 mod pool;
 mod relay;
 
-pub use body::BodyReceiver;
 pub use health::{Health, watch};
-pub use message::{Body, Request, Response};
+pub use message::{Body, BodyReceiver, Request, Response};
 pub use pool::Pool;
 
 use std::net::SocketAddr;
@@ -134,7 +132,7 @@ impl Transport for Http {
             let response = Response { head, body: Body::Whole(body) };
             return Ok(Head { response, good, tail: None });
         }
-        let (sender, receiver) = body::channel(self.settings.body_buffer);
+        let (sender, receiver) = message::channel(self.settings.body_buffer);
         let relay = Relay::new(stream, self.settings, copy);
         let tail: Tail = Box::pin(relay.run(sender, pool.clone()));
         Ok(Head {

@@ -131,22 +131,6 @@ impl WrittenLearned {
     }
 }
 
-/// Writes what a service has learned; nothing, where that is nothing.
-fn write_learned(learned: &Snapshot) -> String {
-    if *learned == Snapshot::NOTHING {
-        return String::new();
-    }
-    let Snapshot { suspect_ns, overtakes, explore: [explore, _], at_once, audit } = *learned;
-    let mut text =
-        format!("learned = {{ overtakes = {overtakes}, at-once = {at_once}, audit = {audit}");
-    for (name, ns) in [("suspect", suspect_ns), ("explore", explore.age_ns)] {
-        if ns != NEVER_NS {
-            text += &format!(", {name} = \"{}\"", duration::format(ns));
-        }
-    }
-    text + &format!(", every = {} }}\n", explore.every)
-}
-
 impl WrittenStep {
     fn read(&self) -> Result<Step, String> {
         let Self { at, query, jitter, leaves, up, unhealthy, drain, down } = self;
@@ -175,43 +159,4 @@ impl WrittenStep {
         };
         Ok(Step { at_ns: ns(at)?, what })
     }
-}
-
-/// Writes a script so that [`read`] reads it, to be kept as a scenario.
-pub fn write(script: &Script) -> String {
-    let Script { policy, servers, slots, limits, seed, learned, steps } = script;
-    let cancel = if limits.cancel { "reset" } else { "none" };
-    let mut text = format!(
-        "policy = \"{policy}\"\nservers = {servers}\nslots = {slots}\ncancel = \"{cancel}\"\n\
-         seed = {seed}\nlimits = {{ max-outstanding = {}, queue = {}, retries = {}, eject-after = {}, ejection = \"{}\", hedge-budget = {}",
-        limits.max_outstanding,
-        limits.queue,
-        limits.retries,
-        limits.eject_after,
-        duration::format(limits.ejection_ns),
-        limits.hedge_budget
-    );
-    let times = [("timeout", limits.timeout_ns), ("attempt-timeout", limits.attempt_timeout_ns)];
-    for (name, ns) in times.into_iter().filter(|&(_, ns)| ns != NEVER_NS) {
-        text += &format!(", {name} = \"{}\"", duration::format(ns));
-    }
-    text += " }\n";
-    text += &write_learned(learned);
-    text += "steps = [\n";
-    for Step { at_ns, what } in steps {
-        let what = match *what {
-            What::Arrive { service_ns, jitter_ns } => {
-                let [service, first, second] =
-                    [service_ns, jitter_ns[0], jitter_ns[1]].map(duration::format);
-                format!("query = \"{service}\", jitter = [\"{first}\", \"{second}\"]")
-            }
-            What::Leave(query) => format!("leaves = {query}"),
-            What::Up(server) => format!("up = {server}"),
-            What::Unhealthy(server) => format!("unhealthy = {server}"),
-            What::Drain(server) => format!("drain = {server}"),
-            What::Down(server) => format!("down = {server}"),
-        };
-        text += &format!("  {{ at = \"{}\", {what} }},\n", duration::format(*at_ns));
-    }
-    text + "]\n"
 }

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::servers::kernel;
 use curtail_kernel::{Event, Limits, Policy, Role, ServerId, Topology, rng};
 use curtail_runtime::{
     Cell, CopyHandle, Failure, Head, Query, QueryError, ReplicaGroup, Timers, Transport,
@@ -105,9 +106,7 @@ impl Transport for Scripted {
 }
 
 fn cell(policy: &str, servers: &Scripted, limits: Limits) -> Cell<Scripted> {
-    let topology = Topology::replicated(servers.scripts.len() as u32, 1);
-    let kernel = Policy::parse(policy, None).unwrap().build(&topology, limits, rng(1)).unwrap();
-    Cell::new(kernel, servers.clone(), Timers::tokio())
+    Cell::new(kernel(policy, servers.scripts.len(), limits), servers.clone(), Timers::tokio())
 }
 
 fn busy(cell: &Cell<Scripted>) -> u32 {
@@ -140,18 +139,6 @@ async fn cleanup_cancellation_drops_the_loser() {
     ms(1).await;
     assert_eq!(servers.dropped(), [0]);
     assert_eq!(busy(&cell), 0, "the slot is free once the copy has stopped");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_hedge_starts_on_time() {
-    let servers = Scripted::new(&[&[Act::Hang, Act::Respond(1)], &[Act::Hang, Act::Respond(1)]]);
-    let cell = cell("delayed:20ms", &servers, Limits::default());
-    let first = cell.query(Query::new("one"));
-    ms(19).await;
-    assert_eq!(servers.sent().len(), 1);
-    ms(2).await;
-    assert_eq!(servers.sent(), [0, 1]);
-    drop(first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,9 +181,7 @@ async fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cost_hint_reaches_the_kernel() {
-    let topology = Topology::replicated(1, 1);
-    let kernel = Policy::parse("psq", None).unwrap().build(&topology, Limits::default(), rng(1));
-    let (recorder, log) = Recorder::new(kernel.unwrap());
+    let (recorder, log) = Recorder::new(kernel("psq", 1, Limits::default()));
     let servers = Scripted::new(&[&[Act::Respond(1), Act::Respond(1)]]);
     let cell = Cell::new(Box::new(recorder), servers, Timers::tokio());
     let mut query = Query::new("known");
@@ -279,40 +264,6 @@ async fn a_response_says_where_its_time_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_and_room_run_out() {
-    let servers = Scripted::new(&[&[]]);
-    let limits = Limits { timeout_ns: 40 * MS, queue: 1, ..Limits::default() };
-    let cell = cell("psq", &servers, limits);
-    let running = cell.query(Query::new("running"));
-    let waiting = cell.query(Query::new("waiting"));
-    assert_eq!(cell.query(Query::new("one too many")).await.unwrap_err(), QueryError::QueueFull);
-    assert_eq!(running.await.unwrap_err(), QueryError::Timeout);
-    assert_eq!(waiting.await.unwrap_err(), QueryError::Expired);
-    cell.server_down(ServerId(0));
-    let start = Instant::now();
-    assert_eq!(cell.query(Query::new("x")).await.unwrap_err(), QueryError::Expired);
-    assert_eq!(start.elapsed(), Duration::from_millis(40), "it waits for a server to return");
-}
-
-#[tokio::test(start_paused = true)]
-async fn copies_on_a_server_that_goes_down_are_sent_elsewhere() {
-    let servers = Scripted::new(&[&[Act::Hang], &[Act::Hang, Act::Respond(1)]]);
-    let cell = cell("psq", &servers, Limits::default());
-    let (a, b) = (cell.query(Query::new("a")), cell.query(Query::new("b")));
-    ms(1).await;
-    cell.server_down(ServerId(0));
-    ms(1).await;
-    assert_eq!(servers.dropped(), [0]);
-    // The lost one waits for the server that is left, which hangs on the other.
-    assert_eq!(cell.look(|core| core.waiting(curtail_kernel::GroupId(0))), 1);
-    cell.server_down(ServerId(1));
-    // The other query has nowhere to go; this one waits for a server to return.
-    cell.server_up(ServerId(1));
-    let (a, b) = tokio::join!(a, b);
-    assert!(a.is_ok() != b.is_ok());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_transport_that_panics_is_a_server_that_failed() {
     let servers = Scripted::new(&[&[Act::Panic], &[Act::Respond(1)]]);
     let cell = cell("psq", &servers, Limits::default());
@@ -343,20 +294,4 @@ async fn precise_timers_fire_and_never_early() {
     assert!(start.elapsed() >= Duration::from_micros(300));
     assert_eq!((response.role, response.server), (Role::Duplicate, ServerId(1)));
     assert_eq!(servers.sent(), [0, 1]);
-}
-
-#[tokio::test]
-async fn a_precise_sleep_is_never_short() {
-    let timers = Timers::precise();
-    let start = Instant::now();
-    let sleeps = [700u64, 300, 500].map(|us| {
-        let (timers, at) = (timers.clone(), start + Duration::from_micros(us));
-        tokio::spawn(async move {
-            timers.sleep_until(at).await;
-            assert!(Instant::now() >= at);
-        })
-    });
-    for sleep in sleeps {
-        sleep.await.unwrap();
-    }
 }
