@@ -103,7 +103,7 @@ enum Fine {
 
 impl Checked {
     fn new(path: &Path, config: &Config) -> Self {
-        let text = format!("{}: fine, {}", path.display(), summary(config));
+        let text = format!("{}: fine, {}", path.display(), config.summary());
         Self {
             verdict: Typed::new(Fine::Fine, text),
             warnings: config.warnings().to_vec(),
@@ -112,18 +112,12 @@ impl Checked {
     }
 }
 
-fn summary(config: &Config) -> String {
-    let shards: usize = config.services.iter().map(|service| service.shards.len()).sum();
-    let servers: usize = config.services.iter().map(|service| service.servers.len()).sum();
-    format!("{} service(s), {shards} shard(s), {servers} server(s)", config.services.len())
-}
-
 async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
     // Before anybody is told where we listen: a signal must not find us unprepared.
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     let mut hangup = Hangup::listen().map_err(lacking)?;
-    let said = summary(&config);
+    let said = config.summary();
     let server = Server::bind(config, args.seed.seed)
         .await
         .map_err(|error| Stop::Lacking(error.to_string()))?;

@@ -1,16 +1,16 @@
 //! `curtail proxy`: a reverse proxy in front of replicated, sharded services.
 //!
 //! Start reading at `serve/connection.rs`: a request's way through the proxy. [`config`] is the file
-//! as people write it, [`route`] finds the service and shard of a request, [`metrics`] is what the
+//! as people write it, `route.rs` finds the service and shard of a request, `metrics` is what the
 //! outside sees. The decisions are the kernel's.
 
 mod admin;
 pub mod config;
-pub mod cost;
+mod cost;
 mod descriptors;
 mod metrics;
 mod observe;
-pub mod route;
+mod route;
 mod serve;
 mod state;
 

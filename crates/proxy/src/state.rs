@@ -123,7 +123,7 @@ fn start(
     for (number, cell) in layout.cells.into_iter().enumerate() {
         // Cells of their own seeds: ties must not fall alike everywhere.
         let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
-        let kernel = service.policy.build(&cell.topology, service.limits(), rng)?;
+        let kernel = service.policy.build(&cell.topology, service.limits, rng)?;
         let transport = Http::new(cell.addresses.iter().copied(), settings);
         let watcher = Watcher::new(metrics, &service.name, &cell);
         cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
@@ -133,6 +133,6 @@ fn start(
         cells,
         shards: layout.shards,
         metrics: Arc::clone(metrics),
-        learning: service.policy.learner(&service.limits()).map(Learning::new).map(Arc::new),
+        learning: service.policy.learner(&service.limits).map(Learning::new).map(Arc::new),
     })
 }

@@ -27,6 +27,12 @@ impl<T: Transport> Clone for Cell<T> {
     }
 }
 
+impl<T: Transport> std::fmt::Debug for Cell<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Cell")
+    }
+}
+
 impl<T: Transport> Cell<T> {
     /// A cell without metrics.
     ///

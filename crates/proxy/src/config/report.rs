@@ -49,7 +49,7 @@ pub(super) struct Report<'t> {
     /// What is not there. It may only be misspelled, so it is said only if nothing else is wrong
     /// with the shape of the file.
     missing: Vec<ConfigError>,
-    warnings: Vec<String>,
+    warnings: Vec<ConfigError>,
     misshapen: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'t> Report<'t> {
     /// Something that works but is probably not meant.
     pub(super) fn warn(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let warning = self.render(at, &format!("{wrong}; {fix}"));
-        self.warnings.push(warning.text);
+        self.warnings.push(warning);
     }
 
     pub(super) fn count(&self) -> usize {
@@ -103,10 +103,11 @@ impl<'t> Report<'t> {
         if !self.misshapen {
             self.errors.append(&mut self.missing);
         }
-        if self.errors.is_empty() {
-            return Ok(self.warnings);
-        }
         self.errors.sort_by_key(|error| error.line);
+        self.warnings.sort_by_key(|warning| warning.line);
+        if self.errors.is_empty() {
+            return Ok(self.warnings.into_iter().map(|warning| warning.text).collect());
+        }
         Err(ConfigErrors(self.errors))
     }
 

@@ -82,11 +82,11 @@ pub(super) fn render(
         head.path_and_query(),
         headers,
         &request.body,
-        target.may_retry,
+        target.idempotent,
     )?;
     let mut query = Query::new(rendered);
-    query.may_retry = target.may_retry;
-    query.may_duplicate = target.may_duplicate;
+    query.may_retry = target.idempotent;
+    query.may_duplicate = target.idempotent;
     let said = service.cost_hint.as_deref().and_then(|name| Cost::read(head.values(name)));
     query.cost_hint = said.or(target.cost).map(Cost::hint);
     Ok(query)

@@ -103,6 +103,7 @@ async fn a_group_whose_probes_all_fail_is_used_as_if_it_were_good() {
     let lines = "health = { path = \"/up\", interval = \"5ms\" }";
     let proxy = Proxy::serving(lines, &[&replicas[0], &replicas[1]]).await;
     proxy.up(0).await;
+    ejected(&proxy, "probes").await;
     for _ in 0..10 {
         assert_eq!(proxy.get("/").await.text(), "hello");
     }

@@ -2,12 +2,10 @@
 
 mod admin;
 mod backends;
-mod config;
 mod draining;
 mod failures;
 mod harness;
 mod limits;
-mod manual;
 mod noise;
 mod peer_closed;
 mod requests;

@@ -1,9 +1,6 @@
 //! Long responses, relayed piece by piece: whole, broken off, stalled, and faster than the client.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::harness::{self, Backend, Client, End, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{self, Backend, Client, End, Proxy, Step, eventually, say};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
@@ -64,31 +61,6 @@ async fn a_response_that_breaks_off_never_ends_cleanly() {
     let (response, end) =
         cut("", vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Close], "1.0").await;
     assert_eq!((response.whole, end), (false, End::Reset));
-}
-
-#[tokio::test]
-async fn a_response_whose_replica_is_ejected_comes_to_its_end() {
-    let well = Arc::new(AtomicBool::new(true));
-    let state = Arc::clone(&well);
-    let backend = Backend::new(move |seen| match seen.line() {
-        "GET /health HTTP/1.1" if state.load(Ordering::SeqCst) => vec![say(HELLO)],
-        "GET /health HTTP/1.1" => vec![say("HTTP/1.1 500 Ill\r\ncontent-length: 0\r\n\r\n")],
-        _ => vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Gate, say("0\r\n\r\n")],
-    })
-    .await;
-    let health = "health = { path = \"/health\", interval = \"5ms\" }";
-    let proxy = Proxy::serving(health, &[&backend]).await;
-    let mut client = proxy.client().await;
-    client.ask("/").await;
-    client.hears("hello").await;
-    well.store(false, Ordering::SeqCst);
-    proxy.up(0).await;
-    backend.open(1);
-    let response = client.response().await;
-    assert!(response.whole, "{response:?}");
-    proxy.idle().await;
-    let out = proxy.metric("curtail_ejections_total", &[("reason", "probes")]).await;
-    assert!(out > 0.5, "{out} ejections");
 }
 
 #[tokio::test]

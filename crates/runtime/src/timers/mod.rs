@@ -45,6 +45,12 @@ enum Kind {
     Manual(ManualTimers),
 }
 
+impl std::fmt::Debug for Timers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Timers")
+    }
+}
+
 /// A task that sleeps.
 struct Sleeper(tokio::sync::Notify);
 

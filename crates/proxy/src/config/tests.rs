@@ -4,15 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use curtail_kernel::{GroupId, Policy, ServerId};
-use curtail_proxy::config::{self, Cancel, Config, Key, LogFormat, LogLevel, ShardBy};
-use curtail_proxy::cost::Cost;
 use proptest::prelude::*;
 
+use super::model::Cancel;
+use super::{ConfigError, Key, LogFormat, LogLevel, ShardBy};
+use crate::config::{self, Config};
+use crate::cost::Cost;
+
 /// The file of the interface document, as it stands there.
-const EXAMPLE: &str = include_str!("../configs/good/interface.toml");
+const EXAMPLE: &str = include_str!("../../tests/configs/good/interface.toml");
 
 /// The least that a service needs.
-const MINIMAL: &str = include_str!("../configs/good/minimal.toml");
+const MINIMAL: &str = include_str!("../../tests/configs/good/minimal.toml");
 
 fn parse(text: &str) -> Config {
     config::parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"))
@@ -60,7 +63,7 @@ fn every_wrong_file_says_all_that_is_wrong_with_line_value_and_fix() {
                 compare(name, &warnings, config.warnings());
             }
             Err(said) => {
-                let lines: Vec<_> = said.errors().iter().map(config::ConfigError::line).collect();
+                let lines: Vec<_> = said.errors().iter().map(ConfigError::line).collect();
                 assert_eq!(lines, errors.iter().map(|&(line, _)| Some(line)).collect::<Vec<_>>());
                 let said: Vec<_> = said.errors().iter().map(ToString::to_string).collect();
                 compare(name, &errors, &said);
@@ -91,7 +94,7 @@ fn the_example_of_the_interface_means_what_it_says() {
     let [service] = &*config.services else { panic!("one service") };
     assert_eq!((service.policy.to_string().as_str(), service.gate()), ("laedge", 1));
     assert_eq!(service.cancel, Cancel::None);
-    assert_eq!(service.attempt_timeout, Duration::from_millis(500));
+    assert_eq!(service.limits.attempt_timeout_ns, 500_000_000);
     let health = service.health.as_ref().expect("on");
     assert_eq!((health.path.as_str(), health.interval), ("/", Duration::from_millis(250)));
     assert_eq!(service.routes[0].path_prefix, "", "the slash is no segment");
@@ -191,7 +194,7 @@ fn what_requests_cost_may_be_given_by_header_and_route() {
     let config = parse(&text);
     assert_eq!(config.warnings(), [""; 0]);
     let service = &config.services[0];
-    assert!((service.limits().rescue_budget - 0.05).abs() < 1e-12);
+    assert!((service.limits.rescue_budget - 0.05).abs() < 1e-12);
     assert_eq!(service.cost_hint.as_deref(), Some("x-curtail-cost"));
     assert_eq!(
         service.routes.iter().map(|route| route.cost).collect::<Vec<_>>(),
@@ -217,7 +220,7 @@ fn the_schema_documents_every_key() {
 #[test]
 fn limits_and_gates_are_those_of_the_file() {
     let text = MINIMAL.replace("slots = 1", "slots = 3\ncancel = \"reset\"\nqueue = 7");
-    let limits = parse(&text).services[0].limits();
+    let limits = parse(&text).services[0].limits;
     assert!(limits.cancel && limits.check().is_ok());
     assert_eq!((limits.queue, limits.timeout_ns), (7, 2_000_000_000));
     for (policy, gate) in [
@@ -253,7 +256,7 @@ fn sizes_and_durations_have_all_units() {
     }
     for (text, ns) in [("5us", 5_000), ("1.5s", 1_500_000_000), ("2min", 120_000_000_000)] {
         let file = MINIMAL.replace("slots", &format!("timeout = {text:?}\nslots"));
-        assert_eq!(parse(&file).services[0].limits().timeout_ns, ns, "{text}");
+        assert_eq!(parse(&file).services[0].limits.timeout_ns, ns, "{text}");
     }
 }
 
@@ -287,7 +290,7 @@ fn shards_that_share_servers_share_a_cell() {
         assert_eq!(cell.addresses, addresses);
         service
             .policy
-            .build(&cell.topology, service.limits(), curtail_kernel::rng(1))
+            .build(&cell.topology, service.limits, curtail_kernel::rng(1))
             .expect("builds");
     }
     let all: usize = cells.cells.iter().map(|cell| cell.servers.len()).sum();
@@ -380,7 +383,7 @@ proptest! {
             let service = &config.services[0];
             prop_assert_eq!(service.policy.simulator_only(), None);
             let rng = curtail_kernel::rng(1);
-            let built = service.policy.build(&service.cells().cells[0].topology, service.limits(), rng);
+            let built = service.policy.build(&service.cells().cells[0].topology, service.limits, rng);
             prop_assert!(built.is_ok());
         }
     }
