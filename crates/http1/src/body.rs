@@ -25,23 +25,14 @@ pub enum BodyError {
     #[error("malformed trailer field")]
     Trailer,
     /// Longer than [`Limits::chunk_line_bytes`](crate::Limits::chunk_line_bytes).
-    #[error("chunk size line longer than {limit} bytes")]
-    LineTooLong {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("chunk size line longer than {0} bytes")]
+    LineTooLong(usize),
     /// More than [`Limits::chunk_extension_bytes`](crate::Limits::chunk_extension_bytes) in all.
-    #[error("more than {limit} bytes of chunk extensions")]
-    ExtensionsTooLong {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("more than {0} bytes of chunk extensions")]
+    ExtensionsTooLong(usize),
     /// More than [`Limits::trailer_bytes`](crate::Limits::trailer_bytes) in all.
-    #[error("more than {limit} bytes of trailer fields")]
-    TrailersTooLong {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("more than {0} bytes of trailer fields")]
+    TrailersTooLong(usize),
 }
 
 /// One step of a [`BodyDecoder`].
@@ -122,11 +113,6 @@ impl BodyDecoder {
     }
 
     /// Takes what it can from the start of `buf`.
-    ///
-    /// # Errors
-    ///
-    /// [`BodyError`] if the chunked coding is broken or over a limit. Whether it is, and which error
-    /// it gives, does not depend on how the bytes were cut into reads.
     pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, BodyError> {
         loop {
             match self.state {
@@ -168,10 +154,6 @@ impl BodyDecoder {
 
     /// Whether the body may end where the connection ends: only after its end, or if it lasts until
     /// the close.
-    ///
-    /// # Errors
-    ///
-    /// [`IncompleteBody`] if bytes are missing.
     pub fn eof(&self) -> Result<(), IncompleteBody> {
         match self.state {
             State::Done | State::UntilClose => Ok(()),
@@ -193,7 +175,7 @@ impl BodyDecoder {
         self.extension_left = self
             .extension_left
             .checked_sub(line.extension_bytes)
-            .ok_or(BodyError::ExtensionsTooLong { limit: extension_limit })?;
+            .ok_or(BodyError::ExtensionsTooLong(extension_limit))?;
         buf.advance(line.bytes);
         self.state = if line.size == 0 { State::Trailers } else { State::ChunkData(line.size) };
         Ok(())
@@ -201,7 +183,7 @@ impl BodyDecoder {
 
     /// Drops one line of the trailer section; true if it was there.
     fn drop_trailer(&mut self, buf: &mut BytesMut) -> Result<bool, BodyError> {
-        let too_long = BodyError::TrailersTooLong { limit: self.trailer_limit };
+        let too_long = BodyError::TrailersTooLong(self.trailer_limit);
         // The empty line that ends the body is not counted as a trailer field.
         let most = self.trailer_left.saturating_add(2);
         let window = &buf[..buf.len().min(most)];
@@ -262,7 +244,7 @@ fn chunk_line(buf: &[u8], limit: usize) -> Result<Option<ChunkLine>, BodyError> 
     });
     let Some(at) = complete else {
         let over = buf.len() >= limit;
-        return if over { Err(BodyError::LineTooLong { limit }) } else { Ok(None) };
+        return if over { Err(BodyError::LineTooLong(limit)) } else { Ok(None) };
     };
     if window[at..].get(..2) != Some(b"\r\n") {
         return Err(BodyError::LineBreak);

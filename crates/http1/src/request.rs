@@ -96,10 +96,10 @@ pub fn parse_request(buf: &mut BytesMut, limits: &Limits) -> Result<Option<Reque
         Ok(None) => return Ok(None),
         Err(ScanFault::Malformed(why)) => return Err(Reject::Malformed(why)),
         Err(ScanFault::TooLong { first_line: true }) => {
-            return Err(Reject::TargetTooLong { limit });
+            return Err(Reject::TargetTooLong(limit));
         }
         Err(ScanFault::TooLong { first_line: false }) => {
-            return Err(Reject::HeadTooLarge { limit });
+            return Err(Reject::HeadTooLarge(limit));
         }
     };
     let mut head = RequestHead::parse(&buf[..end], limits)?;
@@ -139,7 +139,7 @@ impl RequestHead {
         if let Framing::Length(length) = framing
             && usize::try_from(length).map_or(true, |length| length > limits.body_bytes)
         {
-            return Err(Reject::BodyTooLarge { limit: limits.body_bytes });
+            return Err(Reject::BodyTooLarge(limits.body_bytes));
         }
         let framing = if framing == Framing::Length(0) { Framing::Empty } else { framing };
         Ok(RequestHead {
@@ -157,14 +157,14 @@ impl RequestHead {
 fn explain(error: httparse::Error, head: &[u8], headers_limit: usize) -> Reject {
     use httparse::Error;
     match error {
-        Error::TooManyHeaders => Reject::TooManyHeaders { limit: headers_limit },
+        Error::TooManyHeaders => Reject::TooManyHeaders(headers_limit),
         Error::Version if other_version(head) => Reject::Version,
         Error::Version => Reject::Malformed("the request line does not end in a version"),
         Error::HeaderName => Reject::Malformed("a field name is not a token followed by a colon"),
         Error::HeaderValue => Reject::Malformed("a control byte in a field value"),
         Error::NewLine => Reject::Malformed("bytes after the version"),
         Error::Token | Error::Status => match stray_byte(head) {
-            Some(byte) => Reject::TargetByte { byte },
+            Some(byte) => Reject::TargetByte(byte),
             None => Reject::Malformed("the request line is not three words"),
         },
     }
@@ -198,7 +198,7 @@ fn check_target(method: &str, target: &str) -> Result<(), Reject> {
     }
     // A fragment is never sent; recipients differ in where they cut it off.
     if let Some(byte) = target.bytes().find(|&byte| !byte.is_ascii_graphic() || byte == b'#') {
-        return Err(Reject::TargetByte { byte });
+        return Err(Reject::TargetByte(byte));
     }
     let sound = match absolute(target) {
         Some((authority, rest)) => is_authority(authority.as_bytes()) && !rest.starts_with('?'),

@@ -28,23 +28,14 @@ pub enum BadResponse {
     #[error("101 without an upgrade having been asked for")]
     Upgrade,
     /// More interim responses (1xx) than a client reads.
-    #[error("more than {limit} interim responses")]
-    TooManyInterim {
-        /// The limit, as a count.
-        limit: usize,
-    },
+    #[error("more than {0} interim responses")]
+    TooManyInterim(usize),
     /// The head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
-    #[error("the head of the response is longer than {limit} bytes")]
-    HeadTooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("the head of the response is longer than {0} bytes")]
+    HeadTooLarge(usize),
     /// More fields than [`Limits::headers`](crate::Limits::headers).
-    #[error("more than {limit} header fields in the response")]
-    TooManyHeaders {
-        /// The limit, as a count.
-        limit: usize,
-    },
+    #[error("more than {0} header fields in the response")]
+    TooManyHeaders(usize),
     /// The length of the body cannot be trusted (RFC 9112 §6).
     #[error("response without a reliable length: {0}")]
     Framing(FramingFault),
@@ -55,9 +46,8 @@ pub enum BadResponse {
 
 impl BadResponse {
     /// Is the head longer than the limits of this side allow, rather than wrong?
-    #[must_use]
     pub fn is_over_a_limit(&self) -> bool {
-        matches!(self, Self::HeadTooLarge { .. } | Self::TooManyHeaders { .. })
+        matches!(self, Self::HeadTooLarge(..) | Self::TooManyHeaders(..))
     }
 }
 
@@ -119,7 +109,7 @@ pub fn parse_response(
         Ok(Some(end)) => end,
         Ok(None) => return Ok(None),
         Err(ScanFault::Malformed(why)) => return Err(BadResponse::Malformed(why)),
-        Err(ScanFault::TooLong { .. }) => return Err(BadResponse::HeadTooLarge { limit }),
+        Err(ScanFault::TooLong { .. }) => return Err(BadResponse::HeadTooLarge(limit)),
     };
     let mut head = ResponseHead::parse(&buf[..end], limits, to_head)?;
     head.fields.take(buf, end);
@@ -170,7 +160,7 @@ fn reason(head: &[u8]) -> (u32, u32) {
 fn explain(error: httparse::Error, headers_limit: usize) -> BadResponse {
     use httparse::Error;
     match error {
-        Error::TooManyHeaders => BadResponse::TooManyHeaders { limit: headers_limit },
+        Error::TooManyHeaders => BadResponse::TooManyHeaders(headers_limit),
         Error::Version => BadResponse::Malformed("neither HTTP/1.0 nor HTTP/1.1"),
         Error::HeaderName => {
             BadResponse::Malformed("a field name is not a token followed by a colon")

@@ -156,9 +156,6 @@ impl Router {
     /// values of a header by its name in lower case.
     ///
     /// Allocates only to decode a key that is percent-encoded.
-    ///
-    /// # Errors
-    /// No service, no key or no such shard; the error has the status and the text of the response.
     pub(crate) fn route<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
         &'r self,
         method: &str,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use curtail_http1::{Limits, Timeouts};
 use curtail_kernel::{Core, GroupId, ServerId, rng};
 use curtail_runtime::http::{Http, Settings};
 use curtail_runtime::{Cell, Learning, Timers};
@@ -19,9 +18,6 @@ pub(crate) struct Proxy {
     pub(crate) router: Router,
     pub(crate) services: Vec<Service>,
     pub(crate) metrics: Metrics,
-    /// On clients.
-    pub(crate) limits: Limits,
-    pub(crate) timeouts: Timeouts,
 }
 
 /// A service while it runs.
@@ -57,22 +53,8 @@ impl Proxy {
         for (at, service) in config.services.iter().enumerate() {
             services.push(start(at, service, &metrics.services[at], &timers, seed)?);
         }
-        let listen = &config.listen;
-        let limits = Limits {
-            head_bytes: listen.max_header_bytes,
-            // Each service has its own bound, which is applied once a request is routed.
-            body_bytes: usize::MAX,
-            ..Limits::default()
-        };
-        let timeouts = Timeouts {
-            idle: listen.idle_timeout,
-            head: listen.header_timeout,
-            body: listen.body_timeout,
-            write: listen.write_timeout,
-            ..Timeouts::default()
-        };
         let router = Router::new(&config);
-        Ok(Self { router, services, metrics, limits, timeouts, config })
+        Ok(Self { router, services, metrics, config })
     }
 
     /// Brings the gauges up to date: before they are read, rather than on every event.

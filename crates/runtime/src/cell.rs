@@ -10,7 +10,7 @@ use curtail_kernel::{Core, Event, QueryId, Scheduler, ServerId};
 use tokio::sync::oneshot;
 
 use crate::inner::Inner;
-use crate::observe::{EjectionCause, NoObserver, Observer, ProbeFailure};
+use crate::observe::{EjectionCause, Observer, ProbeFailure};
 use crate::query::{Query, QueryError};
 use crate::tables::QueryResult;
 use crate::timers::Timers;
@@ -38,16 +38,14 @@ impl<T: Transport> Cell<T> {
     ///
     /// # Panics
     /// Outside of a tokio runtime: copies run as its tasks.
-    #[must_use]
     pub fn new(kernel: Box<dyn Scheduler>, transport: T, timers: Timers) -> Self {
-        Self::observed(kernel, transport, timers, NoObserver)
+        Self::observed(kernel, transport, timers, ())
     }
 
     /// A cell that reports to an observer.
     ///
     /// # Panics
     /// Outside of a tokio runtime: copies run as its tasks.
-    #[must_use]
     pub fn observed(
         kernel: Box<dyn Scheduler>,
         transport: T,
@@ -97,13 +95,11 @@ impl<T: Transport> Cell<T> {
     }
 
     /// Queries that have not ended.
-    #[must_use]
     pub fn live_queries(&self) -> usize {
         self.inner.lock().queries.len()
     }
 
     /// Queries that are taken for stuck and wait for a rescue now, with a policy that rescues.
-    #[must_use]
     pub fn suspects(&self) -> u32 {
         self.inner.lock().kernel.suspects()
     }
@@ -128,7 +124,6 @@ impl<T: Transport> Cell<T> {
     }
 
     /// The transport.
-    #[must_use]
     pub fn transport(&self) -> &T {
         &self.inner.transport
     }

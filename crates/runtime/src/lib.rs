@@ -53,7 +53,7 @@ mod transport;
 
 pub use cell::{Cell, Reply};
 pub use learning::{Learned, Learning};
-pub use observe::{CopyEnd, CopyInfo, EjectionCause, NoObserver, Observer, ProbeFailure};
+pub use observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
 pub use query::{Query, QueryError, QueryResponse};
 pub use services::{ReplicaGroup, Services};
 pub use timers::{ManualTimers, Timers};

@@ -77,7 +77,4 @@ pub trait Observer: Send + Sync + 'static {
 }
 
 /// Watches nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoObserver;
-
-impl Observer for NoObserver {}
+impl Observer for () {}

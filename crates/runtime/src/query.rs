@@ -32,7 +32,6 @@ impl<R> Query<R> {
     }
 
     /// The same query for a group.
-    #[must_use]
     pub fn to_group(mut self, group: GroupId) -> Self {
         self.group = group;
         self

@@ -46,11 +46,8 @@ pub enum ClientError {
     #[error(transparent)]
     Parse(#[from] BadResponse),
     /// The body is longer than the caller allows.
-    #[error("body of the response longer than {limit} bytes")]
-    TooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("body of the response longer than {0} bytes")]
+    TooLarge(usize),
     /// The transport failed otherwise.
     #[error("transport: {0}")]
     Io(#[from] io::Error),
@@ -128,14 +125,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// A response that comes before the whole request is sent is returned; the rest of the request
     /// goes on being sent while the body is read.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError::Unsent`] before the first byte of the request, [`ClientError::Closed`] before
-    /// the first byte of a response, [`ClientError::IncompleteMessage`]
-    /// inside of its head, [`ClientError::Parse`] for what is not a response, and
-    /// [`ClientError::NotReusable`], with nothing sent, on a connection that is not
-    /// [`reusable`](Connection::reusable).
     pub async fn send(
         &mut self,
         request: &[u8],
@@ -161,11 +150,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// The next piece of the body, as it arrives; `None` at its end, and ever after. Safe to cancel.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError::IncompleteMessage`] if the server closes inside of the body,
-    /// [`ClientError::Parse`] if its framing is broken.
     pub async fn body(&mut self) -> Result<Option<Bytes>, ClientError> {
         let piece = self.read_body().await;
         if piece.is_err() {
@@ -175,11 +159,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// The rest of the body in one piece.
-    ///
-    /// # Errors
-    ///
-    /// As [`body`](Connection::body), and [`ClientError::TooLarge`] if it is longer than `limit`
-    /// bytes.
     pub async fn body_all(&mut self, limit: usize) -> Result<Bytes, ClientError> {
         let Some(first) = self.body().await? else { return Ok(Bytes::new()) };
         let mut whole = BytesMut::new();
@@ -188,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             if length > limit {
                 self.state = State::Broken;
-                return Err(ClientError::TooLarge { limit });
+                return Err(ClientError::TooLarge(limit));
             }
             let Some(piece) = self.body().await? else { break };
             // Most bodies are one piece, which is then not copied.
@@ -274,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(head) if head.is_interim() => {
                     interim += 1;
                     if interim > INTERIM_MAX {
-                        return Err(BadResponse::TooManyInterim { limit: INTERIM_MAX }.into());
+                        return Err(BadResponse::TooManyInterim(INTERIM_MAX).into());
                     }
                 }
                 Some(head) => return Ok(head),

@@ -41,11 +41,8 @@ pub enum ServerError {
     IncompleteMessage,
     /// The client did not read its response within
     /// [`Timeouts::write`](crate::Timeouts::write).
-    #[error("the client did not read its response within {limit_ms} ms")]
-    WriteTimeout {
-        /// The limit, in milliseconds.
-        limit_ms: u64,
-    },
+    #[error("the client did not read its response within {0} ms")]
+    WriteTimeout(u64),
     /// The transport failed.
     #[error("transport: {0}")]
     Io(#[from] io::Error),

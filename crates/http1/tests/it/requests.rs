@@ -175,7 +175,7 @@ fn a_byte_that_no_target_may_have_is_named() {
         (b"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", b'#', "0x23"),
     ] {
         let reject = parse(text).expect_err("refused");
-        assert_eq!((reject, reject.status()), (Reject::TargetByte { byte }, 400));
+        assert_eq!((reject, reject.status()), (Reject::TargetByte(byte), 400));
         assert!(reject.to_string().contains(&format!("the byte {said},")), "{reject}");
     }
     let words = parse(b"GET /\r\nHost: \xff\r\n\r\n").expect_err("refused");
@@ -243,13 +243,13 @@ fn limits_are_exact_and_named() {
     assert!(with(Limits { head_bytes: text.len(), ..base }).unwrap().is_some());
     let limit = text.len() - 1;
     let refused = with(Limits { head_bytes: limit, ..base }).unwrap_err();
-    assert_eq!((refused, refused.status()), (Reject::HeadTooLarge { limit }, 431));
+    assert_eq!((refused, refused.status()), (Reject::HeadTooLarge(limit), 431));
     let refused = with(Limits { head_bytes: 12, ..base }).unwrap_err();
-    assert_eq!((refused, refused.status()), (Reject::TargetTooLong { limit: 12 }, 414));
+    assert_eq!((refused, refused.status()), (Reject::TargetTooLong(12), 414));
     assert!(refused.to_string().contains("12 bytes"));
     assert!(with(Limits { headers: 2, ..base }).unwrap().is_some());
     let refused = with(Limits { headers: 1, ..base }).unwrap_err();
-    assert_eq!((refused, refused.status()), (Reject::TooManyHeaders { limit: 1 }, 431));
+    assert_eq!((refused, refused.status()), (Reject::TooManyHeaders(1), 431));
     assert!(with(Limits { headers: usize::MAX, ..base }).unwrap().is_some());
 }
 
@@ -262,7 +262,7 @@ fn a_declared_body_over_the_limit_is_refused_before_it_comes() {
     };
     assert!(with("10").unwrap().is_some());
     let refused = with("11").unwrap_err();
-    assert_eq!((refused, refused.status()), (Reject::BodyTooLarge { limit: 10 }, 413));
+    assert_eq!((refused, refused.status()), (Reject::BodyTooLarge(10), 413));
     assert_eq!(with("18446744073709551615").unwrap_err().status(), 413);
 }
 

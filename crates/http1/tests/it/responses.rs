@@ -79,11 +79,11 @@ fn limits_are_named() {
     let limits = Limits { head_bytes: 20, headers: 1, ..Limits::default() };
     let parse = |text: &str| parse_response(&mut BytesMut::from(text), &limits, false);
     let refused = parse("HTTP/1.1 200 OK\r\nA: b\r\n\r\n").unwrap_err();
-    assert_eq!(refused, BadResponse::HeadTooLarge { limit: 20 });
+    assert_eq!(refused, BadResponse::HeadTooLarge(20));
     let limits = Limits { head_bytes: 99, ..limits };
     let mut buf = BytesMut::from("HTTP/1.1 200 OK\r\nA: b\r\nC: d\r\n\r\n");
     let refused = parse_response(&mut buf, &limits, false).unwrap_err();
-    assert_eq!(refused, BadResponse::TooManyHeaders { limit: 1 });
+    assert_eq!(refused, BadResponse::TooManyHeaders(1));
 }
 
 #[test]

@@ -89,8 +89,8 @@ async fn a_slow_head_or_body_is_cut_off_in_total_however_it_drips() {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n";
     for (begun, waits, expected, seconds) in [
         // Ten seconds from the first byte.
-        ("", 30, Reject::HeadTimeout { limit_ms: 10_000 }, 40..=43),
-        (head, 0, Reject::BodyTimeout { limit_ms: 30_000 }, 30..=30),
+        ("", 30, Reject::HeadTimeout(10_000), 40..=43),
+        (head, 0, Reject::BodyTimeout(30_000), 30..=30),
     ] {
         let (mut client, mut server) = asked(begun).await;
         let start = Instant::now();
@@ -201,9 +201,9 @@ async fn a_chunk_that_is_too_long_is_refused_by_its_size() {
         let start = Instant::now();
         let verdict = refused(&mut server).await;
         if fits {
-            assert_eq!(verdict, Reject::BodyTimeout { limit_ms: 30_000 }, "{chunks:?}");
+            assert_eq!(verdict, Reject::BodyTimeout(30_000), "{chunks:?}");
         } else {
-            assert_eq!(verdict, Reject::BodyTooLarge { limit: 10 }, "{chunks:?}");
+            assert_eq!(verdict, Reject::BodyTooLarge(10), "{chunks:?}");
             assert!(start.elapsed().is_zero(), "it waits for nothing");
         }
     }
@@ -221,7 +221,7 @@ async fn the_caller_bounds_a_body_once_its_head_is_known() {
         assert!(server.next_head().await.unwrap().is_some());
         let refused = server.read_body(limit).await;
         let Err(ServerError::Reject(reject)) = refused else { panic!("{refused:?}") };
-        assert_eq!(reject, Reject::BodyTooLarge { limit });
+        assert_eq!(reject, Reject::BodyTooLarge(limit));
         server.reject(&reject).await.unwrap();
         assert!(server.next_head().await.unwrap().is_none());
         assert!(sent(server, client).await.starts_with("HTTP/1.1 413 "), "refused without asking");
@@ -404,7 +404,7 @@ async fn a_client_that_does_not_read_is_given_up() {
     next(&mut server).await;
     let start = Instant::now();
     let failure = server.respond(200, NO_HEADERS, &[0; 1000]).await;
-    assert!(matches!(failure, Err(ServerError::WriteTimeout { limit_ms: 30_000 })));
+    assert!(matches!(failure, Err(ServerError::WriteTimeout(30_000))));
     assert_eq!(start.elapsed().as_secs(), 30);
     assert!(server.is_closing());
     server.close().await;

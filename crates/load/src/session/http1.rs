@@ -117,7 +117,7 @@ impl Http1 {
             if head.is_interim() && !switches {
                 *interim += 1;
                 if *interim > INTERIM_MAX {
-                    return Err(BadResponse::TooManyInterim { limit: INTERIM_MAX }.into());
+                    return Err(BadResponse::TooManyInterim(INTERIM_MAX).into());
                 }
                 continue;
             }

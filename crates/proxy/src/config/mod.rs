@@ -100,7 +100,6 @@ pub fn parse(name: &str, text: &str) -> Result<Config, ConfigErrors> {
 }
 
 /// The JSON schema of the file, for editors and for machines that write it.
-#[must_use]
 pub fn schema() -> Value {
     let settings = schemars::generate::SchemaSettings::default();
     let settings = settings.with_transform(RecursiveTransform(without_null));

@@ -4,7 +4,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use curtail_http1 as http1;
 use curtail_kernel::{Limits, Policy};
+use curtail_runtime::http::Health;
 
 use crate::cost::Cost;
 
@@ -25,19 +27,16 @@ pub struct Config {
 
 impl Config {
     /// What works but is probably not meant, one `FILE:LINE: VALUE: what; fix` each.
-    #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
     /// What an operator should know though nothing is wrong, for `--check`: one line each.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
     /// How much there is of what.
-    #[must_use]
     pub fn summary(&self) -> String {
         let shards: usize = self.services.iter().map(|service| service.shards.len()).sum();
         let servers: usize = self.services.iter().map(|service| service.servers.len()).sum();
@@ -51,11 +50,8 @@ pub(crate) struct Listen {
     /// `None`: nowhere.
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) max_connections: usize,
-    pub(crate) header_timeout: Duration,
-    pub(crate) body_timeout: Duration,
-    pub(crate) idle_timeout: Duration,
-    pub(crate) write_timeout: Duration,
-    pub(crate) max_header_bytes: usize,
+    pub(crate) limits: http1::Limits,
+    pub(crate) timeouts: http1::Timeouts,
     /// Zero does not wait.
     pub(crate) drain: Duration,
 }
@@ -86,8 +82,8 @@ pub(crate) struct Service {
     pub(crate) cancel_timeout: Duration,
     /// The bounds of the service's cells.
     pub(crate) limits: Limits,
-    /// `None`: not probed at all.
-    pub(crate) health: Option<Health>,
+    /// Without a path its servers are only looked at when they are down.
+    pub(crate) health: Health,
     /// At least one.
     pub(crate) routes: Vec<Route>,
     /// `None` only with a single shard.
@@ -109,13 +105,6 @@ impl Service {
         let unnamed = if self.policy.pulls() { self.slots } else { self.limits.max_outstanding };
         self.policy.bound().unwrap_or(unnamed)
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Health {
-    pub(crate) path: String,
-    pub(crate) interval: Duration,
-    pub(crate) timeout: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

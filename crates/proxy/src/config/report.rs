@@ -16,7 +16,6 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// The line in the file, from 1.
-    #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.line
     }
@@ -29,7 +28,6 @@ pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
     /// What is wrong, at least one thing.
-    #[must_use]
     pub fn errors(&self) -> &[ConfigError] {
         &self.0
     }

@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use curtail_kernel::{HedgeSpec, Limits, Policy, PolicyError, Topology};
+use curtail_runtime::http::Health;
 
 use super::check::key;
-use super::model::{Cancel, Health, Route, Service};
+use super::model::{Cancel, Route, Service};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{Given, OrFalse, Span, each};
@@ -219,10 +220,10 @@ fn timeouts(
     (whole, silent)
 }
 
-fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) -> Option<Health> {
+fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) -> Health {
     let default = raw::Health::default();
     let raw = match given.map(Given::get) {
-        Some(OrFalse::Off) => return None,
+        Some(OrFalse::Off) => return Health { path: None, ..Health::default() },
         Some(OrFalse::On(raw)) => raw,
         None => &default,
     };
@@ -230,11 +231,11 @@ fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) 
         check::path(report, "health path", path, true);
     }
     let ms = Duration::from_millis;
-    Some(Health {
-        path: raw.path.as_ref().map_or_else(|| "/".into(), |given| given.get().clone()),
+    Health {
+        path: Some(raw.path.as_ref().map_or_else(|| "/".into(), |given| given.get().clone())),
         interval: check::duration(report, "health interval", raw.interval.as_ref(), ms(250)),
         timeout: check::duration(report, "health timeout", raw.timeout.as_ref(), ms(500)),
-    })
+    }
 }
 
 fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Route> {

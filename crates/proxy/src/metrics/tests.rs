@@ -48,44 +48,6 @@ fn every_series_is_there_from_the_start() {
 }
 
 #[test]
-fn what_is_counted_is_written() {
-    let metrics = metrics();
-    let service = &metrics.services[0];
-    service.requests.inc(RequestOutcome::Shed);
-    service.responded(503);
-    service.responded(200);
-    service.responded(204);
-    service.shards[1].queue_length.set(7);
-    let server = &service.servers[1];
-    server.up.set(1);
-    let replica = service.replica(1, 1);
-    replica.copies_started.inc(StartReason::Hedge);
-    replica.copies_ended.inc(curtail_kernel::Outcome::Reset.into());
-    replica.cancellations.inc(StopReason::Preemption);
-    replica.wasted.add_ns(1_500_000_000);
-    replica.wasted.add_ns(250_000_000);
-
-    let text = metrics.render();
-    let labels = r#"service="sea\"rch",shard="1",server="127.0.0.1:9002""#;
-    let service_labels = r#"service="sea\"rch""#;
-    for line in [
-        format!("requests_total{{{service_labels},outcome=\"shed\"}} 1"),
-        format!("responses_total{{{service_labels},code=\"5xx\"}} 1"),
-        format!("responses_total{{{service_labels},code=\"2xx\"}} 2"),
-        format!("queue_length{{{service_labels},shard=\"1\"}} 7"),
-        format!("server_up{{{service_labels},server=\"127.0.0.1:9002\"}} 1"),
-        format!("copies_started_total{{{labels},reason=\"hedge\"}} 1"),
-        format!("copies_ended_total{{{labels},outcome=\"reset\"}} 1"),
-        format!("cancellations_total{{{labels},reason=\"preemption\"}} 1"),
-        format!("wasted_seconds_total{{{labels}}} 1.75"),
-        // The same server works for the other shard too, and that is counted apart.
-        format!("copies_started_total{{{},reason=\"hedge\"}} 0", labels.replace("\"1\"", "\"0\"")),
-    ] {
-        has(&text, &format!("curtail_{line}"));
-    }
-}
-
-#[test]
 fn what_a_service_that_rescues_does_is_counted() {
     let config = CONFIG.replace("bounded:3", "rescue");
     let metrics = Metrics::new(&crate::config::parse("test", &config).expect("a configuration"));
@@ -187,7 +149,7 @@ fn connections_are_open_until_the_guard_goes() {
     drop(first);
     metrics.rejected(Rejection::Connections);
     metrics.rejected(crate::route::NoTarget::MissingKey);
-    metrics.rejected(&curtail_http1::Reject::BodyTimeout { limit_ms: 5 });
+    metrics.rejected(&curtail_http1::Reject::BodyTimeout(5));
     let text = metrics.render();
     has(&text, "curtail_connections 1");
     has(&text, "curtail_connections_accepted_total 2");

@@ -16,7 +16,8 @@ use crate::state::Proxy;
 
 pub(super) async fn serve(proxy: &Proxy, stream: TcpStream, mut draining: watch::Receiver<bool>) {
     let peer = PeerAddrs::of(&stream);
-    let mut client = Connection::new(stream, proxy.limits, proxy.timeouts);
+    let listen = &proxy.config.listen;
+    let mut client = Connection::new(stream, listen.limits, listen.timeouts);
     loop {
         let served = match next(&mut client, &mut draining).await {
             Ok(Some(head)) => handle(proxy, &mut client, head, (peer, &draining)).await,

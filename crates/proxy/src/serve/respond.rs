@@ -42,8 +42,7 @@ impl Cut {
     /// Who ended it: the client, or this side.
     pub(super) fn outcome(&self) -> RequestOutcome {
         match self {
-            Self::PeerClosed
-            | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout { .. }) => {
+            Self::PeerClosed | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout(..)) => {
                 RequestOutcome::Abandoned
             }
             Self::Replica | Self::Timeout | Self::Client(_) => RequestOutcome::Cut,

@@ -1,6 +1,6 @@
 //! The end of a proxy: those who have asked are answered, nobody new is let in.
 
-use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
 use tokio::net::TcpStream;
 
 /// Waits until nobody can connect any more.
@@ -94,23 +94,6 @@ async fn an_upload_that_has_stalled_holds_the_drain_until_its_time_is_up() {
         assert_eq!((status, proxy.ended().await), (expected, cut), "{listen}");
         assert_eq!(backend.seen().len(), 5, "no replica hears of it");
     }
-}
-
-#[tokio::test]
-async fn long_responses_are_finished() {
-    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000005\r\n\r\nhello";
-    let backend = Backend::new(move |_| vec![say(head), Step::Gate, Step::Flood(1_000_000)]).await;
-    let mut proxy = Proxy::serving("", &[&backend]).await;
-    let mut client = proxy.client().await;
-    client.ask("/").await;
-    client.hears("hello").await;
-    proxy.drain();
-    refuses(&proxy).await;
-    backend.open(1);
-    let response = client.response().await;
-    assert!(response.whole && response.body.len() == 1_000_005);
-    client.is_closed().await;
-    assert_eq!(proxy.ended().await, 0);
 }
 
 #[tokio::test]

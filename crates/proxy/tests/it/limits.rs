@@ -27,22 +27,6 @@ async fn beyond_the_queue_clients_are_asked_to_come_back() {
 }
 
 #[tokio::test]
-async fn those_that_wait_for_too_long_hear_so_and_are_never_served() {
-    let backend = Backend::gated(HELLO).await;
-    let proxy = Proxy::serving("timeout = \"100ms\"", &[&backend]).await;
-    let (mut runs, mut waits) = (proxy.client().await, proxy.client().await);
-    runs.ask("/").await;
-    backend.has_seen(1).await;
-    waits.ask("/").await;
-    assert_eq!(runs.response().await.status, 504);
-    let response = waits.response().await;
-    assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
-    backend.open(1);
-    proxy.idle().await;
-    assert_eq!(backend.seen().len(), 1);
-}
-
-#[tokio::test]
 async fn connections_beyond_the_last_permit_are_turned_away() {
     let backend = Backend::says(HELLO).await;
     let proxy = Proxy::listening("max_connections = 2", "", &[&backend]).await;

@@ -111,22 +111,6 @@ async fn a_client_that_closes_its_half_has_left() {
 }
 
 #[tokio::test]
-async fn those_that_leave_a_stalled_response_of_a_replica_that_cannot_stop_let_it_finish() {
-    let backend = Backend::new(|_| vec![say(CHUNKED), Step::Gate, say("0\r\n\r\n")]).await;
-    let proxy = Proxy::serving("", &[&backend]).await;
-    let mut client = asking(&proxy, 1).await.remove(0);
-    client.hears("hello").await;
-    drop(client);
-    proxy.disconnected().await;
-    proxy.load(0, 0, 1).await;
-    backend.open(2);
-    proxy.idle().await;
-    assert_eq!(backend.closed(), 0);
-    assert_eq!(proxy.get("/").await.text(), "hello");
-    assert_eq!(backend.connections(), 1, "its connection is kept");
-}
-
-#[tokio::test]
 async fn a_loser_whose_response_no_client_reads_runs_on_where_the_policy_lets_it() {
     // The clone's response begins and stalls; the first one wins.
     let slow = Backend::new(|_| vec![Step::Gate, say(CHUNKED), Step::Gate, say("0\r\n\r\n")]).await;
@@ -140,41 +124,4 @@ async fn a_loser_whose_response_no_client_reads_runs_on_where_the_policy_lets_it
     slow.open(1);
     proxy.idle().await;
     assert_eq!(slow.closed(), 0, "laedge without :cc stops nothing");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_that_comes_and_goes_leaves_nothing_behind() {
-    for cancel in ["none", "reset"] {
-        let scripts = || {
-            Backend::new(|seen| match seen.header("x-turn").first() {
-                Some(&"0") => vec![say(HELLO)],
-                Some(&"1") => vec![say(CHUNKED), say("0\r\n\r\n")],
-                Some(&"2") => vec![say(CHUNKED), Step::Flood(1)],
-                _ => vec![say("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n")],
-            })
-        };
-        let (one, two) = (scripts().await, scripts().await);
-        let lines = format!(
-            "policy = \"laedge\"\nslots = 2\ncancel = \"{cancel}\"\ncancel_timeout = \"200ms\""
-        );
-        let proxy = Proxy::serving(&lines, &[&one, &two]).await;
-        let mut crowd = Vec::new();
-        for at in 0..300_u32 {
-            let mut client = proxy.client().await;
-            client.send(format!("GET / HTTP/1.1\r\nhost: x\r\nx-turn: {}\r\n\r\n", at % 4)).await;
-            match at % 7 {
-                0 => drop(client),
-                1 => client.reset(),
-                2 => client.finish().await,
-                _ => crowd.push(client),
-            }
-            if crowd.len() > 20 {
-                crowd.clear();
-            }
-        }
-        drop(crowd);
-        proxy.idle().await;
-        proxy.up(2).await;
-        assert_eq!(proxy.client().await.post("/", "").await.status, 500, "it still serves");
-    }
 }

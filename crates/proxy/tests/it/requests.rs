@@ -97,12 +97,6 @@ async fn old_clients_are_answered_in_their_version() {
     assert_eq!(seen.header("host"), [proxy.http.to_string()], "every request of ours has one");
     assert_eq!(seen.header("via"), ["1.0 curtail"]);
 
-    let kept = "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n";
-    let (mut client, response) = sent(&proxy, kept).await;
-    assert_eq!(response.header("connection"), Some("keep-alive"));
-    client.send(kept).await;
-    assert_eq!(client.response().await.text(), "hello");
-
     // HTTP/1.0 has no chunks: the body lasts until the close.
     let (_, response) = sent(&proxy, "GET /c HTTP/1.0\r\nconnection: keep-alive\r\n\r\n").await;
     assert_eq!((response.text(), response.whole, response.closes()), ("hello".into(), true, true));
@@ -125,14 +119,7 @@ async fn head_gets_the_head_alone() {
         let expected = (target == "/").then_some("1234567");
         assert_eq!((response.status, response.header("content-length")), (200, expected));
     }
-    assert!(
-        backend.seen().iter().all(|seen| seen.connection == 0),
-        "the replica's connection is kept"
-    );
-    // Errors of our own have no body either.
-    client.send("HEAD / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
-    assert_eq!(client.response_to_head().await.status, 200);
-    client.is_closed().await;
+    assert!(backend.seen().iter().all(|seen| seen.connection == 0), "the connection is kept");
 }
 
 #[tokio::test]
@@ -188,16 +175,6 @@ async fn what_concerns_one_connection_stays_there() {
 }
 
 #[tokio::test]
-async fn an_upgrade_is_not_relayed_nor_its_acceptance_back() {
-    let text = "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n";
-    let backend = Backend::says(text).await;
-    let proxy = Proxy::serving("", &[&backend]).await;
-    let asked = "GET / HTTP/1.1\r\nhost: x\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n";
-    assert_eq!(sent(&proxy, asked).await.1.status, 502);
-    assert!(backend.seen()[0].header("upgrade").is_empty());
-}
-
-#[tokio::test]
 async fn no_second_request_is_smuggled_to_a_replica() {
     let backend = Backend::says(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
@@ -217,20 +194,4 @@ async fn no_second_request_is_smuggled_to_a_replica() {
     assert_eq!(proxy.client().await.post("/good", evil).await.status, 200);
     let seen = backend.seen();
     assert_eq!((seen.len(), seen[0].body.as_slice()), (1, evil.as_bytes()));
-}
-
-#[tokio::test]
-async fn nothing_that_a_client_sends_becomes_a_line_of_its_own() {
-    let backend = Backend::says(HELLO).await;
-    let proxy = Proxy::serving("shard_by = { query = \"shard\" }", &[&backend]).await;
-    let (_, response) = sent(
-        &proxy,
-        "GET /a%0d%0aevil:%201?shard=0&x=%0d%0aevil: HTTP/1.1\r\nhost: x\r\nx: %0d%0aevil: 1\r\n\r\n",
-    )
-    .await;
-    assert_eq!(response.status, 200);
-    assert!(backend.seen()[0].header("evil").is_empty(), "{}", backend.seen()[0].head);
-    let (_, response) = sent(&proxy, "GET /?shard=%0d%0aevil:1 HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert_eq!((response.status, response.header("evil")), (404, None));
-    assert_eq!(backend.seen().len(), 1);
 }

@@ -71,19 +71,3 @@ async fn a_replica_that_cannot_stop_finishes_a_response_that_no_client_reads() {
     let response = proxy.get("/").await;
     assert!(response.whole && backend.connections() == 1);
 }
-
-#[tokio::test]
-async fn a_slow_reader_gets_all_of_a_long_response() {
-    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2faf080\r\n";
-    let backend =
-        Backend::new(move |_| vec![say(head), Step::Flood(50_000_000), say("\r\n0\r\n\r\n")]).await;
-    let proxy = Proxy::serving("", &[&backend]).await;
-    let mut client = Client::narrow(proxy.http).await;
-    client.ask("/").await;
-    backend.has_seen(1).await;
-    proxy.load(0, 0, 1).await;
-    let response = client.response().await;
-    assert!(response.whole);
-    assert_eq!(response.body.len(), 50_000_000);
-    proxy.idle().await;
-}

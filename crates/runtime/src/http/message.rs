@@ -20,9 +20,6 @@ pub struct Request {
 impl Request {
     /// Renders a request. `may_repeat`: may it be sent again when an old connection turns out to be
     /// closed? True for idempotent requests.
-    ///
-    /// # Errors
-    /// When the method, the target or a header cannot be written as such.
     pub fn new<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         method: &str,
         target: &str,
@@ -58,9 +55,6 @@ pub enum Body {
 
 impl Response {
     /// Reads the body to its end, up to `limit` bytes.
-    ///
-    /// # Errors
-    /// [`Failure::Malformed`] beyond the limit, or what the server failed with.
     pub async fn whole(self, limit: usize) -> Result<Bytes, Failure> {
         let mut receiver = match self.body {
             Body::Whole(body) if body.len() <= limit => return Ok(body),
@@ -106,9 +100,6 @@ pub(super) fn channel(room: usize) -> (BodySender, BodyReceiver) {
 
 impl BodyReceiver {
     /// The next piece; none after the last one of a whole body. Safe to cancel.
-    ///
-    /// # Errors
-    /// The server broke off: what came is not the whole.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         match self.data.recv().await {
             Some(piece) => Ok(Some(piece)),

@@ -71,14 +71,12 @@ pub struct Http {
 
 impl Http {
     /// For the servers of a topology, in its order.
-    #[must_use]
     pub fn new(servers: impl IntoIterator<Item = SocketAddr>, settings: Settings) -> Self {
         let pools = servers.into_iter().map(|address| Pool::new(address, settings)).collect();
         Self { pools, settings }
     }
 
     /// The connections to a server.
-    #[must_use]
     pub fn pool(&self, server: ServerId) -> &Pool {
         &self.pools[server.index()]
     }
@@ -155,7 +153,7 @@ fn is_failure(status: u16) -> bool {
 fn failure(error: &ClientError) -> Failure {
     match error {
         // It is this side that reads no further, whichever server sends it.
-        ClientError::TooLarge { .. } => Failure::Local,
+        ClientError::TooLarge(..) => Failure::Local,
         ClientError::Parse(response) if response.is_over_a_limit() => Failure::Local,
         ClientError::Parse(_) => Failure::Malformed,
         ClientError::Unsent => Failure::ConnectFailed,

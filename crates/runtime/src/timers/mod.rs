@@ -66,7 +66,6 @@ impl Timers {
     ///
     /// # Panics
     /// When the system can start neither.
-    #[must_use]
     pub fn precise() -> Self {
         #[cfg(target_os = "linux")]
         if let Some(timer) = system::Timer::start() {
@@ -81,14 +80,12 @@ impl Timers {
     }
 
     /// Tokio's own timers, exact to a millisecond. They follow tokio's clock, which tests pause.
-    #[must_use]
     pub fn tokio() -> Self {
         Self(Kind::Tokio)
     }
 
     /// They go off when the [`ManualTimers`] says so: for tests that move tokio's paused clock themselves,
     /// to the nanosecond.
-    #[must_use]
     pub fn manual() -> (Self, ManualTimers) {
         let manual = ManualTimers::default();
         (Self(Kind::Manual(manual.clone())), manual)

@@ -48,7 +48,6 @@ impl ManualTimers {
     }
 
     /// When the first of the timers expires.
-    #[must_use]
     pub fn first(&self) -> Option<Instant> {
         self.lock().first()
     }

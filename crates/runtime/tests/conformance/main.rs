@@ -9,7 +9,6 @@ mod compare;
 mod conductor;
 mod generate;
 mod leaf;
-mod policies;
 mod replies;
 mod scenario;
 mod schedule;
@@ -67,9 +66,9 @@ fn written_scenarios_are_decided_the_same() {
 #[test]
 fn every_deployable_policy_is_in_a_written_scenario() {
     let written = written();
-    for form in policies::forms() {
+    for form in scenario::forms() {
         let shown = |(_, scenario): &(String, Scenario)| {
-            policies::is_of(&scenario.script.policy.to_string(), &form)
+            scenario::is_of(&scenario.script.policy.to_string(), &form)
         };
         assert!(written.iter().any(shown), "no scenario is about {form}; add one");
     }
