@@ -219,6 +219,7 @@ fn take(buf: &mut BytesMut, most: u64) -> Decoded {
 }
 
 /// A chunk-size line.
+#[derive(Clone, Copy)]
 struct ChunkLine {
     /// Bytes of data in the chunk.
     size: u64,
