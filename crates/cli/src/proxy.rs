@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     };
     let config = config::load(path).map_err(|errors| Stop::BadConfig(errors.to_string()))?;
     if args.check {
-        let text = format!("{}: fine, {}", path.display(), summary(&config));
+        let text = format!("{}: fine, {}", path.display(), config.summary());
         let (warnings, notes) = (config.warnings(), config.notes());
         if args.output.json {
             let verdict = json!({ "kind": "fine", "text": text });
@@ -89,19 +89,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     done
 }
 
-fn summary(config: &Config) -> String {
-    let shards: usize = config.services.iter().map(|service| service.shards.len()).sum();
-    let servers: usize = config.services.iter().map(|service| service.servers.len()).sum();
-    format!("{} service(s), {shards} shard(s), {servers} server(s)", config.services.len())
-}
-
 async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| Stop::Lacking(format!("no signals: {error}"));
     // Before the address is known to anyone: a signal must not find us unprepared.
     let mut endings = child::Endings::listen(args.tied_to_stdin)?;
     // It asks a daemon to read its configuration again, and would end a process that does not listen.
     let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
-    let said = summary(&config);
+    let said = config.summary();
     let server = Server::bind(config, args.seed.seed)
         .await
         .map_err(|error| Stop::Lacking(error.to_string()))?;

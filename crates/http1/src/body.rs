@@ -2,9 +2,9 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::chunk::{ChunkLine, chunk_line, is_field_line};
 use crate::framing::Framing;
 use crate::limits::Limits;
+use crate::token::{is_token, is_value};
 
 /// Why bytes are not a chunked body (RFC 9112 §7.1). The connection is of no further use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,23 +25,14 @@ pub enum BodyError {
     #[error("malformed trailer field")]
     Trailer,
     /// Longer than [`Limits::chunk_line_bytes`](crate::Limits::chunk_line_bytes).
-    #[error("chunk size line longer than {limit} bytes")]
-    LineTooLong {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("chunk size line longer than {0} bytes")]
+    LineTooLong(usize),
     /// More than [`Limits::chunk_extension_bytes`](crate::Limits::chunk_extension_bytes) in all.
-    #[error("more than {limit} bytes of chunk extensions")]
-    ExtensionsTooLong {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("more than {0} bytes of chunk extensions")]
+    ExtensionsTooLong(usize),
     /// More than [`Limits::trailer_bytes`](crate::Limits::trailer_bytes) in all.
-    #[error("more than {limit} bytes of trailer fields")]
-    TrailersTooLong {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("more than {0} bytes of trailer fields")]
+    TrailersTooLong(usize),
 }
 
 /// One step of a [`BodyDecoder`].
@@ -122,11 +113,6 @@ impl BodyDecoder {
     }
 
     /// Takes what it can from the start of `buf`.
-    ///
-    /// # Errors
-    ///
-    /// [`BodyError`] if the chunked coding is broken or over a limit. Whether it is, and which error
-    /// it gives, does not depend on how the bytes were cut into reads.
     pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Decoded, BodyError> {
         loop {
             match self.state {
@@ -168,10 +154,6 @@ impl BodyDecoder {
 
     /// Whether the body may end where the connection ends: only after its end, or if it lasts until
     /// the close.
-    ///
-    /// # Errors
-    ///
-    /// [`IncompleteBody`] if bytes are missing.
     pub fn eof(&self) -> Result<(), IncompleteBody> {
         match self.state {
             State::Done | State::UntilClose => Ok(()),
@@ -193,7 +175,7 @@ impl BodyDecoder {
         self.extension_left = self
             .extension_left
             .checked_sub(line.extension_bytes)
-            .ok_or(BodyError::ExtensionsTooLong { limit: extension_limit })?;
+            .ok_or(BodyError::ExtensionsTooLong(extension_limit))?;
         buf.advance(line.bytes);
         self.state = if line.size == 0 { State::Trailers } else { State::ChunkData(line.size) };
         Ok(())
@@ -201,7 +183,7 @@ impl BodyDecoder {
 
     /// Drops one line of the trailer section; true if it was there.
     fn drop_trailer(&mut self, buf: &mut BytesMut) -> Result<bool, BodyError> {
-        let too_long = BodyError::TrailersTooLong { limit: self.trailer_limit };
+        let too_long = BodyError::TrailersTooLong(self.trailer_limit);
         // The empty line that ends the body is not counted as a trailer field.
         let most = self.trailer_left.saturating_add(2);
         let window = &buf[..buf.len().min(most)];
@@ -234,4 +216,64 @@ fn take(buf: &mut BytesMut, most: u64) -> Decoded {
     }
     let length = usize::try_from(most).map_or(buf.len(), |most| most.min(buf.len()));
     Decoded::Data(buf.split_to(length).freeze())
+}
+
+/// A chunk-size line.
+#[derive(Clone, Copy)]
+struct ChunkLine {
+    /// Bytes of data in the chunk.
+    size: u64,
+    /// Length of the line itself, CRLF included.
+    bytes: usize,
+    /// Length of its extensions.
+    extension_bytes: usize,
+}
+
+/// The chunk-size line at the start of `buf`; `None` if more bytes are needed. Looks at `limit` bytes
+/// at most.
+fn chunk_line(buf: &[u8], limit: usize) -> Result<Option<ChunkLine>, BodyError> {
+    // A wrong byte is seen from its first byte, not after a whole line that may never come.
+    match buf.first() {
+        None => return Ok(None),
+        Some(byte) if !byte.is_ascii_hexdigit() => return Err(BodyError::Size),
+        Some(_) => {}
+    }
+    let window = &buf[..buf.len().min(limit)];
+    let complete = memchr::memchr2(b'\r', b'\n', window).and_then(|at| {
+        // A CR at the very end of the window waits for its LF, within the limit.
+        if window[at] == b'\r' && at + 1 == window.len() { None } else { Some(at) }
+    });
+    let Some(at) = complete else {
+        let over = buf.len() >= limit;
+        return if over { Err(BodyError::LineTooLong(limit)) } else { Ok(None) };
+    };
+    if window[at..].get(..2) != Some(b"\r\n") {
+        return Err(BodyError::LineBreak);
+    }
+    let line = &window[..at];
+    let digits = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
+    let size = std::str::from_utf8(&line[..digits]).unwrap_or_default();
+    let size = u64::from_str_radix(size, 16).map_err(|_| BodyError::SizeOverflow)?;
+    check_extension(&line[digits..])?;
+    Ok(Some(ChunkLine { size, bytes: at + 2, extension_bytes: at - digits }))
+}
+
+/// Nothing, or blanks, a semicolon, and no control byte. What the extension says is ignored.
+fn check_extension(extension: &[u8]) -> Result<(), BodyError> {
+    let blanks = extension.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+    match &extension[blanks..] {
+        [] if blanks == 0 => Ok(()),
+        [b';', text @ ..] if is_value(text) => Ok(()),
+        [] | [b';', ..] => Err(BodyError::Extension),
+        // `5x` and `5 5` are no sizes, whatever follows.
+        _ => Err(BodyError::Size),
+    }
+}
+
+/// True for `name: value`, with neither obs-fold nor a space before the colon.
+fn is_field_line(line: &[u8]) -> bool {
+    match memchr::memchr(b':', line) {
+        Some(colon) => is_token(&line[..colon]) && is_value(&line[colon + 1..]),
+        None => false,
+    }
 }

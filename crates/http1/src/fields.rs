@@ -1,9 +1,10 @@
-//! The header fields of one head: positions into the bytes that were received.
+//! What heads of requests and responses have in common: positions into the bytes that were received.
 
 use std::cmp::Ordering;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
+use crate::framing::{Digest, Framing, Version};
 use crate::token::list;
 
 /// Where a name and its value are in the head.
@@ -21,11 +22,10 @@ pub struct Fields {
     /// Set if `Connection` names anything but `close` and `keep-alive`; then those names are
     /// hop-by-hop too.
     connection_names: bool,
+    version: Version,
+    framing: Framing,
+    keep_alive: bool,
 }
-
-/// Positions of fields, taken while `httparse` still borrows the buffer.
-#[derive(Debug)]
-pub(crate) struct Spans(Vec<Span>);
 
 /// The position of `part` inside `whole`. Both are of one buffer, so this is plain arithmetic; if
 /// they were not, the result is an empty range instead of a panic.
@@ -38,21 +38,48 @@ pub(crate) fn position(whole: &[u8], part: &[u8]) -> (u32, u32) {
     }
 }
 
-impl Spans {
-    /// The positions of `headers` within `head`.
-    pub(crate) fn of(head: &[u8], headers: &[httparse::Header<'_>]) -> Spans {
+impl Fields {
+    /// The positions of `headers` within `head`, while `httparse` still borrows the buffer:
+    /// [`Fields::take`] is to follow.
+    pub(crate) fn new(
+        head: &[u8],
+        headers: &[httparse::Header<'_>],
+        digest: &Digest,
+        version: Version,
+        framing: Framing,
+    ) -> Fields {
         let span = |header: &httparse::Header<'_>| Span {
             name: position(head, header.name.as_bytes()),
             value: position(head, header.value),
         };
-        Spans(headers.iter().map(span).collect())
+        Fields {
+            head: Bytes::new(),
+            spans: headers.iter().map(span).collect(),
+            connection_names: digest.connection_names,
+            version,
+            framing,
+            keep_alive: framing != Framing::UntilClose && digest.persists(version),
+        }
     }
-}
 
-impl Fields {
-    /// Joins positions with the bytes they point into.
-    pub(crate) fn new(head: Bytes, spans: Spans, connection_names: bool) -> Fields {
-        Fields { head, spans: spans.0, connection_names }
+    /// Takes the bytes of the head off the buffer.
+    pub(crate) fn take(&mut self, buf: &mut BytesMut, length: usize) {
+        self.head = buf.split_to(length).freeze();
+    }
+
+    /// The version of the message.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// True if the connection can carry another request after this exchange (RFC 9112 §9.3).
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// How the end of the body is found (RFC 9112 §6.3). Never [`Framing::UntilClose`] in a request.
+    pub fn framing(&self) -> Framing {
+        self.framing
     }
 
     /// The bytes at a position of the head.
@@ -92,8 +119,7 @@ impl Fields {
         let listed = self.listed_by_connection();
         let relayed = move |span: &&Span| {
             let name = self.slice(span.name);
-            listed.binary_search_by(|other| compare(other, name)).is_err()
-                && !is_hop_by_hop_name(name)
+            listed.binary_search_by(|other| compare(other, name)).is_err() && !is_hop_by_hop(name)
         };
         self.spans.iter().filter(relayed).map(|span| (self.text(span.name), self.slice(span.value)))
     }
@@ -123,11 +149,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
 /// (RFC 9110 §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`,
 /// `Transfer-Encoding`, `Upgrade`, and the two `Proxy-Auth…` fields. The names that a `Connection`
 /// field lists come on top: see [`Fields::end_to_end`].
-pub fn is_hop_by_hop(name: &str) -> bool {
-    is_hop_by_hop_name(name.as_bytes())
-}
-
-fn is_hop_by_hop_name(name: &[u8]) -> bool {
+pub fn is_hop_by_hop(name: &[u8]) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     // The length rules out most fields before any comparison.
     match name.len() {

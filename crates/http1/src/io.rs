@@ -42,3 +42,9 @@ pub(crate) async fn fill<S: AsyncRead + Unpin>(
 ) -> io::Result<usize> {
     poll_fn(|cx| poll_fill(stream, buf, bound, cx)).await
 }
+
+/// True if the peer cut the connection, which between requests is as good as closing it.
+pub(crate) fn is_reset(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
+}

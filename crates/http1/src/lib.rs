@@ -73,34 +73,8 @@
 //! }
 //! # let _ = serve::<tokio::io::DuplexStream>;
 //! ```
-//!
-//! # A client
-//!
-//! ```
-//! use bytes::{Bytes, BytesMut};
-//! use curtail_http1::client::{ClientError, Connection};
-//! use curtail_http1::{BodyLength, Persistence, write_request};
-//! use tokio::io::{AsyncRead, AsyncWrite};
-//!
-//! async fn get<S: AsyncRead + AsyncWrite + Unpin>(
-//!     connection: &mut Connection<S>,
-//! ) -> Result<(u16, Bytes), ClientError> {
-//!     let mut request = BytesMut::new();
-//!     let headers = [("host", "leaf:8080")];
-//!     write_request(&mut request, "GET", "/q", headers, BodyLength::None, Persistence::Default)
-//!         .expect("all parts are constants");
-//!     let head = connection.send(&request, false).await?;
-//!     let body = connection.body_all(1 << 20).await?;
-//!     if connection.is_stale() {
-//!         // Do not put it back into the pool.
-//!     }
-//!     Ok((head.status(), body))
-//! }
-//! # let _ = get::<tokio::io::DuplexStream>;
-//! ```
 
 mod body;
-mod chunk;
 pub mod client;
 mod fields;
 mod framing;

@@ -2,7 +2,6 @@
 
 use crate::body::BodyError;
 use crate::framing::FramingFault;
-use crate::scan::ScanFault;
 
 /// A request that is answered with an error, after which the connection is closed: what follows in
 /// its bytes cannot be trusted. The text says what was wrong and names the limit.
@@ -13,11 +12,8 @@ pub enum Reject {
     Malformed(&'static str),
     /// 400: a byte that no target may have: not visible ASCII, or the start of a fragment, which is
     /// never sent (RFC 9112 §3.2).
-    #[error("malformed request: the target has the byte 0x{byte:02x}, which no target may have")]
-    TargetByte {
-        /// The first such byte.
-        byte: u8,
-    },
+    #[error("malformed request: the target has the byte 0x{0:02x}, which no target may have")]
+    TargetByte(u8),
     /// 400, or 501 for a coding that is not known: the length of the body cannot be trusted
     /// (RFC 9112 §6).
     #[error("request body without a reliable length: {0}")]
@@ -26,41 +22,23 @@ pub enum Reject {
     #[error("malformed request body: {0}")]
     Body(BodyError),
     /// 408: the head did not arrive in time.
-    #[error("the head of the request took longer than {limit_ms} ms")]
-    HeadTimeout {
-        /// The limit, in milliseconds.
-        limit_ms: u64,
-    },
+    #[error("the head of the request took longer than {0} ms")]
+    HeadTimeout(u64),
     /// 408: the body did not arrive in time.
-    #[error("the body of the request took longer than {limit_ms} ms")]
-    BodyTimeout {
-        /// The limit, in milliseconds.
-        limit_ms: u64,
-    },
+    #[error("the body of the request took longer than {0} ms")]
+    BodyTimeout(u64),
     /// 413: declared or received more than [`Limits::body_bytes`](crate::Limits::body_bytes).
-    #[error("request body longer than {limit} bytes")]
-    BodyTooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("request body longer than {0} bytes")]
+    BodyTooLarge(usize),
     /// 414: the request line alone fills [`Limits::head_bytes`](crate::Limits::head_bytes).
-    #[error("request line longer than {limit} bytes")]
-    TargetTooLong {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("request line longer than {0} bytes")]
+    TargetTooLong(usize),
     /// 431: the head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
-    #[error("request head longer than {limit} bytes")]
-    HeadTooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("request head longer than {0} bytes")]
+    HeadTooLarge(usize),
     /// 431: more fields than [`Limits::headers`](crate::Limits::headers).
-    #[error("more than {limit} header fields")]
-    TooManyHeaders {
-        /// The limit, as a count.
-        limit: usize,
-    },
+    #[error("more than {0} header fields")]
+    TooManyHeaders(usize),
     /// 501: the method CONNECT.
     #[error("CONNECT is not supported")]
     Connect,
@@ -73,25 +51,15 @@ impl Reject {
     /// The status code to respond with.
     pub fn status(&self) -> u16 {
         match self {
-            Reject::Malformed(_) | Reject::TargetByte { .. } | Reject::Body(_) => 400,
+            Reject::Malformed(_) | Reject::TargetByte(..) | Reject::Body(_) => 400,
             Reject::Framing(FramingFault::UnknownCoding) => 501,
             Reject::Framing(_) => 400,
-            Reject::HeadTimeout { .. } | Reject::BodyTimeout { .. } => 408,
-            Reject::BodyTooLarge { .. } => 413,
-            Reject::TargetTooLong { .. } => 414,
-            Reject::HeadTooLarge { .. } | Reject::TooManyHeaders { .. } => 431,
+            Reject::HeadTimeout(..) | Reject::BodyTimeout(..) => 408,
+            Reject::BodyTooLarge(..) => 413,
+            Reject::TargetTooLong(..) => 414,
+            Reject::HeadTooLarge(..) | Reject::TooManyHeaders(..) => 431,
             Reject::Connect => 501,
             Reject::Version => 505,
-        }
-    }
-
-    /// The verdict on a head that could not be cut out.
-    pub(crate) fn from_scan(fault: ScanFault, limit: usize) -> Reject {
-        match fault {
-            ScanFault::BareLineBreak => Reject::Malformed("CR or LF outside of a CRLF"),
-            ScanFault::Folded => Reject::Malformed("a header line begins with white space"),
-            ScanFault::TooLong { first_line: true } => Reject::TargetTooLong { limit },
-            ScanFault::TooLong { first_line: false } => Reject::HeadTooLarge { limit },
         }
     }
 }

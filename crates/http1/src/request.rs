@@ -5,11 +5,11 @@ use std::ops::Deref;
 
 use bytes::{Buf, BytesMut};
 
-use crate::fields::{Fields, Spans, position};
-use crate::framing::{Digest, Framing, Version};
+use crate::fields::{Fields, position};
+use crate::framing::{Digest, Framing, Version, decimal};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::reject::Reject;
-use crate::scan::head_end;
+use crate::scan::{ScanFault, head_end};
 use crate::token::{is_token, is_token_byte};
 
 /// The head of a request (RFC 9112 §3, §5). It owns the bytes that it was parsed from; cloning it
@@ -19,9 +19,6 @@ pub struct RequestHead {
     fields: Fields,
     method: (u32, u32),
     target: (u32, u32),
-    version: Version,
-    framing: Framing,
-    keep_alive: bool,
     expects_continue: bool,
 }
 
@@ -71,25 +68,10 @@ impl RequestHead {
         }
     }
 
-    /// The version of the request.
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
-    /// True if the client lets the connection live on after the response (RFC 9112 §9.3).
-    pub fn keep_alive(&self) -> bool {
-        self.keep_alive
-    }
-
     /// True if the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
     /// Never in HTTP/1.0, nor without a body.
     pub fn expects_continue(&self) -> bool {
         self.expects_continue
-    }
-
-    /// How the end of the body is found. Never [`Framing::UntilClose`].
-    pub fn framing(&self) -> Framing {
-        self.framing
     }
 }
 
@@ -112,19 +94,17 @@ pub fn parse_request(buf: &mut BytesMut, limits: &Limits) -> Result<Option<Reque
     let end = match head_end(buf, limit) {
         Ok(Some(end)) => end,
         Ok(None) => return Ok(None),
-        Err(fault) => return Err(Reject::from_scan(fault, limit)),
+        Err(ScanFault::Malformed(why)) => return Err(Reject::Malformed(why)),
+        Err(ScanFault::TooLong { first_line: true }) => {
+            return Err(Reject::TargetTooLong(limit));
+        }
+        Err(ScanFault::TooLong { first_line: false }) => {
+            return Err(Reject::HeadTooLarge(limit));
+        }
     };
-    let parts = Parts::parse(&buf[..end], limits)?;
-    let head = buf.split_to(end).freeze();
-    Ok(Some(RequestHead {
-        fields: Fields::new(head, parts.spans, parts.connection_names),
-        method: parts.method,
-        target: parts.target,
-        version: parts.version,
-        framing: parts.framing,
-        keep_alive: parts.keep_alive,
-        expects_continue: parts.expects_continue,
-    }))
+    let mut head = RequestHead::parse(&buf[..end], limits)?;
+    head.fields.take(buf, end);
+    Ok(Some(head))
 }
 
 /// Refuses what cannot become a request (a TLS hello, say) from its first byte that is wrong,
@@ -138,20 +118,8 @@ fn check_method_so_far(buf: &[u8]) -> Result<(), Reject> {
     }
 }
 
-/// A parsed head before its bytes are cut off the buffer.
-struct Parts {
-    spans: Spans,
-    method: (u32, u32),
-    target: (u32, u32),
-    version: Version,
-    framing: Framing,
-    keep_alive: bool,
-    expects_continue: bool,
-    connection_names: bool,
-}
-
-impl Parts {
-    fn parse(head: &[u8], limits: &Limits) -> Result<Parts, Reject> {
+impl RequestHead {
+    fn parse(head: &[u8], limits: &Limits) -> Result<RequestHead, Reject> {
         let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut []);
         let bound = limits.headers_bound();
@@ -166,28 +134,21 @@ impl Parts {
         check_target(method, target)?;
 
         let digest = Digest::of(request.headers);
-        let framing = match digest.framing(version) {
-            Ok(framing) => framing.unwrap_or(Framing::Empty),
-            Err(fault) => return Err(Reject::Framing(fault)),
-        };
+        let framing = digest.framing(version).map_err(Reject::Framing)?.unwrap_or(Framing::Empty);
         check_host(&digest, version, target, request.headers)?;
         if let Framing::Length(length) = framing
             && usize::try_from(length).map_or(true, |length| length > limits.body_bytes)
         {
-            return Err(Reject::BodyTooLarge { limit: limits.body_bytes });
+            return Err(Reject::BodyTooLarge(limits.body_bytes));
         }
         let framing = if framing == Framing::Length(0) { Framing::Empty } else { framing };
-        Ok(Parts {
-            spans: Spans::of(head, request.headers),
+        Ok(RequestHead {
+            fields: Fields::new(head, request.headers, &digest, version, framing),
             method: position(head, method.as_bytes()),
             target: position(head, target.as_bytes()),
-            version,
-            framing,
-            keep_alive: digest.persists(version),
             expects_continue: digest.expects_continue
                 && version == Version::Http11
                 && framing != Framing::Empty,
-            connection_names: digest.connection_names,
         })
     }
 }
@@ -196,14 +157,14 @@ impl Parts {
 fn explain(error: httparse::Error, head: &[u8], headers_limit: usize) -> Reject {
     use httparse::Error;
     match error {
-        Error::TooManyHeaders => Reject::TooManyHeaders { limit: headers_limit },
+        Error::TooManyHeaders => Reject::TooManyHeaders(headers_limit),
         Error::Version if other_version(head) => Reject::Version,
         Error::Version => Reject::Malformed("the request line does not end in a version"),
         Error::HeaderName => Reject::Malformed("a field name is not a token followed by a colon"),
         Error::HeaderValue => Reject::Malformed("a control byte in a field value"),
         Error::NewLine => Reject::Malformed("bytes after the version"),
         Error::Token | Error::Status => match stray_byte(head) {
-            Some(byte) => Reject::TargetByte { byte },
+            Some(byte) => Reject::TargetByte(byte),
             None => Reject::Malformed("the request line is not three words"),
         },
     }
@@ -237,7 +198,7 @@ fn check_target(method: &str, target: &str) -> Result<(), Reject> {
     }
     // A fragment is never sent; recipients differ in where they cut it off.
     if let Some(byte) = target.bytes().find(|&byte| !byte.is_ascii_graphic() || byte == b'#') {
-        return Err(Reject::TargetByte { byte });
+        return Err(Reject::TargetByte(byte));
     }
     let sound = match absolute(target) {
         Some((authority, rest)) => is_authority(authority.as_bytes()) && !rest.starts_with('?'),
@@ -311,9 +272,5 @@ fn is_host_byte(byte: u8) -> bool {
 
 /// No digits at all stand for the port of the scheme (RFC 3986 §3.2.3).
 fn is_port(digits: &[u8]) -> bool {
-    let number = digits.iter().try_fold(0_u16, |number, &byte| {
-        let digit = byte.is_ascii_digit().then(|| u16::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    });
-    number.is_some()
+    digits.is_empty() || decimal(digits).is_some_and(|port| port <= u64::from(u16::MAX))
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use bytes::BytesMut;
 
 use crate::body::BodyError;
-use crate::fields::{Fields, Spans};
+use crate::fields::Fields;
 use crate::framing::{Digest, Framing, FramingFault, Version};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::scan::{ScanFault, head_end};
@@ -28,23 +28,14 @@ pub enum BadResponse {
     #[error("101 without an upgrade having been asked for")]
     Upgrade,
     /// More interim responses (1xx) than a client reads.
-    #[error("more than {limit} interim responses")]
-    TooManyInterim {
-        /// The limit, as a count.
-        limit: usize,
-    },
+    #[error("more than {0} interim responses")]
+    TooManyInterim(usize),
     /// The head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
-    #[error("the head of the response is longer than {limit} bytes")]
-    HeadTooLarge {
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    #[error("the head of the response is longer than {0} bytes")]
+    HeadTooLarge(usize),
     /// More fields than [`Limits::headers`](crate::Limits::headers).
-    #[error("more than {limit} header fields in the response")]
-    TooManyHeaders {
-        /// The limit, as a count.
-        limit: usize,
-    },
+    #[error("more than {0} header fields in the response")]
+    TooManyHeaders(usize),
     /// The length of the body cannot be trusted (RFC 9112 §6).
     #[error("response without a reliable length: {0}")]
     Framing(FramingFault),
@@ -55,9 +46,8 @@ pub enum BadResponse {
 
 impl BadResponse {
     /// Is the head longer than the limits of this side allow, rather than wrong?
-    #[must_use]
     pub fn is_over_a_limit(&self) -> bool {
-        matches!(self, Self::HeadTooLarge { .. } | Self::TooManyHeaders { .. })
+        matches!(self, Self::HeadTooLarge(..) | Self::TooManyHeaders(..))
     }
 }
 
@@ -68,9 +58,6 @@ pub struct ResponseHead {
     fields: Fields,
     status: u16,
     reason: (u32, u32),
-    version: Version,
-    framing: Framing,
-    keep_alive: bool,
 }
 
 impl Deref for ResponseHead {
@@ -95,21 +82,6 @@ impl ResponseHead {
     /// The reason phrase as sent; often empty, and without meaning (RFC 9112 §4).
     pub fn reason(&self) -> &[u8] {
         self.fields.slice(self.reason)
-    }
-
-    /// The version of the response.
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
-    /// True if the connection can carry another request once the body has ended (RFC 9112 §9.3).
-    pub fn keep_alive(&self) -> bool {
-        self.keep_alive
-    }
-
-    /// How the end of the body is found (RFC 9112 §6.3).
-    pub fn framing(&self) -> Framing {
-        self.framing
     }
 }
 
@@ -136,39 +108,16 @@ pub fn parse_response(
     let end = match head_end(buf, limit) {
         Ok(Some(end)) => end,
         Ok(None) => return Ok(None),
-        Err(ScanFault::BareLineBreak) => {
-            return Err(BadResponse::Malformed("CR or LF outside of a CRLF"));
-        }
-        Err(ScanFault::Folded) => {
-            return Err(BadResponse::Malformed("a header line begins with white space"));
-        }
-        Err(ScanFault::TooLong { .. }) => return Err(BadResponse::HeadTooLarge { limit }),
+        Err(ScanFault::Malformed(why)) => return Err(BadResponse::Malformed(why)),
+        Err(ScanFault::TooLong { .. }) => return Err(BadResponse::HeadTooLarge(limit)),
     };
-    let parts = Parts::parse(&buf[..end], limits, to_head)?;
-    let head = buf.split_to(end).freeze();
-    Ok(Some(ResponseHead {
-        fields: Fields::new(head, parts.spans, parts.connection_names),
-        status: parts.status,
-        reason: parts.reason,
-        version: parts.version,
-        framing: parts.framing,
-        keep_alive: parts.keep_alive,
-    }))
+    let mut head = ResponseHead::parse(&buf[..end], limits, to_head)?;
+    head.fields.take(buf, end);
+    Ok(Some(head))
 }
 
-/// A parsed head before its bytes are cut off the buffer.
-struct Parts {
-    spans: Spans,
-    status: u16,
-    reason: (u32, u32),
-    version: Version,
-    framing: Framing,
-    keep_alive: bool,
-    connection_names: bool,
-}
-
-impl Parts {
-    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<Parts, BadResponse> {
+impl ResponseHead {
+    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<ResponseHead, BadResponse> {
         let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut []);
         let bound = limits.headers_bound();
@@ -192,14 +141,10 @@ impl Parts {
             Some(framing) => framing,
             None => Framing::UntilClose,
         };
-        Ok(Parts {
-            spans: Spans::of(head, response.headers),
+        Ok(ResponseHead {
+            fields: Fields::new(head, response.headers, &digest, version, framing),
             status,
             reason: reason(head),
-            version,
-            framing,
-            keep_alive: framing != Framing::UntilClose && digest.persists(version),
-            connection_names: digest.connection_names,
         })
     }
 }
@@ -215,7 +160,7 @@ fn reason(head: &[u8]) -> (u32, u32) {
 fn explain(error: httparse::Error, headers_limit: usize) -> BadResponse {
     use httparse::Error;
     match error {
-        Error::TooManyHeaders => BadResponse::TooManyHeaders { limit: headers_limit },
+        Error::TooManyHeaders => BadResponse::TooManyHeaders(headers_limit),
         Error::Version => BadResponse::Malformed("neither HTTP/1.0 nor HTTP/1.1"),
         Error::HeaderName => {
             BadResponse::Malformed("a field name is not a token followed by a colon")

@@ -65,10 +65,6 @@ pub enum WriteError {
 ///
 /// `BodyLength::Known(0)` writes `Content-Length: 0` only for methods that usually have a body
 /// (RFC 9110 §8.6). `Expect` is skipped like the fields that frame: the body follows at once.
-///
-/// # Errors
-///
-/// [`WriteError`] if a part cannot be sent as it is; `buf` is then as before.
 pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     buf: &mut BytesMut,
     method: &str,
@@ -101,10 +97,6 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
 
 /// Appends the head of a response of HTTP/1.1 to `buf`. Interim responses and 204 never announce a
 /// length (RFC 9112 §6.3), whatever `body` says.
-///
-/// # Errors
-///
-/// [`WriteError`] if a part cannot be sent as it is; `buf` is then as before.
 pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     buf: &mut BytesMut,
     status: u16,

@@ -82,10 +82,11 @@ pub(crate) async fn serve(
 }
 
 async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver<bool>) {
+    let listen = &proxy.config.listen;
     // Nothing here takes a body; one that is short is read so that its sender hears why.
-    let limits = Limits { body_bytes: 4 << 10, ..proxy.limits };
-    let (idle, head) = (proxy.timeouts.idle.min(IDLE), proxy.timeouts.head.min(IDLE));
-    let timeouts = Timeouts { idle, head, ..proxy.timeouts };
+    let limits = Limits { body_bytes: 4 << 10, ..listen.limits };
+    let (idle, head) = (listen.timeouts.idle.min(IDLE), listen.timeouts.head.min(IDLE));
+    let timeouts = Timeouts { idle, head, ..listen.timeouts };
     let mut client = Connection::new(stream, limits, timeouts);
     loop {
         let request = match client.next_request().await {

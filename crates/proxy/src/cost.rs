@@ -10,13 +10,12 @@ const BYTES_MAX: usize = 32;
 /// A cost, in a unit that all requests of a service share. Ages of what costs 1 are measured as those of
 /// requests of which nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost(NonZeroU64);
+pub(crate) struct Cost(NonZeroU64);
 
 impl Cost {
     /// `None` for what is no cost: numbers that are not above zero, or not finite. Those below a
     /// millionth, or beyond 10^13, count as these.
-    #[must_use]
-    pub fn new(cost: f64) -> Option<Self> {
+    pub(crate) fn new(cost: f64) -> Option<Self> {
         if !(cost.is_finite() && cost > 0.0) {
             return None;
         }
@@ -25,7 +24,7 @@ impl Cost {
     }
 
     /// The cost that the values of a header tell: of one, and only if it is a number.
-    pub fn read<'h>(values: impl IntoIterator<Item = &'h [u8]>) -> Option<Self> {
+    pub(crate) fn read<'h>(values: impl IntoIterator<Item = &'h [u8]>) -> Option<Self> {
         let mut values = values.into_iter();
         let (Some(only), None) = (values.next(), values.next()) else { return None };
         let text = only.trim_ascii();

@@ -1,16 +1,15 @@
 //! `curtail proxy`: a reverse proxy in front of replicated, sharded services.
 //!
 //! Start reading at `serve/connection.rs`: a request's way through the proxy. [`config`] is the file
-//! as people write it, [`route`] finds the service and shard of a request, [`metrics`] is what the
+//! as people write it, `route.rs` finds the service and shard of a request, `metrics` is what the
 //! outside sees. The decisions are the kernel's.
 
 mod admin;
 pub mod config;
-pub mod cost;
-mod descriptors;
-pub mod metrics;
+mod cost;
+mod metrics;
 mod observe;
-pub mod route;
+mod route;
 mod serve;
 mod state;
 
@@ -18,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use curtail_kernel::ServerId;
-use curtail_runtime::http::{Health, watch as watch_server};
+use curtail_runtime::http::watch as watch_server;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -62,9 +61,6 @@ impl std::fmt::Debug for Server {
 impl Server {
     /// Takes its ports. `seed` decides ties.
     ///
-    /// # Errors
-    /// See [`StartError`].
-    ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn bind(config: Config, seed: u64) -> Result<Self, StartError> {
@@ -77,17 +73,11 @@ impl Server {
     }
 
     /// Where clients connect.
-    ///
-    /// # Errors
-    /// What the system says.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.clients.local_addr()
     }
 
     /// Where operators connect.
-    ///
-    /// # Errors
-    /// What the system says.
     pub fn admin_address(&self) -> Option<std::io::Result<SocketAddr>> {
         self.admin.as_ref().map(TcpListener::local_addr)
     }
@@ -107,7 +97,7 @@ impl Server {
                 let cells: Vec<_> = service.cells.iter().map(|(cell, _)| cell.clone()).collect();
                 background.spawn(async move { learning.run(&cells).await });
             }
-            let health = probes(&service.config);
+            let health = &service.config.health;
             for (cell, layout) in &service.cells {
                 for server in 0..layout.addresses.len() {
                     let server = ServerId(server as u32);
@@ -115,7 +105,7 @@ impl Server {
                 }
             }
         }
-        let permits = descriptors::client_permits(proxy.config.listen.max_connections);
+        let permits = serve::client_permits(proxy.config.listen.max_connections);
         let serving = serve::clients(proxy, clients, permits, draining);
         tokio::pin!(serving);
         tokio::select! {
@@ -126,18 +116,6 @@ impl Server {
         // The receivers live as long as the server does.
         let _ = drain.send(true);
         serving.await
-    }
-}
-
-/// Without health checks of its own, a service's servers are only looked at when they are down.
-fn probes(service: &config::Service) -> Health {
-    match &service.health {
-        Some(health) => Health {
-            path: Some(health.path.clone()),
-            interval: health.interval,
-            timeout: health.timeout,
-        },
-        None => Health { path: None, ..Health::default() },
     }
 }
 

@@ -2,19 +2,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use curtail_kernel::{Core, GroupId, ServerId, StartReason, StopReason};
+use curtail_kernel::{GroupId, ServerId, StartReason, StopReason};
 use curtail_runtime::{CopyEnd, CopyInfo, EjectionCause, Observer};
 
 use crate::config::Cell;
-use crate::metrics::{CopyOutcome, EjectionReason, Kind as _, Metrics, ReplicaMetrics};
-use crate::state::Proxy;
+use crate::metrics::{CopyOutcome, EjectionReason, Kind as _, ReplicaMetrics, ServiceMetrics};
 
 /// Watches one cell of a service.
 pub(crate) struct Watcher {
-    metrics: Arc<Metrics>,
-    service: usize,
+    metrics: Arc<ServiceMetrics>,
     /// Shard of each group, server of each id, as the configuration counts them.
     shards: Vec<usize>,
     servers: Vec<usize>,
@@ -24,10 +21,9 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn new(metrics: &Arc<Metrics>, service: usize, name: &str, cell: &Cell) -> Self {
+    pub(crate) fn new(metrics: &Arc<ServiceMetrics>, name: &str, cell: &Cell) -> Self {
         Self {
             metrics: Arc::clone(metrics),
-            service,
             shards: cell.shards.clone(),
             servers: cell.servers.clone(),
             name: name.into(),
@@ -37,7 +33,7 @@ impl Watcher {
 
     fn replica(&self, copy: CopyInfo) -> &ReplicaMetrics {
         let shard = self.shards[copy.group.index()];
-        self.metrics.replica(self.service, shard, self.servers[copy.server.index()])
+        self.metrics.replica(shard, self.servers[copy.server.index()])
     }
 }
 
@@ -58,7 +54,7 @@ impl Observer for Watcher {
             CopyEnd::Lost => CopyOutcome::Lost,
         });
         replica.copy_duration.record_ns(ran_ns);
-        if let Some(rescue) = &self.metrics.service(self.service).rescue {
+        if let Some(rescue) = &self.metrics.rescue {
             rescue.ended(copy.why, end, won);
         }
         if won {
@@ -69,57 +65,24 @@ impl Observer for Watcher {
     }
 
     fn query_started(&self, group: GroupId, queued_ns: u64) {
-        let shard = self.metrics.shard(self.service, self.shards[group.index()]);
+        let shard = &self.metrics.shards[self.shards[group.index()]];
         shard.queue_duration.record_ns(queued_ns);
     }
 
     fn ejected(&self, server: ServerId, why: EjectionCause) {
         let reason = EjectionReason::from(why);
-        self.metrics.server(self.service, self.servers[server.index()]).ejections.inc(reason);
+        self.metrics.servers[self.servers[server.index()]].ejections.inc(reason);
         let (service, server, reason) =
             (&*self.name, self.addresses[server.index()], reason.text());
-        match why {
-            EjectionCause::Ejected(_) => tracing::warn!(service, %server, reason, "server ejected"),
-            EjectionCause::Probes(last) => {
-                tracing::warn!(service, %server, reason, probe = %last, "server ejected");
-            }
-        }
+        let probe = match why {
+            EjectionCause::Ejected(_) => None,
+            EjectionCause::Probes(last) => Some(tracing::field::display(last)),
+        };
+        tracing::warn!(service, %server, reason, probe, "server ejected");
     }
 
     fn restored(&self, server: ServerId) {
         let (service, server) = (&*self.name, self.addresses[server.index()]);
         tracing::info!(service, %server, "server restored");
-    }
-}
-
-impl Proxy {
-    /// Brings the gauges up to date: before they are read, rather than on every event.
-    pub(crate) fn sample(&self) {
-        for (at, service) in self.services.iter().enumerate() {
-            if let (Some(rescue), Some(learning)) = (&service.metrics.rescue, &service.learning) {
-                learning.look(|learner| rescue.learned(learner));
-                let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
-                rescue.suspects.set(suspects.sum());
-            }
-            // The cells count them; several readers may store the same.
-            let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
-            let hedges_refused = service.metrics.hedges_refused.inner();
-            hedges_refused.store(refused.sum(), Ordering::Relaxed);
-            for (cell, layout) in &service.cells {
-                cell.look(|core| {
-                    for (group, &shard) in layout.shards.iter().enumerate() {
-                        let waiting = core.waiting(GroupId(group as u32));
-                        self.metrics.shard(at, shard).queue_length.set(i64::from(waiting));
-                    }
-                    for (id, &server) in layout.servers.iter().enumerate() {
-                        let view = core.server(ServerId(id as u32));
-                        let metrics = self.metrics.server(at, server);
-                        metrics.up.set(i64::from(view.up));
-                        metrics.busy.set(i64::from(view.outstanding));
-                        metrics.slots.set(i64::from(view.limit));
-                    }
-                });
-            }
-        }
     }
 }

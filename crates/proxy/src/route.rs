@@ -24,6 +24,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
@@ -34,22 +35,20 @@ use crate::cost::Cost;
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// Index into [`Config::services`].
-    pub service: usize,
+    pub(crate) service: usize,
     /// Index into [`Service::shards`].
-    pub shard: usize,
-    /// May it be sent again after a failure?
-    pub may_retry: bool,
-    /// May it run on two replicas at once?
-    pub may_duplicate: bool,
+    pub(crate) shard: usize,
+    /// May it run again after a failure, and on two replicas at once?
+    pub(crate) idempotent: bool,
     /// What it is expected to cost where it does not say that itself.
-    pub cost: Option<Cost>,
+    pub(crate) cost: Option<Cost>,
 }
 
 /// Why a request goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NoTarget {
+pub(crate) enum NoTarget {
     /// No service takes this path and method: 404.
     Service,
     /// The key of the shard is missing or empty: 400.
@@ -60,21 +59,31 @@ pub enum NoTarget {
     UnknownShard,
 }
 
-/// A request that goes nowhere, and what to tell the client. Cheap to make: the text is shared.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct RouteError {
-    /// Why.
-    pub why: NoTarget,
-    /// The service, as an index into [`Config::services`], where one was found.
-    pub service: Option<usize>,
-    text: Arc<str>,
+/// A request that goes nowhere. Cheap to make: the text is shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RouteError {
+    pub(crate) why: NoTarget,
+    /// The key that was looked for.
+    key: Arc<str>,
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, key } = self;
+        match why {
+            NoTarget::Service => write!(f, "no service takes this path and method"),
+            NoTarget::MissingKey => write!(f, "{key} is missing: it says which shard to ask"),
+            NoTarget::AmbiguousKey => {
+                write!(f, "{key} is given more than once, with different values")
+            }
+            NoTarget::UnknownShard => write!(f, "{key} names a shard that does not exist"),
+        }
+    }
 }
 
 impl RouteError {
     /// The status code to respond with.
-    #[must_use]
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         match self.why {
             NoTarget::Service | NoTarget::UnknownShard => 404,
             NoTarget::MissingKey | NoTarget::AmbiguousKey => 400,
@@ -84,12 +93,13 @@ impl RouteError {
 
 /// The routes and shards of a configuration, prepared for lookups.
 #[derive(Debug)]
-pub struct Router {
+pub(crate) struct Router {
     /// By prefix, without the slash at the end.
     routes: BTreeMap<Box<str>, Vec<Entry>>,
     /// Most segments in a prefix.
     depth: usize,
     services: Vec<Chooser>,
+    /// The key of no service.
     nowhere: Arc<str>,
 }
 
@@ -108,9 +118,8 @@ struct Chooser {
     idempotent_methods: Vec<String>,
     /// `None`: there is one shard, and nothing to choose by.
     by: Option<By>,
-    missing: Arc<str>,
-    ambiguous: Arc<str>,
-    unknown: Arc<str>,
+    /// What `by` looks for, in words.
+    key: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -123,8 +132,7 @@ enum By {
 
 impl Router {
     /// Prepares the routes of a configuration.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let mut routes: BTreeMap<Box<str>, Vec<Entry>> = BTreeMap::new();
         for (service, spec) in config.services.iter().enumerate() {
             for route in &spec.routes {
@@ -141,17 +149,14 @@ impl Router {
         let slashes = |prefix: &str| prefix.bytes().filter(|&byte| byte == b'/').count();
         let depth = routes.keys().map(|prefix| slashes(prefix)).max().unwrap_or(0);
         let services = config.services.iter().map(Chooser::new).collect();
-        Self { routes, depth, services, nowhere: "no service takes this path and method".into() }
+        Self { routes, depth, services, nowhere: "".into() }
     }
 
     /// Finds the target of a request. `path_and_query` begins with a slash, and `header` gives the
     /// values of a header by its name in lower case.
     ///
     /// Allocates only to decode a key that is percent-encoded.
-    ///
-    /// # Errors
-    /// No service, no key or no such shard; the error has the status and the text of the response.
-    pub fn route<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
+    pub(crate) fn route<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
         &'r self,
         method: &str,
         path_and_query: &str,
@@ -159,28 +164,16 @@ impl Router {
     ) -> Result<Target, RouteError> {
         let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
         let Some(entry) = self.entry(method, path) else {
-            let text = Arc::clone(&self.nowhere);
-            return Err(RouteError { why: NoTarget::Service, service: None, text });
+            return Err(RouteError { why: NoTarget::Service, key: Arc::clone(&self.nowhere) });
         };
         let chooser = &self.services[entry.service];
-        let shard = chooser.shard(path, query, header).map_err(|why| {
-            let text = match why {
-                NoTarget::MissingKey => &chooser.missing,
-                NoTarget::AmbiguousKey => &chooser.ambiguous,
-                _ => &chooser.unknown,
-            };
-            RouteError { why, service: Some(entry.service), text: Arc::clone(text) }
-        })?;
+        let shard = chooser
+            .shard(path, query, header)
+            .map_err(|why| RouteError { why, key: Arc::clone(&chooser.key) })?;
         let idempotent = entry.idempotent.unwrap_or_else(|| {
             chooser.idempotent_methods.iter().any(|idempotent| idempotent == method)
         });
-        Ok(Target {
-            service: entry.service,
-            shard,
-            may_retry: idempotent,
-            may_duplicate: idempotent,
-            cost: entry.cost,
-        })
+        Ok(Target { service: entry.service, shard, idempotent, cost: entry.cost })
     }
 
     fn entry(&self, method: &str, path: &str) -> Option<&Entry> {
@@ -236,13 +229,7 @@ impl Chooser {
                 By::Hash(key.clone(), hashed.collect())
             }
         });
-        Self {
-            idempotent_methods: service.idempotent_methods.clone(),
-            by,
-            missing: format!("{what} is missing: it says which shard to ask").into(),
-            ambiguous: format!("{what} is given more than once, with different values").into(),
-            unknown: format!("{what} names a shard that does not exist").into(),
-        }
+        Self { idempotent_methods: service.idempotent_methods.clone(), by, key: what.into() }
     }
 
     fn shard<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
@@ -357,16 +344,9 @@ mod tests {
             assert_eq!(found.as_ref().ok().map(|at| at.service), service, "{method} {target}");
             if let Err(error) = found {
                 assert_eq!((error.status(), error.why), (404, NoTarget::Service));
-                assert_eq!(&*error.text, "no service takes this path and method");
+                assert_eq!(error.to_string(), "no service takes this path and method");
             }
         }
-    }
-
-    #[test]
-    fn everything_goes_to_a_service_without_routes() {
-        let router = router(&["shard_by = { path_segment = 0 }"]);
-        let target = router.route("GET", "/0/x/y/z", none).expect("the only service");
-        assert_eq!((target.service, target.shard), (0, 0));
     }
 
     #[test]
@@ -443,8 +423,8 @@ mod tests {
         ] {
             let router = router(&[&format!("shard_by = {by}")]);
             let error = router.route("GET", target, none).expect_err(by);
-            assert!(error.text.starts_with(text) && !error.text.contains('\n'), "{error}");
-            assert_eq!(error.service, Some(0));
+            let said = error.to_string();
+            assert!(said.starts_with(text) && !said.contains('\n'), "{said}");
         }
     }
 
@@ -466,7 +446,7 @@ mod tests {
             ("PUT", "/some?s=0", false),
         ] {
             let found = router.route(method, target, none).expect(target);
-            assert_eq!((found.may_retry, found.may_duplicate), (may, may), "{method} {target}");
+            assert_eq!(found.idempotent, may, "{method} {target}");
         }
     }
 

@@ -1,14 +1,14 @@
 //! What the proxy is made of while it runs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use curtail_http1::{Limits, Timeouts};
-use curtail_kernel::{GroupId, ServerId, rng};
+use curtail_kernel::{Core, GroupId, ServerId, rng};
 use curtail_runtime::http::{Http, Settings};
 use curtail_runtime::{Cell, Learning, Timers};
 
 use crate::config::{self, Config};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, ServiceMetrics};
 use crate::observe::Watcher;
 use crate::route::Router;
 
@@ -17,10 +17,7 @@ pub(crate) struct Proxy {
     pub(crate) config: Config,
     pub(crate) router: Router,
     pub(crate) services: Vec<Service>,
-    pub(crate) metrics: Arc<Metrics>,
-    /// On clients.
-    pub(crate) limits: Limits,
-    pub(crate) timeouts: Timeouts,
+    pub(crate) metrics: Metrics,
 }
 
 /// A service while it runs.
@@ -29,7 +26,7 @@ pub(crate) struct Service {
     pub(crate) cells: Vec<(Cell<Http>, config::Cell)>,
     /// By shard: its cell, and its group there.
     shards: Vec<(usize, GroupId)>,
-    pub(crate) metrics: crate::metrics::ServiceMetrics,
+    pub(crate) metrics: Arc<ServiceMetrics>,
     /// With a policy that learns.
     pub(crate) learning: Option<Arc<Learning>>,
 }
@@ -50,35 +47,51 @@ impl Service {
 impl Proxy {
     /// Makes the cells. Must be called inside of a tokio runtime.
     pub(crate) fn new(config: Config, seed: u64) -> Result<Self, curtail_kernel::ConfigError> {
-        let metrics = Arc::new(Metrics::new(&config));
+        let metrics = Metrics::new(&config);
         let timers = Timers::precise();
         let mut services = Vec::with_capacity(config.services.len());
         for (at, service) in config.services.iter().enumerate() {
-            services.push(start(at, service, &metrics, &timers, seed)?);
+            services.push(start(at, service, &metrics.services[at], &timers, seed)?);
         }
-        let listen = &config.listen;
-        let limits = Limits {
-            head_bytes: listen.max_header_bytes,
-            // Each service has its own bound, which is applied once a request is routed.
-            body_bytes: usize::MAX,
-            ..Limits::default()
-        };
-        let timeouts = Timeouts {
-            idle: listen.idle_timeout,
-            head: listen.header_timeout,
-            body: listen.body_timeout,
-            write: listen.write_timeout,
-            ..Timeouts::default()
-        };
         let router = Router::new(&config);
-        Ok(Self { router, services, metrics, limits, timeouts, config })
+        Ok(Self { router, services, metrics, config })
+    }
+
+    /// Brings the gauges up to date: before they are read, rather than on every event.
+    pub(crate) fn sample(&self) {
+        for service in &self.services {
+            if let (Some(rescue), Some(learning)) = (&service.metrics.rescue, &service.learning) {
+                learning.look(|learner| rescue.learned(learner));
+                let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
+                rescue.suspects.set(suspects.sum());
+            }
+            // The cells count them; several readers may store the same.
+            let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
+            let hedges_refused = service.metrics.hedges_refused.inner();
+            hedges_refused.store(refused.sum(), Ordering::Relaxed);
+            for (cell, layout) in &service.cells {
+                cell.look(|core| {
+                    for (group, &shard) in layout.shards.iter().enumerate() {
+                        let waiting = core.waiting(GroupId(group as u32));
+                        service.metrics.shards[shard].queue_length.set(i64::from(waiting));
+                    }
+                    for (id, &server) in layout.servers.iter().enumerate() {
+                        let view = core.server(ServerId(id as u32));
+                        let metrics = &service.metrics.servers[server];
+                        metrics.up.set(i64::from(view.up));
+                        metrics.busy.set(i64::from(view.outstanding));
+                        metrics.slots.set(i64::from(view.limit));
+                    }
+                });
+            }
+        }
     }
 }
 
 fn start(
     at: usize,
     service: &config::Service,
-    metrics: &Arc<Metrics>,
+    metrics: &Arc<ServiceMetrics>,
     timers: &Timers,
     seed: u64,
 ) -> Result<Service, curtail_kernel::ConfigError> {
@@ -92,16 +105,16 @@ fn start(
     for (number, cell) in layout.cells.into_iter().enumerate() {
         // Cells of their own seeds: ties must not fall alike everywhere.
         let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
-        let kernel = service.policy.build(&cell.topology, service.limits(), rng)?;
+        let kernel = service.policy.build(&cell.topology, service.limits, rng)?;
         let transport = Http::new(cell.addresses.iter().copied(), settings);
-        let watcher = Watcher::new(metrics, at, &service.name, &cell);
+        let watcher = Watcher::new(metrics, &service.name, &cell);
         cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
     }
     Ok(Service {
         config: service.clone(),
         cells,
         shards: layout.shards,
-        metrics: metrics.service(at).clone(),
-        learning: service.policy.learner(&service.limits()).map(Learning::new).map(Arc::new),
+        metrics: Arc::clone(metrics),
+        learning: service.policy.learner(&service.limits).map(Learning::new).map(Arc::new),
     })
 }

@@ -1,61 +1,20 @@
 //! A kernel cell in real time: events in under one short lock, copies out as tasks.
 
 use std::future::Future;
-use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use curtail_kernel::hedge::{Record, Snapshot};
-use curtail_kernel::{Core, Event, GroupId, QueryId, Scheduler, ServerId};
+use curtail_kernel::{Core, Event, QueryId, Scheduler, ServerId};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::inner::Inner;
-use crate::observe::{EjectionCause, NoObserver, Observer, ProbeFailure};
-use crate::response::{QueryError, QueryResponse};
+use crate::observe::{EjectionCause, Observer, ProbeFailure};
+use crate::query::{Query, QueryError};
+use crate::tables::QueryResult;
 use crate::timers::Timers;
 use crate::transport::Transport;
-
-/// A query to be answered.
-#[derive(Clone, Debug)]
-pub struct Query<R> {
-    /// What is asked.
-    pub request: R,
-    /// Whose servers can respond.
-    pub group: GroupId,
-    /// May it run on two servers at once? For idempotent requests only.
-    pub may_duplicate: bool,
-    /// May it be sent again after a failure?
-    pub may_retry: bool,
-    /// When its client loses interest, if before the cell's own timeout.
-    pub deadline: Option<Instant>,
-    /// What its work is expected to cost, in any unit that all queries of the service share; none
-    /// where it is not known.
-    pub cost_hint: Option<NonZeroU64>,
-}
-
-impl<R> Query<R> {
-    /// An idempotent query for the first group.
-    pub fn new(request: R) -> Self {
-        let group = GroupId(0);
-        Self {
-            request,
-            group,
-            may_duplicate: true,
-            may_retry: true,
-            deadline: None,
-            cost_hint: None,
-        }
-    }
-
-    /// The same query for a group.
-    #[must_use]
-    pub fn to_group(mut self, group: GroupId) -> Self {
-        self.group = group;
-        self
-    }
-}
 
 /// A kernel cell in real time. Clones share it.
 pub struct Cell<T: Transport> {
@@ -79,16 +38,14 @@ impl<T: Transport> Cell<T> {
     ///
     /// # Panics
     /// Outside of a tokio runtime: copies run as its tasks.
-    #[must_use]
     pub fn new(kernel: Box<dyn Scheduler>, transport: T, timers: Timers) -> Self {
-        Self::observed(kernel, transport, timers, NoObserver)
+        Self::observed(kernel, transport, timers, ())
     }
 
     /// A cell that reports to an observer.
     ///
     /// # Panics
     /// Outside of a tokio runtime: copies run as its tasks.
-    #[must_use]
     pub fn observed(
         kernel: Box<dyn Scheduler>,
         transport: T,
@@ -134,29 +91,27 @@ impl<T: Transport> Cell<T> {
 
     /// Looks at the kernel. The cell stands still meanwhile: be short.
     pub fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
-        self.inner.look(with)
+        with(self.inner.lock().kernel.core())
     }
 
     /// Queries that have not ended.
-    #[must_use]
     pub fn live_queries(&self) -> usize {
-        self.inner.live_queries()
+        self.inner.lock().queries.len()
     }
 
     /// Queries that are taken for stuck and wait for a rescue now, with a policy that rescues.
-    #[must_use]
     pub fn suspects(&self) -> u32 {
-        self.inner.suspects()
+        self.inner.lock().kernel.suspects()
     }
 
     /// Moves what the cell has recorded to the end of a list.
     pub(crate) fn publish(&self, into: &mut Vec<Record>) {
-        self.inner.publish(into);
+        self.inner.lock().kernel.publish(into);
     }
 
-    /// What the service has learned.
+    /// What the service has learned: it concerns queries to come, so there is nothing to do now.
     pub(crate) fn adopt(&self, snapshot: &Snapshot) {
-        self.inner.adopt(snapshot);
+        self.inner.lock().kernel.adopt(snapshot);
     }
 
     /// Its probes failed: the server gets no new copies, those that run go on.
@@ -169,15 +124,10 @@ impl<T: Transport> Cell<T> {
     }
 
     /// The transport.
-    #[must_use]
     pub fn transport(&self) -> &T {
         &self.inner.transport
     }
 }
-
-/// What a query ends with.
-type QueryResult<T> =
-    Result<QueryResponse<<T as Transport>::Response>, QueryError<<T as Transport>::Response>>;
 
 /// The response to come.
 pub struct Reply<T: Transport> {
@@ -185,12 +135,6 @@ pub struct Reply<T: Transport> {
     inner: Weak<Inner<T>>,
     query: QueryId,
     ticket: u64,
-}
-
-impl<T: Transport> std::fmt::Debug for Reply<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Reply({:?})", self.query)
-    }
 }
 
 impl<T: Transport> Future for Reply<T> {

@@ -4,23 +4,19 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
-    Action, Arrive, CopyId, Core, EjectReason, Event, FailReason, Outcome, QueryId, Scheduler,
-    ServerId, Timestamp,
+    Action, Arrive, CopyId, EjectReason, Event, FailReason, Outcome, QueryId, Scheduler, ServerId,
+    Timestamp,
 };
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
-use crate::armed::ArmedTimers;
-use crate::cell::Query;
-use crate::clock::Clock;
-use crate::copies::{Copies, Flight};
-use crate::copy::{self, Launch};
-use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, QueryEnd};
-use crate::queries::{Queries, Sender};
-use crate::response::{QueryError, QueryResponse};
+use crate::clock::{ArmedTimers, Clock};
+use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer};
+use crate::query::{Query, QueryError, QueryResponse};
+use crate::tables::{Copies, Flight, Queries, QueryResult};
 use crate::timers::{OnTimeout, Timers};
-use crate::transport::{Listener, Transport};
+use crate::transport::{CopyHandle, Head, Listener, Transport};
 
 pub(crate) struct Inner<T: Transport> {
     pub(crate) transport: T,
@@ -34,9 +30,9 @@ pub(crate) struct Inner<T: Transport> {
     me: Weak<Self>,
 }
 
-struct State<T: Transport> {
-    kernel: Box<dyn Scheduler>,
-    queries: Queries<T>,
+pub(crate) struct State<T: Transport> {
+    pub(crate) kernel: Box<dyn Scheduler>,
+    pub(crate) queries: Queries<T>,
     copies: Copies,
     armed: ArmedTimers,
 }
@@ -58,8 +54,8 @@ impl<R> Default for Effects<R> {
 struct CopyResult<T: Transport> {
     copy: CopyId,
     /// Set once it has ended; before that it is in the table.
-    flight: Option<Flight>,
-    /// What it answered.
+    ended: Option<(Flight, CopyEnd)>,
+    /// What it responded.
     response: Option<T::Response>,
 }
 
@@ -88,13 +84,17 @@ impl<T: Transport> Inner<T> {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<T>> {
         // A panic under the lock is a bug of ours, in an observer or in the kernel; whatever it
         // left behind, answering the others is better than failing all of them.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn arrive(&self, query: Query<T::Request>, reply: Sender<T>) -> (QueryId, u64) {
+    pub(crate) fn arrive(
+        &self,
+        query: Query<T::Request>,
+        reply: oneshot::Sender<QueryResult<T>>,
+    ) -> (QueryId, u64) {
         let mut state = self.lock();
         let now = self.clock.now();
         let Query { request, group, may_duplicate, may_retry, deadline, cost_hint } = query;
@@ -102,7 +102,7 @@ impl<T: Transport> Inner<T> {
         let (query, ticket) = state.queries.add(request, reply, group, now);
         let deadline = deadline.map_or(Timestamp::NEVER, |at| self.clock.timestamp(at));
         let arrive = Arrive { query, group, may_duplicate, may_retry, deadline, cost_hint };
-        self.handle(state, now, &Event::Arrive(arrive), None);
+        self.handle_at(state, now, &Event::Arrive(arrive), None);
         (query, ticket)
     }
 
@@ -111,107 +111,90 @@ impl<T: Transport> Inner<T> {
         if state.queries.get(query).is_none_or(|pending| pending.ticket != ticket) {
             return;
         }
-        let now = self.clock.now();
-        if let Some(pending) = state.queries.remove(query) {
-            let took = now.since(pending.arrived);
-            self.observer.query_ended(pending.group, QueryEnd::Abandoned, took);
-        }
-        self.handle(state, now, &Event::Abandoned { query }, None);
+        // Its request and what was held are dropped outside of the lock.
+        let _pending = state.queries.remove(query);
+        self.handle(state, &Event::Abandoned { query }, None);
     }
 
     /// Feeds an event about a server; was it up until then?
     pub(crate) fn feed_about(&self, server: ServerId, event: &Event) -> bool {
         let state = self.lock();
-        let now = self.clock.now();
         let up = state.kernel.core().server(server).up;
-        self.handle(state, now, event, None);
+        self.handle(state, event, None);
         up
     }
 
     /// Feeds an event that is not about a copy.
     pub(crate) fn feed(&self, event: &Event) {
-        let state = self.lock();
-        let now = self.clock.now();
-        self.handle(state, now, event, None);
+        self.handle(self.lock(), event, None);
     }
 
     /// The head of a response whose rest is still to come. False when the copy need not go on: one
     /// that was cancelled cannot bring the rest.
-    pub(crate) fn responded(&self, copy: CopyId, good: bool, response: T::Response) -> bool {
+    fn responded(&self, copy: CopyId, good: bool, response: T::Response) -> bool {
         let mut state = self.lock();
         if state.copies.get(copy).is_none_or(|flight| flight.is_stopping()) {
             return false;
         }
-        let result = CopyResult { copy, flight: None, response: Some(response) };
-        let result = if good { Some(result) } else { self.hold(&mut state, result) };
-        let now = self.clock.now();
-        self.handle(state, now, &Event::Responded { copy, good }, result);
+        let response = Some(response);
+        let response = if good { response } else { Self::hold(&mut state, copy, response) };
+        let result = CopyResult { copy, ended: None, response };
+        self.handle(state, &Event::Responded { copy, good }, Some(result));
         true
     }
 
     /// A task was torn down before it ran: the runtime takes no more.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn finished(&self, copy: CopyId, outcome: Outcome, response: Option<T::Response>) {
+    fn finished(&self, copy: CopyId, outcome: Outcome, response: Option<T::Response>) {
         let event = Event::Finished { copy, outcome };
         self.ended(copy, &event, CopyEnd::Finished(outcome), response);
     }
 
-    pub(crate) fn stopped(&self, copy: CopyId) {
+    fn stopped(&self, copy: CopyId) {
         self.ended(copy, &Event::Stopped { copy }, CopyEnd::Stopped(None), None);
     }
 
     fn ended(&self, copy: CopyId, event: &Event, end: CopyEnd, response: Option<T::Response>) {
         let mut state = self.lock();
+        let good = end == CopyEnd::Finished(Outcome::Good);
         // A bad response is kept while its copy is still known.
-        let mut result = Some(CopyResult { copy, flight: None, response });
-        if end != CopyEnd::Finished(Outcome::Good) {
-            result = self.hold(&mut state, result.expect("just made"));
-        }
+        let response = if good { response } else { Self::hold(&mut state, copy, response) };
         // The kernel may give the slot away while it handles the event.
         let Some(flight) = state.copies.remove(copy) else { return };
-        let result = result.unwrap_or(CopyResult { copy, flight: None, response: None });
-        let now = self.clock.now();
-        self.handle_end(state, now, event, CopyResult { flight: Some(flight), ..result }, end);
+        self.handle(state, event, Some(CopyResult { copy, ended: Some((flight, end)), response }));
     }
 
-    /// Keeps a bad response in case no copy gives a good one.
-    fn hold(&self, state: &mut State<T>, result: CopyResult<T>) -> Option<CopyResult<T>> {
-        let flight = state.copies.get(result.copy)?;
-        let (query, ticket) = (flight.query, flight.ticket);
-        let pending = state.queries.get(query).filter(|pending| pending.ticket == ticket)?;
+    /// Keeps a bad response in case no copy gives a good one; gives back what no query wants.
+    fn hold(
+        state: &mut State<T>,
+        copy: CopyId,
+        response: Option<T::Response>,
+    ) -> Option<T::Response> {
+        let Some(flight) = state.copies.get(copy) else { return response };
+        let pending = state.queries.get(flight.query);
+        let Some(pending) = pending.filter(|pending| pending.ticket == flight.ticket) else {
+            return response;
+        };
         flight.heard = true;
-        if result.response.is_some() {
-            pending.held = result.response;
+        if response.is_some() {
+            pending.held = response;
         }
         None
     }
 
-    fn handle_end(
+    fn handle(
         &self,
-        mut state: MutexGuard<'_, State<T>>,
-        now: Timestamp,
+        state: MutexGuard<'_, State<T>>,
         event: &Event,
-        mut result: CopyResult<T>,
-        end: CopyEnd,
+        result: Option<CopyResult<T>>,
     ) {
-        let mut effects = Effects::default();
-        self.decide(&mut state, now, event, Some(&mut result), &mut effects);
-        if let Some(flight) = result.flight {
-            let end = match end {
-                CopyEnd::Stopped(_) => CopyEnd::Stopped(flight.stop_reason),
-                end => end,
-            };
-            let ran = now.since(flight.started);
-            self.observer.copy_ended(flight.info, end, flight.won, ran);
-        }
-        drop(state);
-        self.carry_out(effects);
+        self.handle_at(state, self.clock.now(), event, result);
     }
 
-    fn handle(
+    fn handle_at(
         &self,
         mut state: MutexGuard<'_, State<T>>,
         now: Timestamp,
@@ -220,6 +203,14 @@ impl<T: Transport> Inner<T> {
     ) {
         let mut effects = Effects::default();
         self.decide(&mut state, now, event, result.as_mut(), &mut effects);
+        if let Some(CopyResult { ended: Some((flight, end)), .. }) = &result {
+            let end = match *end {
+                CopyEnd::Stopped(_) => CopyEnd::Stopped(flight.stop_reason),
+                end => end,
+            };
+            let ran = now.since(flight.started);
+            self.observer.copy_ended(flight.info, end, flight.won, ran);
+        }
         drop(state);
         // Responses without a taker are dropped here, outside of the lock.
         drop(result);
@@ -264,17 +255,15 @@ impl<T: Transport> Inner<T> {
                 }
                 Action::Answer { query, copy } => {
                     let here = result.as_deref_mut().filter(|result| result.copy == copy);
-                    self.response(queries, copies, query, here, now);
+                    Self::response(queries, copies, query, here, now);
                 }
                 Action::Fail { query, why, copy } => {
                     // A copy that failed and still runs has only been silent for too long.
                     let silent = copy.is_some_and(|copy| copies.get(copy).is_some());
-                    self.fail(queries, query, why, silent, now);
+                    Self::fail(queries, query, why, silent);
                 }
                 Action::Shed { query, why } => {
                     if let Some(pending) = queries.remove(query) {
-                        let took = now.since(pending.arrived);
-                        self.observer.query_ended(pending.group, QueryEnd::Shed(why), took);
                         let _ = pending.reply.send(Err(QueryError::from_shed(why)));
                     }
                 }
@@ -293,7 +282,6 @@ impl<T: Transport> Inner<T> {
     }
 
     fn response(
-        &self,
         queries: &mut Queries<T>,
         copies: &mut Copies,
         query: QueryId,
@@ -302,8 +290,8 @@ impl<T: Transport> Inner<T> {
     ) {
         let Some(result) = result else { return };
         let Some(pending) = queries.remove(query) else { return };
-        let flight = match &mut result.flight {
-            Some(flight) => flight,
+        let flight = match &mut result.ended {
+            Some((flight, _)) => flight,
             None => match copies.get(result.copy) {
                 Some(flight) => flight,
                 None => return,
@@ -313,7 +301,6 @@ impl<T: Transport> Inner<T> {
         let Some(response) = result.response.take() else { return };
         let CopyInfo { server, role, .. } = flight.info;
         let took_ns = now.since(pending.arrived);
-        self.observer.query_ended(pending.group, QueryEnd::Answered { server, role }, took_ns);
         let queued_ns = pending.started.map_or(0, |at| at.since(pending.arrived));
         let ran_ns = now.since(flight.started);
         let copies = pending.copies;
@@ -322,17 +309,8 @@ impl<T: Transport> Inner<T> {
         let _ = pending.reply.send(Ok(response));
     }
 
-    fn fail(
-        &self,
-        queries: &mut Queries<T>,
-        query: QueryId,
-        why: FailReason,
-        silent: bool,
-        now: Timestamp,
-    ) {
+    fn fail(queries: &mut Queries<T>, query: QueryId, why: FailReason, silent: bool) {
         let Some(pending) = queries.remove(query) else { return };
-        let took = now.since(pending.arrived);
-        self.observer.query_ended(pending.group, QueryEnd::Failed(why), took);
         let silent = pending.held.is_none() && silent;
         let why = if silent && why == FailReason::CopyFailed { FailReason::Timeout } else { why };
         let _ = pending.reply.send(Err(QueryError::from_fail(why, pending.held)));
@@ -373,36 +351,14 @@ impl<T: Transport> Inner<T> {
             }
             let Some(me) = self.me.upgrade() else { return };
             let copy = launch.copy;
-            let guard = copy::Guard::new(me, copy);
-            let task = copy::spawning(|| self.runtime.spawn(copy::run(guard, launch)));
+            let guard = Guard { inner: me, copy, ended: false };
+            let task = spawning(|| self.runtime.spawn(run(guard, launch)));
             match self.lock().copies.get(copy) {
                 Some(flight) => flight.runs_as(task.abort_handle()),
                 // It has ended, or was lost with its server, in the meantime.
                 None => task.abort(),
             }
         }
-    }
-
-    pub(crate) fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
-        with(self.lock().kernel.core())
-    }
-
-    pub(crate) fn suspects(&self) -> u32 {
-        self.lock().kernel.suspects()
-    }
-
-    /// Moves what the cell has recorded for the learner of its service to the end of a list.
-    pub(crate) fn publish(&self, into: &mut Vec<Record>) {
-        self.lock().kernel.publish(into);
-    }
-
-    /// What the service has learned: it concerns queries to come, so there is nothing to do now.
-    pub(crate) fn adopt(&self, snapshot: &Snapshot) {
-        self.lock().kernel.adopt(snapshot);
-    }
-
-    pub(crate) fn live_queries(&self) -> usize {
-        self.lock().queries.len()
     }
 }
 
@@ -412,7 +368,7 @@ impl<T: Transport> OnTimeout for Inner<T> {
         state.armed.expired();
         let now = self.clock.now();
         if state.kernel.next_deadline() <= now {
-            self.handle(state, now, &Event::Tick, None);
+            self.handle_at(state, now, &Event::Tick, None);
         } else {
             self.arm(&mut state);
         }
@@ -424,12 +380,83 @@ impl<T: Transport> Listener for Inner<T> {
         let mut state = self.lock();
         // The response of a loser goes unread from the start: that it may run on is the policy's choice.
         if state.copies.get(copy).is_some_and(|flight| flight.heard) {
-            let now = self.clock.now();
-            self.handle(state, now, &Event::Unwanted { copy }, None);
+            self.handle(state, &Event::Unwanted { copy }, None);
         }
     }
 
     fn progress(&self, copy: CopyId) {
         self.feed(&Event::Progress { copy });
+    }
+}
+
+/// A copy to be started.
+struct Launch<R> {
+    copy: CopyId,
+    server: ServerId,
+    request: R,
+}
+
+/// Reports the end of a copy, however its task ends: a task that is aborted, or never polled, has
+/// stopped.
+struct Guard<T: Transport> {
+    inner: Arc<Inner<T>>,
+    copy: CopyId,
+    ended: bool,
+}
+
+impl<T: Transport> Guard<T> {
+    fn finished(mut self, outcome: Outcome, response: Option<T::Response>) {
+        self.ended = true;
+        self.inner.finished(self.copy, outcome, response);
+    }
+}
+
+impl<T: Transport> Drop for Guard<T> {
+    fn drop(&mut self) {
+        if self.ended {
+        } else if SPAWNING.get() {
+            // The runtime has shut down. To report the end would start the next copy, to end here
+            // as well, one level of the stack deeper.
+            self.inner.close();
+        } else if std::thread::panicking() {
+            // A bug in the transport: to the kernel, the server failed.
+            self.inner.finished(self.copy, Outcome::Malformed, None);
+        } else {
+            self.inner.stopped(self.copy);
+        }
+    }
+}
+
+thread_local! {
+    /// A task is being started on this thread.
+    static SPAWNING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Starts a task, and knows it if the runtime drops it at once.
+fn spawning<V>(spawn: impl FnOnce() -> V) -> V {
+    SPAWNING.set(true);
+    let spawned = spawn();
+    SPAWNING.set(false);
+    spawned
+}
+
+/// Sends the copy and reports what becomes of it.
+async fn run<T: Transport>(guard: Guard<T>, launch: Launch<T::Request>) {
+    let Launch { copy, server, request } = launch;
+    let cell = Arc::downgrade(&guard.inner) as Weak<dyn Listener>;
+    let sent = guard.inner.transport.send(server, request, CopyHandle { cell, copy }).await;
+    let verdict = |good| if good { Outcome::Good } else { Outcome::Bad };
+    match sent {
+        Err(failure) => guard.finished(failure.into(), None),
+        Ok(Head { response, good, tail: None }) => guard.finished(verdict(good), Some(response)),
+        Ok(Head { response, good, tail: Some(tail) }) => {
+            if !guard.inner.responded(copy, good, response) {
+                return;
+            }
+            match tail.await {
+                Ok(()) => guard.finished(verdict(good), None),
+                Err(failure) => guard.finished(failure.into(), None),
+            }
+        }
     }
 }

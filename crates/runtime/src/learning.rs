@@ -59,7 +59,6 @@ impl Learned {
 
 impl Learning {
     /// Of a learner, see [`curtail_kernel::Policy::learner`].
-    #[must_use]
     pub fn new(learner: Learner) -> Self {
         Self { learner: Mutex::new(learner) }
     }
@@ -93,7 +92,6 @@ impl Learning {
     }
 
     /// What was learned, for a status page.
-    #[must_use]
     pub fn learned(&self) -> Learned {
         self.look(Learned::of)
     }

@@ -39,25 +39,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
-mod armed;
 mod cell;
 mod clock;
-mod copies;
-mod copy;
 pub mod http;
 mod inner;
 mod learning;
 mod observe;
-mod queries;
-mod response;
+mod query;
 mod services;
+mod tables;
 mod timers;
 mod transport;
 
-pub use cell::{Cell, Query, Reply};
+pub use cell::{Cell, Reply};
 pub use learning::{Learned, Learning};
-pub use observe::{CopyEnd, CopyInfo, EjectionCause, NoObserver, Observer, ProbeFailure, QueryEnd};
-pub use response::{QueryError, QueryResponse};
+pub use observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
+pub use query::{Query, QueryError, QueryResponse};
 pub use services::{ReplicaGroup, Services};
 pub use timers::{ManualTimers, Timers};
 pub use transport::{CopyHandle, Failure, Head, Tail, Transport};

@@ -1,8 +1,6 @@
 //! What metrics want to know. Mostly called under the cell's lock: count, and return.
 
-use curtail_kernel::{
-    EjectReason, FailReason, GroupId, Outcome, Role, ServerId, ShedReason, StartReason, StopReason,
-};
+use curtail_kernel::{EjectReason, GroupId, Outcome, Role, ServerId, StartReason, StopReason};
 
 /// Which copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,24 +24,6 @@ pub enum CopyEnd {
     Stopped(Option<StopReason>),
     /// Its server went down, or was silent past the cancel timeout.
     Lost,
-}
-
-/// How a query ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueryEnd {
-    /// With a response of this server.
-    Answered {
-        /// Which server.
-        server: ServerId,
-        /// Its first copy or a second one.
-        role: Role,
-    },
-    /// Without one.
-    Failed(FailReason),
-    /// Unserved.
-    Shed(ShedReason),
-    /// Its client went away.
-    Abandoned,
 }
 
 /// What a probe met instead of a healthy server.
@@ -89,9 +69,6 @@ pub trait Observer: Send + Sync + 'static {
     /// A query got its first copy.
     fn query_started(&self, _group: GroupId, _queued_ns: u64) {}
 
-    /// A query ended, `took_ns` after its arrival.
-    fn query_ended(&self, _group: GroupId, _end: QueryEnd, _took_ns: u64) {}
-
     /// A server gets no new copies from now on. Not called under the lock.
     fn ejected(&self, _server: ServerId, _why: EjectionCause) {}
 
@@ -100,7 +77,4 @@ pub trait Observer: Send + Sync + 'static {
 }
 
 /// Watches nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoObserver;
-
-impl Observer for NoObserver {}
+impl Observer for () {}

@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use curtail_kernel::ServerId;
 use tower::{Service, ServiceExt as _};
 
-use crate::cell::{Cell, Query, Reply};
-use crate::response::{QueryError, QueryResponse};
+use crate::cell::{Cell, Reply};
+use crate::query::{Query, QueryError, QueryResponse};
 use crate::transport::{CopyHandle, Failure, Head, Transport};
 
 /// A transport that sends through one tower service per server.
@@ -55,12 +55,6 @@ pub struct ReplicaGroup<T: Transport>(pub Cell<T>);
 impl<T: Transport> Clone for ReplicaGroup<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
-    }
-}
-
-impl<T: Transport> std::fmt::Debug for ReplicaGroup<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ReplicaGroup")
     }
 }
 

@@ -50,17 +50,6 @@ impl<R> Head<R> {
     }
 }
 
-impl<R: std::fmt::Debug> std::fmt::Debug for Head<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tail = self.tail.is_some();
-        f.debug_struct("Head")
-            .field("response", &self.response)
-            .field("good", &self.good)
-            .field("tail", &tail)
-            .finish()
-    }
-}
-
 /// Hears of a copy from its transport.
 pub(crate) trait Listener: Send + Sync {
     fn unwanted(&self, copy: CopyId);
@@ -88,12 +77,6 @@ impl CopyHandle {
         if let Some(cell) = self.cell.upgrade() {
             cell.progress(self.copy);
         }
-    }
-}
-
-impl std::fmt::Debug for CopyHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CopyHandle({:?})", self.copy)
     }
 }
 

@@ -11,24 +11,63 @@
 //! There are no timeouts: the caller owns the time. After an error, or after a call was cancelled
 //! other than [`Connection::body`] and [`Connection::extraneous_data_or_closed`], drop the connection.
 
-mod error;
 mod transport;
 
+use std::io;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::body::{BodyDecoder, Decoded};
-use crate::io::{fill, poll_fill};
+use crate::io::{fill, is_reset, poll_fill};
 use crate::limits::Limits;
 use crate::response::{BadResponse, ResponseHead, parse_response};
 
-pub use error::ClientError;
 use transport::Transport;
 
 /// Most interim responses (1xx) that are read before one response.
 const INTERIM_MAX: usize = 16;
+
+/// Why there is no whole response. The connection is then of no further use.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server closed or reset the connection before the first byte of a response. On a connection
+    /// that was used before, it may simply have been too old.
+    #[error("the server closed before it answered")]
+    Closed,
+    /// The connection was closed before the first byte of the request was sent.
+    #[error("the connection was closed before the request was sent")]
+    Unsent,
+    /// The server closed or reset the connection inside of its response.
+    #[error("the server closed inside of its response")]
+    IncompleteMessage,
+    /// What the server sent is not a response.
+    #[error(transparent)]
+    Parse(#[from] BadResponse),
+    /// The body is longer than the caller allows.
+    #[error("body of the response longer than {0} bytes")]
+    TooLarge(usize),
+    /// The transport failed otherwise.
+    #[error("transport: {0}")]
+    Io(#[from] io::Error),
+    /// The caller sent a request on a connection that is not [`reusable`](Connection::reusable).
+    #[error("the connection cannot carry another request")]
+    NotReusable,
+}
+
+impl ClientError {
+    /// The meaning of a failed read: a reset is an end, and ends are distinguished by whether the
+    /// response had begun.
+    fn from_read(error: io::Error, begun: bool) -> ClientError {
+        if is_reset(&error) { ClientError::end(begun) } else { ClientError::Io(error) }
+    }
+
+    /// The meaning of the end of the connection.
+    fn end(begun: bool) -> ClientError {
+        if begun { ClientError::IncompleteMessage } else { ClientError::Closed }
+    }
+}
 
 /// What happened on an idle connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,14 +125,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// A response that comes before the whole request is sent is returned; the rest of the request
     /// goes on being sent while the body is read.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError::Unsent`] before the first byte of the request, [`ClientError::Closed`] before
-    /// the first byte of a response, [`ClientError::IncompleteMessage`]
-    /// inside of its head, [`ClientError::Parse`] for what is not a response, and
-    /// [`ClientError::NotReusable`], with nothing sent, on a connection that is not
-    /// [`reusable`](Connection::reusable).
     pub async fn send(
         &mut self,
         request: &[u8],
@@ -119,11 +150,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// The next piece of the body, as it arrives; `None` at its end, and ever after. Safe to cancel.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError::IncompleteMessage`] if the server closes inside of the body,
-    /// [`ClientError::Parse`] if its framing is broken.
     pub async fn body(&mut self) -> Result<Option<Bytes>, ClientError> {
         let piece = self.read_body().await;
         if piece.is_err() {
@@ -133,11 +159,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// The rest of the body in one piece.
-    ///
-    /// # Errors
-    ///
-    /// As [`body`](Connection::body), and [`ClientError::TooLarge`] if it is longer than `limit`
-    /// bytes.
     pub async fn body_all(&mut self, limit: usize) -> Result<Bytes, ClientError> {
         let Some(first) = self.body().await? else { return Ok(Bytes::new()) };
         let mut whole = BytesMut::new();
@@ -146,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             if length > limit {
                 self.state = State::Broken;
-                return Err(ClientError::TooLarge { limit });
+                return Err(ClientError::TooLarge(limit));
             }
             let Some(piece) = self.body().await? else { break };
             // Most bodies are one piece, which is then not copied.
@@ -232,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(head) if head.is_interim() => {
                     interim += 1;
                     if interim > INTERIM_MAX {
-                        return Err(BadResponse::TooManyInterim { limit: INTERIM_MAX }.into());
+                        return Err(BadResponse::TooManyInterim(INTERIM_MAX).into());
                     }
                 }
                 Some(head) => return Ok(head),

@@ -13,10 +13,10 @@
 //! Dropping a connection in the middle of a response is the way to tell the client that the response is
 //! broken.
 
-mod error;
 mod receive;
 mod respond;
 
+use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -26,9 +26,37 @@ use tokio::time::{Instant, timeout_at};
 use crate::framing::Version;
 use crate::io::fill;
 use crate::limits::{Limits, Timeouts};
+use crate::reject::Reject;
 use crate::request::RequestHead;
+use crate::write::WriteError;
 
-pub use error::ServerError;
+/// Why a [`Connection`] serves no further request.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The request is refused. Respond to it with [`Connection::reject`].
+    #[error(transparent)]
+    Reject(#[from] Reject),
+    /// The client closed inside of a request. There is no client left.
+    #[error("the client closed inside of a request")]
+    IncompleteMessage,
+    /// The client did not read its response within
+    /// [`Timeouts::write`](crate::Timeouts::write).
+    #[error("the client did not read its response within {0} ms")]
+    WriteTimeout(u64),
+    /// The transport failed.
+    #[error("transport: {0}")]
+    Io(#[from] io::Error),
+    /// The caller gave a head that cannot be sent. Nothing of it was; another response may be tried.
+    #[error("response: {0}")]
+    Write(#[from] WriteError),
+    /// The caller gave a body of another length than it had announced.
+    #[error("the body of the response is not as long as announced")]
+    BodyLength,
+    /// The caller called out of order: a response without a request, a request before the response to
+    /// the one before it was finished.
+    #[error("called out of order: {0}")]
+    OutOfOrder(&'static str),
+}
 
 /// A whole request.
 #[derive(Debug, Clone)]

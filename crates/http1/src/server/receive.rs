@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Connection, Exchange, Request, ServerError, deadline, millis};
 use crate::body::{BodyDecoder, Decoded};
 use crate::framing::Framing;
-use crate::io::fill;
+use crate::io::{fill, is_reset};
 use crate::reject::Reject;
 use crate::request::{RequestHead, parse_request};
 
@@ -114,12 +114,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Pipelined requests come out one by one, in order (RFC 9112 §9.3.2).
     ///
     /// Safe to cancel: the next call goes on where this one was, with the deadlines that it had.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Reject`] for a request that is to be refused, deadlines included: respond
-    /// with [`Connection::reject`]. [`ServerError::IncompleteMessage`] and [`ServerError::Io`] if the
-    /// client has gone. [`ServerError::OutOfOrder`] if the request before it is not yet answered.
     pub async fn next_head(&mut self) -> Result<Option<RequestHead>, ServerError> {
         if self.closing {
             return Ok(None);
@@ -140,10 +134,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// read before. `100 Continue` is sent if the client waits for it (RFC 9110 §10.1.1).
     ///
     /// Safe to cancel: the next call goes on where this one was, with the deadline that it had.
-    ///
-    /// # Errors
-    ///
-    /// As for [`next_head`](Connection::next_head).
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         let read = self.receive_body(limit).await;
         if read.is_err() {
@@ -173,7 +163,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// The next head; `None` if there is none.
     async fn receive_head(&mut self) -> Result<Option<RequestHead>, ServerError> {
-        let bound = self.limits.buffer_bound();
         loop {
             if let Some(head) = parse_request(&mut self.input, &self.limits)? {
                 self.receiving.idle_deadline = None;
@@ -193,29 +182,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let head_deadline = &mut self.receiving.head_deadline;
                 *head_deadline.get_or_insert_with(|| deadline(self.timeouts.head))
             };
-            match timeout_at(until, fill(&mut self.stream, &mut self.input, bound)).await {
-                Ok(Ok(0)) => self.peer_closed = true,
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => {
-                    self.peer_closed = true;
-                    return if idle && is_reset(&error) { Ok(None) } else { Err(error.into()) };
+            match self.read_more(until).await {
+                Ok(true) => {}
+                Ok(false) if idle => return Ok(None),
+                Ok(false) => {
+                    return Err(Reject::HeadTimeout(millis(self.timeouts.head)).into());
                 }
-                Err(_) if idle => return Ok(None),
-                Err(_) => {
-                    let limit_ms = millis(self.timeouts.head);
-                    return Err(Reject::HeadTimeout { limit_ms }.into());
-                }
+                Err(error) if idle && is_reset(&error) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
-    async fn receive_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
+    /// Reads once more; false if the time is up.
+    async fn read_more(&mut self, until: Instant) -> io::Result<bool> {
         let bound = self.limits.buffer_bound();
+        let filled = timeout_at(until, fill(&mut self.stream, &mut self.input, bound)).await;
+        self.peer_closed |= matches!(filled, Ok(Ok(0) | Err(_)));
+        filled.map_or(Ok(false), |read| read.map(|_| true))
+    }
+
+    async fn receive_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         if let Some(partial) = &mut self.receiving.partial {
             if let Framing::Length(length) = partial.framing
                 && usize::try_from(length).map_or(true, |length| length > limit)
             {
-                return Err(Reject::BodyTooLarge { limit }.into());
+                return Err(Reject::BodyTooLarge(limit).into());
             }
             if std::mem::take(&mut partial.expects_continue) && self.input.is_empty() {
                 self.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -227,39 +219,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             match decoded {
                 Decoded::Data(data) => {
                     if !partial.body.push(data, limit) || !partial.fits(limit) {
-                        return Err(Reject::BodyTooLarge { limit }.into());
+                        return Err(Reject::BodyTooLarge(limit).into());
                     }
                     continue;
                 }
                 // A chunk that is too long is refused once its size is here.
-                _ if !partial.fits(limit) => return Err(Reject::BodyTooLarge { limit }.into()),
+                _ if !partial.fits(limit) => return Err(Reject::BodyTooLarge(limit).into()),
                 Decoded::End => break,
                 Decoded::NeedMore if self.peer_closed => {
                     return Err(ServerError::IncompleteMessage);
                 }
                 Decoded::NeedMore => {}
             }
-            let filled = fill(&mut self.stream, &mut self.input, bound);
-            match timeout_at(partial.deadline, filled).await {
-                Ok(Ok(0)) => self.peer_closed = true,
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => {
-                    self.peer_closed = true;
-                    return Err(error.into());
-                }
-                Err(_) => {
-                    let limit_ms = millis(self.timeouts.body);
-                    return Err(Reject::BodyTimeout { limit_ms }.into());
-                }
+            let deadline = partial.deadline;
+            if !self.read_more(deadline).await? {
+                return Err(Reject::BodyTimeout(millis(self.timeouts.body)).into());
             }
         }
         let partial = self.receiving.partial.take();
         Ok(partial.map(|partial| partial.body.finish()).unwrap_or_default())
     }
-}
-
-/// True if the peer cut the connection, which between requests is as good as closing it.
-fn is_reset(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
 }

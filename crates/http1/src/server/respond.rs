@@ -33,12 +33,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// `Content-Length` and `Connection` are written here: see [`write_response_head`] for the
     /// fields that are skipped.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Write`] for a head that cannot be sent: the request can still be answered.
-    /// [`ServerError::OutOfOrder`] without a request. [`ServerError::WriteTimeout`] and
-    /// [`ServerError::Io`] if the client does not take the response: the connection is then closing.
     pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -61,11 +55,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// For HTTP/1.0, [`BodyLength::Chunked`] becomes [`BodyLength::UntilClose`] (RFC 9112 §6.1). A
     /// client cannot see that a response of that form was broken off, so `Known` is to be preferred.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Write`] for a head that cannot be sent: the request can still be answered.
-    /// [`ServerError::OutOfOrder`] without a request, or for a second head.
     pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -77,12 +66,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Sends a part of the body of the response that was started. Returns when the transport has taken
     /// it, within [`Timeouts::write`](crate::Timeouts::write).
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::BodyLength`] if the body gets longer than announced: none of `data` is sent.
-    /// [`ServerError::OutOfOrder`] if no response was started. [`ServerError::WriteTimeout`] and
-    /// [`ServerError::Io`] as for [`respond`](Connection::respond).
     pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
         let outgoing = self.outgoing()?;
         if data.is_empty() {
@@ -106,11 +89,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Ends the body of the response that was started.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::BodyLength`] if the body is shorter than announced: the client must see the
-    /// connection close, so drop it. The others as for [`write_body`](Connection::write_body).
     pub async fn finish_body(&mut self) -> Result<(), ServerError> {
         match self.outgoing()? {
             Outgoing::Known(left) if left > 0 => {
@@ -125,21 +103,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Sends what is rendered and not yet sent: a head whose body is slow to come.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::WriteTimeout`] and [`ServerError::Io`] as for
-    /// [`respond`](Connection::respond).
     pub async fn flush(&mut self) -> Result<(), ServerError> {
         if self.output.is_empty() { Ok(()) } else { self.send(b"", b"").await }
     }
 
     /// Responds to a request that is refused, with its status, `Connection: close` and one line of text
     /// that says why. [`close`](Connection::close) is to follow.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::WriteTimeout`] and [`ServerError::Io`] if the client does not take it.
     pub async fn reject(&mut self, reject: &Reject) -> Result<(), ServerError> {
         let text = format!("{}: {reject}\n", reason_phrase(reject.status()));
         self.closing = true;
@@ -225,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let failure = match written {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => ServerError::Io(error),
-            Err(_) => ServerError::WriteTimeout { limit_ms: millis(self.timeouts.write) },
+            Err(_) => ServerError::WriteTimeout(millis(self.timeouts.write)),
         };
         // Whatever was cut short here, nothing can follow it.
         self.closing = true;

@@ -157,14 +157,14 @@ fn overhead_is_bounded() {
     };
     let run = |input: &str| run(Framing::Chunked, input.as_bytes(), &[], &limits);
     assert_eq!(run("0;345678\r\n\r\n").end, Some(Ok(())));
-    assert_eq!(run("0;3456789\r\n").end, Some(Err(BodyError::LineTooLong { limit: 10 })));
-    assert_eq!(run("0000000000").end, Some(Err(BodyError::LineTooLong { limit: 10 })));
+    assert_eq!(run("0;3456789\r\n").end, Some(Err(BodyError::LineTooLong(10))));
+    assert_eq!(run("0000000000").end, Some(Err(BodyError::LineTooLong(10))));
     assert_eq!(
         run("1;123\r\na\r\n1;123\r\na\r\n0;\r\n\r\n").end,
-        Some(Err(BodyError::ExtensionsTooLong { limit: 8 }))
+        Some(Err(BodyError::ExtensionsTooLong(8)))
     );
     assert_eq!(run("0\r\nA: b\r\nC: d\r\n\r\n").end, Some(Ok(())));
-    let too_long = Some(Err(BodyError::TrailersTooLong { limit: 12 }));
+    let too_long = Some(Err(BodyError::TrailersTooLong(12)));
     assert_eq!(run("0\r\nA: b\r\nC: d\r\nE: f\r\n\r\n").end, too_long);
     assert_eq!(run("0\r\nA: bbbbbbbbbbbbbbbbbbbb").end, too_long);
 }
@@ -202,16 +202,6 @@ proptest! {
         let limits = if small { tight } else { Limits::default() };
         let once = run(Framing::Chunked, &input, &[], &limits);
         prop_assert_eq!(once, run(Framing::Chunked, &input, &sizes, &limits));
-    }
-
-    #[test]
-    fn arbitrary_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
-        for framing in [Framing::Chunked, Framing::Length(77), Framing::UntilClose] {
-            run(framing, &input, &[], &Limits::default());
-        }
-        let mut trailers = b"0\r\n".to_vec();
-        trailers.extend_from_slice(&input);
-        run(Framing::Chunked, &trailers, &[], &Limits::default());
     }
 
     #[test]

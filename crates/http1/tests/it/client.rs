@@ -88,7 +88,7 @@ async fn interim_responses_are_skipped() {
     let upgrade = outcome("HTTP/1.1 101 Switching Protocols\r\n\r\n").await;
     assert!(matches!(upgrade, Err(ClientError::Parse(BadResponse::Upgrade))));
     let endless = outcome(early.repeat(50)).await;
-    assert!(matches!(endless, Err(ClientError::Parse(BadResponse::TooManyInterim { limit: 16 }))));
+    assert!(matches!(endless, Err(ClientError::Parse(BadResponse::TooManyInterim(16)))));
     assert!(matches!(outcome(early).await, Err(ClientError::IncompleteMessage)));
 }
 
@@ -201,13 +201,13 @@ async fn a_body_over_the_limit_of_the_caller_is_an_error() {
         let (mut client, _server) = scripted(&text, true).await;
         client.send(GET, false).await.unwrap();
         let verdict = client.body_all(10).await;
-        assert!(matches!(verdict, Err(ClientError::TooLarge { limit: 10 })));
+        assert!(matches!(verdict, Err(ClientError::TooLarge(10))));
         assert!(!client.reusable());
     }
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "y".repeat(20_000));
     assert!(matches!(
         outcome(long).await,
-        Err(ClientError::Parse(BadResponse::HeadTooLarge { limit: 16384 }))
+        Err(ClientError::Parse(BadResponse::HeadTooLarge(16384)))
     ));
 }
 

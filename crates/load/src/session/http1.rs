@@ -58,7 +58,7 @@ impl Http1 {
             if head.is_interim() && !switches {
                 self.interim += 1;
                 if self.interim > INTERIM_MAX {
-                    return Err(BadResponse::TooManyInterim { limit: INTERIM_MAX }.into());
+                    return Err(BadResponse::TooManyInterim(INTERIM_MAX).into());
                 }
                 continue;
             }

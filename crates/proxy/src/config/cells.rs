@@ -8,31 +8,29 @@ use super::model::Service;
 
 /// A set of servers, and the shards that they serve: what one [`curtail_kernel::Cell`] runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
-    /// The servers and groups for the kernel.
-    pub topology: Topology,
+pub(crate) struct Cell {
+    pub(crate) topology: Topology,
     /// The shard of each [`GroupId`], as an index into [`Service::shards`].
-    pub shards: Vec<usize>,
+    pub(crate) shards: Vec<usize>,
     /// The server of each [`ServerId`], as an index into [`Service::servers`].
-    pub servers: Vec<usize>,
+    pub(crate) servers: Vec<usize>,
     /// The address of each [`ServerId`].
-    pub addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<SocketAddr>,
 }
 
 /// The cells of a service, and where each shard is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cells {
-    /// The cells, ordered by their first shard.
-    pub cells: Vec<Cell>,
+pub(crate) struct Cells {
+    /// Ordered by their first shard.
+    pub(crate) cells: Vec<Cell>,
     /// The cell (an index into `cells`) and the group of each shard.
-    pub shards: Vec<(usize, GroupId)>,
+    pub(crate) shards: Vec<(usize, GroupId)>,
 }
 
 impl Service {
     /// Partitions the shards into cells: shards that share a server, directly or through other
     /// shards, share a cell. Where no server is listed twice, every shard is a cell of its own.
-    #[must_use]
-    pub fn cells(&self) -> Cells {
+    pub(crate) fn cells(&self) -> Cells {
         let parts = self.parts();
         let mut cells: Vec<Cell> = Vec::new();
         let mut cell_of_part = vec![None; self.shards.len()];

@@ -84,17 +84,12 @@ pub(super) fn fraction(
 }
 
 /// The name of a header, in lower case.
-pub(super) fn header(
-    report: &mut Report<'_>,
-    given: &Given<String>,
-    example: &str,
-) -> Option<String> {
+pub(super) fn header(report: &mut Report<'_>, given: &Given<String>, example: &str) -> String {
     if !is_token(given.get()) {
         let fix = format!("use letters, digits and hyphens, like {example:?}");
         report.error(&given.span(), "header is no name of a header", &fix);
-        return None;
     }
-    Some(given.get().to_ascii_lowercase())
+    given.get().to_ascii_lowercase()
 }
 
 /// A size in a range, in bytes. `written` says the range in units.

@@ -19,7 +19,7 @@
 //!         replicas = ["127.0.0.1:9001", "127.0.0.1:9002"]
 //!     "#,
 //! )?;
-//! assert_eq!(config.services[0].cells().cells.len(), 1);
+//! assert_eq!(config.summary(), "1 service(s), 1 shard(s), 2 server(s)");
 //! # Ok::<(), curtail_proxy::config::ConfigErrors>(())
 //! ```
 
@@ -44,10 +44,9 @@ use schemars::Schema;
 use schemars::transform::RecursiveTransform;
 use serde_json::Value;
 
-pub use cells::{Cell, Cells};
-pub use model::{
-    Cancel, Config, Health, Key, Listen, Log, LogFormat, LogLevel, Route, Service, Shard, ShardBy,
-};
+pub(crate) use cells::Cell;
+pub use model::{Config, Log, LogFormat, LogLevel};
+pub(crate) use model::{Key, Service, ShardBy};
 pub use report::{ConfigError, ConfigErrors};
 pub use values::parse_size;
 
@@ -101,7 +100,6 @@ pub fn parse(name: &str, text: &str) -> Result<Config, ConfigErrors> {
 }
 
 /// The JSON schema of the file, for editors and for machines that write it.
-#[must_use]
 pub fn schema() -> Value {
     let settings = schemars::generate::SchemaSettings::default();
     let settings = settings.with_transform(RecursiveTransform(without_null));
@@ -121,3 +119,8 @@ fn without_null(schema: &mut Schema) {
         choices.retain(|choice| choice["type"] != "null");
     }
 }
+
+#[cfg(test)]
+mod manual;
+#[cfg(test)]
+mod tests;

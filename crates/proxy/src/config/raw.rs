@@ -95,20 +95,6 @@ pub enum LogLevel {
     Trace,
 }
 
-impl LogLevel {
-    /// The name, as `tracing` filters know it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }
-    }
-}
-
 /// A replicated service, in one or more shards.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table [[service]]")]
@@ -195,7 +181,7 @@ pub(super) struct Service {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub enum Cancel {
+pub(crate) enum Cancel {
     /// It goes on working, and its slot stays taken until it is done.
     None,
     /// It stops when its connection is reset.

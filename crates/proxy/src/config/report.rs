@@ -16,7 +16,6 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// The line in the file, from 1.
-    #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.line
     }
@@ -29,7 +28,6 @@ pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
     /// What is wrong, at least one thing.
-    #[must_use]
     pub fn errors(&self) -> &[ConfigError] {
         &self.0
     }
@@ -49,7 +47,7 @@ pub(super) struct Report<'t> {
     /// What is not there. It may only be misspelled, so it is said only if nothing else is wrong
     /// with the shape of the file.
     missing: Vec<ConfigError>,
-    warnings: Vec<String>,
+    warnings: Vec<ConfigError>,
     misshapen: bool,
 }
 
@@ -91,7 +89,7 @@ impl<'t> Report<'t> {
     /// Something that works but is probably not meant.
     pub(super) fn warn(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let warning = self.render(at, &format!("{wrong}; {fix}"));
-        self.warnings.push(warning.text);
+        self.warnings.push(warning);
     }
 
     pub(super) fn count(&self) -> usize {
@@ -103,10 +101,11 @@ impl<'t> Report<'t> {
         if !self.misshapen {
             self.errors.append(&mut self.missing);
         }
-        if self.errors.is_empty() {
-            return Ok(self.warnings);
-        }
         self.errors.sort_by_key(|error| error.line);
+        self.warnings.sort_by_key(|warning| warning.line);
+        if self.errors.is_empty() {
+            return Ok(self.warnings.into_iter().map(|warning| warning.text).collect());
+        }
         Err(ConfigErrors(self.errors))
     }
 

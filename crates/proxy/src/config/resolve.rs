@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
+use curtail_http1::{HEAD_BYTES_MAX, Limits, Timeouts};
+
 use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
@@ -43,17 +45,26 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     let secs = Duration::from_secs;
     let http = raw.http.as_ref().map_or(HTTP, |given| listener(given, given.get(), report));
     let admin = admin(raw, http, report);
-    let head_max = curtail_http1::HEAD_BYTES_MAX;
-    let head = (256..=head_max, "256B to 16MiB");
+    let head = (256..=HEAD_BYTES_MAX, "256B to 16MiB");
+    let limits = Limits {
+        head_bytes: key!(size, report, raw.max_header_bytes, head, 16 << 10),
+        // Each service has its own bound, which is applied once a request is routed.
+        body_bytes: usize::MAX,
+        ..Limits::default()
+    };
+    let timeouts = Timeouts {
+        idle: key!(duration, report, raw.idle_timeout, secs(60)),
+        head: key!(duration, report, raw.header_timeout, secs(10)),
+        body: key!(duration, report, raw.body_timeout, secs(30)),
+        write: key!(duration, report, raw.write_timeout, secs(30)),
+        ..Timeouts::default()
+    };
     Listen {
         http,
         admin,
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
-        header_timeout: key!(duration, report, raw.header_timeout, secs(10)),
-        body_timeout: key!(duration, report, raw.body_timeout, secs(30)),
-        idle_timeout: key!(duration, report, raw.idle_timeout, secs(60)),
-        write_timeout: key!(duration, report, raw.write_timeout, secs(30)),
-        max_header_bytes: key!(size, report, raw.max_header_bytes, head, 16 << 10),
+        limits,
+        timeouts,
         // Zero is fine: SIGTERM then waits for nothing.
         drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
     }

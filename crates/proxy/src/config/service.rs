@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use curtail_kernel::{HedgeSpec, Limits, Policy, PolicyError, Topology};
+use curtail_runtime::http::Health;
 
 use super::check::key;
-use super::model::{Cancel, Ejection, Health, Route, Service};
+use super::model::{Cancel, Route, Service};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{Given, OrFalse, Span, each};
@@ -26,45 +27,25 @@ const POLICY: Policy = Policy::RESCUE;
 /// Resolves one service; `at` is where its table begins.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
     let name = check::name(report, "service", raw.name.as_ref(), at);
-    let gates = 1..=Topology::MAX_GATE;
-    let slots = key!(count, report, raw.slots, gates.clone(), 1);
+    let slots = key!(count, report, raw.slots, 1..=Topology::MAX_GATE, 1);
     let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
     let policy = policy(raw, at, (slots, cancel), report);
-    let max_outstanding = key!(count, report, raw.max_outstanding, gates, 128);
-    let (timeout, attempt_timeout, cancel_timeout) = timeouts(raw, (policy, cancel), at, report);
+    let limits = limits(raw, cancel, policy, report);
+    let (timeout, cancel_timeout) = timeouts(raw, (policy, &limits), at, report);
     let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
     let max_request_body = key!(size, report, raw.max_request_body, body, 1_000_000);
     let (servers, shards) = shards::resolve(raw, at, report);
-    let Limits { hedge_budget, .. } = Limits::default();
     Service {
         name,
         policy,
         slots,
-        max_outstanding,
         cancel,
         timeout,
-        attempt_timeout,
         cancel_timeout,
-        ejection: ejection(raw, report),
+        limits,
         health: health(raw.health.as_ref(), report),
-        queue: key!(count, report, raw.queue, 0..=1_000_000, 1024),
         routes: routes(raw, policy, report),
         shard_by: shards::shard_by(raw, shards.len(), at, report),
-        retry_budget: key!(
-            fraction,
-            report,
-            raw.retry_budget,
-            "0.1 is one retry per ten queries",
-            0.1
-        ),
-        hedge_budget: key!(
-            fraction,
-            report,
-            raw.hedge_budget,
-            "0.2 is one duplicate per five queries",
-            hedge_budget
-        ),
-        rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
         cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
         idempotent_methods: idempotent_methods(raw, report),
         debug_headers: raw.debug_headers.as_ref().is_some_and(|given| *given.get()),
@@ -72,6 +53,51 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         servers,
         shards,
     }
+}
+
+/// The bounds of the service's cells.
+fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Report<'_>) -> Limits {
+    let (default, ms) = (Limits::default(), Duration::from_millis);
+    let retry = "0.1 is one retry per ten queries";
+    let retry_budget = key!(fraction, report, raw.retry_budget, retry, 0.1);
+    let hedge = "0.2 is one duplicate per five queries";
+    let hedge_budget = key!(fraction, report, raw.hedge_budget, hedge, default.hedge_budget);
+    let half = "0.5 lets half of the replicas be ejected";
+    let span = Duration::from_nanos;
+    let ejection = key!(duration, report, raw.ejection_time, span(default.ejection_ns));
+    let longest = key!(duration, report, raw.max_ejection_time, span(default.ejection_max_ns));
+    if ejection > longest
+        && let Some(given) = raw.max_ejection_time.as_ref().or(raw.ejection_time.as_ref())
+    {
+        let wrong = "ejection_time is longer than max_ejection_time";
+        report.warn(&given.span(), wrong, "give max_ejection_time at least ejection_time");
+    }
+    let whole = key!(duration, report, raw.timeout, ms(2_000));
+    let attempt = key!(duration, report, raw.attempt_timeout, ms(500));
+    let silent = key!(at_least, report, raw.cancel_timeout, CANCEL_MIN, ms(10_000));
+    Limits {
+        max_outstanding: key!(count, report, raw.max_outstanding, 1..=Topology::MAX_GATE, 128),
+        queue: key!(count, report, raw.queue, 0..=1_000_000, 1024),
+        timeout_ns: ns(whole),
+        attempt_timeout_ns: ns(attempt),
+        cancel_timeout_ns: ns(silent),
+        cancel: cancel == Cancel::Reset,
+        retry_budget,
+        // Without a budget there is nothing to save up, nor to begin with.
+        retry_reserve: if retry_budget > 0.0 { default.retry_reserve } else { 0 },
+        hedge_budget,
+        hedge_burst: if hedge_budget > 0.0 { default.hedge_burst } else { 0 },
+        rescue_budget: rescue_budget(raw.rescue_budget.as_ref(), policy, report),
+        eject_after: key!(count, report, raw.eject_after, 0..=1_000_000, default.eject_after),
+        max_ejected: key!(fraction, report, raw.max_ejected, half, default.max_ejected),
+        ejection_ns: ns(ejection),
+        ejection_max_ns: ns(longest),
+        ..default
+    }
+}
+
+fn ns(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn policy(
@@ -156,15 +182,15 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
     report.error(&at, wrong, &fix);
 }
 
+/// The timeouts of a request and of a cancelled copy.
 fn timeouts(
     raw: &raw::Service,
-    (policy, cancel): (Policy, Cancel),
+    (policy, limits): (Policy, &Limits),
     at: &Range<usize>,
     report: &mut Report<'_>,
-) -> (Duration, Duration, Duration) {
-    let whole = key!(duration, report, raw.timeout, Duration::from_secs(2));
-    let attempt = key!(duration, report, raw.attempt_timeout, Duration::from_millis(500));
-    let silent = key!(at_least, report, raw.cancel_timeout, CANCEL_MIN, Duration::from_secs(10));
+) -> (Duration, Duration) {
+    let spans = [limits.timeout_ns, limits.attempt_timeout_ns, limits.cancel_timeout_ns];
+    let [whole, attempt, silent] = spans.map(Duration::from_nanos);
     let first_of = |spans: [&Option<Given<Span>>; 2]| {
         spans.into_iter().flatten().next().map_or(at.clone(), Given::span)
     };
@@ -176,7 +202,7 @@ fn timeouts(
         report.warn(&at, &wrong, "give timeout at least twice attempt_timeout");
     }
     // A replica that stops when it is cancelled is never silent for long.
-    if cancel == Cancel::None && silent < attempt {
+    if !limits.cancel && silent < attempt {
         let at = first_of([&raw.cancel_timeout, &raw.attempt_timeout]);
         let wrong = format!(
             "cancel_timeout ({silent:?}) is shorter than attempt_timeout ({attempt:?}), so that a replica that works on a slow request is sent another one"
@@ -191,13 +217,13 @@ fn timeouts(
             format!("its delay is not below attempt_timeout ({attempt:?}): it never hedges");
         report.warn(&given.span(), &wrong, "use a shorter delay");
     }
-    (whole, attempt, silent)
+    (whole, silent)
 }
 
-fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) -> Option<Health> {
+fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) -> Health {
     let default = raw::Health::default();
     let raw = match given.map(Given::get) {
-        Some(OrFalse::Off) => return None,
+        Some(OrFalse::Off) => return Health { path: None, ..Health::default() },
         Some(OrFalse::On(raw)) => raw,
         None => &default,
     };
@@ -205,11 +231,11 @@ fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) 
         check::path(report, "health path", path, true);
     }
     let ms = Duration::from_millis;
-    Some(Health {
-        path: raw.path.as_ref().map_or_else(|| "/".into(), |given| given.get().clone()),
+    Health {
+        path: Some(raw.path.as_ref().map_or_else(|| "/".into(), |given| given.get().clone())),
         interval: check::duration(report, "health interval", raw.interval.as_ref(), ms(250)),
         timeout: check::duration(report, "health timeout", raw.timeout.as_ref(), ms(500)),
-    })
+    }
 }
 
 fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Route> {
@@ -248,25 +274,6 @@ fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<C
     cost
 }
 
-fn ejection(raw: &raw::Service, report: &mut Report<'_>) -> Ejection {
-    let span = |ns| Duration::from_nanos(ns);
-    let Limits { eject_after, max_ejected, ejection_ns, ejection_max_ns, .. } = Limits::default();
-    let half = "0.5 lets half of the replicas be ejected";
-    let ejection = Ejection {
-        after: key!(count, report, raw.eject_after, 0..=1_000_000, eject_after),
-        share: key!(fraction, report, raw.max_ejected, half, max_ejected),
-        time: key!(duration, report, raw.ejection_time, span(ejection_ns)),
-        max_time: key!(duration, report, raw.max_ejection_time, span(ejection_max_ns)),
-    };
-    if ejection.time > ejection.max_time
-        && let Some(given) = raw.max_ejection_time.as_ref().or(raw.ejection_time.as_ref())
-    {
-        let wrong = "ejection_time is longer than max_ejection_time";
-        report.warn(&given.span(), wrong, "give max_ejection_time at least ejection_time");
-    }
-    ejection
-}
-
 fn rescue_budget(given: Option<&Given<f64>>, policy: Policy, report: &mut Report<'_>) -> f64 {
     if let Some(given) = given {
         of_use("rescue_budget", given, policy, report);
@@ -293,7 +300,7 @@ fn cost_hint(
         report.missing(&given.span(), "cost_hint names no header", fix);
         return None;
     };
-    check::header(report, header, "x-curtail-cost")
+    Some(check::header(report, header, "x-curtail-cost"))
 }
 
 /// What only one policy looks at is probably meant for it.

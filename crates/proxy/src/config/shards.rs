@@ -112,49 +112,52 @@ pub(super) fn shard_by(
         return None;
     };
     let by = given.get();
-    let plain = (by.header.as_ref(), by.query.as_ref(), by.path_segment.as_ref());
-    let hash = by.hash.as_ref().map(|given| {
+    let mut named = keys(&by.header, &by.query, &by.path_segment, report);
+    let mut hashed = by.hash.as_ref().map(|given| {
         let by = given.get();
-        (given.span(), (by.header.as_ref(), by.query.as_ref(), by.path_segment.as_ref()))
+        (given.span(), keys(&by.header, &by.query, &by.path_segment, report))
     });
-    match (count(plain), hash) {
-        (1, None) => key(plain, report).map(ShardBy::Name),
-        (0, Some((_, fields))) if count(fields) == 1 => key(fields, report).map(ShardBy::Hash),
-        (0, Some((at, _))) => {
+    match (&*named, &mut hashed) {
+        ([_], None) => return named.pop().map(ShardBy::Name),
+        ([], Some((_, keys))) if keys.len() == 1 => return keys.pop().map(ShardBy::Hash),
+        ([], Some((at, _))) => {
             let wrong = "hash needs exactly one key";
-            report.error(&at, wrong, "write { header = … }, { query = … } or { path_segment = … }");
-            None
+            report.error(at, wrong, "write { header = … }, { query = … } or { path_segment = … }");
         }
-        (ways, hash) => {
+        (ways, hashed) => {
             let wrong = "shard_by needs exactly one way to name the shard";
             let fix = "write one of header, query, path_segment and hash = { … }";
-            if ways == 0 && hash.is_none() {
+            if ways.is_empty() && hashed.is_none() {
                 report.missing(&given.span(), wrong, fix);
             } else {
                 report.error(&given.span(), wrong, fix);
             }
-            None
         }
     }
+    None
 }
 
-type Fields<'r> = (Option<&'r Given<String>>, Option<&'r Given<String>>, Option<&'r Given<u64>>);
-
-fn count((header, query, segment): Fields<'_>) -> usize {
-    usize::from(header.is_some()) + usize::from(query.is_some()) + usize::from(segment.is_some())
-}
-
-fn key((header, query, segment): Fields<'_>, report: &mut Report<'_>) -> Option<Key> {
+/// The keys that are given.
+fn keys(
+    header: &Option<Given<String>>,
+    query: &Option<Given<String>>,
+    segment: &Option<Given<u64>>,
+    report: &mut Report<'_>,
+) -> Vec<Key> {
+    let mut keys = Vec::new();
     if let Some(given) = header {
-        return check::header(report, given, "x-shard").map(Key::Header);
+        keys.push(Key::Header(check::header(report, given, "x-shard")));
     }
     if let Some(given) = query {
         if given.get().is_empty() {
             let fix = "name the query parameter, like \"shard\"";
             report.error(&given.span(), "is no name of a query parameter", fix);
         }
-        return Some(Key::Query(given.get().clone()));
+        keys.push(Key::Query(given.get().clone()));
     }
-    let index = check::count(report, "path_segment", segment, 0..=SEGMENT_MAX, 0);
-    segment.map(|_| Key::PathSegment(index as usize))
+    if segment.is_some() {
+        let index = check::count(report, "path_segment", segment.as_ref(), 0..=SEGMENT_MAX, 0);
+        keys.push(Key::PathSegment(index as usize));
+    }
+    keys
 }

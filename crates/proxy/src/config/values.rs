@@ -12,7 +12,7 @@ use curtail_kernel::duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use toml::Spanned;
 
 /// A value and where it stands in the file.
@@ -96,10 +96,6 @@ impl Unit for Bytes {
 }
 
 /// A size in bytes, of a text such as `10MB` or `64KiB`.
-///
-/// # Errors
-///
-/// What is wrong with it, as a predicate, and what to write instead.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 8] = [
         ("B", 1.0),
@@ -132,25 +128,15 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 impl<'de, U: Unit> Deserialize<'de> for Quantity<U> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader<U>(PhantomData<U>);
-
-        impl<U: Unit> Visitor<'_> for Reader<U> {
-            type Value = Quantity<U>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(U::EXAMPLE)
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => {
+                U::read(&text).map(|value| Quantity(value, PhantomData)).map_err(D::Error::custom)
             }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                U::read(text).map(|value| Quantity(value, PhantomData)).map_err(E::custom)
+            toml::Value::Integer(bare) => {
+                Err(D::Error::custom(format_args!("has no unit; {}", U::fix(bare))))
             }
-
-            fn visit_i64<E: Error>(self, bare: i64) -> Result<Self::Value, E> {
-                Err(E::custom(format_args!("has no unit; {}", U::fix(bare))))
-            }
+            _ => Err(D::Error::invalid_type(Unexpected::Other("value"), &U::EXAMPLE)),
         }
-
-        deserializer.deserialize_any(Reader(PhantomData))
     }
 }
 

@@ -1,34 +1,14 @@
 //! What the proxy counts, in the text exposition of OpenMetrics, which Prometheus reads.
 //!
 //! [`Metrics::new`] makes every series of a configuration, so all of them are there from the start,
-//! at zero, and the data path only adds to atomics. The handles are cheap to clone and to keep. A server that is a replica of
-//! several shards has one [`ServerMetrics`], and one [`ReplicaMetrics`] in each of those shards.
-//!
-//! | metric | labels |
-//! |---|---|
-//! | `curtail_requests_total` | service, outcome |
-//! | `curtail_responses_total` | service, code (`2xx` …) |
-//! | `curtail_request_duration_seconds` | service |
-//! | `curtail_queue_length` | service, shard |
-//! | `curtail_queue_duration_seconds` | service, shard |
-//! | `curtail_copies_started_total` | service, shard, server, reason |
-//! | `curtail_copies_won_total` | service, shard, server, role |
-//! | `curtail_copies_ended_total` | service, shard, server, outcome |
-//! | `curtail_copy_duration_seconds` | service, shard, server |
-//! | `curtail_wasted_seconds_total` | service, shard, server |
-//! | `curtail_cancellations_total` | service, shard, server, reason |
-//! | `curtail_rescue_threshold_seconds`, `curtail_rescue_suspects`, `curtail_rescue_fallbacks_total` | service |
-//! | `curtail_rescues_total`, `curtail_explorations_total` | service, outcome |
-//! | `curtail_rescue_state` | service, state |
-//! | `curtail_server_up`, `curtail_server_busy`, `curtail_server_slots` | service, server |
-//! | `curtail_ejections_total` | service, server, reason |
-//! | `curtail_connections`, `curtail_connections_accepted_total` | |
-//! | `curtail_rejected_total` | reason |
+//! at zero, and the data path only adds to atomics. `docs/proxy.md` lists the metrics and their
+//! labels. A server that is a replica of several shards has one [`ServerMetrics`], and one
+//! [`ReplicaMetrics`] in each of those shards.
 
-mod build;
 mod kinds;
 mod series;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use curtail_kernel::hedge::Learner;
@@ -39,81 +19,200 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-pub use kinds::{
+use crate::config::{Config, Service};
+pub(crate) use kinds::{
     CopyOutcome, EjectionReason, ExplorationOutcome, Kind, Rejection, RequestOutcome,
     RescueOutcome, RescueState, StatusClass,
 };
-pub use series::{Age, Counters, Durations, Seconds, State};
+use series::{Age, ByKind, Durations, Families, Labels, Seconds};
 
 /// The `Content-Type` of [`Metrics::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Everything that is counted. Indices are those of the configuration that it was made from.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     clients: ClientMetrics,
-    services: Vec<ServiceParts>,
+    pub(crate) services: Vec<Arc<ServiceMetrics>>,
 }
 
 #[derive(Debug)]
-struct ServiceParts {
-    service: ServiceMetrics,
-    shards: Vec<ShardParts>,
-    servers: Vec<ServerMetrics>,
+struct ClientMetrics {
+    connections: Gauge,
+    accepted: Counter,
+    rejected: ByKind<Rejection, Counter>,
 }
 
 #[derive(Debug)]
-struct ShardParts {
-    shard: ShardMetrics,
+pub(crate) struct ServiceMetrics {
+    pub(crate) requests: ByKind<RequestOutcome, Counter>,
+    /// Of requests that reached the service: what was turned away before is only rejected.
+    responses: ByKind<StatusClass, Counter>,
+    request_duration: Durations,
+    pub(crate) hedges_refused: Counter,
+    /// With the policy rescue.
+    pub(crate) rescue: Option<RescueMetrics>,
+    pub(crate) shards: Vec<ShardMetrics>,
+    pub(crate) servers: Vec<ServerMetrics>,
+}
+
+#[derive(Debug)]
+pub(crate) struct RescueMetrics {
+    threshold: Age,
+    pub(crate) suspects: Gauge,
+    rescues: ByKind<RescueOutcome, Counter>,
+    explorations: ByKind<ExplorationOutcome, Counter>,
+    fallbacks: Counter,
+    state: ByKind<RescueState, Gauge>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ShardMetrics {
+    pub(crate) queue_length: Gauge,
+    pub(crate) queue_duration: Durations,
     /// By server index; `None` where the server is no replica of this shard.
     replicas: Vec<Option<ReplicaMetrics>>,
 }
 
-/// What is counted about client connections.
-#[derive(Clone, Debug)]
-pub struct ClientMetrics {
-    /// Open now.
-    pub connections: Gauge,
-    /// Accepted so far.
-    pub accepted: Counter,
-    /// Turned away, as a connection or a request.
-    pub rejected: Counters<Rejection>,
+#[derive(Debug)]
+pub(crate) struct ReplicaMetrics {
+    pub(crate) copies_started: ByKind<StartReason, Counter>,
+    pub(crate) copies_won: ByKind<Role, Counter>,
+    pub(crate) copies_ended: ByKind<CopyOutcome, Counter>,
+    pub(crate) cancellations: ByKind<StopReason, Counter>,
+    pub(crate) copy_duration: Durations,
+    pub(crate) wasted: Seconds,
 }
 
-/// What is counted about a service.
-#[derive(Clone, Debug)]
-pub struct ServiceMetrics {
-    /// Requests that were handed to the service and ended, however they did.
-    pub requests: Counters<RequestOutcome>,
-    /// Whole responses to such requests, those that the proxy made itself included: see
-    /// [`StatusClass::of`]. What was turned away before is in [`ClientMetrics::rejected`] alone.
-    pub responses: Counters<StatusClass>,
-    /// From the end of a request to the end of its response, however it ended.
-    pub request_duration: Durations,
-    /// Queries that the policy would have duplicated, had the hedge budget allowed it.
-    pub hedges_refused: Counter,
-    /// With the policy rescue.
-    pub rescue: Option<RescueMetrics>,
+/// Whatever shard the server works for.
+#[derive(Debug)]
+pub(crate) struct ServerMetrics {
+    pub(crate) up: Gauge,
+    pub(crate) busy: Gauge,
+    pub(crate) slots: Gauge,
+    pub(crate) ejections: ByKind<EjectionReason, Counter>,
+}
+
+impl Metrics {
+    /// Makes every series of a configuration, at zero; `curtail_server_slots` has its value.
+    pub(crate) fn new(config: &Config) -> Self {
+        let mut families = Families::default();
+        let none = Labels::new();
+        let clients = ClientMetrics {
+            connections: families.add("connections", &none),
+            accepted: families.add("connections_accepted", &none),
+            rejected: families.each("rejected", &none, "reason"),
+        };
+        let service = |service| Arc::new(ServiceMetrics::new(&mut families, service));
+        let services = config.services.iter().map(service).collect();
+        let mut registry = Registry::with_prefix("curtail");
+        registry.register_collector(Box::new(families));
+        Self { registry, clients, services }
+    }
+
+    /// Counts a client connection as open until the guard is dropped.
+    pub(crate) fn client_connected(&self) -> OpenConnection {
+        self.clients.accepted.inc();
+        self.clients.connections.inc();
+        OpenConnection(self.clients.connections.clone())
+    }
+
+    /// Counts a connection or request that is turned away.
+    pub(crate) fn rejected(&self, why: impl Into<Rejection>) {
+        self.clients.rejected.inc(why.into());
+    }
+
+    /// Everything in the text exposition of OpenMetrics, see [`CONTENT_TYPE`].
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)
+            .expect("writing to a string does not fail");
+        text
+    }
 }
 
 impl ServiceMetrics {
+    fn new(families: &mut Families, spec: &Service) -> Self {
+        let labels = vec![("service", spec.name.clone())];
+        let servers: Vec<String> = spec.servers.iter().map(ToString::to_string).collect();
+        let shards = spec.shards.iter().map(|shard| {
+            let labels = with(&labels, "shard", &shard.name);
+            let mut replicas: Vec<_> = servers.iter().map(|_| None).collect();
+            for &server in &shard.replicas {
+                let labels = with(&labels, "server", &servers[server]);
+                replicas[server] = Some(ReplicaMetrics::new(families, &labels));
+            }
+            ShardMetrics {
+                queue_length: families.add("queue_length", &labels),
+                queue_duration: families.add("queue_duration", &labels),
+                replicas,
+            }
+        });
+        let shards = shards.collect();
+        let server = |server: &String| {
+            let labels = with(&labels, "server", server);
+            let slots: Gauge = families.add("server_slots", &labels);
+            slots.set(spec.gate().into());
+            ServerMetrics {
+                up: families.add("server_up", &labels),
+                busy: families.add("server_busy", &labels),
+                slots,
+                ejections: families.each("ejections", &labels, "reason"),
+            }
+        };
+        let servers = servers.iter().map(server).collect();
+        Self {
+            requests: families.each("requests", &labels, "outcome"),
+            responses: families.each("responses", &labels, "code"),
+            request_duration: families.add("request_duration", &labels),
+            hedges_refused: families.add("hedges_refused", &labels),
+            rescue: spec.policy.rescues().map(|_| RescueMetrics::new(families, &labels)),
+            shards,
+            servers,
+        }
+    }
+
     /// A request is handed to the service.
-    #[must_use]
-    pub fn started(&self, now: Instant) -> RunningRequest<'_> {
+    pub(crate) fn started(&self, now: Instant) -> RunningRequest<'_> {
         RunningRequest { metrics: self, started: now, outcome: RequestOutcome::Abandoned }
     }
 
     /// Counts a whole response to a client by the class of its status.
-    pub fn responded(&self, status: u16) {
+    pub(crate) fn responded(&self, status: u16) {
         self.responses.inc(StatusClass::of(status));
     }
+
+    /// What is counted about the copies that a server runs for a shard.
+    pub(crate) fn replica(&self, shard: usize, server: usize) -> &ReplicaMetrics {
+        let replica = &self.shards[shard].replicas[server];
+        replica.as_ref().expect("a copy runs on a replica of its shard")
+    }
+}
+
+impl ReplicaMetrics {
+    fn new(families: &mut Families, labels: &Labels) -> Self {
+        Self {
+            copies_started: families.each("copies_started", labels, "reason"),
+            copies_won: families.each("copies_won", labels, "role"),
+            copies_ended: families.each("copies_ended", labels, "outcome"),
+            cancellations: families.each("cancellations", labels, "reason"),
+            copy_duration: families.add("copy_duration", labels),
+            wasted: families.add("wasted", labels),
+        }
+    }
+}
+
+fn with(labels: &Labels, name: &'static str, value: &str) -> Labels {
+    let mut labels = labels.clone();
+    labels.push((name, value.into()));
+    labels
 }
 
 /// A request on its way. Whatever becomes of it, it is counted once: dropped without a word on how it
 /// ended, it was abandoned.
 #[derive(Debug)]
-pub struct RunningRequest<'m> {
+pub(crate) struct RunningRequest<'m> {
     metrics: &'m ServiceMetrics,
     started: Instant,
     outcome: RequestOutcome,
@@ -121,7 +220,7 @@ pub struct RunningRequest<'m> {
 
 impl RunningRequest<'_> {
     /// It has ended now.
-    pub fn ended(mut self, outcome: RequestOutcome) {
+    pub(crate) fn ended(mut self, outcome: RequestOutcome) {
         self.outcome = outcome;
     }
 }
@@ -134,35 +233,39 @@ impl Drop for RunningRequest<'_> {
     }
 }
 
-/// What is counted about a service that rescues.
-#[derive(Clone, Debug)]
-pub struct RescueMetrics {
-    /// The age T from which on a query is taken for stuck.
-    pub threshold: Age,
-    /// Queries that are, and wait for a second copy.
-    pub suspects: Gauge,
-    /// Second copies of such queries that have ended.
-    pub rescues: Counters<RescueOutcome>,
-    /// Second copies that were tried in order to learn, and have ended.
-    pub explorations: Counters<ExplorationOutcome>,
-    /// How often rescues were found not to pay any more.
-    pub fallbacks: Counter,
-    /// Is it known that rescues pay?
-    pub state: State<RescueState>,
-}
-
 impl RescueMetrics {
+    fn new(families: &mut Families, labels: &Labels) -> Self {
+        let metrics = Self {
+            threshold: families.add("rescue_threshold", labels),
+            suspects: families.add("rescue_suspects", labels),
+            rescues: families.each("rescues", labels, "outcome"),
+            explorations: families.each("explorations", labels, "outcome"),
+            fallbacks: families.add("rescue_fallbacks", labels),
+            state: families.each("rescue_state", labels, "state"),
+        };
+        metrics.state.set(RescueState::Exploring);
+        metrics
+    }
+
     /// Counts a copy that has ended, if it was a rescue or an exploration.
-    pub fn ended(&self, why: StartReason, end: CopyEnd, won: bool) {
+    pub(crate) fn ended(&self, why: StartReason, end: CopyEnd, won: bool) {
         match why {
-            StartReason::Rescue => self.rescues.inc(RescueOutcome::of(end, won)),
-            StartReason::Explore => self.explorations.inc(ExplorationOutcome::of(end, won)),
+            StartReason::Rescue => self.rescues.inc(match end {
+                _ if won => RescueOutcome::Won,
+                CopyEnd::Stopped(Some(StopReason::GiveUp)) => RescueOutcome::GivenUp,
+                _ => RescueOutcome::Lost,
+            }),
+            StartReason::Explore => self.explorations.inc(match end {
+                _ if won => ExplorationOutcome::Won,
+                CopyEnd::Stopped(Some(StopReason::Preemption)) => ExplorationOutcome::Displaced,
+                _ => ExplorationOutcome::Lost,
+            }),
             _ => {}
         }
     }
 
     /// Takes over where the learner of the service stands.
-    pub fn learned(&self, learner: &Learner) {
+    pub(crate) fn learned(&self, learner: &Learner) {
         let suspect_ns = learner.snapshot().suspect_ns;
         self.threshold.set_ns(suspect_ns);
         let exploring = suspect_ns == NEVER_NS;
@@ -174,119 +277,11 @@ impl RescueMetrics {
 
 /// A client connection that is open.
 #[derive(Debug)]
-pub struct OpenConnection(Gauge);
+pub(crate) struct OpenConnection(Gauge);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.dec();
-    }
-}
-
-/// What is counted about a shard.
-#[derive(Clone, Debug)]
-pub struct ShardMetrics {
-    /// Queries that wait now.
-    pub queue_length: Gauge,
-    /// From arrival to the start of the first copy.
-    pub queue_duration: Durations,
-}
-
-/// What is counted about the copies that a server runs for a shard.
-#[derive(Clone, Debug)]
-pub struct ReplicaMetrics {
-    /// Copies that started.
-    pub copies_started: Counters<StartReason>,
-    /// Copies whose response the client got.
-    pub copies_won: Counters<Role>,
-    /// Copies that ended.
-    pub copies_ended: Counters<CopyOutcome>,
-    /// Copies that were cancelled.
-    pub cancellations: Counters<StopReason>,
-    /// From start to end of a copy.
-    pub copy_duration: Durations,
-    /// The run time of copies that did not win.
-    pub wasted: Seconds,
-}
-
-/// What is counted about a server, whatever shard it works for.
-#[derive(Clone, Debug)]
-pub struct ServerMetrics {
-    /// 1 if it may get queries, else 0.
-    pub up: Gauge,
-    /// Copies that it holds now.
-    pub busy: Gauge,
-    /// Copies that it may hold: the policy's gate.
-    pub slots: Gauge,
-    /// How often it was taken down.
-    pub ejections: Counters<EjectionReason>,
-}
-
-impl Metrics {
-    /// What is counted about client connections.
-    #[must_use]
-    pub fn clients(&self) -> &ClientMetrics {
-        &self.clients
-    }
-
-    /// Counts a client connection as open until the guard is dropped.
-    #[must_use]
-    pub fn client_connected(&self) -> OpenConnection {
-        self.clients.accepted.inc();
-        self.clients.connections.inc();
-        OpenConnection(self.clients.connections.clone())
-    }
-
-    /// Counts a connection or request that is turned away.
-    pub fn rejected(&self, why: impl Into<Rejection>) {
-        self.clients.rejected.inc(why.into());
-    }
-
-    /// What is counted about a service.
-    ///
-    /// # Panics
-    /// If the configuration has no such service.
-    #[must_use]
-    pub fn service(&self, service: usize) -> &ServiceMetrics {
-        &self.services[service].service
-    }
-
-    /// What is counted about a shard of a service.
-    ///
-    /// # Panics
-    /// If the configuration has no such service or shard.
-    #[must_use]
-    pub fn shard(&self, service: usize, shard: usize) -> &ShardMetrics {
-        &self.services[service].shards[shard].shard
-    }
-
-    /// What is counted about a server of a service, by its place in
-    /// [`Service::servers`](crate::config::Service::servers).
-    ///
-    /// # Panics
-    /// If the configuration has no such service or server.
-    #[must_use]
-    pub fn server(&self, service: usize, server: usize) -> &ServerMetrics {
-        &self.services[service].servers[server]
-    }
-
-    /// What is counted about the copies that a server runs for a shard. `server` is the place in
-    /// [`Service::servers`](crate::config::Service::servers), not among the shard's replicas.
-    ///
-    /// # Panics
-    /// If the configuration has no such service or shard, or the server is no replica of the shard.
-    #[must_use]
-    pub fn replica(&self, service: usize, shard: usize, server: usize) -> &ReplicaMetrics {
-        let replica = &self.services[service].shards[shard].replicas[server];
-        replica.as_ref().expect("a copy runs on a replica of its shard")
-    }
-
-    /// Everything in the text exposition of OpenMetrics, see [`CONTENT_TYPE`].
-    #[must_use]
-    pub fn render(&self) -> String {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry)
-            .expect("writing to a string does not fail");
-        text
     }
 }
 

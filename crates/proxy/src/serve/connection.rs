@@ -9,16 +9,15 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::forward::{self, Forward, PeerAddrs};
-use super::respond::{self, Cut, ResponseContext};
+use super::forward::{self, PeerAddrs};
+use super::respond::{self, Client, Cut, ResponseContext};
 use crate::metrics::Rejection;
 use crate::state::Proxy;
 
-pub(super) type Client = Connection<TcpStream>;
-
 pub(super) async fn serve(proxy: &Proxy, stream: TcpStream, mut draining: watch::Receiver<bool>) {
     let peer = PeerAddrs::of(&stream);
-    let mut client = Connection::new(stream, proxy.limits, proxy.timeouts);
+    let listen = &proxy.config.listen;
+    let mut client = Connection::new(stream, listen.limits, listen.timeouts);
     loop {
         let served = match next(&mut client, &mut draining).await {
             Ok(Some(head)) => handle(proxy, &mut client, head, (peer, &draining)).await,
@@ -91,8 +90,8 @@ async fn handle(
     // Not before the service is known: what it takes decides how much is held for this client.
     let body = client.read_body(service.config.max_request_body).await?;
     let request = Request { head, body };
-    let Forward { query } = match forward::render(&request, &target, &service.config, peer) {
-        Ok(forward) => forward,
+    let query = match forward::render(&request, &target, &service.config, peer) {
+        Ok(query) => query,
         Err(error) => {
             let line = (400, format!("the request cannot be relayed: {error}"));
             return refuse(proxy, client, Rejection::Malformed, line).await;

@@ -17,11 +17,6 @@ const PSEUDONYM: &[u8] = b"curtail";
 /// More proxies of this kind than this are not in a row, but in a circle.
 const PASSED_MAX: usize = 16;
 
-/// A request on its way.
-pub(super) struct Forward {
-    pub(super) query: Query<http::Request>,
-}
-
 /// The two addresses of a client's connection, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddrs {
@@ -54,7 +49,7 @@ pub(super) fn render(
     target: &Target,
     service: &config::Service,
     peer: PeerAddrs,
-) -> Result<Forward, WriteError> {
+) -> Result<Query<http::Request>, WriteError> {
     let head = &request.head;
     let mut path = Vec::new();
     let mut headers: Vec<(&str, &[u8])> = Vec::with_capacity(16);
@@ -87,14 +82,14 @@ pub(super) fn render(
         head.path_and_query(),
         headers,
         &request.body,
-        target.may_retry,
+        target.idempotent,
     )?;
     let mut query = Query::new(rendered);
-    query.may_retry = target.may_retry;
-    query.may_duplicate = target.may_duplicate;
+    query.may_retry = target.idempotent;
+    query.may_duplicate = target.idempotent;
     let said = service.cost_hint.as_deref().and_then(|name| Cost::read(head.values(name)));
     query.cost_hint = said.or(target.cost).map(Cost::hint);
-    Ok(Forward { query })
+    Ok(query)
 }
 
 #[cfg(test)]
@@ -130,8 +125,8 @@ mod tests {
         let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
         let peer = PeerAddrs { client: None, proxy: None };
-        let forward = render(&request, &target.expect("a target"), &config.services[0], peer);
-        forward.expect("it can be passed on").query.cost_hint.map(u64::from)
+        let query = render(&request, &target.expect("a target"), &config.services[0], peer);
+        query.expect("it can be relayed").cost_hint.map(u64::from)
     }
 
     #[tokio::test]

@@ -1,14 +1,16 @@
 //! The response to the client.
 
-use curtail_http1::server::ServerError;
+use curtail_http1::server::{Connection, ServerError};
 use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::{Cell, QueryError, QueryResponse};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::Client;
 use crate::metrics::RequestOutcome;
 use crate::state::Service;
+
+pub(super) type Client = Connection<TcpStream>;
 
 /// For a client beyond the last place.
 pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\n\
@@ -40,8 +42,7 @@ impl Cut {
     /// Who ended it: the client, or this side.
     pub(super) fn outcome(&self) -> RequestOutcome {
         match self {
-            Self::PeerClosed
-            | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout { .. }) => {
+            Self::PeerClosed | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout(..)) => {
                 RequestOutcome::Abandoned
             }
             Self::Replica | Self::Timeout | Self::Client(_) => RequestOutcome::Cut,

@@ -1,6 +1,6 @@
 //! The end of a proxy: those who have asked are answered, nobody new is let in.
 
-use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
 use tokio::net::TcpStream;
 
 /// Waits until nobody can connect any more.
@@ -97,23 +97,6 @@ async fn an_upload_that_has_stalled_holds_the_drain_until_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn long_responses_are_finished() {
-    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000005\r\n\r\nhello";
-    let backend = Backend::new(move |_| vec![say(head), Step::Gate, Step::Flood(1_000_000)]).await;
-    let mut proxy = Proxy::serving("", &[&backend]).await;
-    let mut client = proxy.client().await;
-    client.ask("/").await;
-    client.hears("hello").await;
-    proxy.drain();
-    refuses(&proxy).await;
-    backend.open(1);
-    let response = client.response().await;
-    assert!(response.whole && response.body.len() == 1_000_005);
-    client.is_closed().await;
-    assert_eq!(proxy.ended().await, 0);
-}
-
-#[tokio::test]
 async fn those_who_take_longer_than_the_bound_are_cut_off() {
     for drain in ["0s", "80ms"] {
         let backend = Backend::silent().await;
@@ -132,16 +115,4 @@ async fn those_who_take_longer_than_the_bound_are_cut_off() {
         two.is_closed().await;
         operator.is_closed().await;
     }
-}
-
-/// Connection pools keep theirs open, and some look at them only when they use them again.
-#[tokio::test]
-async fn clients_that_ask_nothing_hold_nothing_up() {
-    let backend = Backend::says(HELLO).await;
-    let mut proxy = Proxy::listening("drain = \"1s\"", "", &[&backend]).await;
-    let (mut asked, silent) = (proxy.client().await, proxy.client().await);
-    assert_eq!(asked.get("/").await.status, 200);
-    proxy.drain();
-    assert_eq!(proxy.ended().await, 0, "nobody is cut off");
-    drop((asked, silent));
 }

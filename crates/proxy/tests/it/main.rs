@@ -2,16 +2,12 @@
 
 mod admin;
 mod backends;
-mod config;
 mod draining;
 mod failures;
 mod harness;
 mod limits;
-mod manual;
 mod noise;
-mod outcomes;
 mod peer_closed;
-mod pipelining;
 mod requests;
 mod shards;
 mod slow_clients;

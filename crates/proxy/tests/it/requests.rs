@@ -11,37 +11,6 @@ async fn sent(proxy: &Proxy, bytes: &str) -> (Client, harness::Response) {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused_and_the_connection_closed() {
-    let backend = Backend::says(HELLO).await;
-    let proxy = Proxy::serving("max_request_body = \"64B\"", &[&backend]).await;
-    let get = "GET / HTTP/1.1\r\nhost: x\r\n";
-    let post = "POST / HTTP/1.1\r\nhost: x\r\n";
-    let many = "a: b\r\n".repeat(101);
-    for (bytes, status) in [
-        ("\x16\x03\x01\x02\x00\x01\r\n\r\n".into(), 400),
-        ("GET / HTTP/2.0\r\nhost: x\r\n\r\n".into(), 505),
-        ("CONNECT x:80 HTTP/1.1\r\nhost: x\r\n\r\n".into(), 501),
-        (format!("{get}{many}\r\n"), 431),
-        (format!("{get}a: {}\r\n\r\n", "b".repeat(17 << 10)), 431),
-        (format!("GET /{} HTTP/1.1\r\n", "b".repeat(17 << 10)), 414),
-        (format!("{post}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), 501),
-        (format!("{post}content-length: 65\r\n\r\n"), 413),
-        (format!("{post}transfer-encoding: chunked\r\n\r\n41\r\n{}\r\n", "x".repeat(65)), 413),
-        // Refused by its size alone.
-        (format!("{post}transfer-encoding: chunked\r\n\r\n41\r\n"), 413),
-        (format!("{post}transfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n"), 413),
-        (format!("{post}expect: 100-continue\r\ncontent-length: 65\r\n\r\n"), 413),
-    ] {
-        let (mut client, response) = sent(&proxy, &bytes).await;
-        assert_eq!(response.status, status, "{bytes:?}: {}", response.text());
-        assert!(response.closes() && response.whole, "{bytes:?}");
-        client.is_closed().await;
-    }
-    assert!(backend.seen().is_empty(), "{:?}", backend.seen());
-    proxy.idle().await;
-}
-
-#[tokio::test]
 async fn the_bound_of_its_own_service_counts_too() {
     let (small, large) = (Backend::says(HELLO).await, Backend::says(HELLO).await);
     let of = |name: &str, most: u32, backend: &Backend| {
@@ -61,8 +30,7 @@ async fn the_bound_of_its_own_service_counts_too() {
         client.is_closed().await;
     }
     assert_eq!((small.seen().len(), large.seen().len()), (1, 1));
-    let rejected = proxy.metric("curtail_rejected_total", &[("reason", "body_too_large")]).await;
-    assert_eq!(rejected.to_bits(), 2_f64.to_bits());
+    assert_eq!(proxy.count("curtail_rejected_total", &[("reason", "body_too_large")]).await, 2);
 }
 
 #[tokio::test]
@@ -90,17 +58,6 @@ async fn what_is_refused_by_its_head_is_refused_before_its_body_is_read() {
             client.is_closed().await;
         }
     }
-    // Chunks have no end that is known before.
-    let post = |target: &str| {
-        format!("POST {target} HTTP/1.1\r\nhost: x\r\ns: 0\r\ntransfer-encoding: chunked\r\n\r\n")
-    };
-    let (mut client, response) = sent(&proxy, &post("/none")).await;
-    assert_eq!((response.status, response.closes()), (404, true));
-    client.is_closed().await;
-    let begun = format!("{}40000000\r\n{}", post("/small"), "x".repeat(11));
-    let (mut client, response) = sent(&proxy, &begun).await;
-    assert_eq!((response.status, response.closes()), (413, true));
-    client.is_closed().await;
     assert!(small.seen().is_empty() && large.seen().is_empty());
     // Without a body there is nothing in the way of a next request.
     let mut client = proxy.client().await;
@@ -140,12 +97,6 @@ async fn old_clients_are_answered_in_their_version() {
     assert_eq!(seen.header("host"), [proxy.http.to_string()], "every request of ours has one");
     assert_eq!(seen.header("via"), ["1.0 curtail"]);
 
-    let kept = "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n";
-    let (mut client, response) = sent(&proxy, kept).await;
-    assert_eq!(response.header("connection"), Some("keep-alive"));
-    client.send(kept).await;
-    assert_eq!(client.response().await.text(), "hello");
-
     // HTTP/1.0 has no chunks: the body lasts until the close.
     let (_, response) = sent(&proxy, "GET /c HTTP/1.0\r\nconnection: keep-alive\r\n\r\n").await;
     assert_eq!((response.text(), response.whole, response.closes()), ("hello".into(), true, true));
@@ -168,14 +119,7 @@ async fn head_gets_the_head_alone() {
         let expected = (target == "/").then_some("1234567");
         assert_eq!((response.status, response.header("content-length")), (200, expected));
     }
-    assert!(
-        backend.seen().iter().all(|seen| seen.connection == 0),
-        "the replica's connection is kept"
-    );
-    // Errors of our own have no body either.
-    client.send("HEAD / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
-    assert_eq!(client.response_to_head().await.status, 200);
-    client.is_closed().await;
+    assert!(backend.seen().iter().all(|seen| seen.connection == 0), "the connection is kept");
 }
 
 #[tokio::test]
@@ -189,15 +133,6 @@ async fn an_absolute_target_rules_the_host() {
         let seen = backend.seen().pop().expect("a request");
         assert_eq!(seen.line(), format!("GET {path} HTTP/1.1"));
         assert_eq!(seen.header("host"), ["a.example:81"]);
-    }
-    let (_, response) = sent(&proxy, "GET / HTTP/1.1\r\nhost:\r\n\r\n").await;
-    assert_eq!(response.status, 200, "neither names a host");
-    for target in
-        ["http://", "http:///x", "http://a:99999/", "http://a@b/", "http://a?x", "ftp://a/", "*"]
-    {
-        let (_, response) =
-            sent(&proxy, &format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n")).await;
-        assert_eq!(response.status, 400, "{target}");
     }
     let (_, response) = sent(&proxy, "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n").await;
     assert_eq!(response.status, 404, "no service takes it");
@@ -240,41 +175,18 @@ async fn what_concerns_one_connection_stays_there() {
 }
 
 #[tokio::test]
-async fn an_upgrade_is_not_relayed_nor_its_acceptance_back() {
-    let text = "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n";
-    let backend = Backend::says(text).await;
-    let proxy = Proxy::serving("", &[&backend]).await;
-    let asked = "GET / HTTP/1.1\r\nhost: x\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n";
-    assert_eq!(sent(&proxy, asked).await.1.status, 502);
-    assert!(backend.seen()[0].header("upgrade").is_empty());
-}
-
-#[tokio::test]
 async fn no_second_request_is_smuggled_to_a_replica() {
     let backend = Backend::says(HELLO).await;
     let proxy = Proxy::serving("", &[&backend]).await;
     let evil = "GET /evil HTTP/1.1\r\nhost: x\r\n\r\n";
-    let length = evil.len();
-    for (head, body) in [
-        // What one reads as a body and another as a request.
-        (
-            format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n"),
-            format!("0\r\n\r\n{evil}"),
-        ),
-        (format!("transfer-encoding: chunked\r\ncontent-length: {length}\r\n"), evil.into()),
-        (format!("transfer-encoding: xchunked\r\ncontent-length: {length}\r\n"), evil.into()),
-        (format!("content-length: 0\r\ncontent-length: {length}\r\n"), evil.into()),
-        (format!("content-length : {length}\r\n"), evil.into()),
-        (format!("content-length: {length}\r\nx: y\nz: 1\r\n"), evil.into()),
-        (format!("content-length: {length}\r\n transfer-encoding: chunked\r\n"), evil.into()),
-        ("transfer-encoding:\x0bchunked\r\n".into(), format!("0\r\n\r\n{evil}")),
-        ("transfer-encoding: chunked\r\n".into(), format!("0 \r\n\r\n{evil}")),
-        ("transfer-encoding: chunked\r\n".into(), format!("1\r\nA{evil}")),
-        ("transfer-encoding: chunked\r\n".into(), format!("0\r\nx\ny: {evil}\r\n\r\n")),
+    let post = "POST /good HTTP/1.1\r\nhost: x\r\n";
+    let length = format!("content-length: {}\r\n", evil.len());
+    for refused in [
+        format!("{post}{length}transfer-encoding: chunked\r\n\r\n0\r\n\r\n{evil}"),
+        format!("{post}transfer-encoding: chunked\r\n\r\n1\r\nA{evil}"),
     ] {
-        let (mut client, response) =
-            sent(&proxy, &format!("POST /good HTTP/1.1\r\nhost: x\r\n{head}\r\n{body}")).await;
-        assert!(response.status >= 400, "{head:?} {body:?}: {response:?}");
+        let (mut client, response) = sent(&proxy, &refused).await;
+        assert_eq!(response.status, 400, "{refused:?}");
         client.is_closed().await;
     }
     assert!(backend.seen().is_empty(), "{:?}", backend.seen());
@@ -282,24 +194,4 @@ async fn no_second_request_is_smuggled_to_a_replica() {
     assert_eq!(proxy.client().await.post("/good", evil).await.status, 200);
     let seen = backend.seen();
     assert_eq!((seen.len(), seen[0].body.as_slice()), (1, evil.as_bytes()));
-}
-
-#[tokio::test]
-async fn nothing_that_a_client_sends_becomes_a_line_of_its_own() {
-    let backend = Backend::says(HELLO).await;
-    let proxy = Proxy::serving("shard_by = { query = \"shard\" }", &[&backend]).await;
-    let (_, response) = sent(
-        &proxy,
-        "GET /a%0d%0aevil:%201?shard=0&x=%0d%0aevil: HTTP/1.1\r\nhost: x\r\nx: %0d%0aevil: 1\r\n\r\n",
-    )
-    .await;
-    assert_eq!(response.status, 200);
-    assert!(backend.seen()[0].header("evil").is_empty(), "{}", backend.seen()[0].head);
-    let (_, response) = sent(&proxy, "GET /?shard=%0d%0aevil:1 HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert_eq!((response.status, response.header("evil")), (404, None));
-    for bytes in ["x: a\rb\r\n", "x: a\r\rb: c\r\n", "x: a\u{0}\r\n", "a\rb: c\r\n"] {
-        let bytes = format!("GET /?shard=0 HTTP/1.1\r\nhost: x\r\n{bytes}\r\n");
-        assert_eq!(sent(&proxy, &bytes).await.1.status, 400, "{bytes:?}");
-    }
-    assert_eq!(backend.seen().len(), 1);
 }

@@ -21,53 +21,31 @@ fn sharded(lines: &str, shards: &[(&str, &[&Backend])]) -> String {
     text
 }
 
-async fn asked(proxy: &Proxy, target: &str, header: &str) -> (u16, String) {
-    let mut client = proxy.client().await;
-    client.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n{header}\r\n")).await;
-    let response = client.response().await;
-    (response.status, response.text())
-}
-
 #[tokio::test]
-async fn a_key_names_the_shard_wherever_it_is() {
+async fn a_key_names_the_shard_and_refusals_leave_the_connection_usable() {
     let (a, b) = (named("a").await, named("b").await);
-    for (by, to_a, to_b, missing, unknown) in [
-        (
-            "header = \"x-shard\"",
-            ("/", "X-Shard: a\r\n"),
-            ("/", "x-shard: b\r\n"),
-            ("/", "x-shard:\r\n"),
-            ("/", "x-shard: c\r\n"),
-        ),
-        ("query = \"s\"", ("/?s=a", ""), ("/?x&s=%62&s=b", ""), ("/?t=a", ""), ("/?s=c", "")),
-        ("path_segment = 1", ("/x/a", ""), ("/x/b/c?d", ""), ("/x", ""), ("/x/c", "")),
-    ] {
-        let lines = format!("name = \"s\"\nshard_by = {{ {by} }}");
-        let proxy =
-            Proxy::start(&config("", &sharded(&lines, &[("a", &[&a]), ("b", &[&b])]))).await;
-        assert_eq!(asked(&proxy, to_a.0, to_a.1).await, (200, "a".into()), "{by}");
-        assert_eq!(asked(&proxy, to_b.0, to_b.1).await, (200, "b".into()), "{by}");
-        let (status, text) = asked(&proxy, missing.0, missing.1).await;
-        assert!(status == 400 && text.contains("missing"), "{by}: {status} {text}");
-        let (status, text) = asked(&proxy, unknown.0, unknown.1).await;
-        assert!(status == 404 && text.contains("does not exist"), "{by}: {status} {text}");
-        for reason in ["missing_key", "unknown_shard"] {
-            let rejected = proxy.metric("curtail_rejected_total", &[("reason", reason)]).await;
-            assert!((rejected - 1.0).abs() < 0.1, "{reason}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn refusals_leave_the_connection_usable() {
-    let (a, b) = (named("a").await, named("b").await);
-    let lines = "name = \"s\"\nshard_by = { query = \"s\" }\nroute = { path_prefix = \"/in\" }";
+    let lines =
+        "name = \"s\"\nshard_by = { header = \"x-shard\" }\nroute = { path_prefix = \"/in\" }";
     let proxy = Proxy::start(&config("", &sharded(lines, &[("a", &[&a]), ("b", &[&b])]))).await;
     let mut client = proxy.client().await;
-    let targets = [("/", 404), ("/in", 400), ("/in?s=c", 404), ("/in?s=a", 200), ("/inn?s=a", 404)];
-    for (target, status) in targets {
-        let response = client.get(target).await;
-        assert_eq!((response.status, response.closes()), (status, false), "{target}");
+    for (target, header, status, text) in [
+        ("/in", "X-Shard: a\r\n", 200, "a"),
+        ("/in/x", "x-shard: b\r\n", 200, "b"),
+        ("/in", "x-shard:\r\n", 400, "the header x-shard is missing"),
+        ("/in", "x-shard: c\r\n", 404, "the header x-shard names a shard that does not exist"),
+        ("/inn", "x-shard: a\r\n", 404, "no service takes this path and method"),
+    ] {
+        client.send(format!("GET {target} HTTP/1.1\r\nhost: x\r\n{header}\r\n")).await;
+        let response = client.response().await;
+        assert_eq!((response.status, response.closes()), (status, false), "{target} {header}");
+        assert!(response.text().starts_with(text), "{}", response.text());
+    }
+    for reason in ["missing_key", "unknown_shard", "no_service"] {
+        assert_eq!(
+            proxy.count("curtail_rejected_total", &[("reason", reason)]).await,
+            1,
+            "{reason}"
+        );
     }
 }
 
@@ -88,7 +66,7 @@ async fn a_server_of_two_shards_has_one_set_of_slots() {
     })
     .await;
     // The third shard has another server to go to.
-    assert_eq!(asked(&proxy, "/?s=c", "").await.1, "spare");
+    assert_eq!(proxy.get("/?s=c").await.text(), "spare");
     let status = proxy.status().await;
     let shards = &status["services"][0]["shards"];
     for shard in 0..3 {

@@ -1,9 +1,6 @@
 //! Long responses, relayed piece by piece: whole, broken off, stalled, and faster than the client.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::harness::{self, Backend, Client, End, HELLO, Proxy, Step, eventually, say};
+use crate::harness::{self, Backend, Client, End, Proxy, Step, eventually, say};
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
@@ -41,6 +38,8 @@ async fn cut(lines: &str, steps: Vec<Step>, version: &str) -> (harness::Response
     let (rest, end) = client.rest().await;
     assert_eq!(rest, "");
     proxy.idle().await;
+    assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "cut")]).await, 1);
+    assert_eq!(proxy.count("curtail_responses_total", &[]).await, 0, "it was none");
     (response, end)
 }
 
@@ -65,31 +64,6 @@ async fn a_response_that_breaks_off_never_ends_cleanly() {
 }
 
 #[tokio::test]
-async fn a_response_whose_replica_is_ejected_comes_to_its_end() {
-    let well = Arc::new(AtomicBool::new(true));
-    let state = Arc::clone(&well);
-    let backend = Backend::new(move |seen| match seen.line() {
-        "GET /health HTTP/1.1" if state.load(Ordering::SeqCst) => vec![say(HELLO)],
-        "GET /health HTTP/1.1" => vec![say("HTTP/1.1 500 Ill\r\ncontent-length: 0\r\n\r\n")],
-        _ => vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Gate, say("0\r\n\r\n")],
-    })
-    .await;
-    let health = "health = { path = \"/health\", interval = \"5ms\" }";
-    let proxy = Proxy::serving(health, &[&backend]).await;
-    let mut client = proxy.client().await;
-    client.ask("/").await;
-    client.hears("hello").await;
-    well.store(false, Ordering::SeqCst);
-    proxy.up(0).await;
-    backend.open(1);
-    let response = client.response().await;
-    assert!(response.whole, "{response:?}");
-    proxy.idle().await;
-    let out = proxy.metric("curtail_ejections_total", &[("reason", "probes")]).await;
-    assert!(out > 0.5, "{out} ejections");
-}
-
-#[tokio::test]
 async fn the_time_of_a_request_is_for_its_whole_response() {
     let lines = "timeout = \"150ms\"\ncancel = \"reset\"";
     for (steps, version) in [
@@ -101,20 +75,15 @@ async fn the_time_of_a_request_is_for_its_whole_response() {
         assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
         assert!(version == "1.1" || end == End::Reset);
     }
+    // A pause as long as the cancel timeout breaks it off, too.
+    let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
+    assert!(!cut("cancel_timeout = \"100ms\"", steps, "1.1").await.0.whole);
     // A client that reads on and on does not get more of it.
     let backend = Backend::new(|_| vec![say(ENDLESS), Step::Flood(1 << 40)]).await;
     let proxy = Proxy::serving(lines, &[&backend]).await;
     assert!(!proxy.get("/").await.whole);
     proxy.idle().await;
     eventually("the replica sees it", async || backend.closed() == 1).await;
-}
-
-#[tokio::test]
-async fn a_pause_in_a_body_as_long_as_the_cancel_timeout_breaks_it_off() {
-    let lines = "cancel_timeout = \"100ms\"";
-    let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
-    let (response, _) = cut(lines, steps, "1.1").await;
-    assert!(!response.whole);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::observe::ProbeFailure;
 use crate::transport::Failure;
 
 /// How a server is probed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The target of a GET, answered with a status below 500 by a healthy server, as queries are.
     /// None: a connection is enough, and only servers that are out are probed.
@@ -35,16 +35,6 @@ impl Default for Health {
     }
 }
 
-/// What a probe found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Good,
-    /// Twice in a row takes a server out; where nothing listens, once is enough.
-    Bad(ProbeFailure),
-    /// It could not be sent, for a reason on this side: that says nothing about the server.
-    Nothing,
-}
-
 /// Probes in a row that must fail.
 const FAILURES: u32 = 2;
 
@@ -59,13 +49,14 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
             continue;
         }
         match probe(&cell, server, &health).await {
-            Found::Good => {
+            Ok(()) => {
                 failures = 0;
                 if !up {
                     cell.server_up(server);
                 }
             }
-            Found::Bad(why) => {
+            // Twice in a row takes a server out; where nothing listens, once is enough.
+            Err(Some(why)) => {
                 failures = if why == ProbeFailure::ConnectFailed {
                     FAILURES
                 } else {
@@ -75,7 +66,7 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
                     eject(&cell, server, why);
                 }
             }
-            Found::Nothing => {}
+            Err(None) => {}
         }
     }
 }
@@ -95,40 +86,36 @@ fn eject(cell: &Cell<Http>, server: ServerId, why: ProbeFailure) {
     }
 }
 
-async fn probe(cell: &Cell<Http>, server: ServerId, health: &Health) -> Found {
+/// `Err(None)`: it could not be sent, for a reason on this side, which says nothing about the server.
+async fn probe(
+    cell: &Cell<Http>,
+    server: ServerId,
+    health: &Health,
+) -> Result<(), Option<ProbeFailure>> {
     let address = cell.transport().pool(server).address();
     let asking = async {
-        let stream = match TcpStream::connect(address).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                return found(pool::failure(&error));
-            }
-        };
-        let Some(path) = &health.path else { return Found::Good };
+        let stream = TcpStream::connect(address).await;
+        let stream = stream.map_err(|error| found(pool::failure(&error)))?;
+        let Some(path) = &health.path else { return Ok(()) };
         let mut request = BytesMut::new();
-        let host = [("host", address.to_string())];
-        let written =
-            write_request(&mut request, "GET", path, host, BodyLength::None, Persistence::Close);
+        let (host, close) = ([("host", address.to_string())], Persistence::Close);
+        write_request(&mut request, "GET", path, host, BodyLength::None, close)
+            .map_err(|_| None)?;
         let mut connection = client::Connection::new(stream, Limits::default());
-        match written {
-            Ok(()) => match connection.send(&request, false).await {
-                Ok(head) if is_failure(head.status()) => {
-                    Found::Bad(ProbeFailure::Status(head.status()))
-                }
-                Ok(_) => Found::Good,
-                Err(error) => found(failure(&error)),
-            },
-            Err(_) => Found::Nothing,
+        let head = connection.send(&request, false).await;
+        match head.map_err(|error| found(failure(&error)))?.status() {
+            status if is_failure(status) => Err(Some(ProbeFailure::Status(status))),
+            _ => Ok(()),
         }
     };
-    timeout(health.timeout, asking).await.unwrap_or(Found::Bad(ProbeFailure::Silent))
+    timeout(health.timeout, asking).await.unwrap_or(Err(Some(ProbeFailure::Silent)))
 }
 
-fn found(failure: Failure) -> Found {
+fn found(failure: Failure) -> Option<ProbeFailure> {
     match failure {
-        Failure::ConnectFailed => Found::Bad(ProbeFailure::ConnectFailed),
-        Failure::Reset => Found::Bad(ProbeFailure::Reset),
-        Failure::Malformed => Found::Bad(ProbeFailure::Malformed),
-        Failure::Local => Found::Nothing,
+        Failure::ConnectFailed => Some(ProbeFailure::ConnectFailed),
+        Failure::Reset => Some(ProbeFailure::Reset),
+        Failure::Malformed => Some(ProbeFailure::Malformed),
+        Failure::Local => None,
     }
 }

@@ -1,9 +1,12 @@
-//! Requests as they go over the wire, and responses.
+//! Requests as they go over the wire, and responses: a long one on its way from its server to a
+//! client that may be slow, or gone.
+
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use curtail_http1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
+use tokio::sync::mpsc;
 
-use super::body::BodyReceiver;
 use crate::transport::Failure;
 
 /// A request, rendered once for all of its copies.
@@ -17,9 +20,6 @@ pub struct Request {
 impl Request {
     /// Renders a request. `may_repeat`: may it be sent again when an old connection turns out to be
     /// closed? True for idempotent requests.
-    ///
-    /// # Errors
-    /// When the method, the target or a header cannot be written as such.
     pub fn new<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         method: &str,
         target: &str,
@@ -55,9 +55,6 @@ pub enum Body {
 
 impl Response {
     /// Reads the body to its end, up to `limit` bytes.
-    ///
-    /// # Errors
-    /// [`Failure::Malformed`] beyond the limit, or what the server failed with.
     pub async fn whole(self, limit: usize) -> Result<Bytes, Failure> {
         let mut receiver = match self.body {
             Body::Whole(body) if body.len() <= limit => return Ok(body),
@@ -72,5 +69,59 @@ impl Response {
             body.extend_from_slice(&piece);
         }
         Ok(body.freeze())
+    }
+}
+
+/// How the body ended. Said beside the channel, not in it: a slow client whose channel is full must
+/// not hold the slot of a server that is done. And a copy that is dropped half-way says nothing, so
+/// that its end is never taken for the end of the body.
+type BodyEnd = Arc<OnceLock<Result<(), Failure>>>;
+
+/// The body of a response, piece by piece, through a bounded channel.
+#[derive(Debug)]
+pub struct BodyReceiver {
+    data: mpsc::Receiver<Bytes>,
+    end: BodyEnd,
+}
+
+/// The other end of a [`BodyReceiver`]. Dropped before [`BodySender::end`], it has broken off.
+#[derive(Debug)]
+pub(super) struct BodySender {
+    data: mpsc::Sender<Bytes>,
+    end: BodyEnd,
+}
+
+/// A channel in which `room` pieces may wait.
+pub(super) fn channel(room: usize) -> (BodySender, BodyReceiver) {
+    let (sender, receiver) = mpsc::channel(room);
+    let end = BodyEnd::default();
+    (BodySender { data: sender, end: Arc::clone(&end) }, BodyReceiver { data: receiver, end })
+}
+
+impl BodyReceiver {
+    /// The next piece; none after the last one of a whole body. Safe to cancel.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match self.data.recv().await {
+            Some(piece) => Ok(Some(piece)),
+            None => self.end.get().copied().unwrap_or(Err(Failure::Reset)).map(|()| None),
+        }
+    }
+}
+
+impl BodySender {
+    /// Hands a piece over when there is room; false when the receiver is gone.
+    pub(super) async fn send(&self, piece: Bytes) -> bool {
+        self.data.send(piece).await.is_ok()
+    }
+
+    /// Resolves when the receiver is gone.
+    pub(super) async fn closed(&self) {
+        self.data.closed().await;
+    }
+
+    /// That was all, or the server broke off.
+    pub(super) fn end(self, how: Result<(), Failure>) {
+        // It is ours alone to set.
+        let _ = self.end.set(how);
     }
 }

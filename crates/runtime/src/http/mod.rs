@@ -4,15 +4,13 @@
 //! inside of a small response is one that has not answered, and another replica can. A longer response
 //! is passed on piece by piece through a bounded channel while its copy keeps its slot.
 
-mod body;
 mod health;
 mod message;
 mod pool;
 mod relay;
 
-pub use body::BodyReceiver;
 pub use health::{Health, watch};
-pub use message::{Body, Request, Response};
+pub use message::{Body, BodyReceiver, Request, Response};
 pub use pool::Pool;
 
 use std::net::SocketAddr;
@@ -73,14 +71,12 @@ pub struct Http {
 
 impl Http {
     /// For the servers of a topology, in its order.
-    #[must_use]
     pub fn new(servers: impl IntoIterator<Item = SocketAddr>, settings: Settings) -> Self {
         let pools = servers.into_iter().map(|address| Pool::new(address, settings)).collect();
         Self { pools, settings }
     }
 
     /// The connections to a server.
-    #[must_use]
     pub fn pool(&self, server: ServerId) -> &Pool {
         &self.pools[server.index()]
     }
@@ -134,7 +130,7 @@ impl Transport for Http {
             let response = Response { head, body: Body::Whole(body) };
             return Ok(Head { response, good, tail: None });
         }
-        let (sender, receiver) = body::channel(self.settings.body_buffer);
+        let (sender, receiver) = message::channel(self.settings.body_buffer);
         let relay = Relay::new(stream, self.settings, copy);
         let tail: Tail = Box::pin(relay.run(sender, pool.clone()));
         Ok(Head {
@@ -157,7 +153,7 @@ fn is_failure(status: u16) -> bool {
 fn failure(error: &ClientError) -> Failure {
     match error {
         // It is this side that reads no further, whichever server sends it.
-        ClientError::TooLarge { .. } => Failure::Local,
+        ClientError::TooLarge(..) => Failure::Local,
         ClientError::Parse(response) if response.is_over_a_limit() => Failure::Local,
         ClientError::Parse(_) => Failure::Malformed,
         ClientError::Unsent => Failure::ConnectFailed,

@@ -70,7 +70,6 @@ impl Pool {
     }
 
     /// The server's address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::body::BodySender;
+use super::message::BodySender;
 use super::pool::{Pool, Stream};
 use super::{Settings, failure};
 use crate::transport::{CopyHandle, Failure};
@@ -111,7 +111,7 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::super::body::channel;
+    use super::super::message::channel;
     use super::*;
     use crate::transport::Listener;
 

@@ -7,7 +7,6 @@
 //! of a process; a cell asks again only when its next deadline comes earlier than the one it asked
 //! for, so a thousand queries with the same timeout cost one wake-up.
 
-mod manual;
 #[cfg(target_os = "linux")]
 mod system;
 mod table;
@@ -17,8 +16,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
-pub use manual::ManualTimers;
-use table::TimerEntry;
+pub use table::ManualTimers;
 
 /// Something that wants to be woken.
 pub(crate) trait OnTimeout: Send + Sync + 'static {
@@ -49,13 +47,7 @@ enum Kind {
 
 impl std::fmt::Debug for Timers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self.0 {
-            #[cfg(target_os = "linux")]
-            Kind::System(_) => "Timers::precise() (timerfd)",
-            Kind::Thread(_) => "Timers::precise() (thread)",
-            Kind::Tokio => "Timers::tokio()",
-            Kind::Manual(_) => "Timers::manual()",
-        })
+        f.write_str("Timers")
     }
 }
 
@@ -74,7 +66,6 @@ impl Timers {
     ///
     /// # Panics
     /// When the system can start neither.
-    #[must_use]
     pub fn precise() -> Self {
         #[cfg(target_os = "linux")]
         if let Some(timer) = system::Timer::start() {
@@ -89,14 +80,12 @@ impl Timers {
     }
 
     /// Tokio's own timers, exact to a millisecond. They follow tokio's clock, which tests pause.
-    #[must_use]
     pub fn tokio() -> Self {
         Self(Kind::Tokio)
     }
 
     /// They go off when the [`ManualTimers`] says so: for tests that move tokio's paused clock themselves,
     /// to the nanosecond.
-    #[must_use]
     pub fn manual() -> (Self, ManualTimers) {
         let manual = ManualTimers::default();
         (Self(Kind::Manual(manual.clone())), manual)
@@ -123,9 +112,11 @@ impl Timers {
     pub(crate) fn wake(&self, at: Instant, owner: Weak<dyn OnTimeout>) {
         match &self.0 {
             #[cfg(target_os = "linux")]
-            Kind::System(timer) => timer.add(TimerEntry { at, owner }),
-            Kind::Thread(shared) => shared.add(TimerEntry { at, owner }),
-            Kind::Manual(manual) => manual.add(TimerEntry { at, owner }),
+            Kind::System(timer) => timer.add(at, owner),
+            Kind::Thread(shared) => shared.add(at, owner),
+            Kind::Manual(manual) => {
+                manual.lock().add(at, owner);
+            }
             Kind::Tokio => {
                 tokio::spawn(async move {
                     tokio::time::sleep_until(at).await;
@@ -227,7 +218,7 @@ mod tests {
     #[test]
     fn outside_of_a_runtime_there_is_the_thread() {
         let timers = Timers::precise();
-        assert!(matches!(timers.0, Kind::Thread(_)), "{timers:?}");
+        assert!(matches!(timers.0, Kind::Thread(_)));
     }
 
     #[test]
@@ -235,7 +226,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a runtime");
         let timers = runtime.block_on(async { Timers::precise() });
-        assert!(matches!(timers.0, Kind::Thread(_)), "{timers:?}");
+        assert!(matches!(timers.0, Kind::Thread(_)));
         runtime.block_on(sleeps_are_never_short(timers));
     }
 }

@@ -1,7 +1,7 @@
 //! A timerfd that wakes the runtime. Linux only.
 
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::time::{
@@ -13,7 +13,8 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::table::{TimerEntry, TimerTable};
+use super::OnTimeout;
+use super::table::TimerTable;
 
 pub(super) struct Timer {
     shared: Arc<Shared>,
@@ -48,10 +49,9 @@ impl Timer {
         Some(Arc::new(Self { shared, task }))
     }
 
-    pub(super) fn add(&self, entry: TimerEntry) {
-        let at = entry.at;
+    pub(super) fn add(&self, at: Instant, owner: Weak<dyn OnTimeout>) {
         let mut entries = self.shared.lock();
-        if entries.add(entry) {
+        if entries.add(at, owner) {
             // Under the lock, or an earlier time could be overwritten by a later one.
             self.shared.set(at);
         }

@@ -1,59 +1,61 @@
 //! Timers and their owners, the earliest first.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::sync::Weak;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
 use super::OnTimeout;
 
-/// To be woken at a time.
-pub(super) struct TimerEntry {
-    pub(super) at: Instant,
-    pub(super) owner: Weak<dyn OnTimeout>,
-}
-
-impl PartialEq for TimerEntry {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for TimerEntry {}
-
-impl PartialOrd for TimerEntry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for TimerEntry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
-}
-
-/// All entries. O(log n) to add and to take.
+/// Timers that have not expired. O(log n) to add and to take.
 #[derive(Default)]
-pub(super) struct TimerTable(BinaryHeap<Reverse<TimerEntry>>);
+pub(super) struct TimerTable {
+    /// By time, and of one time in the order in which they were added.
+    entries: BTreeMap<(Instant, u64), Weak<dyn OnTimeout>>,
+    added: u64,
+}
 
 impl TimerTable {
     /// True if it is now the first.
-    pub(super) fn add(&mut self, entry: TimerEntry) -> bool {
-        let first = self.first().is_none_or(|first| entry.at < first);
-        self.0.push(Reverse(entry));
+    pub(super) fn add(&mut self, at: Instant, owner: Weak<dyn OnTimeout>) -> bool {
+        let first = self.first().is_none_or(|first| at < first);
+        self.added += 1;
+        self.entries.insert((at, self.added), owner);
         first
     }
 
-    /// When the first is due.
+    /// When the first expires.
     pub(super) fn first(&self) -> Option<Instant> {
-        self.0.peek().map(|Reverse(entry)| entry.at)
+        self.entries.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// The first, if it is due.
+    /// The first, if it has expired.
     pub(super) fn take_expired(&mut self, now: Instant) -> Option<Weak<dyn OnTimeout>> {
-        let due = self.first().is_some_and(|first| first <= now);
-        if due { self.0.pop().map(|Reverse(entry)| entry.owner) } else { None }
+        let first = self.entries.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}
+
+/// Makes timers of [`Timers::manual`](super::Timers::manual) go off, on demand: for tests that move
+/// tokio's paused clock by hand, and want what expires to happen then, to the nanosecond and one
+/// thing after the other. Clones share them.
+#[derive(Clone, Default)]
+pub struct ManualTimers(Arc<Mutex<TimerTable>>);
+
+impl ManualTimers {
+    pub(super) fn lock(&self) -> MutexGuard<'_, TimerTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the first of the timers expires.
+    pub fn first(&self) -> Option<Instant> {
+        self.lock().first()
+    }
+
+    /// Wakes the first, if its time has come by tokio's clock; false if it has not.
+    pub fn wake_first(&self) -> bool {
+        // The owner may add another timer.
+        let expired = self.lock().take_expired(Instant::now());
+        expired.inspect(super::wake).is_some()
     }
 }

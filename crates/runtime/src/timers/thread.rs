@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::OnTimeout;
-use super::table::{TimerEntry, TimerTable};
+use super::table::TimerTable;
 
 /// How long the thread outlives the last of its users.
 const LOOK_UP: Duration = Duration::from_secs(1);
@@ -27,8 +27,8 @@ impl Shared {
         shared
     }
 
-    pub(super) fn add(&self, entry: TimerEntry) {
-        let first = self.entries.lock().unwrap_or_else(PoisonError::into_inner).add(entry);
+    pub(super) fn add(&self, at: Instant, owner: Weak<dyn OnTimeout>) {
+        let first = self.entries.lock().unwrap_or_else(PoisonError::into_inner).add(at, owner);
         if first {
             self.earlier.notify_one();
         }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use curtail_sim::script::{self, Entry, Note, Script};
 
 use crate::conductor::{self, Stuck};
-use crate::scenario;
 
 /// Entries shown before the first that differs, and of each side from there.
 const CONTEXT: usize = 8;
@@ -35,19 +34,13 @@ impl Agreed {
 /// The log of both worlds, if they agree to the nanosecond; else what differs, and how to see it again.
 pub fn both(script: &Script, replay: &str) -> Result<Vec<Entry>, String> {
     let simulated = script::play(script).map_err(|error| error.to_string())?;
-    let over_sockets = conductor::play(script).map_err(|Stuck { at_ns, why }| {
-        format!("{replay}: over sockets, at {at_ns} ns: {why}\n\n{}", until(script, at_ns))
-    })?;
-    agree(script, replay, &simulated, &over_sockets).map(|()| simulated)
+    let over_sockets = conductor::play(script)
+        .map_err(|Stuck { at_ns, why }| format!("{replay}: over sockets, at {at_ns} ns: {why}"))?;
+    agree(replay, &simulated, &over_sockets).map(|()| simulated)
 }
 
 /// Are both the same?
-pub fn agree(
-    script: &Script,
-    replay: &str,
-    simulated: &[Entry],
-    over_sockets: &[Entry],
-) -> Result<(), String> {
+pub fn agree(replay: &str, simulated: &[Entry], over_sockets: &[Entry]) -> Result<(), String> {
     let longer = simulated.len().max(over_sockets.len());
     let differs = |at: &usize| simulated.get(*at) != over_sockets.get(*at);
     let Some(at) = (0..longer).find(differs) else { return Ok(()) };
@@ -65,15 +58,5 @@ pub fn agree(
     show("both", " ", &simulated[at.saturating_sub(CONTEXT)..at]);
     show("the simulator", "S", &from(simulated));
     show("over sockets", "R", &from(over_sockets));
-    let entries = [simulated, over_sockets].into_iter().filter_map(|log| log.get(at));
-    let at_ns = entries.map(|entry| entry.at.0).max().unwrap_or(u64::MAX);
-    let _ = write!(report, "\n{}", until(script, at_ns));
     Err(report)
-}
-
-/// The scenario up to a time: what comes later has no part in what happened.
-fn until(script: &Script, at_ns: u64) -> String {
-    let mut until = script.clone();
-    until.steps.retain(|step| step.at_ns <= at_ns);
-    format!("the scenario up to there:\n\n{}", scenario::write(&until))
 }

@@ -5,7 +5,7 @@ use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
 
-use crate::policies;
+use crate::scenario;
 
 /// Queries of a scenario.
 const QUERIES: u32 = 300;
@@ -30,7 +30,7 @@ fn one_in(rng: &mut Rng, n: u64) -> bool {
 
 /// The scenario of a seed. Seeds in a row have the policies in turn.
 pub fn scenario(seed: u64) -> Script {
-    let forms = policies::forms();
+    let forms = scenario::forms();
     let form = &forms[(seed % forms.len() as u64) as usize];
     let rng = &mut rng(seed);
     let grid = pick(rng, &GRIDS_NS);
@@ -38,7 +38,7 @@ pub fn scenario(seed: u64) -> Script {
     let slots = pick(rng, &[1, 1, 2, 3]);
     let delay = format!("{}ns", near(rng, SERVICE_NS, grid));
     let bound = slots + below(rng, 3) as u32;
-    let policy = composed(rng, policies::fill(form, bound, &delay, "0.5"));
+    let policy = composed(rng, scenario::fill(form, bound, &delay, "0.5"));
     let limits = limits(rng, &policy, slots, grid);
     let learned = learned(rng, &policy, grid);
     let steps = steps(rng, servers, slots, grid);

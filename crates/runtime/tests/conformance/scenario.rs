@@ -131,22 +131,6 @@ impl WrittenLearned {
     }
 }
 
-/// Writes what a service has learned; nothing, where that is nothing.
-fn write_learned(learned: &Snapshot) -> String {
-    if *learned == Snapshot::NOTHING {
-        return String::new();
-    }
-    let Snapshot { suspect_ns, overtakes, explore: [explore, _], at_once, audit } = *learned;
-    let mut text =
-        format!("learned = {{ overtakes = {overtakes}, at-once = {at_once}, audit = {audit}");
-    for (name, ns) in [("suspect", suspect_ns), ("explore", explore.age_ns)] {
-        if ns != NEVER_NS {
-            text += &format!(", {name} = \"{}\"", duration::format(ns));
-        }
-    }
-    text + &format!(", every = {} }}\n", explore.every)
-}
-
 impl WrittenStep {
     fn read(&self) -> Result<Step, String> {
         let Self { at, query, jitter, leaves, up, unhealthy, drain, down } = self;
@@ -177,41 +161,40 @@ impl WrittenStep {
     }
 }
 
-/// Writes a script so that [`read`] reads it, to be kept as a scenario.
-pub fn write(script: &Script) -> String {
-    let Script { policy, servers, slots, limits, seed, learned, steps } = script;
-    let cancel = if limits.cancel { "reset" } else { "none" };
-    let mut text = format!(
-        "policy = \"{policy}\"\nservers = {servers}\nslots = {slots}\ncancel = \"{cancel}\"\n\
-         seed = {seed}\nlimits = {{ max-outstanding = {}, queue = {}, retries = {}, eject-after = {}, ejection = \"{}\", hedge-budget = {}",
-        limits.max_outstanding,
-        limits.queue,
-        limits.retries,
-        limits.eject_after,
-        duration::format(limits.ejection_ns),
-        limits.hedge_budget
-    );
-    let times = [("timeout", limits.timeout_ns), ("attempt-timeout", limits.attempt_timeout_ns)];
-    for (name, ns) in times.into_iter().filter(|&(_, ns)| ns != NEVER_NS) {
-        text += &format!(", {name} = \"{}\"", duration::format(ns));
-    }
-    text += " }\n";
-    text += &write_learned(learned);
-    text += "steps = [\n";
-    for Step { at_ns, what } in steps {
-        let what = match *what {
-            What::Arrive { service_ns, jitter_ns } => {
-                let [service, first, second] =
-                    [service_ns, jitter_ns[0], jitter_ns[1]].map(duration::format);
-                format!("query = \"{service}\", jitter = [\"{first}\", \"{second}\"]")
+/// Every form of a deployable policy, with and without what may be left out: `delayed:D`,
+/// `delayed:D:cc`, …
+pub fn forms() -> Vec<String> {
+    let mut forms = Vec::new();
+    for form in Policy::live_forms() {
+        match form.split_once('[') {
+            None => forms.push(form.to_owned()),
+            Some((kept, rest)) => {
+                let optional = rest.trim_end_matches(']');
+                forms.extend([kept.to_owned(), format!("{kept}{optional}")]);
             }
-            What::Leave(query) => format!("leaves = {query}"),
-            What::Up(server) => format!("up = {server}"),
-            What::Unhealthy(server) => format!("unhealthy = {server}"),
-            What::Drain(server) => format!("drain = {server}"),
-            What::Down(server) => format!("down = {server}"),
-        };
-        text += &format!("  {{ at = \"{}\", {what} }},\n", duration::format(*at_ns));
+        }
     }
-    text + "]\n"
+    forms
+}
+
+/// A policy of a form: with a bound for N, a delay for D and a probability for Q.
+pub fn fill(form: &str, bound: u32, delay: &str, probability: &str) -> Policy {
+    let part = |part: &str| match part {
+        "N" => bound.to_string(),
+        "D" => delay.to_owned(),
+        "Q" => probability.to_owned(),
+        word => word.to_owned(),
+    };
+    let text: Vec<String> = form.split(':').map(part).collect();
+    Policy::parse(&text.join(":"), None).expect("a form has N, D and Q for numbers, no others")
+}
+
+/// Is a policy of this form?
+pub fn is_of(policy: &str, form: &str) -> bool {
+    let (policy, form): (Vec<_>, Vec<_>) = (policy.split(':').collect(), form.split(':').collect());
+    policy.len() == form.len()
+        && policy
+            .iter()
+            .zip(form)
+            .all(|(part, form)| matches!(form, "N" | "D" | "Q") || *part == form)
 }

@@ -5,7 +5,8 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curtail_kernel::{Event, Limits, Policy, Role, ServerId, Topology, rng};
+use crate::servers::kernel;
+use curtail_kernel::{Event, Limits, Role, ServerId};
 use curtail_runtime::{
     Cell, CopyHandle, Failure, Head, Query, QueryError, ReplicaGroup, Timers, Transport,
 };
@@ -21,7 +22,6 @@ enum Act {
     Respond(u64),
     /// The head now, the rest later.
     Stream(u64),
-    Bad(u64),
     Fail(Failure),
     Hang,
     Panic,
@@ -91,10 +91,6 @@ impl Transport for Scripted {
                 };
                 Ok(Head { tail: Some(Box::pin(tail)), ..Head::whole(response) })
             }
-            Act::Bad(after) => {
-                ms(after).await;
-                Ok(Head { good: false, ..Head::whole(response) })
-            }
             Act::Fail(failure) => Err(failure),
             Act::Hang => std::future::pending().await,
             Act::Panic => panic!("a bug in a transport"),
@@ -105,9 +101,7 @@ impl Transport for Scripted {
 }
 
 fn cell(policy: &str, servers: &Scripted, limits: Limits) -> Cell<Scripted> {
-    let topology = Topology::replicated(servers.scripts.len() as u32, 1);
-    let kernel = Policy::parse(policy, None).unwrap().build(&topology, limits, rng(1)).unwrap();
-    Cell::new(kernel, servers.clone(), Timers::tokio())
+    Cell::new(kernel(policy, servers.scripts.len(), limits), servers.clone(), Timers::tokio())
 }
 
 fn busy(cell: &Cell<Scripted>) -> u32 {
@@ -129,29 +123,6 @@ async fn the_first_of_two_copies_wins_and_the_loser_runs_on() {
     ms(46).await;
     assert_eq!(busy(&cell), 0);
     assert!(servers.dropped().is_empty(), "nothing was cut off");
-}
-
-#[tokio::test(start_paused = true)]
-async fn cleanup_cancellation_drops_the_loser() {
-    let servers = Scripted::new(&[&[Act::Hang], &[Act::Respond(5)]]);
-    let limits = Limits { cancel: true, ..Limits::default() };
-    let cell = cell("laedge:cc", &servers, limits);
-    cell.query(Query::new("hello")).await.unwrap();
-    ms(1).await;
-    assert_eq!(servers.dropped(), [0]);
-    assert_eq!(busy(&cell), 0, "the slot is free once the copy has stopped");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delayed_hedge_starts_on_time() {
-    let servers = Scripted::new(&[&[Act::Hang, Act::Respond(1)], &[Act::Hang, Act::Respond(1)]]);
-    let cell = cell("delayed:20ms", &servers, Limits::default());
-    let first = cell.query(Query::new("one"));
-    ms(19).await;
-    assert_eq!(servers.sent().len(), 1);
-    ms(2).await;
-    assert_eq!(servers.sent(), [0, 1]);
-    drop(first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,22 +152,8 @@ async fn failures_are_retried_elsewhere_within_the_rules() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_never_sent_goes_to_another_server_whatever_its_method() {
-    let unreachable: &[Act] = &[Act::Fail(Failure::ConnectFailed); 8];
-    let servers = Scripted::new(&[unreachable, unreachable, &[Act::Respond(1); 8]]);
-    let cell = cell("least-outstanding", &servers, Limits::default());
-    for _ in 0..4 {
-        let mut query = Query::new("x");
-        query.may_retry = false;
-        assert_eq!(cell.query(query).await.unwrap().server, ServerId(2));
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_cost_hint_reaches_the_kernel() {
-    let topology = Topology::replicated(1, 1);
-    let kernel = Policy::parse("psq", None).unwrap().build(&topology, Limits::default(), rng(1));
-    let (recorder, log) = Recorder::new(kernel.unwrap());
+    let (recorder, log) = Recorder::new(kernel("psq", 1, Limits::default()));
     let servers = Scripted::new(&[&[Act::Respond(1), Act::Respond(1)]]);
     let cell = Cell::new(Box::new(recorder), servers, Timers::tokio());
     let mut query = Query::new("known");
@@ -208,18 +165,6 @@ async fn a_cost_hint_reaches_the_kernel() {
         _ => None,
     });
     assert_eq!(hints.collect::<Vec<_>>(), [Some(7), None]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_bad_response_is_relayed() {
-    let servers = Scripted::new(&[&[Act::Bad(1)], &[Act::Bad(1)]]);
-    let cell = cell("psq", &servers, Limits::default());
-    let QueryError::Failed { response: Some(response) } =
-        cell.query(Query::new("x")).await.unwrap_err()
-    else {
-        panic!("a bad response was there")
-    };
-    assert!(response.ends_with("said x"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,21 +183,6 @@ async fn a_black_hole_costs_one_attempt() {
     assert_eq!(servers.dropped(), [0], "past the cancel timeout its connection is closed");
     assert_eq!(busy(&cell), 0);
     assert!(cell.look(|core| core.server(ServerId(0)).up), "one silent copy ejects nobody");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_releases_what_it_held() {
-    let servers = Scripted::new(&[&[Act::Respond(50)]]);
-    let cell = cell("psq", &servers, Limits::default());
-    let running = cell.query(Query::new("running"));
-    let waiting = cell.query(Query::new("waiting"));
-    assert_eq!(cell.live_queries(), 2);
-    drop(waiting);
-    drop(running);
-    assert_eq!(cell.live_queries(), 0);
-    ms(51).await;
-    assert_eq!(busy(&cell), 0);
-    assert_eq!(servers.sent(), [0], "the one that waited was never sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,40 +209,6 @@ async fn a_response_says_where_its_time_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_and_room_run_out() {
-    let servers = Scripted::new(&[&[]]);
-    let limits = Limits { timeout_ns: 40 * MS, queue: 1, ..Limits::default() };
-    let cell = cell("psq", &servers, limits);
-    let running = cell.query(Query::new("running"));
-    let waiting = cell.query(Query::new("waiting"));
-    assert_eq!(cell.query(Query::new("one too many")).await.unwrap_err(), QueryError::QueueFull);
-    assert_eq!(running.await.unwrap_err(), QueryError::Timeout);
-    assert_eq!(waiting.await.unwrap_err(), QueryError::Expired);
-    cell.server_down(ServerId(0));
-    let start = Instant::now();
-    assert_eq!(cell.query(Query::new("x")).await.unwrap_err(), QueryError::Expired);
-    assert_eq!(start.elapsed(), Duration::from_millis(40), "it waits for a server to return");
-}
-
-#[tokio::test(start_paused = true)]
-async fn copies_on_a_server_that_goes_down_are_sent_elsewhere() {
-    let servers = Scripted::new(&[&[Act::Hang], &[Act::Hang, Act::Respond(1)]]);
-    let cell = cell("psq", &servers, Limits::default());
-    let (a, b) = (cell.query(Query::new("a")), cell.query(Query::new("b")));
-    ms(1).await;
-    cell.server_down(ServerId(0));
-    ms(1).await;
-    assert_eq!(servers.dropped(), [0]);
-    // The lost one waits for the server that is left, which hangs on the other.
-    assert_eq!(cell.look(|core| core.waiting(curtail_kernel::GroupId(0))), 1);
-    cell.server_down(ServerId(1));
-    // The other query has nowhere to go; this one waits for a server to return.
-    cell.server_up(ServerId(1));
-    let (a, b) = tokio::join!(a, b);
-    assert!(a.is_ok() != b.is_ok());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_transport_that_panics_is_a_server_that_failed() {
     let servers = Scripted::new(&[&[Act::Panic], &[Act::Respond(1)]]);
     let cell = cell("psq", &servers, Limits::default());
@@ -326,37 +222,4 @@ async fn it_is_a_tower_service() {
     let mut service = ReplicaGroup(cell("psq", &servers, Limits::default()));
     let response = service.call(Query::new("x")).await.unwrap();
     assert_eq!((response.role, response.response.as_str()), (Role::Primary, "0 said x"));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn precise_timers_fire_and_never_early() {
-    let servers = Scripted::new(&[&[Act::Hang], &[Act::Respond(1)]]);
-    let topology = Topology::replicated(2, 1);
-    let policy = Policy::parse("delayed:300us", None).unwrap();
-    // Nothing but the hedge may end the wait, however late the machine runs what is due.
-    let hour = 3_600_000 * MS;
-    let limits = Limits { timeout_ns: hour, attempt_timeout_ns: hour, ..Limits::default() };
-    let kernel = policy.build(&topology, limits, rng(0)).unwrap(); // the first server is drawn
-    let cell = Cell::new(kernel, servers.clone(), Timers::precise());
-    let start = Instant::now();
-    let response = cell.query(Query::new("x")).await.unwrap();
-    assert!(start.elapsed() >= Duration::from_micros(300));
-    assert_eq!((response.role, response.server), (Role::Duplicate, ServerId(1)));
-    assert_eq!(servers.sent(), [0, 1]);
-}
-
-#[tokio::test]
-async fn a_precise_sleep_is_never_short() {
-    let timers = Timers::precise();
-    let start = Instant::now();
-    let sleeps = [700u64, 300, 500].map(|us| {
-        let (timers, at) = (timers.clone(), start + Duration::from_micros(us));
-        tokio::spawn(async move {
-            timers.sleep_until(at).await;
-            assert!(Instant::now() >= at);
-        })
-    });
-    for sleep in sleeps {
-        sleep.await.unwrap();
-    }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 #[tokio::test]
 async fn connections_are_kept_and_used_again() {
     let (address, mut requests) = server(|stream, _| say(stream, HELLO)).await;
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     for _ in 0..3 {
         let response = cell.query(get()).await.unwrap();
         assert_eq!(response.response.head.status(), 200);
@@ -27,7 +27,7 @@ async fn connections_are_kept_and_used_again() {
 async fn a_connection_that_lay_idle_for_long_is_not_trusted() {
     let (address, mut requests) = server(|stream, _| say(stream, HELLO)).await;
     let settings = Settings { idle_timeout: Duration::ZERO, ..Settings::default() };
-    let cell = cell_with(&[address], Limits::default(), settings);
+    let cell = cell_with(address, Limits::default(), settings);
     for connection in 0..3 {
         cell.query(get()).await.unwrap();
         assert_eq!(requests.recv().await, Some(connection), "a new one each time");
@@ -42,7 +42,7 @@ async fn an_old_connection_that_was_closed_is_replaced() {
         None
     })
     .await;
-    let cell = cell(&[address], Limits { retries: 0, ..Limits::default() });
+    let cell = cell(address, Limits { retries: 0, ..Limits::default() });
     for connection in 0..3 {
         cell.query(get()).await.unwrap();
         assert_eq!(requests.recv().await, Some(connection));
@@ -85,7 +85,7 @@ async fn broken_responses_fail_and_free_the_slot() {
             }
         })
         .await;
-        let cell = cell(&[address], Limits::default());
+        let cell = cell(address, Limits::default());
         let error = cell.query(get()).await.unwrap_err();
         assert!(matches!(error, QueryError::Failed { response: None }), "{text:?}: {error:?}");
         idle(&cell).await;
@@ -100,7 +100,7 @@ async fn a_second_response_is_never_taken_for_the_next_one() {
         async move { say(stream, &twice).await }
     })
     .await;
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     for connection in 0..3 {
         let response = cell.query(get()).await.unwrap();
         assert_eq!(response.response.whole(100).await.unwrap(), "hello");
@@ -112,7 +112,7 @@ async fn a_second_response_is_never_taken_for_the_next_one() {
 async fn a_bad_status_is_handed_over_when_nothing_better_comes() {
     let text = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\n\r\noops";
     let (address, _requests) = server(move |stream, _| say(stream, text)).await;
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     let QueryError::Failed { response: Some(response) } = cell.query(get()).await.unwrap_err()
     else {
         panic!("the response was there")
@@ -130,7 +130,7 @@ async fn long_responses_stream_and_hold_the_slot() {
         say(stream, "3\r\ntwo\r\n0\r\n\r\n").await
     })
     .await;
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     let response = cell.query(get()).await.unwrap();
     assert!(matches!(response.response.body, Body::Stream(_)));
     assert_eq!(response.response.whole(100).await.unwrap(), "onetwo");
@@ -149,7 +149,7 @@ async fn half(stream: TcpStream) -> Option<TcpStream> {
 #[tokio::test]
 async fn half_a_response_is_not_taken_for_the_whole_when_its_server_goes_down() {
     let (address, _requests) = server(|stream, _| half(stream)).await;
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     let Body::Stream(mut pieces) = cell.query(get()).await.unwrap().response.body else {
         panic!("it is long")
     };
@@ -161,7 +161,7 @@ async fn half_a_response_is_not_taken_for_the_whole_when_its_server_goes_down() 
 #[tokio::test]
 async fn a_silent_server_is_told_as_soon_as_no_client_reads_its_response() {
     let (address, _requests) = server(|stream, _| half(stream)).await;
-    let cell = cell(&[address], Limits { cancel: true, ..Limits::default() });
+    let cell = cell(address, Limits { cancel: true, ..Limits::default() });
     let response = cell.query(get()).await.unwrap();
     assert_eq!(cell.look(|core| core.server(ServerId(0)).outstanding), 1);
     drop(response);
@@ -182,7 +182,7 @@ async fn an_endless_response_that_no_client_wants_is_cut_off() {
     let (address, _requests) = server(|stream, _| endless(stream)).await;
     let settings = Settings { unwanted_timeout: Duration::from_millis(20), ..Settings::default() };
     let limits = Limits { eject_after: 1, ..Limits::default() };
-    let cell = cell_with(&[address], limits, settings);
+    let cell = cell_with(address, limits, settings);
     let response = cell.query(get()).await.unwrap();
     drop(response);
     idle(&cell).await;
@@ -203,7 +203,7 @@ async fn a_server_that_stops_listening_finishes_what_it_has() {
         finished.await.unwrap();
         say(stream, "3\r\ntwo\r\n0\r\n\r\n").await
     });
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     let response = cell.query(get()).await.unwrap();
     let health = Health { interval: Duration::from_millis(2), ..Health::default() };
     let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
@@ -240,7 +240,7 @@ async fn watchful(says: &'static str) -> (SocketAddr, mpsc::Receiver<usize>, See
 async fn a_copy_that_is_cancelled_resets_its_connection() {
     for answered in ["", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe"] {
         let (address, mut requests, mut seen) = watchful(answered).await;
-        let cell = cell(&[address], Limits { cancel: true, ..Limits::default() });
+        let cell = cell(address, Limits { cancel: true, ..Limits::default() });
         let reply = cell.query(get());
         requests.recv().await.unwrap();
         drop(reply);
@@ -252,7 +252,7 @@ async fn a_copy_that_is_cancelled_resets_its_connection() {
 #[tokio::test]
 async fn a_connection_that_carries_nothing_is_closed_and_not_reset() {
     let (address, _requests, mut seen) = watchful(HELLO).await;
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     cell.query(get()).await.unwrap();
     cell.server_draining(ServerId(0));
     assert_eq!(seen.recv().await, Some(Err(std::io::ErrorKind::UnexpectedEof)));

@@ -1,8 +1,8 @@
 //! What cells learn from each other in real time, which is paused here.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use curtail_kernel::{Limits, NEVER_NS, Policy, StartReason, StopReason, Topology, rng};
@@ -10,37 +10,23 @@ use curtail_runtime::{Cell, CopyEnd, CopyInfo, Learning, Observer, Query, Servic
 
 const MS: u64 = 1_000_000;
 
-/// Counts rescues.
+/// Counts rescues: those that started, ended, won and were given up.
 #[derive(Clone, Default)]
-struct Tally(Arc<Rescues>);
-
-#[derive(Default)]
-struct Rescues {
-    started: AtomicU64,
-    ended: AtomicU64,
-    won: AtomicU64,
-    given_up: AtomicU64,
-}
-
-impl Tally {
-    fn read(&self) -> [u64; 4] {
-        let Rescues { started, ended, won, given_up } = &*self.0;
-        [started, ended, won, given_up].map(|count| count.load(Ordering::Relaxed))
-    }
-}
+struct Tally(Arc<Mutex<[u64; 4]>>);
 
 impl Observer for Tally {
     fn copy_started(&self, copy: CopyInfo, why: StartReason) {
         assert_eq!(copy.why, why);
-        self.0.started.fetch_add(u64::from(why == StartReason::Rescue), Ordering::Relaxed);
+        self.0.lock().unwrap()[0] += u64::from(why == StartReason::Rescue);
     }
 
     fn copy_ended(&self, copy: CopyInfo, end: CopyEnd, won: bool, _: u64) {
         if copy.why == StartReason::Rescue {
             let given_up = end == CopyEnd::Stopped(Some(StopReason::GiveUp));
-            self.0.ended.fetch_add(1, Ordering::Relaxed);
-            self.0.won.fetch_add(won.into(), Ordering::Relaxed);
-            self.0.given_up.fetch_add(given_up.into(), Ordering::Relaxed);
+            let mut counts = self.0.lock().unwrap();
+            counts[1] += 1;
+            counts[2] += u64::from(won);
+            counts[3] += u64::from(given_up);
         }
     }
 }
@@ -95,7 +81,7 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     assert!(suspect_ns != NEVER_NS && (10 * MS..25 * MS).contains(&suspect_ns), "{suspect_ns}");
     assert!(won >= 20, "{won} rescues won");
 
-    let [started, ended, watched, given_up] = tally.read();
+    let [started, ended, watched, given_up] = *tally.0.lock().unwrap();
     assert_eq!((started, given_up), (ended, 0), "no query is long, and nothing runs on");
     assert!(watched >= won && watched <= started, "{won} of {watched} of {started} rescues won");
 

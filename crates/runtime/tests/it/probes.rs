@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::servers::{HELLO, cell, get, idle, read_request, say, server};
-use curtail_kernel::{Limits, Policy, ServerId, Topology, rng};
+use crate::servers::{HELLO, cell, get, idle, kernel, read_request, say, server};
+use curtail_kernel::{Limits, ServerId};
 use curtail_runtime::http::{Health, Http, Settings, watch};
 use curtail_runtime::{Cell, EjectionCause, Observer, ProbeFailure, QueryError, Timers};
 use tokio::io::AsyncWriteExt as _;
@@ -16,7 +16,7 @@ async fn a_server_that_responds_to_no_probes_loses_what_no_client_waits_for() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let limits = Limits { attempt_timeout_ns: 1_000_000, ..Limits::default() };
-    let cell = cell(&[address], limits);
+    let cell = cell(address, limits);
     assert!(matches!(cell.query(get()).await, Err(QueryError::Timeout)));
     assert_eq!(cell.look(|core| core.server(ServerId(0)).outstanding), 1, "it may be at work");
     let period = Duration::from_millis(2);
@@ -33,7 +33,7 @@ async fn probes_bring_a_server_back_and_take_it_down() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let cell = cell(&[address], Limits::default());
+    let cell = cell(address, Limits::default());
     let health = Health { interval: Duration::from_millis(2), ..Health::default() };
     let up = || cell.look(|core| core.server(ServerId(0)).up);
     let watching = tokio::spawn(watch(cell.clone(), ServerId(0), health));
@@ -68,8 +68,7 @@ impl Observer for Book {
 }
 
 fn watched(address: SocketAddr) -> (Cell<Http>, Arc<Mutex<Vec<String>>>) {
-    let topology = Topology::replicated(1, 1);
-    let kernel = Policy::PSQ.build(&topology, Limits::default(), rng(1)).unwrap();
+    let kernel = kernel("psq", 1, Limits::default());
     let transport = Http::new([address], Settings::default());
     let written = Arc::default();
     let book = Book(Arc::clone(&written));

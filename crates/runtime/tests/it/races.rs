@@ -2,15 +2,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use curtail_kernel::{Limits, Policy, ServerId, Topology, rng};
+use crate::servers::kernel;
+use curtail_kernel::{Limits, ServerId};
 use curtail_runtime::{Cell, CopyHandle, Failure, Head, Query, Reply, Timers, Transport};
 use tokio::sync::Notify;
-
-fn cell<T: Transport>(policy: &str, servers: u32, limits: Limits, transport: T) -> Cell<T> {
-    let policy = Policy::parse(policy, None).unwrap();
-    let kernel = policy.build(&Topology::replicated(servers, 1), limits, rng(1)).unwrap();
-    Cell::new(kernel, transport, Timers::tokio())
-}
 
 /// Two servers. The copy that is sent second has the head of a long response just when another query
 /// displaces it.
@@ -62,7 +57,7 @@ impl Transport for Displaced {
 async fn a_copy_that_is_cancelled_does_not_win_with_the_head_of_a_long_response() {
     let world = Displaced::default();
     let limits = Limits { cancel: true, ..Limits::default() };
-    let cell = cell("laedge:cc+pc", 2, limits, world.clone());
+    let cell = Cell::new(kernel("laedge:cc+pc", 2, limits), world.clone(), Timers::tokio());
     assert!(world.0.cell.set(cell.clone()).is_ok());
     let asked = cell.query(Query::new("long"));
     let displacing = loop {
@@ -96,7 +91,7 @@ fn a_reply_may_be_dropped_outside_of_the_runtime() {
     let limits = Limits { attempt_timeout_ns: 1_000_000_000, ..Limits::default() };
     let limits = Limits { cancel_timeout_ns: 1_000_000, ..limits };
     let (cell, reply) = runtime.block_on(async {
-        let cell = cell("psq", 1, limits, Hangs);
+        let cell = Cell::new(kernel("psq", 1, limits), Hangs, Timers::tokio());
         let reply = cell.query(Query::new(()));
         tokio::task::yield_now().await;
         (cell, reply)
@@ -111,7 +106,7 @@ fn a_runtime_that_shuts_down_ends_however_many_wait() {
     let waiting = 100_000;
     let limits = Limits { queue: waiting, ..Limits::default() };
     let replies: Vec<_> = runtime.block_on(async {
-        let cell = cell("psq", 1, limits, Hangs);
+        let cell = Cell::new(kernel("psq", 1, limits), Hangs, Timers::tokio());
         let replies = (0..=waiting).map(|_| cell.query(Query::new(()))).collect();
         tokio::task::yield_now().await;
         assert_eq!(cell.live_queries(), waiting as usize + 1);

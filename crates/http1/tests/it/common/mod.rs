@@ -1,6 +1,9 @@
 //! What the tests share: feeding a parser in pieces, and input that is nearly HTTP.
 
+use std::fmt::Debug;
+
 use bytes::BytesMut;
+use curtail_http1::Limits;
 use proptest::prelude::*;
 
 /// Gives `input` to `step` in pieces of the given sizes (repeated), and collects what it says. `step`
@@ -29,7 +32,27 @@ pub(crate) fn feed<T>(
     said
 }
 
-/// Bytes that begin with one of `starts`, then made of `pieces` and of noise, in any order.
+/// Everything that a parser of heads says of an input that comes in pieces.
+pub(crate) fn said<H: Debug, E: Debug>(
+    input: &[u8],
+    sizes: &[usize],
+    parse: impl Fn(&mut BytesMut) -> Result<Option<H>, E>,
+) -> Vec<String> {
+    feed(input, sizes, |buf| match parse(buf) {
+        Ok(None) => None,
+        Ok(Some(head)) => Some((format!("{head:?}"), false)),
+        Err(fault) => Some((format!("{fault:?}"), true)),
+    })
+}
+
+/// Limits that a head may or may not keep.
+pub(crate) fn head_limits() -> impl Strategy<Value = Limits> {
+    let head_bytes = prop_oneof![Just(16384usize), 0..80usize];
+    head_bytes.prop_map(|head_bytes| Limits { head_bytes, headers: 4, ..Limits::default() })
+}
+
+/// Bytes that begin with one of `starts`, then made of `pieces` and of noise, in any order; or noise
+/// alone.
 pub(crate) fn nearly(
     starts: &'static [&'static str],
     pieces: &'static [&'static str],
@@ -38,7 +61,9 @@ pub(crate) fn nearly(
         20 => prop::sample::select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 1..4),
     ];
-    (prop::sample::select(starts), prop::collection::vec(piece, 0..24))
+    let noise = prop::collection::vec(any::<u8>(), 0..300).prop_map(|noise| vec![noise]);
+    let rest = prop_oneof![4 => prop::collection::vec(piece, 0..24), 1 => noise];
+    (prop::sample::select(starts), rest)
         .prop_map(|(start, pieces)| [start.as_bytes(), &pieces.concat()].concat())
 }
 

@@ -113,12 +113,6 @@ impl Backend {
         Self::new(move |_| vec![step.clone()]).await
     }
 
-    /// A server that says this and closes.
-    pub(crate) async fn ends(text: impl AsRef<[u8]>) -> Self {
-        let step = say(text);
-        Self::new(move |_| vec![step.clone(), Step::Close]).await
-    }
-
     /// A server that says this on demand.
     pub(crate) async fn gated(text: impl AsRef<[u8]>) -> Self {
         let step = say(text);

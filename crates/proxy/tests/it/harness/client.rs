@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use bytes::BytesMut;
+use curtail_http1::{BodyDecoder, Decoded, Limits, parse_response};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -48,14 +50,14 @@ pub(crate) enum End {
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: TcpStream,
-    input: Vec<u8>,
+    input: BytesMut,
     end: Option<End>,
 }
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = within("a connection", TcpStream::connect(address)).await;
-        Self { stream: stream.expect("a connection"), input: Vec::new(), end: None }
+        Self { stream: stream.expect("a connection"), input: BytesMut::new(), end: None }
     }
 
     /// A client whose system buffers little for it.
@@ -63,7 +65,7 @@ impl Client {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a small buffer");
         let stream = within("a connection", socket.connect(address)).await.expect("a connection");
-        Self { stream, input: Vec::new(), end: None }
+        Self { stream, input: BytesMut::new(), end: None }
     }
 
     /// Sends bytes. The peer may have closed: then what it said is what counts.
@@ -90,13 +92,8 @@ impl Client {
         self.response().await
     }
 
-    /// Ends the sending half.
-    pub(crate) async fn finish(&mut self) {
-        self.stream.shutdown().await.expect("still connected");
-    }
-
     /// Ends the sending half, where there still is one.
-    pub(crate) async fn try_finish(&mut self) {
+    pub(crate) async fn finish(&mut self) {
         let _ = self.stream.shutdown().await;
     }
 
@@ -151,65 +148,33 @@ impl Client {
         self.end.is_none()
     }
 
-    /// Bytes up to and with the first `mark`; none if the end came first.
-    async fn until(&mut self, mark: &[u8]) -> Option<Vec<u8>> {
-        loop {
-            let found = self.input.windows(mark.len()).position(|window| window == mark);
-            if let Some(at) = found {
-                return Some(self.input.drain(..at + mark.len()).collect());
-            }
-            if !self.fill().await {
-                return None;
-            }
-        }
-    }
-
-    /// So many bytes, or what came before the end.
-    async fn take(&mut self, bytes: usize) -> (Vec<u8>, bool) {
-        while self.input.len() < bytes && self.fill().await {}
-        let whole = self.input.len() >= bytes;
-        (self.input.drain(..bytes.min(self.input.len())).collect(), whole)
-    }
-
     async fn read_response(&mut self, to_head: bool) -> Option<Response> {
-        let head = self.until(b"\r\n\r\n").await?;
-        let head = String::from_utf8_lossy(&head).into_owned();
-        let status = head.get(9..12).and_then(|status| status.parse().ok());
-        let status = status.unwrap_or_else(|| panic!("no status: {head}"));
-        let mut response = Response { status, head, body: Vec::new(), whole: true };
-        if to_head || status < 200 || status == 204 || status == 304 {
-            return Some(response);
-        }
-        let length =
-            response.header("content-length").map(|length| length.parse().expect("a number"));
-        if response.header("transfer-encoding") == Some("chunked") {
-            assert_eq!(length, None, "two lengths: {}", response.head);
-            response.whole = self.chunks(&mut response.body).await;
-        } else if let Some(length) = length {
-            (response.body, response.whole) = self.take(length).await;
-        } else {
-            while self.fill().await {}
-            response.body = std::mem::take(&mut self.input);
-            response.whole = self.end == Some(End::Closed);
-        }
-        Some(response)
-    }
-
-    /// Reads a chunked body; false if it breaks off.
-    async fn chunks(&mut self, body: &mut Vec<u8>) -> bool {
-        while let Some(line) = self.until(b"\r\n").await {
-            let size = String::from_utf8_lossy(&line[..line.len() - 2]).into_owned();
-            let size = usize::from_str_radix(&size, 16).expect("a chunk size");
-            let (chunk, whole) = self.take(size + 2).await;
-            body.extend_from_slice(&chunk[..chunk.len().min(size)]);
-            if !whole {
-                return false;
+        let limits = Limits::default();
+        let head = loop {
+            match parse_response(&mut self.input, &limits, to_head).expect("a response") {
+                Some(head) => break head,
+                None if self.fill().await => {}
+                None => return None,
             }
-            assert_eq!(&chunk[size..], b"\r\n");
-            if size == 0 {
-                return true;
+        };
+        let mut decoder = BodyDecoder::new(head.framing(), &limits);
+        let mut body = Vec::new();
+        let whole = loop {
+            match decoder.decode(&mut self.input) {
+                Ok(Decoded::Data(data)) => body.extend_from_slice(&data),
+                Ok(Decoded::End) => break true,
+                Ok(Decoded::NeedMore) if self.fill().await => {}
+                Ok(Decoded::NeedMore) => {
+                    break self.end == Some(End::Closed) && decoder.eof().is_ok();
+                }
+                Err(_) => break false,
             }
+        };
+        let text = String::from_utf8_lossy;
+        let mut lines = format!("{} {}\r\n", head.status(), text(head.reason()));
+        for (name, value) in head.headers() {
+            lines += &format!("{name}: {}\r\n", text(value));
         }
-        false
+        Some(Response { status: head.status(), head: lines, body, whole })
     }
 }

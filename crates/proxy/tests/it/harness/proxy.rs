@@ -76,8 +76,7 @@ impl Proxy {
 
     /// One service, see [`service`].
     pub(crate) async fn serving(lines: &str, backends: &[&Backend]) -> Self {
-        let addresses: Vec<_> = backends.iter().map(|backend| backend.address).collect();
-        Self::start(&config("", &service(lines, &addresses))).await
+        Self::listening("", lines, backends).await
     }
 
     /// One service, and lines for `[listen]`.
@@ -112,6 +111,19 @@ impl Proxy {
     /// A counter or gauge, summed over the series with these labels.
     pub(crate) async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.metrics().await.sum(name, labels)
+    }
+
+    /// [`metric`](Self::metric) of something that is counted.
+    pub(crate) async fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+        self.metrics().await.count(name, labels)
+    }
+
+    /// Waits until no client is connected.
+    pub(crate) async fn disconnected(&self) {
+        eventually("the clients to be gone", async || {
+            self.count("curtail_connections", &[]).await == 0
+        })
+        .await;
     }
 
     /// Waits until nothing waits and no server is busy.
@@ -149,16 +161,14 @@ impl Proxy {
 
 /// Live queries, waiting queries and busy slots of a status.
 fn sum(status: &Value) -> (u64, u64, u64) {
-    let list = |value: &Value| value.as_array().cloned().expect("a list");
-    let number = |value: &Value| value.as_u64().expect("a number");
-    let (mut live, mut queued, mut busy) = (0, 0, 0);
-    for service in list(&status["services"]) {
-        live += number(&service["live"]);
-        for shard in list(&service["shards"]) {
-            queued += number(&shard["queue"]);
-            busy +=
-                list(&shard["servers"]).iter().map(|server| number(&server["busy"])).sum::<u64>();
-        }
+    fn all(tables: &[Value], key: &str) -> Vec<Value> {
+        let lists = tables.iter().map(|table| table[key].as_array().cloned().expect("a list"));
+        lists.flatten().collect()
     }
-    (live, queued, busy)
+    let add = |tables: &[Value], key: &str| -> u64 {
+        tables.iter().map(|table| table[key].as_u64().expect("a number")).sum()
+    };
+    let services = all(std::slice::from_ref(status), "services");
+    let shards = all(&services, "shards");
+    (add(&services, "live"), add(&shards, "queue"), add(&all(&shards, "servers"), "busy"))
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use curtail_kernel::{Limits, Policy, ServerId, Topology, rng};
+use curtail_kernel::{Limits, Policy, Scheduler, ServerId, Topology, rng};
 use curtail_runtime::http::{Http, Request, Settings};
 use curtail_runtime::{Cell, Query, Timers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -53,19 +53,18 @@ pub(crate) async fn say(mut stream: TcpStream, text: &str) -> Option<TcpStream> 
     Some(stream)
 }
 
-pub(crate) fn cell(addresses: &[SocketAddr], limits: Limits) -> Cell<Http> {
-    cell_with(addresses, limits, Settings::default())
+/// The kernel of one group.
+pub(crate) fn kernel(policy: &str, servers: usize, limits: Limits) -> Box<dyn Scheduler> {
+    let policy = Policy::parse(policy, None).unwrap();
+    policy.build(&Topology::replicated(servers as u32, 1), limits, rng(1)).unwrap()
 }
 
-pub(crate) fn cell_with(
-    addresses: &[SocketAddr],
-    limits: Limits,
-    settings: Settings,
-) -> Cell<Http> {
-    let topology = Topology::replicated(addresses.len() as u32, 1);
-    let kernel = Policy::PSQ.build(&topology, limits, rng(1)).unwrap();
-    let transport = Http::new(addresses.iter().copied(), settings);
-    Cell::new(kernel, transport, Timers::precise())
+pub(crate) fn cell(address: SocketAddr, limits: Limits) -> Cell<Http> {
+    cell_with(address, limits, Settings::default())
+}
+
+pub(crate) fn cell_with(address: SocketAddr, limits: Limits, settings: Settings) -> Cell<Http> {
+    Cell::new(kernel("psq", 1, limits), Http::new([address], settings), Timers::precise())
 }
 
 pub(crate) fn get() -> Query<Request> {

@@ -1,8 +1,8 @@
 //! The manual: every key is in it, and what its examples promise is so.
 
-use curtail_proxy::config::{self, Config};
-use curtail_proxy::cost::Cost;
-use curtail_proxy::route::Router;
+use crate::config::{self, Config};
+use crate::cost::Cost;
+use crate::route::Router;
 
 const MANUAL: &str = include_str!("../../../../docs/proxy.md");
 
@@ -59,11 +59,8 @@ fn keeps(config: &Config, promise: &str) {
             assert_eq!(to.cost, said.and_then(Cost::new), "{promise}");
             return;
         }
-        (Ok(to), _) if to.may_retry && to.may_duplicate => "may run twice".into(),
-        (Ok(to), _) => {
-            assert!(!to.may_retry && !to.may_duplicate, "{promise}");
-            "runs once".into()
-        }
+        (Ok(to), _) if to.idempotent => "may run twice".into(),
+        (Ok(_), _) => "runs once".into(),
     };
     assert_eq!(found, outcome, "{promise}");
 }

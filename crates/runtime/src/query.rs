@@ -1,6 +1,42 @@
-//! What a query ends with.
+//! A query, and what it ends with.
 
-use curtail_kernel::{FailReason, Role, ServerId, ShedReason};
+use std::num::NonZeroU64;
+
+use curtail_kernel::{FailReason, GroupId, Role, ServerId, ShedReason};
+use tokio::time::Instant;
+
+/// A query to be answered.
+#[derive(Clone, Debug)]
+pub struct Query<R> {
+    /// What is asked.
+    pub request: R,
+    /// Whose servers can respond.
+    pub group: GroupId,
+    /// May it run on two servers at once? For idempotent requests only.
+    pub may_duplicate: bool,
+    /// May it be sent again after a failure?
+    pub may_retry: bool,
+    /// When its client loses interest, if before the cell's own timeout.
+    pub deadline: Option<Instant>,
+    /// What its work is expected to cost, in any unit that all queries of the service share; none
+    /// where it is not known.
+    pub cost_hint: Option<NonZeroU64>,
+}
+
+impl<R> Query<R> {
+    /// An idempotent query for the first group.
+    pub fn new(request: R) -> Self {
+        let (may_duplicate, may_retry) = (true, true);
+        let (deadline, cost_hint) = (None, None);
+        Self { request, group: GroupId(0), may_duplicate, may_retry, deadline, cost_hint }
+    }
+
+    /// The same query for a group.
+    pub fn to_group(mut self, group: GroupId) -> Self {
+        self.group = group;
+        self
+    }
+}
 
 /// A response, and how it came about.
 #[derive(Clone, Debug)]
