@@ -31,7 +31,7 @@ struct Timed {
 pub(crate) fn run(root: &Path, only: &[&str], set: &[String]) -> Result<bool> {
     let run = |name: &str, step| timed(name, || accept::step(root, step, set));
     let results: Vec<Timed> =
-        accept::steps(root, only)?.iter().map(|step| run(step.name(), step)).collect();
+        accept::steps(root, only)?.iter().map(|step| run(&step.name, step)).collect();
     print!("\n{}", summary(&results));
     Ok(results.iter().all(|result| result.outcome != Outcome::Failed))
 }

@@ -11,10 +11,8 @@ mod process;
 mod purity;
 mod reprint;
 mod soak;
-mod table;
 mod test;
 mod tidy;
-mod verdict;
 
 use std::path::Path;
 use std::process::ExitCode;

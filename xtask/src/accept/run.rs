@@ -1,8 +1,9 @@
 //! Running what a line names, and making one document of it.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -13,7 +14,6 @@ use super::{check, install, steps};
 use crate::cargo;
 use crate::ci::Outcome;
 use crate::process::{Process, free_port, get, tied};
-use crate::verdict;
 
 /// Where a line is run.
 pub(super) struct Stage<'a> {
@@ -221,9 +221,6 @@ impl Stage<'_> {
             if let Some(path) = &server.ready {
                 process.wait_until(|| get(address, path).is_ok())?;
             }
-            if let Some(step) = &server.step {
-                steps::of_server(step)?(address)?;
-            }
             servers.processes.push(process);
             servers.addresses.push(address);
         }
@@ -264,7 +261,10 @@ impl Stage<'_> {
         let start = Instant::now();
         let mut printed = String::new();
         let shown = !matches!(run.read, Read::Json) && run.server.is_empty();
-        let status = follow(&mut command, shown, &mut printed)?;
+        let mut shown: Box<dyn Write> =
+            if shown { Box::new(std::io::stderr()) } else { Box::new(std::io::sink()) };
+        let status = cargo::follow(&mut command, &mut shown, |line| printed.push_str(line))?;
+        let status = status.code().context("a signal ended it")?;
         let seconds = start.elapsed().as_secs_f64();
         let after = cpu(&servers)?;
         let mut part = Map::from_iter(row.iter().map(|(name, value)| {
@@ -337,7 +337,7 @@ impl Stage<'_> {
                     _ => serde_json::from_str(&text)
                         .with_context(|| format!("{} prints no JSON: {text}", run.command[0]))?,
                 };
-                ("json", verdict::with_kinds(value))
+                ("json", value)
             }
         };
         part.insert(name.to_owned(), value);
@@ -371,24 +371,6 @@ impl Servers {
     }
 }
 
-/// Runs a command to its end, and keeps what it prints; its exit code.
-fn follow(command: &mut Command, shown: bool, printed: &mut String) -> Result<i32> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot run {command:?}"))?;
-    let pipe = std::io::BufReader::new(child.stdout.take().context("it has no output")?);
-    let keep = |line: &str| printed.push_str(line);
-    let followed = match shown {
-        true => cargo::follow(pipe, std::io::stderr(), keep),
-        false => cargo::follow(pipe, std::io::sink(), keep),
-    };
-    let status = child.wait()?;
-    followed?;
-    status.code().context("a signal ended it")
-}
-
 /// `{name*}` stands for as many words as the variable has.
 fn split(words: &[String], vars: &Vars) -> Vec<String> {
     let several = |word: &String| {
@@ -401,7 +383,7 @@ fn split(words: &[String], vars: &Vars) -> Vec<String> {
 
 /// Did the load generator fall behind, and nothing else?
 fn lagged(part: &Value) -> bool {
-    let reasons = verdict::reasons(&part["json"]);
+    let reasons = part["json"]["invalid_because"].as_array().map_or(&[][..], Vec::as_slice);
     !reasons.is_empty() && reasons.iter().all(|reason| reason["kind"] == "fell_behind")
 }
 

@@ -53,6 +53,8 @@ struct Limits {
     /// How often private words may stand.
     words: BTreeMap<String, usize>,
     #[serde(default)]
+    phrase: Vec<phrases::Phrase>,
+    #[serde(default)]
     circle: Vec<Circle>,
 }
 
@@ -81,7 +83,7 @@ fn check(tree: &Tree) -> Result<Vec<Finding>> {
         weight::long_files(tree),
         circles::findings(tree, &limits),
         words::findings(tree, &limits),
-        phrases::leftovers(tree),
+        phrases::findings(tree, &limits)?,
         documents::architecture(tree),
         documents::readme(tree),
         documents::links(tree),
