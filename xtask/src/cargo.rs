@@ -17,15 +17,19 @@ pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(args).current_dir(root);
+    // A seed that somebody replays would leave one world of a test's many.
+    let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CURTAIL_"];
+    forget(&mut command, |name| ours.iter().any(|start| name.starts_with(start)));
+    command
+}
+
+/// Leaves variables out of a command's environment.
+pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
     for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy();
-        let cargos = name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        // A seed that somebody replays would leave one world of a test's many.
-        if cargos || name.starts_with("CURTAIL_") {
-            command.env_remove(name.as_ref());
+        if which(&name.to_string_lossy()) {
+            command.env_remove(name);
         }
     }
-    command
 }
 
 /// Runs the command with its output shown; whether it succeeded.

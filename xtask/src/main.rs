@@ -8,7 +8,6 @@ mod eval;
 #[allow(unreachable_pub)] // a test of curtail has it, too
 mod page;
 mod process;
-mod purity;
 mod reprint;
 mod soak;
 mod test;
@@ -110,7 +109,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
             ci::run(root, &steps, &set)
         }
-        Recipe::Purity => purity::run(root),
+        Recipe::Purity => ci::run(root, &["purity"], &[]),
         Recipe::Tidy => tidy::run(root),
         Recipe::Weight => tidy::weight::run(root),
         Recipe::Bench { names, options } => accept::run(root, "bench", &names, &options),

@@ -187,14 +187,9 @@ impl Stage<'_> {
         command.args(arguments).current_dir(folder);
         if self.clone.is_some() {
             // What the outer cargo says to us must not change what the inner one does.
-            for (name, _) in std::env::vars_os() {
-                let name = name.to_string_lossy();
-                if name != "CARGO_HOME"
-                    && (name.starts_with("CARGO") || name.starts_with("CURTAIL_"))
-                {
-                    command.env_remove(name.as_ref());
-                }
-            }
+            cargo::forget(&mut command, |name| {
+                name != "CARGO_HOME" && (name.starts_with("CARGO") || name.starts_with("CURTAIL_"))
+            });
         }
         Ok(command)
     }

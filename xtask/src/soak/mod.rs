@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rand_core::Rng as _;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cargo;
 use clients::Counts;
+use memory::Memory;
 use scene::Scene;
 
 /// Those that share the time, if none are named: with and without cancellation, and with every kind
@@ -92,8 +94,10 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
     let requests = clients.join().expect("clients do not panic");
     let odd = odd.join().expect("clients do not panic");
     let leaked = scene.settle();
-    let mut memory = memory.join().expect("the watch does not panic");
-    memory.finish();
+    let mut samples = memory.join().expect("the watch does not panic");
+    // The last one, once all is at rest.
+    samples.push((1.0, memory::resident(scene.proxy())));
+    let memory = Memory::of(&samples);
     let against =
         against(&requests, &odd, faults.total(), length, leaked.is_none(), memory.is_flat());
     let verdict = match &against[..] {
@@ -114,7 +118,7 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
     Ok(json!({
         "passed": against.is_empty(), "failed_because": against, "policy": policy, "text": text,
         "requests": requests, "odd": odd, "leaked": leaked, "memory": memory,
-        "faults": {"kills": faults.kills, "pauses": faults.pauses, "black_holes": faults.black_holes},
+        "faults": faults,
     }))
 }
 
@@ -143,7 +147,7 @@ fn against(
 }
 
 /// How often each fault struck a leaf that ran: one at a time, so that a shard always has a replica left.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Faults {
     kills: u32,
     /// As a garbage collection does: for less than the attempt timeout.

@@ -68,6 +68,7 @@ mod tests {
             ("crates/a/src/tests.rs", "tokio::time::sleep(pause).await;", true),
             (test, &pardoned, false),
             (source, nap, false),
+            ("crates/kernel/src/lib.rs", "extern crate std;", true),
             ("a.md", path, true),
             ("a", &assigned, true),
             ("a.md", &inside[0], false),
