@@ -34,7 +34,7 @@
 //! let query = Query::parse("+search \"full text\" engine")?;
 //! let mut answers = Vec::new();
 //! for shard in 0..index.shards() {
-//!     answers.push(index.leaf(shard)?.search(&query, 10)?); // each leaf may be its own process
+//!     answers.push(index.leaf(shard)?.answer(&query, 10)?.hits); // each leaf may be its own process
 //! }
 //! let best = merge_top_k(answers, 10);
 //! # Ok(())

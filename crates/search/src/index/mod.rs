@@ -110,7 +110,7 @@ impl ShardedIndex {
             let documents = corpus.documents().len() as u64;
             return Err(IndexError::TooFewDocuments { documents, shards });
         }
-        replace::refuse_foreign(directory)?;
+        replace::has_entries(directory)?;
         let workshop = replace::workshop(directory)?;
         let manifest = build::build(workshop.path(), corpus, shards, progress)?;
         replace::install(workshop, directory)?;

@@ -54,8 +54,8 @@ fn the_number_of_hits_is_bounded() {
     let query = Query::parse("fox").expect("a good query");
     assert_eq!(leaf.answer(&query, 0).expect("an answer").hits, []);
     assert_eq!(leaf.answer(&query, 0).expect("an answer").matched, 4);
-    assert_eq!(leaf.search(&query, MAX_HITS).expect("an answer").len(), 4);
-    let refused = leaf.search(&query, MAX_HITS + 1);
+    assert_eq!(leaf.answer(&query, MAX_HITS).expect("an answer").hits.len(), 4);
+    let refused = leaf.answer(&query, MAX_HITS + 1);
     assert!(matches!(refused, Err(SearchError::TooManyHits { k: 1001 })), "{refused:?}");
 }
 
