@@ -8,7 +8,6 @@
 //! body. Punctuation inside a word makes it a phrase, so `real-time` means `"real time"`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use crate::schema;
 
@@ -115,14 +114,6 @@ impl Query {
 
     pub(crate) fn clauses(&self) -> &[Clause] {
         &self.clauses
-    }
-}
-
-impl FromStr for Query {
-    type Err = QueryError;
-
-    fn from_str(text: &str) -> Result<Self, QueryError> {
-        Self::parse(text)
     }
 }
 
