@@ -49,10 +49,10 @@ fn a_wrong_json_line_is_named() {
     let path = folder.path().join("corpus.jsonl");
     let good = "{\"title\":\"one\",\"body\":\"first\"}\n";
     let cases: [(&[u8], &str); 4] = [
-        (b"{\"title\": 7}\n", "invalid type: integer `7`, expected a string at line 2 column 11"),
+        (b"{\"title\": 7}\n", "invalid type: integer `7`, expected a string at line 2 column"),
         (b"{\"title\": \"only\"}", "object 2 has neither `body` nor `text`"),
         (b"{\"body\": \"\xff\"}", "at line 2 column"),
-        (b"not json\n", "expected ident at line 2 column 2"),
+        (b"not json\n", "expected ident at line 2 column"),
     ];
     for (line, expected) in cases {
         fs::write(&path, [good.as_bytes(), line].concat()).expect("written");

@@ -24,56 +24,49 @@ pub(super) const TERMS: &str = "terms.fst";
 const MAX_MANIFEST_BYTES: u64 = 16 << 20;
 
 /// A file of the index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileRecord {
-    /// Its name in its folder.
-    pub name: String,
-    /// Its length.
-    pub bytes: u64,
-    /// Its FNV-1a hash in hexadecimal.
-    pub hash: String,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FileRecord {
+    /// In its folder.
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// Its xxHash in hexadecimal.
+    hash: String,
 }
 
-/// A shard.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShardRecord {
-    /// How many documents it has.
-    pub documents: u64,
-    /// Its files, sorted by name.
-    pub files: Vec<FileRecord>,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ShardRecord {
+    /// How many it has.
+    pub(crate) documents: u64,
+    /// Sorted by name.
+    pub(super) files: Vec<FileRecord>,
 }
 
 /// What an index is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Manifest {
     /// The version of the layout.
-    pub format: u32,
-    /// [`crate::Corpus::fingerprint`] of the corpus.
-    pub fingerprint: String,
-    /// [`crate::Corpus::description`] of the corpus.
-    pub source: String,
-    /// Documents in all shards.
-    pub documents: u64,
-    /// Words in the titles of all shards.
-    pub title_tokens: u64,
-    /// Words in the bodies of all shards.
-    pub body_tokens: u64,
+    pub(super) format: u32,
+    /// Of the corpus.
+    pub(super) fingerprint: String,
+    pub(super) source: String,
+    /// In all shards.
+    pub(super) documents: u64,
+    pub(super) title_tokens: u64,
+    pub(super) body_tokens: u64,
     /// Different words, counted per field.
-    pub terms: u64,
+    pub(super) terms: u64,
     /// The document frequencies of all words.
-    pub terms_file: FileRecord,
-    /// The shards.
-    pub shards: Vec<ShardRecord>,
+    pub(super) terms_file: FileRecord,
+    pub(crate) shards: Vec<ShardRecord>,
 }
 
 impl Manifest {
-    /// How many shards there are.
-    pub fn shard_count(&self) -> u32 {
+    pub(super) fn shard_count(&self) -> u32 {
         self.shards.len() as u32 // `check` bounds it
     }
 
     /// Reads the manifest of an index and checks that it makes sense.
-    pub fn read(directory: &Path) -> Result<Self, IndexError> {
+    pub(crate) fn read(directory: &Path) -> Result<Self, IndexError> {
         let path = directory.join(MANIFEST);
         let read = File::open(&path).and_then(|file| {
             let mut bytes = Vec::new();
