@@ -57,11 +57,7 @@ pub(crate) fn follow(
     child.wait().context("it does not end")
 }
 
-/// Runs the command unseen and returns what it printed.
-///
-/// # Errors
-///
-/// If it cannot be run or fails; the error then repeats what it said.
+/// Runs the command unseen and returns what it printed; an error repeats what it said.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;

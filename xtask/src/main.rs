@@ -5,7 +5,6 @@ mod accept;
 mod cargo;
 mod ci;
 mod eval;
-#[allow(unreachable_pub)] // a test of curtail has it, too
 mod page;
 mod process;
 mod reprint;
@@ -37,8 +36,8 @@ enum Recipe {
         #[arg(long = "step", value_delimiter = ',', value_name = "NAME,…")]
         steps: Vec<String>,
         /// Set a variable of xtask/capabilities/ci.toml, as soak_minutes=10
-        #[arg(long = "set", value_name = "NAME=VALUE")]
-        set: Vec<String>,
+        #[arg(long = "set", value_name = "NAME=VALUE", value_parser = accept::pair)]
+        set: Vec<(String, String)>,
     },
     /// Check that the kernel has no clock, no sockets, no threads and no unordered maps
     Purity,
@@ -118,7 +117,9 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
             accept::run(root, &name.file(), &lines, &options)
         }
         Recipe::Reprint { pages } => reprint::run(root, &pages),
-        Recipe::Fuzz { cases } => ci::run(root, &["fuzz"], &[format!("cases={cases}")]),
+        Recipe::Fuzz { cases } => {
+            ci::run(root, &["fuzz"], &[("cases".to_owned(), cases.to_string())])
+        }
         Recipe::Python => ci::run(root, &["python"], &[]),
         Recipe::Soak(args) => soak::run(root, &args),
     }

@@ -16,7 +16,7 @@ pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
         let file = root.join(name);
         let text = std::fs::read_to_string(&file).with_context(|| name.clone())?;
         let folder = cargo::target_folder(root)?.join("reprint");
-        let all = cargo::run_page(root, &page::commands(&text, &[]), &folder)?;
+        let all = cargo::run_page(root, &page::commands(&text), &folder)?;
         // A load that is not valid has printed all that it has to say.
         let failed = |ran: &&Ran| !matches!(ran.code, Some(0 | 1));
         if let Some(ran) = all.iter().find(failed) {
@@ -76,6 +76,6 @@ mod tests {
         let expected =
             "# A\n\n```console\n$ one &\n$ two\nnew  x\n```\n\n```sh\n$ kept\nold\n```\n";
         assert_eq!(reprinted(text, &[ran(""), ran("new  x \n")]), expected);
-        assert_eq!(page::commands(text, &[("two".into(), "three".into())]), ["one &", "three"]);
+        assert_eq!(page::commands(text), ["one &", "two"]);
     }
 }

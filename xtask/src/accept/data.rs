@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Names and what stands for them: `{name}` in a text.
-pub(super) type Vars = BTreeMap<String, String>;
+pub(crate) type Vars = BTreeMap<String, String>;
 
 /// A file of lines.
 #[derive(Debug, Default, Deserialize)]

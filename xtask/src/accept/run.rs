@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 
 use super::data::{Again, Line, Read, Run, Server, Step, Vars, fill, joined};
@@ -60,7 +60,7 @@ pub(super) fn line(
 }
 
 /// Runs a step of continuous integration.
-pub(super) fn step(root: &Path, step: &Step, vars: &Vars) -> Result<Outcome> {
+pub(crate) fn step(root: &Path, step: &Step, vars: &Vars) -> Result<Outcome> {
     if let Some(why) = install::lacking(root, &step.needs) {
         return Ok(Outcome::Skipped(why));
     }
@@ -142,6 +142,11 @@ impl Stage<'_> {
         Ok(document.into())
     }
 
+    /// Where commands run.
+    fn home(&self) -> &Path {
+        self.clone.as_deref().unwrap_or(self.root)
+    }
+
     fn places(&self) -> Vars {
         let data = self.root.join("xtask/capabilities/files");
         let places = [("root", self.root), ("folder", &self.folder), ("data", &data)];
@@ -170,7 +175,7 @@ impl Stage<'_> {
 
     /// The command of some words. `@NAME` is a program that is built or installed if need be.
     fn command(&self, words: &[String], vars: &Vars, is_server: bool) -> Result<Command> {
-        let folder = self.clone.as_deref().unwrap_or(self.root);
+        let folder = self.home();
         let resolved = split(words, vars).into_iter().map(|word| match word.strip_prefix('@') {
             Some(name) => Ok(install::program(self.root, name)?.display().to_string()),
             None => Ok(fill(&word, vars)),
@@ -308,31 +313,22 @@ impl Stage<'_> {
         let text = match &run.document {
             None => printed.to_owned(),
             Some(file) => {
-                let file = self.root.join(fill(file, vars));
+                let file = self.home().join(fill(file, vars));
                 std::fs::read_to_string(&file).with_context(|| file.display().to_string())?
             }
         };
+        let said = || format!("{} prints no JSON: {text}", run.command[0]);
         let (name, value) = match &run.read {
             Read::Lines(marker) => ("lines", lines(&text, marker)),
             Read::Fields => ("fields", fields(&text)),
             Read::Json if part.contains_key("skipped") => return Ok(()),
             Read::Json => {
-                let lines = || {
-                    text.lines().map(serde_json::from_str::<Value>).collect::<Result<Value, _>>()
-                };
-                let value = match run.document {
-                    // In the order of a sweep's points.
-                    Some(_) if text.starts_with("{\"point\"") => {
-                        let mut points = lines()?;
-                        if let Value::Array(points) = &mut points {
-                            points.sort_by_key(|line| line["point"].as_u64());
-                        }
-                        points
-                    }
-                    _ => serde_json::from_str(&text)
-                        .with_context(|| format!("{} prints no JSON: {text}", run.command[0]))?,
-                };
-                ("json", value)
+                let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+                let mut values = values.collect::<Result<Vec<_>, _>>().with_context(said)?;
+                // A sweep's points are lines, as they were ready.
+                values.sort_by_key(|value| value["point"].as_u64());
+                let is_sweep = values.first().with_context(said)?["point"].is_u64();
+                ("json", if is_sweep { values.into() } else { values.swap_remove(0) })
             }
         };
         part.insert(name.to_owned(), value);
@@ -414,16 +410,6 @@ fn fields(text: &str) -> Value {
         })
         .collect::<Map<_, _>>()
         .into()
-}
-
-/// The vars that a person sets, as `name=value`.
-pub(super) fn set(pairs: &[String]) -> Result<Vars> {
-    let pair = |text: &String| {
-        let (name, value) = text.split_once('=').context("--set takes NAME=VALUE")?;
-        ensure!(!name.is_empty(), "--set takes NAME=VALUE");
-        Ok((name.to_owned(), value.to_owned()))
-    };
-    pairs.iter().map(pair).collect()
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn per_query(_: &Stage<'_>, document: &mut Value) -> Result<()> {
 /// The commands of docs/chain.md, in full: the gain that was predicted, and the one that is measured.
 fn chain(stage: &Stage<'_>, document: &mut Value) -> Result<()> {
     let text = std::fs::read_to_string(stage.root.join("docs/chain.md"))?;
-    let mut commands = page::commands(&text, &[]);
+    let mut commands = page::commands(&text);
     // The same question once more has the same answer.
     let asked = commands.iter().find(|command| command.starts_with("curtail advise"));
     let asked = asked.context("the page asks for no advice")?.split(" --write-config").next();

@@ -115,10 +115,4 @@ mod tests {
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
     }
-
-    #[test]
-    fn findings_name_the_place_and_the_mend() {
-        let finding = Finding::new("a.rs", 3, "too long", "split it");
-        assert_eq!(finding.to_string(), "a.rs:3: too long; split it");
-    }
 }

@@ -113,11 +113,7 @@ mod tests {
         repetitions.push(&busy);
         let Estimate { value, half } = pooled(&repetitions, 99.0).expect("enough");
         let (longest, calm) = (289.0, 10.0);
-        assert_eq!(
-            (value, half),
-            (189.0, Some((longest - calm) / 2.0)),
-            "one more or less decides"
-        );
+        assert_eq!((value, half), (189.0, Some((longest - calm) / 2.0)));
     }
 
     #[test]

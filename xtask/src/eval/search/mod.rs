@@ -2,26 +2,18 @@
 //! with the same parameters.
 //!
 //! Both have the same shards, replicas and slots, Poisson arrivals at λ = ρ r c / P̄, a P per query
-//! and shard that copies share, and a J per copy. Every request of the demo is a query of its own,
-//! so no P is drawn twice; requests wait for the slowest shard; LÆDGE lets the losers run. What is
-//! compared is what the client measures, from when a request was due. They agree where a measured
-//! percentile is within 15 % of the simulated one. One cell may miss, if a simulation with the
-//! measured overhead agrees there.
+//! and shard that copies share, and a J per copy. Every request is a query of its own; requests wait
+//! for the slowest shard. They agree where a measured percentile is within 15 % of the simulated one.
+//! One cell may miss, if a simulation with the measured overhead agrees there.
 //!
-//! # The overhead
+//! What our machine adds is measured in the same requests (`samples.rs`), and given back to the
+//! simulator where it belongs, though its parts are not independent of each other:
 //!
-//! The simulator's machine costs nothing, ours does. What it adds is measured in the same requests
-//! (`samples.rs`), and given back to the simulator where it belongs:
-//!
-//! - *late*, what the leaf's service took beyond P + J (its timer fired late), occupies the leaf:
-//!   drawn per copy, in addition to J;
-//! - *network*, what a copy took beyond the leaf's service (sockets, and scheduling of root and leaf),
-//!   occupies a slot in the root's books but not the leaf: half of it as the latency each way;
-//! - *front*, what a request took beyond its slowest shard (client, root, their sockets), occupies
-//!   nothing that is simulated: its mean is added to all percentiles.
-//!
-//! Parts are drawn independently of each other, though on one machine they are not. Of two copies
-//! only the winner's are known, which is rather the one with less.
+//! - *late*, what the leaf's service took beyond P + J, occupies the leaf: drawn in addition to J;
+//! - *network*, what a copy took beyond the leaf's service, occupies a slot in the root's books but
+//!   not the leaf: half of it as the latency each way;
+//! - *front*, what a request took beyond its slowest shard, occupies nothing that is simulated: its
+//!   mean is added to all percentiles.
 
 mod estimate;
 mod samples;
