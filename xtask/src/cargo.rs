@@ -1,11 +1,13 @@
 //! Running cargo as if it had been typed.
 
 use std::ffi::OsString;
-use std::io::{BufRead, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result};
+
+use crate::page::{self, Ran};
 
 /// `cargo ARGS…` in the root of the repository.
 ///
@@ -15,15 +17,19 @@ pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(args).current_dir(root);
+    // A seed that somebody replays would leave one world of a test's many.
+    let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CURTAIL_"];
+    forget(&mut command, |name| ours.iter().any(|start| name.starts_with(start)));
+    command
+}
+
+/// Leaves variables out of a command's environment.
+pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
     for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy();
-        let cargos = name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        // A seed that somebody replays would leave one world of a test's many.
-        if cargos || name.starts_with("CURTAIL_") {
-            command.env_remove(name.as_ref());
+        if which(&name.to_string_lossy()) {
+            command.env_remove(name);
         }
     }
-    command
 }
 
 /// Runs the command with its output shown; whether it succeeded.
@@ -32,26 +38,26 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Copies the output line by line, as bytes: a program may print anything.
+/// Runs the command to its end, and copies its output line by line, as bytes: a program may print
+/// anything.
 pub(crate) fn follow(
-    mut output: impl BufRead,
-    mut shown: impl Write,
+    command: &mut Command,
+    shown: &mut dyn Write,
     mut line: impl FnMut(&str),
-) -> Result<()> {
+) -> Result<ExitStatus> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("cannot run {command:?}"))?;
+    let mut output = BufReader::new(child.stdout.take().context("it has no output")?);
     let mut bytes = Vec::new();
     while output.read_until(b'\n', &mut bytes).context("cannot read the output")? > 0 {
         shown.write_all(&bytes).context("cannot show the output")?;
         line(&String::from_utf8_lossy(&bytes));
         bytes.clear();
     }
-    Ok(())
+    child.wait().context("it does not end")
 }
 
-/// Runs the command unseen and returns what it printed.
-///
-/// # Errors
-///
-/// If it cannot be run or fails; the error then repeats what it said.
+/// Runs the command unseen and returns what it printed; an error repeats what it said.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
@@ -61,7 +67,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Where cargo puts what it builds.
-pub(crate) fn target_folder(root: &Path) -> Result<std::path::PathBuf> {
+pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
     let args = ["metadata", "--format-version", "1", "--no-deps"];
     let metadata: serde_json::Value = serde_json::from_str(&output(&mut command(root, &args))?)?;
     let folder = metadata["target_directory"].as_str().context("cargo names no target folder")?;
@@ -69,7 +75,7 @@ pub(crate) fn target_folder(root: &Path) -> Result<std::path::PathBuf> {
 }
 
 /// Builds the `curtail` binary and says where it is; `CURTAIL_BINARY` names one that is there.
-pub(crate) fn curtail(root: &Path) -> Result<std::path::PathBuf> {
+pub(crate) fn curtail(root: &Path) -> Result<PathBuf> {
     if let Some(binary) = std::env::var_os("CURTAIL_BINARY") {
         return std::path::absolute(binary).context("CURTAIL_BINARY is no path");
     }
@@ -78,16 +84,30 @@ pub(crate) fn curtail(root: &Path) -> Result<std::path::PathBuf> {
     Ok(target_folder(root)?.join("release/curtail"))
 }
 
+/// Runs commands of a page with our programs, in a folder that is emptied before.
+pub(crate) fn run_page(root: &Path, commands: &[String], folder: &Path) -> Result<Vec<Ran>> {
+    let curtail = curtail(root)?;
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    std::fs::create_dir_all(folder)?;
+    let programs = curtail.parent().context("a program is in a folder")?;
+    Ok(page::run(commands, folder, programs)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn output_that_is_not_text_is_copied() {
-        let output = b"\xff\xfe\nok\n";
         let (mut shown, mut lines) = (Vec::new(), Vec::new());
-        follow(&output[..], &mut shown, |line| lines.push(line.to_owned())).expect("readable");
-        assert_eq!(shown, output);
+        let mut printf = Command::new("printf");
+        let status = follow(printf.arg("\\377\\376\\nok\\n"), &mut shown, |line| {
+            lines.push(line.to_owned());
+        });
+        assert!(status.expect("it runs").success());
+        assert_eq!(shown, b"\xff\xfe\nok\n");
         assert_eq!(lines, ["\u{fffd}\u{fffd}\n", "ok\n"]);
     }
 }

@@ -28,10 +28,11 @@ struct Timed {
 }
 
 /// Runs all steps, or those of these names, with these variables, and prints a summary; false if one failed.
-pub(crate) fn run(root: &Path, only: &[&str], set: &[String]) -> Result<bool> {
-    let run = |name: &str, step| timed(name, || accept::step(root, step, set));
-    let results: Vec<Timed> =
-        accept::steps(root, only)?.iter().map(|step| run(step.name(), step)).collect();
+pub(crate) fn run(root: &Path, only: &[&str], set: &[(String, String)]) -> Result<bool> {
+    let (steps, mut vars) = accept::steps(root, only)?;
+    vars.extend(set.iter().cloned());
+    let run = |step: &accept::Step| timed(&step.name, || accept::step(root, step, &vars));
+    let results: Vec<Timed> = steps.iter().map(run).collect();
     print!("\n{}", summary(&results));
     Ok(results.iter().all(|result| result.outcome != Outcome::Failed))
 }

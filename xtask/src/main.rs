@@ -5,16 +5,12 @@ mod accept;
 mod cargo;
 mod ci;
 mod eval;
-#[allow(unreachable_pub)] // a test of curtail has it, too
 mod page;
 mod process;
-mod purity;
 mod reprint;
 mod soak;
-mod table;
 mod test;
 mod tidy;
-mod verdict;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -40,8 +36,8 @@ enum Recipe {
         #[arg(long = "step", value_delimiter = ',', value_name = "NAME,…")]
         steps: Vec<String>,
         /// Set a variable of xtask/capabilities/ci.toml, as soak_minutes=10
-        #[arg(long = "set", value_name = "NAME=VALUE")]
-        set: Vec<String>,
+        #[arg(long = "set", value_name = "NAME=VALUE", value_parser = accept::pair)]
+        set: Vec<(String, String)>,
     },
     /// Check that the kernel has no clock, no sockets, no threads and no unordered maps
     Purity,
@@ -112,7 +108,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
             ci::run(root, &steps, &set)
         }
-        Recipe::Purity => purity::run(root),
+        Recipe::Purity => ci::run(root, &["purity"], &[]),
         Recipe::Tidy => tidy::run(root),
         Recipe::Weight => tidy::weight::run(root),
         Recipe::Bench { names, options } => accept::run(root, "bench", &names, &options),
@@ -121,7 +117,9 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
             accept::run(root, &name.file(), &lines, &options)
         }
         Recipe::Reprint { pages } => reprint::run(root, &pages),
-        Recipe::Fuzz { cases } => ci::run(root, &["fuzz"], &[format!("cases={cases}")]),
+        Recipe::Fuzz { cases } => {
+            ci::run(root, &["fuzz"], &[("cases".to_owned(), cases.to_string())])
+        }
         Recipe::Python => ci::run(root, &["python"], &[]),
         Recipe::Soak(args) => soak::run(root, &args),
     }

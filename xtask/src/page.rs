@@ -11,29 +11,23 @@ use std::process::{Command, Stdio};
 
 /// A command of the page, and what came of it.
 #[derive(Debug)]
-pub struct Ran {
-    /// As it was run.
-    pub command: String,
-    /// Its standard output.
-    pub printed: String,
-    /// Its standard error.
-    pub said: String,
+pub(crate) struct Ran {
+    pub(crate) command: String,
+    pub(crate) printed: String,
+    pub(crate) said: String,
     /// Its exit code; none where the shell did not come to it.
-    pub code: Option<i32>,
+    pub(crate) code: Option<i32>,
 }
 
-/// The commands of a page, each changed where a text of `replace` occurs in it.
-pub fn commands(page: &str, replace: &[(String, String)]) -> Vec<String> {
+/// The commands of a page.
+pub(crate) fn commands(page: &str) -> Vec<String> {
     let blocks = page.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let lines = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
-    let changed = |line: &str| {
-        replace.iter().fold(line.to_owned(), |line, (from, to)| line.replace(from, to))
-    };
-    lines.map(changed).collect()
+    let commands = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
+    commands.map(str::to_owned).collect()
 }
 
 /// Runs commands in a folder, with the programs of another one.
-pub fn run(commands: &[String], folder: &Path, programs: &Path) -> io::Result<Vec<Ran>> {
+pub(crate) fn run(commands: &[String], folder: &Path, programs: &Path) -> io::Result<Vec<Ran>> {
     let log = folder.join(".page");
     std::fs::create_dir_all(&log)?;
     let mut script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n".to_owned();

@@ -11,18 +11,12 @@ use crate::page::{self, Ran};
 
 /// Reprints pages; false if a command of one failed, and then that page is left as it was.
 pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
-    let curtail = cargo::curtail(root)?;
-    let programs = curtail.parent().context("a program is in a folder")?;
     let mut good = true;
     for name in pages {
         let file = root.join(name);
         let text = std::fs::read_to_string(&file).with_context(|| name.clone())?;
         let folder = cargo::target_folder(root)?.join("reprint");
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)?;
-        }
-        std::fs::create_dir_all(&folder)?;
-        let all = page::run(&page::commands(&text, &[]), &folder, programs)?;
+        let all = cargo::run_page(root, &page::commands(&text), &folder)?;
         // A load that is not valid has printed all that it has to say.
         let failed = |ran: &&Ran| !matches!(ran.code, Some(0 | 1));
         if let Some(ran) = all.iter().find(failed) {
@@ -82,6 +76,6 @@ mod tests {
         let expected =
             "# A\n\n```console\n$ one &\n$ two\nnew  x\n```\n\n```sh\n$ kept\nold\n```\n";
         assert_eq!(reprinted(text, &[ran(""), ran("new  x \n")]), expected);
-        assert_eq!(page::commands(text, &[("two".into(), "three".into())]), ["one &", "three"]);
+        assert_eq!(page::commands(text), ["one &", "two"]);
     }
 }

@@ -12,7 +12,7 @@
 //! posting of a query without a required clause is looked at; with required clauses the rarest
 //! leads and the others skip.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tantivy::query::Scorer;
@@ -116,35 +116,15 @@ fn score(parts: &mut [Part], doc: DocId) -> Option<f32> {
     Some(sum)
 }
 
-/// A document that may be in the answer.
-#[derive(Debug, Clone, Copy)]
+/// A document that may be in the answer. Greater is better: the same order as [`crate::Hit::order`],
+/// because scores are not negative, and the bits of such numbers are ordered as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Candidate {
-    pub(crate) score: f32,
-    pub(crate) id: u64,
+    pub(crate) score_bits: u32,
+    pub(crate) id: Reverse<u64>,
     pub(crate) segment: u32,
     pub(crate) doc: DocId,
 }
-
-/// Greater is better: the same order as [`crate::Hit::order`].
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.score.total_cmp(&other.score).then(other.id.cmp(&self.id))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Candidate {}
 
 /// The best `k` candidates so far.
 pub(crate) struct Best {
@@ -159,8 +139,8 @@ impl Best {
 
     /// Whether a document with this score could still get in. Equal scores can: the id decides.
     pub(crate) fn admits(&self, score: f32) -> bool {
-        let worst = self.heap.peek().map(|Reverse(worst)| worst.score);
-        self.heap.len() < self.k || worst.is_some_and(|worst| score >= worst)
+        let worst = self.heap.peek().map(|Reverse(worst)| worst.score_bits);
+        self.heap.len() < self.k || worst.is_some_and(|worst| score.to_bits() >= worst)
     }
 
     pub(crate) fn offer(&mut self, candidate: Candidate) {

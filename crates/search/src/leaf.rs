@@ -1,6 +1,6 @@
 //! A leaf: the engine that answers queries from one shard.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -55,12 +55,12 @@ impl Leaf {
         let manifest = Manifest::read(directory)?;
         let folder = manifest.verify_shard(directory, shard)?;
         let statistics = GlobalStatistics::open(directory, &manifest)?;
-        let (searcher, ids) = open_shard(&folder).map_err(IndexError::engine(&folder))?;
+        let (searcher, ids) = open_shard(&folder).map_err(IndexError::damaged(&folder))?;
         let (documents, expected) =
             (searcher.num_docs(), manifest.shards[shard as usize].documents);
         if documents != expected {
             let reason = format!("it has {documents} documents, not {expected}");
-            return Err(IndexError::Engine { path: folder, reason });
+            return Err(IndexError::damaged(&folder)(reason));
         }
         let fields = Fields::schema().1;
         Ok(Self { shard, documents, fields, searcher, ids, statistics })
@@ -74,11 +74,6 @@ impl Leaf {
     /// How many documents it has.
     pub fn documents(&self) -> u64 {
         self.documents
-    }
-
-    /// The `k` best documents of the shard, in [`Hit::order`].
-    pub fn search(&self, query: &Query, k: usize) -> Result<Vec<Hit>, SearchError> {
-        self.answer(query, k).map(|answer| answer.hits)
     }
 
     /// The `k` best documents of the shard and how many match.
@@ -108,7 +103,12 @@ impl Leaf {
                 if best.admits(score)
                     && let Some(id) = ids.first(doc)
                 {
-                    best.offer(Candidate { score, id, segment, doc });
+                    best.offer(Candidate {
+                        score_bits: score.to_bits(),
+                        id: Reverse(id),
+                        segment,
+                        doc,
+                    });
                 }
             });
         }
@@ -136,7 +136,7 @@ impl Leaf {
         let document: TantivyDocument = self.searcher.doc(address)?;
         let title = document.get_first(self.fields.title).and_then(|value| value.as_str());
         let title = title.unwrap_or_default().to_owned();
-        Ok(Hit { id: candidate.id, score: candidate.score, title })
+        Ok(Hit { id: candidate.id.0, score: f32::from_bits(candidate.score_bits), title })
     }
 }
 

@@ -8,18 +8,14 @@
 //! body. Punctuation inside a word makes it a phrase, so `real-time` means `"real time"`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use crate::schema;
 
 /// The longest query, in bytes.
-pub const MAX_QUERY_BYTES: usize = 1024;
+pub(crate) const MAX_QUERY_BYTES: usize = 1024;
 
 /// The most clauses in a query.
-pub const MAX_CLAUSES: usize = 32;
-
-/// The most words in a phrase.
-pub const MAX_PHRASE_WORDS: usize = 32;
+pub(crate) const MAX_CLAUSES: usize = 32;
 
 /// Why a query was refused.
 #[allow(missing_docs, reason = "the messages say it")]
@@ -33,8 +29,6 @@ pub enum QueryError {
          matter least"
     )]
     TooManyClauses { column: usize },
-    #[error("column {column}: the phrase has {words} words, more than {MAX_PHRASE_WORDS}; cut it")]
-    PhraseTooLong { column: usize, words: usize },
     #[error("column {column}: this quotation mark is never closed; add a second one")]
     UnclosedQuote { column: usize },
     #[error(
@@ -93,9 +87,6 @@ impl Query {
                 }
                 continue; // a dash, a smiley: there is nothing to look for
             };
-            if words.len() > MAX_PHRASE_WORDS {
-                return Err(QueryError::PhraseTooLong { column, words: words.len() });
-            }
             if clauses.len() == MAX_CLAUSES {
                 return Err(QueryError::TooManyClauses { column });
             }
@@ -115,14 +106,6 @@ impl Query {
 
     pub(crate) fn clauses(&self) -> &[Clause] {
         &self.clauses
-    }
-}
-
-impl FromStr for Query {
-    type Err = QueryError;
-
-    fn from_str(text: &str) -> Result<Self, QueryError> {
-        Self::parse(text)
     }
 }
 

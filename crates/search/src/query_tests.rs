@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Demand, MAX_CLAUSES, MAX_PHRASE_WORDS, MAX_QUERY_BYTES, Query, QueryError};
+use super::{Demand, MAX_CLAUSES, MAX_QUERY_BYTES, Query, QueryError};
 
 /// The clauses as `sign words`, with gaps in a phrase as dots.
 fn parsed(text: &str) -> Vec<String> {
@@ -72,9 +72,6 @@ fn queries_are_bounded() {
     let column = most.len() + 2;
     let more = format!("{most} w");
     assert_eq!(Query::parse(&more), Err(QueryError::TooManyClauses { column }));
-    let phrase = format!("\"{}\"", vec!["w"; MAX_PHRASE_WORDS + 1].join(" "));
-    let words = MAX_PHRASE_WORDS + 1;
-    assert_eq!(Query::parse(&phrase), Err(QueryError::PhraseTooLong { column: 1, words }));
     let bytes = MAX_QUERY_BYTES + 1;
     assert_eq!(Query::parse(&"w".repeat(bytes)), Err(QueryError::TooLong { bytes }));
 }

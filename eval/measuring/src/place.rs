@@ -64,10 +64,6 @@ pub(crate) struct Places {
 
 impl Places {
     /// The first two that this process may use.
-    ///
-    /// # Errors
-    ///
-    /// If there are not two.
     pub(crate) fn find() -> Result<Self> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).context("cannot ask for processors")?;
         let all = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false));
@@ -79,20 +75,12 @@ impl Places {
     /// Puts this thread where the generator belongs. It is the same in all configurations, as in the
     /// thesis, so that only the function differs. It is scheduled fairly: with FIFO, a function that is
     /// not pinned and was woken beside it would not run again for up to a second.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub(crate) fn be_generator(self) -> io::Result<()> {
         pin(self.generator)?;
         schedule(Policy::Other)
     }
 
     /// Puts this thread where the function belongs.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub(crate) fn be_function(self, configuration: Configuration) -> io::Result<()> {
         if configuration == Configuration::Default {
             return schedule(Policy::Other);
@@ -103,10 +91,6 @@ impl Places {
     }
 
     /// Puts this thread beside the function.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub(crate) fn be_antagonist(self) -> io::Result<()> {
         pin(self.function)?;
         schedule(Policy::Other)

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use curtail_load::Histogram;
@@ -17,9 +16,6 @@ use crate::place::Places;
 use crate::slice::{Slice, nanoseconds};
 use crate::world::World;
 
-/// Most packets of a turn. Each has some fifty bytes of memory from the start: 1 GB in all.
-const PACKETS_MAX: u32 = 20_000_000;
-
 /// How large the experiment is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
@@ -29,20 +25,6 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// # Errors
-    ///
-    /// With what to do, if a turn has more packets than memory is meant for.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let packets = self.flow().packets;
-        if packets <= PACKETS_MAX {
-            return Ok(());
-        }
-        Err(format!(
-            "{packets} packets in a turn; at most {PACKETS_MAX} fit into memory: use a lower --rate or fewer \
-             --seconds"
-        ))
-    }
-
     /// The flow of one turn. A tenth of it, and no more than half a second, is there to warm up: sockets
     /// find their routes, caches fill, and the kernel begins to stamp.
     pub(crate) fn flow(&self) -> Flow {
@@ -85,8 +67,6 @@ pub(crate) struct Results {
     pub(crate) size: Size,
     pub(crate) places: Places,
     pub(crate) cells: BTreeMap<(Subject, Method), Cell>,
-    /// It was interrupted.
-    pub(crate) partial: bool,
 }
 
 impl Results {
@@ -98,16 +78,12 @@ impl Results {
     pub(crate) fn whole(&self) -> bool {
         let seen = |cell: &Cell| cell.total(|s| s.measured.len()) * 2 > cell.total(|s| s.sent);
         let all = Subject::all().len() * Method::ALL.len();
-        !self.partial && self.cells.len() == all && self.cells.values().all(seen)
+        self.cells.len() == all && self.cells.values().all(seen)
     }
 }
 
-/// Runs all of it, or until `stop` is set; what there is then is told.
-///
-/// # Errors
-///
-/// Where the environment lacks what it takes.
-pub(crate) fn run(size: Size, stop: &AtomicBool) -> Result<Results> {
+/// Runs all of it.
+pub(crate) fn run(size: Size) -> Result<Results> {
     let places = Places::find()?;
     let world = Arc::new(World::new()?);
     let flow = size.flow();
@@ -115,21 +91,18 @@ pub(crate) fn run(size: Size, stop: &AtomicBool) -> Result<Results> {
     let mut number = 0_u16;
     for repetition in 0..size.repetitions {
         for (i, subject) in turned(&Subject::all(), repetition as usize).into_iter().enumerate() {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(Results { size, places, cells, partial: true });
-            }
             eprintln!("{} of {}: {subject}", repetition + 1, size.repetitions);
             let running = Running::start(&world, places, subject)?;
             for method in turned(&Method::ALL, i + repetition as usize) {
                 number = number.wrapping_add(1);
-                let slice = measure(&world, places, method, (flow, number), stop)?;
+                let slice = measure(&world, places, method, (flow, number))?;
                 let cell = cells.entry((subject, method));
                 cell.or_insert_with(|| Cell { slices: Vec::new() }).slices.push(slice);
             }
             running.end()?;
         }
     }
-    Ok(Results { size, places, cells, partial: stop.load(Ordering::Relaxed) })
+    Ok(Results { size, places, cells })
 }
 
 /// The same, beginning elsewhere.
@@ -164,7 +137,6 @@ mod tests {
     #[test]
     fn every_method_measures_every_function_and_never_less_than_the_taps() {
         let Some((world, places)) = testbed() else { return };
-        let stop = AtomicBool::new(false);
         let mut number = 0;
         for function in [Function::Switch, Function::Sockets, Function::Xdp] {
             let process = (function != Function::Switch).then_some(Configuration::Pinned);
@@ -173,7 +145,7 @@ mod tests {
             for method in Method::ALL {
                 number += 1;
                 let flow = (SIZE.flow(), number);
-                let slice = measure(&world, places, method, flow, &stop).expect("it measures");
+                let slice = measure(&world, places, method, flow).expect("it measures");
                 let seen = slice.measured.len();
                 // A busy machine holds the generator up, and then packets are left out.
                 assert!(
@@ -192,18 +164,6 @@ mod tests {
             }
             running.end().expect("it ends well");
         }
-    }
-
-    #[test]
-    fn an_interrupted_run_tells_what_there_is() {
-        if testbed().is_none() {
-            return;
-        }
-        let results = run(SIZE, &AtomicBool::new(true)).expect("there is a testbed");
-        assert!(results.partial && !results.whole() && results.cells.is_empty());
-        let text = crate::out::text(&results);
-        assert!(text.starts_with("INTERRUPTED"), "{text}");
-        assert_eq!(crate::out::document(&results)["partial"], true);
     }
 
     #[test]

@@ -19,10 +19,6 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts a thread and waits until it says that it is ready.
-    ///
-    /// # Errors
-    ///
-    /// If it ends with one before.
     pub(crate) fn start(
         name: &str,
         work: impl FnOnce(&AtomicBool, &dyn Fn()) -> Result<()> + Send + 'static,
@@ -45,10 +41,6 @@ impl Worker {
     }
 
     /// Stops it, and says how it ended.
-    ///
-    /// # Errors
-    ///
-    /// What it ended with.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else { return Ok(()) };

@@ -58,10 +58,6 @@ pub(crate) struct Tap {
 
 impl World {
     /// Sets up all of it.
-    ///
-    /// # Errors
-    ///
-    /// Without root, `ip`, or a kernel with veth and BPF.
     pub(crate) fn new() -> Result<Self> {
         let (generator, function) = (Namespace::new()?, Namespace::new()?);
         let (mut here, mut there) = (String::new(), String::new());
@@ -86,19 +82,11 @@ impl World {
     }
 
     /// Puts the tap at the function, from which packets go to its sockets.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub(crate) fn tap_function(&self) -> Result<Tap> {
         self.function.inside(|| Tap::new(&FUNCTION_IN, ARRIVED_AT, None))
     }
 
     /// Makes the function a switch: the tap sends packets back by itself.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub(crate) fn switch(&self) -> Result<Tap> {
         self.function.inside(|| Tap::new(&FUNCTION_IN, ARRIVED_AT, Some(&FUNCTION_OUT)))
     }
@@ -122,10 +110,6 @@ impl Tap {
     }
 
     /// Hands packets to a socket of AF_XDP on the device of the tap, until it is closed.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
     pub(crate) fn hand_to(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         bpf::set_socket(self.sockets.as_fd(), socket)
     }

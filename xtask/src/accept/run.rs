@@ -1,11 +1,12 @@
 //! Running what a line names, and making one document of it.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 
 use super::data::{Again, Line, Read, Run, Server, Step, Vars, fill, joined};
@@ -13,7 +14,6 @@ use super::{check, install, steps};
 use crate::cargo;
 use crate::ci::Outcome;
 use crate::process::{Process, free_port, get, tied};
-use crate::verdict;
 
 /// Where a line is run.
 pub(super) struct Stage<'a> {
@@ -60,7 +60,7 @@ pub(super) fn line(
 }
 
 /// Runs a step of continuous integration.
-pub(super) fn step(root: &Path, step: &Step, vars: &Vars) -> Result<Outcome> {
+pub(crate) fn step(root: &Path, step: &Step, vars: &Vars) -> Result<Outcome> {
     if let Some(why) = install::lacking(root, &step.needs) {
         return Ok(Outcome::Skipped(why));
     }
@@ -142,6 +142,11 @@ impl Stage<'_> {
         Ok(document.into())
     }
 
+    /// Where commands run.
+    fn home(&self) -> &Path {
+        self.clone.as_deref().unwrap_or(self.root)
+    }
+
     fn places(&self) -> Vars {
         let data = self.root.join("xtask/capabilities/files");
         let places = [("root", self.root), ("folder", &self.folder), ("data", &data)];
@@ -170,7 +175,7 @@ impl Stage<'_> {
 
     /// The command of some words. `@NAME` is a program that is built or installed if need be.
     fn command(&self, words: &[String], vars: &Vars, is_server: bool) -> Result<Command> {
-        let folder = self.clone.as_deref().unwrap_or(self.root);
+        let folder = self.home();
         let resolved = split(words, vars).into_iter().map(|word| match word.strip_prefix('@') {
             Some(name) => Ok(install::program(self.root, name)?.display().to_string()),
             None => Ok(fill(&word, vars)),
@@ -187,14 +192,9 @@ impl Stage<'_> {
         command.args(arguments).current_dir(folder);
         if self.clone.is_some() {
             // What the outer cargo says to us must not change what the inner one does.
-            for (name, _) in std::env::vars_os() {
-                let name = name.to_string_lossy();
-                if name != "CARGO_HOME"
-                    && (name.starts_with("CARGO") || name.starts_with("CURTAIL_"))
-                {
-                    command.env_remove(name.as_ref());
-                }
-            }
+            cargo::forget(&mut command, |name| {
+                name != "CARGO_HOME" && (name.starts_with("CARGO") || name.starts_with("CURTAIL_"))
+            });
         }
         Ok(command)
     }
@@ -220,9 +220,6 @@ impl Stage<'_> {
             };
             if let Some(path) = &server.ready {
                 process.wait_until(|| get(address, path).is_ok())?;
-            }
-            if let Some(step) = &server.step {
-                steps::of_server(step)?(address)?;
             }
             servers.processes.push(process);
             servers.addresses.push(address);
@@ -264,7 +261,10 @@ impl Stage<'_> {
         let start = Instant::now();
         let mut printed = String::new();
         let shown = !matches!(run.read, Read::Json) && run.server.is_empty();
-        let status = follow(&mut command, shown, &mut printed)?;
+        let mut shown: Box<dyn Write> =
+            if shown { Box::new(std::io::stderr()) } else { Box::new(std::io::sink()) };
+        let status = cargo::follow(&mut command, &mut shown, |line| printed.push_str(line))?;
+        let status = status.code().context("a signal ended it")?;
         let seconds = start.elapsed().as_secs_f64();
         let after = cpu(&servers)?;
         let mut part = Map::from_iter(row.iter().map(|(name, value)| {
@@ -313,31 +313,22 @@ impl Stage<'_> {
         let text = match &run.document {
             None => printed.to_owned(),
             Some(file) => {
-                let file = self.root.join(fill(file, vars));
+                let file = self.home().join(fill(file, vars));
                 std::fs::read_to_string(&file).with_context(|| file.display().to_string())?
             }
         };
+        let said = || format!("{} prints no JSON: {text}", run.command[0]);
         let (name, value) = match &run.read {
             Read::Lines(marker) => ("lines", lines(&text, marker)),
             Read::Fields => ("fields", fields(&text)),
             Read::Json if part.contains_key("skipped") => return Ok(()),
             Read::Json => {
-                let lines = || {
-                    text.lines().map(serde_json::from_str::<Value>).collect::<Result<Value, _>>()
-                };
-                let value = match run.document {
-                    // In the order of a sweep's points.
-                    Some(_) if text.starts_with("{\"point\"") => {
-                        let mut points = lines()?;
-                        if let Value::Array(points) = &mut points {
-                            points.sort_by_key(|line| line["point"].as_u64());
-                        }
-                        points
-                    }
-                    _ => serde_json::from_str(&text)
-                        .with_context(|| format!("{} prints no JSON: {text}", run.command[0]))?,
-                };
-                ("json", verdict::with_kinds(value))
+                let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+                let mut values = values.collect::<Result<Vec<_>, _>>().with_context(said)?;
+                // A sweep's points are lines, as they were ready.
+                values.sort_by_key(|value| value["point"].as_u64());
+                let is_sweep = values.first().with_context(said)?["point"].is_u64();
+                ("json", if is_sweep { values.into() } else { values.swap_remove(0) })
             }
         };
         part.insert(name.to_owned(), value);
@@ -371,24 +362,6 @@ impl Servers {
     }
 }
 
-/// Runs a command to its end, and keeps what it prints; its exit code.
-fn follow(command: &mut Command, shown: bool, printed: &mut String) -> Result<i32> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot run {command:?}"))?;
-    let pipe = std::io::BufReader::new(child.stdout.take().context("it has no output")?);
-    let keep = |line: &str| printed.push_str(line);
-    let followed = match shown {
-        true => cargo::follow(pipe, std::io::stderr(), keep),
-        false => cargo::follow(pipe, std::io::sink(), keep),
-    };
-    let status = child.wait()?;
-    followed?;
-    status.code().context("a signal ended it")
-}
-
 /// `{name*}` stands for as many words as the variable has.
 fn split(words: &[String], vars: &Vars) -> Vec<String> {
     let several = |word: &String| {
@@ -401,7 +374,7 @@ fn split(words: &[String], vars: &Vars) -> Vec<String> {
 
 /// Did the load generator fall behind, and nothing else?
 fn lagged(part: &Value) -> bool {
-    let reasons = verdict::reasons(&part["json"]);
+    let reasons = part["json"]["invalid_because"].as_array().map_or(&[][..], Vec::as_slice);
     !reasons.is_empty() && reasons.iter().all(|reason| reason["kind"] == "fell_behind")
 }
 
@@ -437,16 +410,6 @@ fn fields(text: &str) -> Value {
         })
         .collect::<Map<_, _>>()
         .into()
-}
-
-/// The vars that a person sets, as `name=value`.
-pub(super) fn set(pairs: &[String]) -> Result<Vars> {
-    let pair = |text: &String| {
-        let (name, value) = text.split_once('=').context("--set takes NAME=VALUE")?;
-        ensure!(!name.is_empty(), "--set takes NAME=VALUE");
-        Ok((name.to_owned(), value.to_owned()))
-    };
-    pairs.iter().map(pair).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
 //! What lines cannot say as data.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
-
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
@@ -24,27 +21,6 @@ pub(super) fn of_document(name: &str) -> Result<OfDocument> {
     })
 }
 
-pub(super) fn of_server(name: &str) -> Result<fn(SocketAddr) -> Result<()>> {
-    Ok(match name {
-        "fill-memcached" => fill_memcached,
-        _ => bail!("there is no step {name:?} on servers"),
-    })
-}
-
-/// So many keys are set, each longer than the last.
-fn fill_memcached(address: SocketAddr) -> Result<()> {
-    let mut stream = TcpStream::connect(address)?;
-    let mut responses = BufReader::new(stream.try_clone()?);
-    for at in 0..60 {
-        let value = "x".repeat(400 * at + 16);
-        write!(stream, "set key{at} 0 0 {}\r\n{value}\r\n", value.len())?;
-        let mut line = String::new();
-        responses.read_line(&mut line)?;
-        ensure!(line.trim() == "STORED", "memcached responds {line:?}");
-    }
-    Ok(())
-}
-
 /// A figure of a document.
 fn number(document: &Value, pointer: &str) -> f64 {
     document.pointer(pointer).and_then(pointer::number).unwrap_or(f64::NAN)
@@ -58,13 +34,16 @@ fn hiccups(_: &Stage<'_>, part: &mut Value) -> Result<()> {
     let late = counted("late_time_ns") / (counted("served") - counted("hiccups"));
     let took_ns = counted("hiccup_time_ns") / counted("hiccups") - late;
     let seen = number(part, "/json/seen/probability") * number(part, "/json/executions");
-    let off = |is: &str, truth: f64| (number(part, is) / truth - 1.0).abs();
-    let probability_off = off("/json/hiccup/probability", number(part, "/probability"));
-    let duration_off = off("/json/hiccup/duration_ns", took_ns);
-    part["took_ns"] = json!(took_ns);
-    part["many"] = json!(seen >= 200.0);
-    part["probability_off"] = json!(probability_off);
-    part["duration_off"] = json!(duration_off);
+    let mut found = json!({"many": seen >= 200.0});
+    let truths = [("probability", number(part, "/probability")), ("duration", took_ns)];
+    for ((name, truth), is) in truths.into_iter().zip(["probability", "duration_ns"]) {
+        let is = number(part, &format!("/json/hiccup/{is}"));
+        let [low, high] = [0, 1].map(|at| number(part, &format!("/json/hiccup/{name}_ci95/{at}")));
+        found[format!("{name}_off")] = json!((is / truth - 1.0).abs());
+        found[format!("{name}_covered")] = json!(low <= truth && truth <= high);
+    }
+    let found = found.as_object_mut().context("it is one")?;
+    part.as_object_mut().context("a part")?.append(found);
     Ok(())
 }
 
@@ -91,21 +70,14 @@ fn per_query(_: &Stage<'_>, document: &mut Value) -> Result<()> {
 
 /// The commands of docs/chain.md, in full: the gain that was predicted, and the one that is measured.
 fn chain(stage: &Stage<'_>, document: &mut Value) -> Result<()> {
-    let curtail = cargo::curtail(stage.root)?;
-    let programs = curtail.parent().context("a program is in a folder")?;
-    let folder = stage.folder.join("page");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder)?;
-    }
-    std::fs::create_dir_all(&folder)?;
     let text = std::fs::read_to_string(stage.root.join("docs/chain.md"))?;
-    let mut commands = page::commands(&text, &[]);
+    let mut commands = page::commands(&text);
     // The same question once more has the same answer.
     let asked = commands.iter().find(|command| command.starts_with("curtail advise"));
     let asked = asked.context("the page asks for no advice")?.split(" --write-config").next();
     commands.push(format!("{} --json", asked.unwrap_or_default()));
     commands.push("curtail report before after --json".to_owned());
-    let all = page::run(&commands, &folder, programs)?;
+    let all = cargo::run_page(stage.root, &commands, &stage.folder.join("page"))?;
     for ran in &all {
         eprintln!("$ {}\n{}", ran.command, ran.printed);
         ensure!(matches!(ran.code, Some(0 | 1)), "{} ended with {:?}", ran.command, ran.code);

@@ -16,56 +16,48 @@ const EVERY: Duration = Duration::from_millis(250);
 /// A shorter run has as many samples as this, so that there are early and late ones.
 const SAMPLES_MIN: u32 = 16;
 
-/// The proxy's resident memory, early and late. 0 where it was not sampled.
+/// When in a run, as a share of it, and the resident memory, where that could be read.
+pub(super) type Sample = (f64, Option<u64>);
+
+/// The proxy's resident memory, early and late. 0 where it was not sampled throughout.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
-    #[serde(skip)]
-    process: Option<u32>,
     /// The largest seen between a quarter and a half of the run.
-    pub(super) early_bytes: u64,
+    early_bytes: u64,
     /// The largest seen in the last quarter.
-    pub(super) late_bytes: u64,
-    /// A sample failed.
-    #[serde(skip)]
-    unreadable: bool,
+    late_bytes: u64,
 }
 
 /// Samples a process for so long, whatever else goes on.
-pub(super) fn watch(process: u32, length: Duration) -> JoinHandle<Memory> {
+pub(super) fn watch(process: u32, length: Duration) -> JoinHandle<Vec<Sample>> {
     std::thread::spawn(move || {
-        let mut memory = Memory::new(Some(process));
         let every = EVERY.min(length / SAMPLES_MIN).max(Duration::from_millis(1));
-        let mut at = Duration::ZERO;
+        let (mut samples, mut at) = (Vec::new(), Duration::ZERO);
         while at < length {
-            let now = memory.resident();
-            memory.sample(at, length, now);
+            samples.push((at.as_secs_f64() / length.as_secs_f64(), resident(process)));
             std::thread::sleep(every);
             at += every;
         }
-        memory
+        samples
     })
 }
 
+/// From `/proc`; none where there is none, or no such process.
+pub(super) fn resident(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
 impl Memory {
-    fn new(process: Option<u32>) -> Self {
-        Self { process, early_bytes: 0, late_bytes: 0, unreadable: false }
-    }
-
-    fn sample(&mut self, at: Duration, of: Duration, resident: Option<u64>) {
-        let share = at.as_secs_f64() / of.as_secs_f64();
-        let now = resident.unwrap_or(0);
-        self.unreadable |= now == 0;
-        if (0.25..0.5).contains(&share) {
-            self.early_bytes = self.early_bytes.max(now);
-        } else if share >= 0.75 {
-            self.late_bytes = self.late_bytes.max(now);
-        }
-    }
-
-    /// The last sample, once all is at rest.
-    pub(super) fn finish(&mut self) {
-        let now = self.resident();
-        self.sample(Duration::from_secs(1), Duration::from_secs(1), now);
+    pub(super) fn of(samples: &[Sample]) -> Self {
+        let largest = |from: f64, to: f64| {
+            let all = samples.iter().filter(|(at, _)| (from..to).contains(at));
+            let all: Option<Vec<u64>> = all.map(|(_, bytes)| *bytes).collect();
+            all.and_then(|all| all.into_iter().max()).unwrap_or(0)
+        };
+        Self { early_bytes: largest(0.25, 0.5), late_bytes: largest(0.75, f64::INFINITY) }
     }
 
     /// Memory that was not sampled is not known to be flat.
@@ -75,15 +67,7 @@ impl Memory {
     }
 
     fn is_known(&self) -> bool {
-        !self.unreadable && self.early_bytes > 0 && self.late_bytes > 0
-    }
-
-    /// From `/proc`; none where there is none, or no such process.
-    fn resident(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process?)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-        Some(kib * 1024)
+        self.early_bytes > 0 && self.late_bytes > 0
     }
 }
 
@@ -103,47 +87,31 @@ impl fmt::Display for Memory {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
-
-    /// Sampled at these shares of a run.
-    fn sampled(samples: &[(f64, Option<u64>)]) -> Memory {
-        let mut memory = Memory::new(None);
-        for (share, mib) in samples {
-            let bytes = mib.map(|mib| mib * MIB);
-            memory.sample(Duration::from_secs_f64(*share), Duration::from_secs(1), bytes);
-        }
-        memory
-    }
+    const TEN: Option<u64> = Some(10 << 20);
 
     #[test]
-    fn growth_within_the_slack_is_flat() {
-        let grown = |to| sampled(&[(0.1, Some(900)), (0.3, Some(100)), (0.9, Some(to))]);
-        assert!(grown(122).is_flat(), "{}", grown(122));
-        assert!(!grown(124).is_flat(), "{}", grown(124));
-        assert!(grown(124).to_string().contains("NOT flat, 100.0 MiB early, 124.0 MiB late"));
-    }
-
-    #[test]
-    fn memory_that_was_not_sampled_is_not_flat() {
-        let unknown = [
-            sampled(&[]),
-            sampled(&[(0.1, Some(10)), (0.9, Some(10))]),
-            sampled(&[(0.3, Some(10)), (0.6, Some(10))]),
-            sampled(&[(0.3, Some(10)), (0.5, None), (0.9, Some(10))]),
-            sampled(&[(0.3, Some(10)), (0.9, Some(10)), (1.0, None)]),
-        ];
-        for memory in unknown {
-            assert!(!memory.is_flat(), "{memory:?}");
-            assert!(memory.to_string().contains("NOT KNOWN"), "{memory}");
+    fn memory_is_flat_if_it_is_known_and_grows_within_the_slack() {
+        let grown = |mib: u64| [(0.1, TEN), (0.3, Some(100 << 20)), (0.9, Some(mib << 20))];
+        for (samples, verdict) in [
+            (&grown(122)[..], "memory: flat, 100.0 MiB early, 122.0 MiB late"),
+            (&grown(124), "memory: NOT flat, 100.0 MiB early, 124.0 MiB late"),
+            (&[], "NOT KNOWN"),
+            (&[(0.1, TEN), (0.9, TEN)], "NOT KNOWN"),
+            (&[(0.3, TEN), (0.6, TEN)], "NOT KNOWN"),
+            (&[(0.3, TEN), (0.4, None), (0.9, TEN)], "NOT KNOWN"),
+            (&[(0.3, TEN), (0.9, TEN), (1.0, None)], "NOT KNOWN"),
+        ] {
+            let memory = Memory::of(samples);
+            assert!(memory.to_string().contains(verdict), "{memory}");
+            assert_eq!(memory.is_flat(), verdict.starts_with("memory: flat"), "{memory}");
         }
-        assert!(sampled(&[(0.3, Some(10)), (0.9, Some(10))]).is_flat());
     }
 
     #[test]
     fn a_process_is_sampled_early_and_late_however_short_the_run() {
         if cfg!(target_os = "linux") {
-            let memory =
-                watch(std::process::id(), Duration::from_millis(200)).join().expect("it ends");
+            let samples = watch(std::process::id(), Duration::from_millis(200)).join();
+            let memory = Memory::of(&samples.expect("it ends"));
             assert!(memory.is_known(), "{memory:?}");
         }
     }

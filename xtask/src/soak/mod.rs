@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rand_core::Rng as _;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cargo;
 use clients::Counts;
+use memory::Memory;
 use scene::Scene;
 
 /// Those that share the time, if none are named: with and without cancellation, and with every kind
@@ -92,8 +94,10 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
     let requests = clients.join().expect("clients do not panic");
     let odd = odd.join().expect("clients do not panic");
     let leaked = scene.settle();
-    let mut memory = memory.join().expect("the watch does not panic");
-    memory.finish();
+    let mut samples = memory.join().expect("the watch does not panic");
+    // The last one, once all is at rest.
+    samples.push((1.0, memory::resident(scene.proxy())));
+    let memory = Memory::of(&samples);
     let against =
         against(&requests, &odd, faults.total(), length, leaked.is_none(), memory.is_flat());
     let verdict = match &against[..] {
@@ -114,7 +118,7 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
     Ok(json!({
         "passed": against.is_empty(), "failed_because": against, "policy": policy, "text": text,
         "requests": requests, "odd": odd, "leaked": leaked, "memory": memory,
-        "faults": {"kills": faults.kills, "pauses": faults.pauses, "black_holes": faults.black_holes},
+        "faults": faults,
     }))
 }
 
@@ -143,7 +147,7 @@ fn against(
 }
 
 /// How often each fault struck a leaf that ran: one at a time, so that a shard always has a replica left.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Faults {
     kills: u32,
     /// As a garbage collection does: for less than the attempt timeout.
@@ -194,30 +198,26 @@ mod tests {
 
     const GOOD: Counts = Counts { answered: 1_000, errors: 10, aborted: 50, unanswered: 0 };
 
-    fn of(requests: Counts, odd: odd::Odd) -> usize {
-        against(&requests, &odd, 1, LONG, true, true).len()
-    }
-
     #[test]
     fn a_soak_passes_if_nothing_speaks_against_it() {
-        let odd = odd::Odd::default;
-        assert_eq!(of(GOOD, odd()), 0);
-        assert_eq!(against(&GOOD, &odd(), 1, LONG, false, false).len(), 2);
-        assert_eq!(of(Counts { errors: 11, ..GOOD }, odd()), 1);
-        assert_eq!(of(Counts { unanswered: 1, ..GOOD }, odd()), 1);
-        assert_eq!(of(Counts::default(), odd()), 1);
+        let (odd, long) = (odd::Odd::default(), LONG);
+        let short = long - Duration::from_secs(1);
         let failed = Counts { errors: 1, ..Counts::default() };
-        assert_eq!(of(GOOD, odd::Odd { fine: failed, ..odd() }), 1);
-        assert_eq!(of(GOOD, odd::Odd { troubles: failed, ..odd() }), 0, "they may fail");
-        assert_eq!(of(GOOD, odd::Odd { held: 1, ..odd() }), 1);
-    }
-
-    #[test]
-    fn a_run_of_15_seconds_needs_faults() {
-        let none = |seconds| {
-            let length = Duration::from_secs(seconds);
-            against(&GOOD, &odd::Odd::default(), 0, length, true, true).len()
-        };
-        assert_eq!((none(14), none(15)), (0, 1));
+        for (requests, odd, faults, length, reasons) in [
+            (GOOD, odd, 1, long, 0),
+            (Counts { errors: 11, ..GOOD }, odd, 1, long, 1),
+            (Counts { unanswered: 1, ..GOOD }, odd, 1, long, 1),
+            (Counts::default(), odd, 1, long, 1),
+            (GOOD, odd::Odd { fine: failed, ..odd }, 1, long, 1),
+            // They may fail.
+            (GOOD, odd::Odd { troubles: failed, ..odd }, 1, long, 0),
+            (GOOD, odd::Odd { held: 1, ..odd }, 1, long, 1),
+            (GOOD, odd, 0, short, 0),
+            (GOOD, odd, 0, long, 1),
+        ] {
+            let against = against(&requests, &odd, faults, length, true, true);
+            assert_eq!(against.len(), reasons, "{against:?}");
+        }
+        assert_eq!(against(&GOOD, &odd, 1, LONG, false, false).len(), 2);
     }
 }

@@ -152,26 +152,17 @@ fn do_not_read(proxy: SocketAddr, admin: SocketAddr, end: Instant) -> (u64, u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::ask;
 
     #[test]
     fn a_replica_serves_what_its_paths_say() {
         let address = replica().expect("a port");
-        let of =
-            |path: &str| ask(address, path, "", Duration::from_secs(5)).map(|(status, _)| status);
         for (path, status) in [("/health", 200), ("/odd/fine", 200), ("/odd/poison/505", 505)] {
-            // The client says that it closes; this server waits for that.
-            assert_eq!(of_open(address, path), Some(status), "{path}");
+            // A client of this server has to close.
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").expect("it reads");
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).expect("a response");
+            assert!(line.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {line}");
         }
-        assert!(of("/odd/fine").is_err(), "the connection stays open");
-    }
-
-    /// The status of a response on a connection that stays open.
-    fn of_open(address: SocketAddr, path: &str) -> Option<u16> {
-        let mut stream = TcpStream::connect(address).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").ok()?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).ok()?;
-        line.split(' ').nth(1)?.parse().ok()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{Finding, Tree};
 
@@ -33,8 +33,7 @@ pub(crate) fn readme(tree: &Tree) -> Vec<Finding> {
         .into_iter()
         .filter(|command| !readme.text.contains(command))
         .map(|c| Finding::new(README, 1, format!("`{c}` is missing"), "show it in a fenced block"));
-    let other =
-        fenced_commands(&readme.text).into_iter().filter(|(_, c)| !COMMANDS.contains(&c.as_str()));
+    let other = fenced_commands(&readme.text).filter(|(_, command)| !COMMANDS.contains(command));
     let other = other.map(|(line, command)| {
         let mend = "keep to the two commands; details belong in docs";
         Finding::new(README, line, format!("`{command}` is one command more"), mend)
@@ -88,43 +87,23 @@ fn local_target(file: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The command lines in fenced blocks, with their line numbers. In blocks marked as a shell's each
-/// line is one; in others, what starts like one of ours or with a prompt.
-fn fenced_commands(text: &str) -> Vec<(usize, String)> {
-    const SHELLS: [&str; 5] = ["sh", "bash", "shell", "console", "zsh"];
-    let mut commands = Vec::new();
-    let mut shell = None;
-    for (event, range) in Parser::new(text).into_offset_iter() {
-        match event {
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
-                let language = language.split([',', ' ']).next().unwrap_or_default();
-                shell = Some(SHELLS.contains(&language));
-            }
-            Event::End(TagEnd::CodeBlock) => shell = None,
-            Event::Text(block) => {
-                let Some(shell) = shell else { continue };
-                let first = line_of(text, &range);
-                for (i, line) in block.lines().enumerate() {
-                    commands.extend(command(line, shell).map(|c| (first + i, c.to_owned())));
-                }
-            }
-            _ => {}
+/// The command lines in fenced blocks, with their line numbers: lines of a shell's block, and what
+/// starts like one of ours or with a prompt. A remark at its end is not part of a command.
+fn fenced_commands(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut block: Option<&str> = None;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let line = line.trim();
+        if let Some(language) = line.strip_prefix("```").or_else(|| line.strip_prefix("~~~")) {
+            block = if block.is_some() { None } else { Some(language) };
+            return None;
         }
-    }
-    commands
-}
-
-/// The command in a line of a block, if it is one; a remark at its end is not part of it.
-fn command(line: &str, shell: bool) -> Option<&str> {
-    let line = line.trim();
-    let typed = line.strip_prefix("$ ");
-    let is_ours = ["cargo ", "curtail ", "./"].iter().any(|start| line.starts_with(start));
-    if typed.is_none() && !is_ours && !shell {
-        return None;
-    }
-    let command = typed.unwrap_or(line);
-    let command = command.split_once(" #").map_or(command, |(command, _)| command).trim();
-    (!command.is_empty() && !command.starts_with('#')).then_some(command)
+        let is_shell = matches!(block?, "sh" | "bash" | "shell" | "console" | "zsh");
+        let starts = ["$ ", "cargo ", "curtail ", "./"];
+        let is_command = is_shell || starts.iter().any(|start| line.starts_with(start));
+        let command = line.strip_prefix("$ ").unwrap_or(line).split(" #").next()?.trim();
+        (is_command && !command.is_empty() && !command.starts_with('#'))
+            .then_some((at + 1, command))
+    })
 }
 
 /// The line, counted from 1, on which a part of the text starts.
@@ -159,23 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_shows_the_two_commands() {
+    fn the_readme_shows_the_two_commands_and_no_other() {
         assert!(readme(&Tree::of(&[("README.md", GOOD)])).is_empty());
         let missing = shown(&readme(&Tree::of(&[("README.md", "# It\n")])));
         assert_eq!(missing.matches("is missing").count(), COMMANDS.len(), "{missing}");
         assert!(shown(&readme(&Tree::default())).contains("README.md:1: it is missing"));
-    }
-
-    #[test]
-    fn the_readme_shows_no_other_command() {
         for (block, line) in [
             ("```bash\n\nmake all\n```", 14),
             ("```\nx\ncargo build\n```", 14),
             ("~~~\n$ ls\n~~~", 13),
         ] {
-            let findings = readme(&Tree::of(&[("README.md", &format!("{GOOD}\n{block}\n"))]));
-            let text = shown(&findings);
-            assert_eq!(findings.len(), 1, "{text}");
+            let text = shown(&readme(&Tree::of(&[("README.md", &format!("{GOOD}\n{block}\n"))])));
+            assert_eq!(text.lines().count(), 1, "{text}");
             assert!(text.starts_with(&format!("README.md:{line}: ")), "{text}");
         }
     }

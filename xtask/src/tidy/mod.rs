@@ -53,6 +53,8 @@ struct Limits {
     /// How often private words may stand.
     words: BTreeMap<String, usize>,
     #[serde(default)]
+    phrase: Vec<phrases::Phrase>,
+    #[serde(default)]
     circle: Vec<Circle>,
 }
 
@@ -81,7 +83,7 @@ fn check(tree: &Tree) -> Result<Vec<Finding>> {
         weight::long_files(tree),
         circles::findings(tree, &limits),
         words::findings(tree, &limits),
-        phrases::leftovers(tree),
+        phrases::findings(tree, &limits)?,
         documents::architecture(tree),
         documents::readme(tree),
         documents::links(tree),
@@ -112,11 +114,5 @@ mod tests {
         let findings = check(&Tree::load(root).expect("readable")).expect("limits");
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
-    }
-
-    #[test]
-    fn findings_name_the_place_and_the_mend() {
-        let finding = Finding::new("a.rs", 3, "too long", "split it");
-        assert_eq!(finding.to_string(), "a.rs:3: too long; split it");
     }
 }

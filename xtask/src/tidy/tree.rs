@@ -112,14 +112,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_repository_is_loaded() {
-        let tree = Tree::load(crate::repository().expect("inside a repository")).expect("readable");
-        assert!(tree.file("xtask/src/tidy/tree.rs").is_some());
-        assert!(tree.crates().any(|name| name == "kernel"));
-        assert!(tree.has("crates/kernel/src") && !tree.has("target"));
-    }
-
-    #[test]
     fn test_code_is_told_by_its_path() {
         for path in ["crates/a/tests/b.rs", "crates/a/src/tests.rs", "crates/a/src/b_tests.rs"] {
             assert!(is_test_code(path), "{path}");

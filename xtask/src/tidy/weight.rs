@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{Finding, Limits, Tree, circles, words};
-use crate::table;
 
 /// The most lines of a Rust file.
 const LINES_MAX: usize = 600;
@@ -71,20 +70,22 @@ fn rooms(tree: &Tree) -> String {
         let room = inside.split('/').next().unwrap_or_default();
         rooms.entry(room).or_default().push((lines, super::is_test_code(path)));
     }
-    let mut rows =
-        vec![["", "lines", "of them tests", "files", "median"].map(str::to_owned).to_vec()];
+    let line = |name: &str, cells: [&str; 4]| {
+        let [lines, tests, files, median] = cells;
+        format!("{name:<8}  {lines:<6}  {tests:<13}  {files:<5}  {median}\n")
+    };
+    let mut text = line("", ["lines", "of them tests", "files", "median"]);
     let row = |name: &str, files: &[(usize, bool)]| {
         let sum = |of: &dyn Fn(bool) -> bool| -> usize {
             files.iter().filter(|(_, test)| of(*test)).map(|(lines, _)| lines).sum()
         };
         let middle = median(files.iter().map(|(lines, _)| *lines).collect());
         let numbers = [sum(&|_| true), sum(&|test| test), files.len(), middle];
-        let numbers = numbers.iter().map(ToString::to_string);
-        [name.to_owned()].into_iter().chain(numbers).collect::<Vec<_>>()
+        let numbers = numbers.map(|number| number.to_string());
+        line(name, numbers.each_ref().map(String::as_str))
     };
-    rows.extend(rooms.iter().map(|(name, files)| row(name, files)));
-    rows.push(row("all", &rooms.values().flatten().copied().collect::<Vec<_>>()));
-    table::aligned(&rows)
+    rooms.iter().for_each(|(name, files)| text += &row(name, files));
+    text + &row("all", &rooms.values().flatten().copied().collect::<Vec<_>>())
 }
 
 #[cfg(test)]

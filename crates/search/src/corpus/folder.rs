@@ -40,7 +40,7 @@ impl Walk<'_> {
     fn folder(&mut self, folder: &Path, depth: usize) -> ControlFlow<()> {
         let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let Ok(mut entries) = entries else {
-            self.gather.unreadable += 1;
+            self.gather.skipped += 1;
             return ControlFlow::Continue(());
         };
         entries.sort_by_key(fs::DirEntry::file_name);
@@ -53,7 +53,7 @@ impl Walk<'_> {
                 Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => self.folder(&path, depth + 1)?,
                 Ok(kind) if kind.is_file() && self.wanted(&path) => self.file(&path)?,
                 Ok(_) => {}
-                Err(_) => self.gather.unreadable += 1,
+                Err(_) => self.gather.skipped += 1,
             }
         }
         ControlFlow::Continue(())
@@ -66,22 +66,12 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: &Path) -> ControlFlow<()> {
-        let Ok(bytes) = read_bounded(path) else {
-            self.gather.unreadable += 1;
-            return ControlFlow::Continue(());
-        };
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            self.gather.too_large += 1;
-            return ControlFlow::Continue(());
-        }
-        // A zero byte is valid UTF-8, but no text has it.
-        let Some(text) = std::str::from_utf8(&bytes).ok().filter(|text| !text.contains('\0'))
-        else {
-            self.gather.not_text += 1;
+        let Some(text) = read_text(path) else {
+            self.gather.skipped += 1;
             return ControlFlow::Continue(());
         };
         let name = path.strip_prefix(self.root).unwrap_or(path).display().to_string();
-        let mut sections = sections(text).enumerate().peekable();
+        let mut sections = sections(&text).enumerate().peekable();
         while let Some((i, section)) = sections.next() {
             let alone = i == 0 && sections.peek().is_none();
             let title = if alone { name.clone() } else { format!("{name} section {}", i + 1) };
@@ -91,9 +81,9 @@ impl Walk<'_> {
     }
 }
 
-/// At most one byte more than the bound, whatever the length that the file claims to have.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// None of what is no text, too large or not readable. A zero byte is valid UTF-8, but no text has it.
+fn read_text(path: &Path) -> Option<String> {
+    let (mut text, mut file) = (String::new(), File::open(path).ok()?.take(MAX_FILE_BYTES + 1));
+    let bytes = file.read_to_string(&mut text).ok()? as u64;
+    (bytes <= MAX_FILE_BYTES && !text.contains('\0')).then_some(text)
 }

@@ -18,26 +18,13 @@ pub(super) struct Gather {
     bytes: u64,
     cut: Option<&'static str>,
     shortened: u64,
-    /// Files that are not UTF-8 text.
-    pub(super) not_text: u64,
-    /// Files that are too large, with the bound in bytes.
-    pub(super) too_large: u64,
-    /// Files and folders that the system would not let us read.
-    pub(super) unreadable: u64,
+    /// Files and folders that are no text, too large, or not ours to read.
+    pub(super) skipped: u64,
 }
 
 impl Gather {
     pub(super) fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            documents: Vec::new(),
-            bytes: 0,
-            cut: None,
-            shortened: 0,
-            not_text: 0,
-            too_large: 0,
-            unreadable: 0,
-        }
+        Self { limits, documents: Vec::new(), bytes: 0, cut: None, shortened: 0, skipped: 0 }
     }
 
     /// Adds a document. `Break` means that a limit is reached and the document was not taken.
@@ -84,9 +71,11 @@ impl Gather {
         }
         let counted = [
             (self.shortened, format!("documents shortened to {} KiB", MAX_BODY_BYTES >> 10)),
-            (self.not_text, "files skipped that are not UTF-8 text".to_owned()),
-            (self.too_large, "files skipped that are larger than 8 MiB".to_owned()),
-            (self.unreadable, "files or folders skipped that cannot be read".to_owned()),
+            (
+                self.skipped,
+                "files skipped that are not UTF-8 text, larger than 8 MiB, or not readable"
+                    .to_owned(),
+            ),
         ];
         let counted = counted.into_iter().filter(|(count, _)| *count > 0);
         remarks.extend(counted.map(|(count, what)| format!("{} {what}", thousands(count))));

@@ -172,10 +172,10 @@ pub enum CorpusError {
     )]
     Read { path: PathBuf, source: io::Error },
     #[error(
-        "{}:{line}: {reason}; a line looks like {{\"title\": \"…\", \"body\": \"…\"}}",
+        "{}: {reason}; a line looks like {{\"title\": \"…\", \"body\": \"…\"}}",
         path.display()
     )]
-    JsonLine { path: PathBuf, line: u64, reason: String },
+    Json { path: PathBuf, reason: String },
     #[error("{source_description}: there is no text to search; name another corpus")]
     Empty { source_description: String },
     #[error("no Debian package descriptions: {why}; run `apt-get update`, or use another corpus")]

@@ -38,7 +38,7 @@ fn json_lines_take_body_or_text() {
     let lines = "{\"title\":\"one\",\"body\":\"first\",\"more\":1}\n\n{\"text\":\"second\"}\n";
     fs::write(&path, lines).expect("written");
     let corpus = load(&path, Limits::default()).expect("a corpus");
-    assert_eq!(titles(&corpus), ["one", "line 3"]);
+    assert_eq!(titles(&corpus), ["one", "object 2"]);
     assert_eq!(corpus.documents()[1].body, "second");
     assert_eq!(corpus.documents()[1].id, 1);
 }
@@ -49,10 +49,10 @@ fn a_wrong_json_line_is_named() {
     let path = folder.path().join("corpus.jsonl");
     let good = "{\"title\":\"one\",\"body\":\"first\"}\n";
     let cases: [(&[u8], &str); 4] = [
-        (b"{\"title\": 7}\n", ":2: column 11: invalid type: integer `7`, expected a string"),
-        (b"{\"title\": \"only\"}", ":2: there is neither `body` nor `text`"),
-        (b"{\"body\": \"\xff\"}", ":2: column"),
-        (b"not json\n", ":2: column 2: expected ident"),
+        (b"{\"title\": 7}\n", "invalid type: integer `7`, expected a string at line 2 column"),
+        (b"{\"title\": \"only\"}", "object 2 has neither `body` nor `text`"),
+        (b"{\"body\": \"\xff\"}", "at line 2 column"),
+        (b"not json\n", "expected ident at line 2 column"),
     ];
     for (line, expected) in cases {
         fs::write(&path, [good.as_bytes(), line].concat()).expect("written");
@@ -81,7 +81,10 @@ fn a_folder_is_read_in_order_and_what_is_not_text_is_counted() {
     }
     let corpus = load(root, Limits::default()).expect("a corpus");
     assert_eq!(titles(&corpus), ["a.txt", "b/deep/two.md", "z.txt"]);
-    assert_eq!(corpus.remarks(), ["2 files skipped that are not UTF-8 text"]);
+    assert_eq!(
+        corpus.remarks(),
+        ["2 files skipped that are not UTF-8 text, larger than 8 MiB, or not readable"]
+    );
     assert!(corpus.description().starts_with("3 sections of text files under"));
 }
 

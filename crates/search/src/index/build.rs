@@ -127,9 +127,9 @@ fn build_shard(
     fs::create_dir(&folder).map_err(IndexError::io(&folder))?;
     let mine: Vec<&Document> =
         documents.iter().skip(number as usize).step_by(shards as usize).collect();
-    let index = write_segment(&folder, &mine, watch).map_err(IndexError::engine(&folder))?;
+    let index = write_segment(&folder, &mine, watch).map_err(IndexError::damaged(&folder))?;
     let index = index.ok_or(IndexError::Interrupted)?;
-    let reader = open_segment(&index).map_err(IndexError::engine(&folder))?;
+    let reader = open_segment(&index).map_err(IndexError::damaged(&folder))?;
     let record = ShardRecord { documents: mine.len() as u64, files: files(&folder)? };
     Ok(Built { number, record, reader })
 }

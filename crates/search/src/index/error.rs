@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::MAX_SHARDS;
-use super::manifest::{FORMAT, MANIFEST};
+use super::manifest::MANIFEST;
 
 /// Why an index cannot be opened or built.
 #[allow(missing_docs, reason = "the messages say it")]
@@ -17,20 +17,8 @@ pub enum IndexError {
         directory.display()
     )]
     NotAnIndex { directory: PathBuf },
-    #[error("{}: damaged manifest: {reason}; build the index again", path.display())]
-    Manifest { path: PathBuf, reason: String },
-    #[error(
-        "{}: format {found}, but this version reads format {FORMAT}; build the index again",
-        path.display()
-    )]
-    Format { path: PathBuf, found: u32 },
-    #[error("{}: listed in {MANIFEST} but missing; build the index again", path.display())]
-    Missing { path: PathBuf },
-    #[error(
-        "{}: damaged: {found}, but {MANIFEST} says {expected}; build the index again",
-        path.display()
-    )]
-    Damaged { path: PathBuf, found: String, expected: String },
+    #[error("{}: {reason}; build the index again", path.display())]
+    Damaged { path: PathBuf, reason: String },
     #[error("there is no shard {shard}: the index has {shards}, numbered from 0")]
     NoSuchShard { shard: u32, shards: u32 },
     #[error("{shards} shards: give a number from 1 to {MAX_SHARDS}")]
@@ -49,8 +37,6 @@ pub enum IndexError {
     Interrupted,
     #[error("{}: {source}; check that the folder exists, is writable and has room", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{}: {reason}; build the index again", path.display())]
-    Engine { path: PathBuf, reason: String },
 }
 
 impl IndexError {
@@ -60,9 +46,9 @@ impl IndexError {
         move |source| Self::Io { path, source }
     }
 
-    /// For `map_err`: adds the path to what the search engine or its term dictionary says.
-    pub(crate) fn engine<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> Self {
+    /// For `map_err`: adds the path to what is wrong with what is there.
+    pub(crate) fn damaged<E: std::fmt::Display>(path: &Path) -> impl FnOnce(E) -> Self {
         let path = path.to_owned();
-        move |error| Self::Engine { path, reason: error.to_string() }
+        move |error| Self::Damaged { path, reason: error.to_string() }
     }
 }

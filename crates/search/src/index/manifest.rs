@@ -1,10 +1,11 @@
 //! The manifest: what an index is and what its files must look like.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Write};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use xxhash_rust::xxh64::Xxh64;
 
 use super::IndexError;
@@ -23,87 +24,78 @@ pub(super) const TERMS: &str = "terms.fst";
 const MAX_MANIFEST_BYTES: u64 = 16 << 20;
 
 /// A file of the index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileRecord {
-    /// Its name in its folder.
-    pub name: String,
-    /// Its length.
-    pub bytes: u64,
-    /// Its FNV-1a hash in hexadecimal.
-    pub hash: String,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FileRecord {
+    /// In its folder.
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// Its xxHash in hexadecimal.
+    hash: String,
 }
 
-/// A shard.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShardRecord {
-    /// How many documents it has.
-    pub documents: u64,
-    /// Its files, sorted by name.
-    pub files: Vec<FileRecord>,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ShardRecord {
+    /// How many it has.
+    pub(crate) documents: u64,
+    /// Sorted by name.
+    pub(super) files: Vec<FileRecord>,
 }
 
 /// What an index is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Manifest {
     /// The version of the layout.
-    pub format: u32,
-    /// [`crate::Corpus::fingerprint`] of the corpus.
-    pub fingerprint: String,
-    /// [`crate::Corpus::description`] of the corpus.
-    pub source: String,
-    /// Documents in all shards.
-    pub documents: u64,
-    /// Words in the titles of all shards.
-    pub title_tokens: u64,
-    /// Words in the bodies of all shards.
-    pub body_tokens: u64,
+    pub(super) format: u32,
+    /// Of the corpus.
+    pub(super) fingerprint: String,
+    pub(super) source: String,
+    /// In all shards.
+    pub(super) documents: u64,
+    pub(super) title_tokens: u64,
+    pub(super) body_tokens: u64,
     /// Different words, counted per field.
-    pub terms: u64,
+    pub(super) terms: u64,
     /// The document frequencies of all words.
-    pub terms_file: FileRecord,
-    /// The shards.
-    pub shards: Vec<ShardRecord>,
+    pub(super) terms_file: FileRecord,
+    pub(crate) shards: Vec<ShardRecord>,
 }
 
 impl Manifest {
-    /// How many shards there are.
-    pub fn shard_count(&self) -> u32 {
+    pub(super) fn shard_count(&self) -> u32 {
         self.shards.len() as u32 // `check` bounds it
     }
 
     /// Reads the manifest of an index and checks that it makes sense.
-    pub fn read(directory: &Path) -> Result<Self, IndexError> {
-        #[derive(Deserialize)]
-        struct Version {
-            format: u32,
-        }
+    pub(crate) fn read(directory: &Path) -> Result<Self, IndexError> {
         let path = directory.join(MANIFEST);
-        let damaged = |reason: String| IndexError::Manifest { path: path.clone(), reason };
-        let bytes = match fs::metadata(&path).map(|metadata| metadata.len()) {
-            Ok(0..=MAX_MANIFEST_BYTES) => fs::read(&path),
-            Ok(bytes) => return Err(damaged(format!("{bytes} bytes are too many"))),
-            Err(error) => Err(error),
+        let read = File::open(&path).and_then(|file| {
+            let mut bytes = Vec::new();
+            file.take(MAX_MANIFEST_BYTES).read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let bytes = match read {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(IndexError::NotAnIndex { directory: directory.to_owned() });
+            }
+            read => read.map_err(IndexError::io(&path))?,
         };
-        let bytes = bytes.map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => IndexError::NotAnIndex { directory: directory.to_owned() },
-            _ => IndexError::Io { path: path.clone(), source },
-        })?;
-        // The version first: another version may have other members.
-        let version: Version =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        if version.format != FORMAT {
-            return Err(IndexError::Format { path, found: version.format });
-        }
-        let manifest: Self =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        manifest.check().map_err(damaged)?;
-        Ok(manifest)
+        let manifest = serde_json::from_slice(&bytes).map_err(|error| error.to_string());
+        let checked = manifest.and_then(|manifest: Value| {
+            // The version first: another version may have other members.
+            if manifest["format"] != FORMAT {
+                let found = &manifest["format"];
+                return Err(format!("format {found}, but this version reads format {FORMAT}"));
+            }
+            let manifest: Self =
+                serde_json::from_value(manifest).map_err(|error| error.to_string())?;
+            manifest.check().map(|()| manifest)
+        });
+        checked.map_err(|why| IndexError::damaged(&path)(format!("damaged manifest: {why}")))
     }
 
     /// Writes the manifest and waits until the disk has it.
     pub(super) fn write(&self, directory: &Path) -> Result<(), IndexError> {
         let path = directory.join(MANIFEST);
-        let mut json = serde_json::to_vec_pretty(self).map_err(IndexError::engine(&path))?;
+        let mut json = serde_json::to_vec_pretty(self).map_err(IndexError::damaged(&path))?;
         json.push(b'\n');
         File::create(&path)
             .and_then(|mut file| file.write_all(&json).and_then(|()| file.sync_all()))
@@ -159,35 +151,31 @@ impl FileRecord {
 
     fn verify(&self, folder: &Path) -> Result<PathBuf, IndexError> {
         let path = folder.join(&self.name);
-        let (bytes, hash) = match hash_file(&path) {
-            Ok(found) => found,
+        let found = match hash_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(IndexError::Missing { path });
+                return Err(IndexError::damaged(&path)(format!(
+                    "missing, but {MANIFEST} lists it"
+                )));
             }
-            Err(source) => return Err(IndexError::Io { path, source }),
+            found => found.map_err(IndexError::io(&path))?,
         };
-        if (bytes, &hash) == (self.bytes, &self.hash) {
+        if found == (self.bytes, self.hash.clone()) {
             return Ok(path);
         }
-        let found = format!("{bytes} bytes, hash {hash}");
-        let expected = format!("{} bytes, hash {}", self.bytes, self.hash);
-        Err(IndexError::Damaged { path, found, expected })
+        Err(IndexError::damaged(&path)(format!("damaged: not the file that {MANIFEST} lists")))
     }
 }
 
 /// Length and hash of a file: against accidents, not attacks.
 fn hash_file(path: &Path) -> io::Result<(u64, String)> {
-    let mut file = BufReader::new(File::open(path)?);
-    let mut hash = Xxh64::new(0);
-    let mut length = 0;
+    let mut file = File::open(path)?;
+    let (mut hash, mut buffer, mut length) = (Xxh64::new(0), vec![0; 64 << 10], 0);
     loop {
-        let bytes = file.fill_buf()?;
-        let read = bytes.len();
+        let read = file.read(&mut buffer)?;
         if read == 0 {
             return Ok((length, format!("{:016x}", hash.digest())));
         }
-        hash.update(bytes);
-        file.consume(read);
+        hash.update(&buffer[..read]);
         length += read as u64;
     }
 }

@@ -24,13 +24,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 pub use error::IndexError;
-pub use manifest::{FileRecord, Manifest, ShardRecord};
+pub(crate) use manifest::Manifest;
 pub(crate) use statistics::GlobalStatistics;
 
 use crate::corpus::Corpus;
 
 /// The most shards in one index.
-pub const MAX_SHARDS: u32 = 1024;
+pub(crate) const MAX_SHARDS: u32 = 1024;
 
 /// A complete index.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ impl ShardedIndex {
             let documents = corpus.documents().len() as u64;
             return Err(IndexError::TooFewDocuments { documents, shards });
         }
-        replace::refuse_foreign(directory)?;
+        replace::has_entries(directory)?;
         let workshop = replace::workshop(directory)?;
         let manifest = build::build(workshop.path(), corpus, shards, progress)?;
         replace::install(workshop, directory)?;
@@ -122,20 +122,9 @@ impl ShardedIndex {
         &self.directory
     }
 
-    /// What it is.
-    pub fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
     /// How many shards it has.
     pub fn shards(&self) -> u32 {
         self.manifest.shard_count()
-    }
-
-    /// Its size on disk, without the manifest.
-    pub fn bytes(&self) -> u64 {
-        let shards = self.manifest.shards.iter().flat_map(|shard| &shard.files);
-        shards.chain([&self.manifest.terms_file]).map(|file| file.bytes).sum()
     }
 
     fn differs(&self, corpus: &Corpus, shards: u32) -> Option<String> {

@@ -31,7 +31,7 @@ impl GlobalStatistics {
     pub(crate) fn open(directory: &Path, manifest: &Manifest) -> Result<Self, IndexError> {
         let path = manifest.verify_terms(directory)?;
         let bytes = fs::read(&path).map_err(IndexError::io(&path))?;
-        let frequencies = Map::from_bytes(bytes).map_err(IndexError::engine(&path))?;
+        let frequencies = Map::from_bytes(bytes).map_err(IndexError::damaged(&path))?;
         Ok(Self {
             frequencies,
             documents: manifest.documents,
@@ -70,17 +70,17 @@ pub(super) fn write(directory: &Path, shards: &[SegmentReader]) -> Result<Totals
     let path = directory.join(TERMS);
     let fields = Fields::schema().1;
     let file = File::create(&path).map_err(IndexError::io(&path))?;
-    let mut map = MapBuilder::new(BufWriter::new(file)).map_err(IndexError::engine(&path))?;
+    let mut map = MapBuilder::new(BufWriter::new(file)).map_err(IndexError::damaged(&path))?;
     let mut terms = 0;
     let mut tokens = [0, 0];
     // Keys must be inserted in order: the field's number leads, and fields come by number.
     for (field, tokens) in fields.searched().into_iter().zip(&mut tokens) {
         let readers = shards.iter().map(|shard| shard.inverted_index(field));
-        let readers = readers.collect::<Result<Vec<_>, _>>().map_err(IndexError::engine(&path))?;
+        let readers = readers.collect::<Result<Vec<_>, _>>().map_err(IndexError::damaged(&path))?;
         *tokens = readers.iter().map(|reader| reader.total_num_tokens()).sum();
-        terms += merge(field, &readers, &mut map).map_err(IndexError::engine(&path))?;
+        terms += merge(field, &readers, &mut map).map_err(IndexError::damaged(&path))?;
     }
-    let mut file = map.into_inner().map_err(IndexError::engine(&path))?;
+    let mut file = map.into_inner().map_err(IndexError::damaged(&path))?;
     file.flush().and_then(|()| file.get_ref().sync_all()).map_err(IndexError::io(&path))?;
     Ok(Totals { title_tokens: tokens[0], body_tokens: tokens[1], terms })
 }

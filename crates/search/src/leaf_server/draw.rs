@@ -46,10 +46,6 @@ impl Draws {
         Self { executions, service_time, hiccup, stratified, seed, shard, replica }
     }
 
-    pub(super) fn stretches(&self) -> bool {
-        self.service_time.is_some() || self.hiccup.is_some()
-    }
-
     /// The draws for an execution of the query with this key.
     pub(super) fn draw(&self, key: &[u8]) -> Drawn {
         let shard = self.shard.to_le_bytes();
@@ -74,9 +70,7 @@ impl Draws {
         let hiccup = self.hiccup.filter(hit).map(|hiccup| Duration::from_nanos(hiccup.duration_ns));
         Drawn { own, hiccup: hiccup.unwrap_or_default() }
     }
-}
 
-impl Draws {
     /// How often this query was executed before.
     fn execution(&self, key: &[u8]) -> u32 {
         let hash = seed::stream(0, &[key]);

@@ -30,30 +30,6 @@
 //! `server-timing: queue;dur=…, real;dur=…, stretch;dur=…` (ms: waiting for a slot, the real query,
 //! the wait that stretched it), followed by `own;dur=…` and `hiccup;dur=…` where `P` and `J` were
 //! drawn; `x-curtail-leaf: SHARD.REPLICA`; and `x-curtail-stretched: 1` if the time was stretched.
-//!
-//! ```no_run
-//! use curtail_search::leaf_server::{Cancel, LeafConfig, LeafServer};
-//!
-//! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = LeafConfig {
-//!     listen: "127.0.0.1:0".parse()?,
-//!     index: "index".into(),
-//!     shard: 0,
-//!     replica: 1,
-//!     slots: 1,
-//!     service_time: Some("exp:5ms".parse::<curtail_dist::Spec>()?.resolve(1e6)?),
-//!     hiccup: Some("0.003:75ms".parse()?),
-//!     stratified: false,
-//!     cancel: Cancel::Honor,
-//!     queue: 1024,
-//!     seed: 42,
-//! };
-//! let leaf = LeafServer::bind(config).await?;
-//! eprintln!("{}", leaf.announcement());
-//! leaf.serve(std::future::pending()).await;
-//! # Ok(())
-//! # }
-//! ```
 
 mod config;
 mod draw;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::config::{Cancel, LeafConfig};
 use super::draw::{Drawn, Draws};
 use super::slots::{Slot, Slots};
-use super::stats::{Counters, LeafStats, Took};
+use super::stats::{Counters, Took};
 use crate::leaf::{Leaf, SearchError};
 use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 
@@ -26,7 +26,6 @@ struct Shared {
     leaf: Arc<Leaf>,
     /// `SHARD.REPLICA`.
     name: String,
-    replica: u32,
     draws: Draws,
     slots: Slots,
     counters: Counters,
@@ -51,10 +50,9 @@ impl LeafService {
         let shared = Shared {
             leaf: Arc::new(leaf),
             name: format!("{}.{}", config.shard, config.replica),
-            replica: config.replica,
             draws: Draws::new(config),
             slots: Slots::new(config.slots, config.queue),
-            counters: Counters::default(),
+            counters: Counters::new(config),
             // Tokio's own turn in milliseconds, and a service time may be a fraction of one.
             timers: Timers::precise(),
         };
@@ -90,7 +88,7 @@ impl Service for LeafService {
         match split(request) {
             ("/search", parameters) => self.search(request, parameters).await,
             ("/health", _) => Reply::healthy(),
-            ("/stats", _) => Reply::json(200, &self.shared.stats()),
+            ("/stats", _) => Reply::json(200, &self.shared.counters.read(&self.shared.slots)),
             (path, _) => {
                 let text = format!("no such path: {path}; there are /search, /health and /stats");
                 Reply::error(404, &text)
@@ -100,11 +98,6 @@ impl Service for LeafService {
 }
 
 impl Shared {
-    fn stats(&self) -> LeafStats {
-        let place = (self.leaf.shard(), self.replica);
-        self.counters.read(place, &self.slots, self.draws.stretches())
-    }
-
     /// Serves a query. Dropping the future gives it up.
     async fn serve(self: Arc<Self>, ask: Ask, drawn: Drawn) -> Reply {
         let pending = self.counters.arrived();

@@ -57,10 +57,6 @@ impl Slots {
         Ok(Slot(slot.expect("the semaphore stays open")))
     }
 
-    pub(super) fn total(&self) -> u32 {
-        self.total
-    }
-
     /// How many slots are taken.
     pub(super) fn busy(&self) -> u32 {
         self.total.saturating_sub(self.free.available_permits() as u32)

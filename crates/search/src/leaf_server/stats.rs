@@ -1,15 +1,16 @@
 //! What a leaf counts.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::config::LeafConfig;
 use super::slots::Slots;
 
 /// What `GET /stats` answers. Counts are since the start; every query that was not refused ends in
 /// exactly one of `served`, `cancelled` and `failed`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeafStats {
     /// Which shard.
     pub shard: u32,
@@ -44,18 +45,9 @@ pub struct LeafStats {
     pub late_time_ns: u64,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    served: AtomicU64,
-    cancelled: AtomicU64,
-    refused: AtomicU64,
-    failed: AtomicU64,
-    real_time_ns: AtomicU64,
-    stretched_time_ns: AtomicU64,
-    hiccups: AtomicU64,
-    hiccup_time_ns: AtomicU64,
-    late_time_ns: AtomicU64,
-}
+/// The counts so far. Nothing panics under the lock, so what it guards is whole.
+#[derive(Debug)]
+pub(super) struct Counters(Mutex<LeafStats>);
 
 /// What a served query took.
 pub(super) struct Took {
@@ -74,72 +66,60 @@ pub(super) struct Pending<'a> {
 }
 
 impl Counters {
+    pub(super) fn new(config: &LeafConfig) -> Self {
+        let LeafConfig { shard, replica, slots, .. } = *config;
+        let stretched = config.service_time.is_some() || config.hiccup.is_some();
+        Self(Mutex::new(LeafStats { shard, replica, slots, stretched, ..LeafStats::default() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LeafStats> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn arrived(&self) -> Pending<'_> {
         Pending { counters: self, ended: false }
     }
 
     pub(super) fn hiccup(&self) {
-        self.hiccups.fetch_add(1, Relaxed);
+        self.lock().hiccups += 1;
     }
 
-    pub(super) fn read(
-        &self,
-        (shard, replica): (u32, u32),
-        slots: &Slots,
-        stretched: bool,
-    ) -> LeafStats {
-        let read = |counter: &AtomicU64| counter.load(Relaxed);
-        LeafStats {
-            shard,
-            replica,
-            served: read(&self.served),
-            cancelled: read(&self.cancelled),
-            refused: read(&self.refused),
-            failed: read(&self.failed),
-            busy: slots.busy(),
-            waiting: slots.waiting(),
-            slots: slots.total(),
-            stretched,
-            real_time_ns: read(&self.real_time_ns),
-            stretched_time_ns: read(&self.stretched_time_ns),
-            hiccups: read(&self.hiccups),
-            hiccup_time_ns: read(&self.hiccup_time_ns),
-            late_time_ns: read(&self.late_time_ns),
-        }
+    pub(super) fn read(&self, slots: &Slots) -> LeafStats {
+        LeafStats { busy: slots.busy(), waiting: slots.waiting(), ..self.lock().clone() }
     }
 }
 
 impl Pending<'_> {
     pub(super) fn served(self, took: &Took) {
-        let add = |counter: &AtomicU64, time: Duration| {
-            counter.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
-        };
-        let Self { counters, .. } = self;
-        add(&counters.real_time_ns, took.real);
-        add(&counters.stretched_time_ns, took.stretch);
-        let beyond = if took.hiccup { &counters.hiccup_time_ns } else { &counters.late_time_ns };
-        add(beyond, took.beyond);
-        self.end(|counters| &counters.served);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.end(|stats| {
+            stats.real_time_ns += ns(took.real);
+            stats.stretched_time_ns += ns(took.stretch);
+            let beyond =
+                if took.hiccup { &mut stats.hiccup_time_ns } else { &mut stats.late_time_ns };
+            *beyond += ns(took.beyond);
+            stats.served += 1;
+        });
     }
 
     pub(super) fn refused(self) {
-        self.end(|counters| &counters.refused);
+        self.end(|stats| stats.refused += 1);
     }
 
     pub(super) fn failed(self) {
-        self.end(|counters| &counters.failed);
+        self.end(|stats| stats.failed += 1);
     }
 
-    fn end(mut self, counter: impl FnOnce(&Counters) -> &AtomicU64) {
+    fn end(mut self, count: impl FnOnce(&mut LeafStats)) {
         self.ended = true;
-        counter(self.counters).fetch_add(1, Relaxed);
+        count(&mut self.counters.lock());
     }
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.counters.cancelled.fetch_add(1, Relaxed);
+            self.counters.lock().cancelled += 1;
         }
     }
 }

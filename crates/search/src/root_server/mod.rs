@@ -38,7 +38,6 @@ use crate::serve;
 
 mod fan_out;
 mod service;
-mod status;
 mod timing;
 
 pub use fan_out::{RootAnswer, ShardError};

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use curtail_http1::server::Request;
+use curtail_kernel::{GroupId, ServerId};
 use curtail_runtime::http::{self, Http};
 use curtail_runtime::{Cell, Learning};
+use serde_json::{Value, json};
 
 use super::RootConfig;
 use super::fan_out;
-use super::status::Status;
 use super::timing::ShardTiming;
 use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 
@@ -51,6 +52,32 @@ impl RootService {
     }
 }
 
+impl RootService {
+    /// Services → shards → servers, as in the proxy's. What a policy has learned is there if it learns.
+    fn status(&self) -> Value {
+        let shards = self.cells.iter().enumerate().map(|(shard, cell)| {
+            cell.look(|core| {
+                let servers = (0..).take(core.server_count()).map(ServerId).map(|server| {
+                    let address = cell.transport().pool(server).address();
+                    let view = core.server(server);
+                    json!({
+                        "address": address, "up": view.up, "slots": view.slots,
+                        "busy": view.outstanding,
+                    })
+                });
+                let queue = core.waiting(GroupId(0));
+                json!({"name": shard.to_string(), "queue": queue, "servers": servers.collect::<Value>()})
+            })
+        });
+        let shards: Value = shards.collect();
+        let mut service = json!({"name": "search", "policy": self.policy, "shards": shards});
+        if let Some(learning) = &self.learning {
+            service["learned"] = json!(learning.learned());
+        }
+        json!({"services": [service]})
+    }
+}
+
 impl Service for RootService {
     async fn answer(&self, request: &Request) -> Reply {
         if let Err(refusal) = check_method(request) {
@@ -59,10 +86,7 @@ impl Service for RootService {
         match split(request) {
             ("/search", parameters) => self.search(request, parameters).await,
             ("/health", _) => Reply::healthy(),
-            ("/status", _) => {
-                let learning = self.learning.as_deref();
-                Reply::json(200, &Status::of(&self.policy, &self.cells, learning))
-            }
+            ("/status", _) => Reply::json(200, &self.status()),
             (path, _) => {
                 let text = format!("no such path: {path}; there are /search, /health and /status");
                 Reply::error(404, &text)

@@ -15,28 +15,19 @@ async fn an_honored_departure_frees_the_slot_and_the_place() {
     let waits = search(leaf.address, "/search?q=word");
     stats_until(leaf.address, |stats| stats.waiting == 1).await;
 
+    let next = search(leaf.address, "/search?q=word");
+    stats_until(leaf.address, |stats| stats.waiting == 2).await;
+
     waits.abort();
-    let stats = stats_until(leaf.address, |stats| stats.waiting == 0).await;
-    assert_eq!((stats.busy, stats.served), (1, 0), "the other one runs on");
+    let stats = stats_until(leaf.address, |stats| stats.waiting == 1).await;
+    assert_eq!((stats.busy, stats.served), (1, 0), "the first one runs on");
     runs.abort();
+    let stats = stats_until(leaf.address, |stats| stats.waiting == 0).await;
+    assert_eq!((stats.busy, stats.served), (1, 0), "the slot goes to the next");
+    next.abort();
     let stats = stats_until(leaf.address, |stats| stats.busy == 0).await;
     assert_eq!((stats.served, stats.waiting), (0, 0));
-    stats_until(leaf.address, |stats| stats.cancelled == 2).await;
-}
-
-#[tokio::test]
-async fn a_slot_that_is_given_up_goes_to_the_next() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    config.service_time = Some(distribution("det:1min"));
-    let leaf = Running::leaf(config).await;
-    let first = search(leaf.address, "/search?q=word");
-    stats_until(leaf.address, |stats| stats.busy == 1).await;
-    let _second = search(leaf.address, "/search?q=word");
-    stats_until(leaf.address, |stats| stats.waiting == 1).await;
-    first.abort();
-    let stats = stats_until(leaf.address, |stats| stats.waiting == 0).await;
-    assert_eq!((stats.busy, stats.served), (1, 0));
+    stats_until(leaf.address, |stats| stats.cancelled == 3).await;
 }
 
 #[tokio::test]

@@ -62,39 +62,6 @@ async fn as_many_at_once_as_there_are_slots() {
 }
 
 #[tokio::test]
-async fn a_query_takes_the_same_time_everywhere_and_always() {
-    let (_folder, index) = index(1);
-    let mut leaves = Vec::new();
-    for replica in 0..2 {
-        let mut config = leaf_config(index.directory(), 0, replica);
-        config.service_time = Some(distribution("uniform:1ms:20ms"));
-        leaves.push(Running::leaf(config).await);
-    }
-    let mut seen = Vec::new();
-    for number in 0..8 {
-        let (target, key) = (format!("/search?q=word+{number}"), format!("key {number}"));
-        let mut own = Vec::new();
-        for leaf in leaves.iter().chain(&leaves) {
-            let mut client = Client::connect(leaf.address).await;
-            for headers in [&[][..], &[("x-curtail-query", key.as_str())]] {
-                let start = Instant::now();
-                let got = client.get(&target, headers).await;
-                let (took, drawn) = (start.elapsed(), got.timing("own").expect("it was drawn"));
-                assert!(took.as_secs_f64() * 1e3 >= drawn, "{took:?} for {drawn} ms");
-                own.push(drawn);
-            }
-        }
-        let twice = [own[0], own[1]];
-        assert!(own.chunks(2).all(|pair| pair == twice), "{own:?}");
-        assert_ne!(own[0], own[1], "the key counts where there is one");
-        seen.extend(twice);
-    }
-    seen.sort_by(f64::total_cmp);
-    seen.dedup();
-    assert_eq!(seen.len(), 16, "every key has a time of its own");
-}
-
-#[tokio::test]
 async fn the_key_goes_before_the_target() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
@@ -116,33 +83,24 @@ async fn the_key_goes_before_the_target() {
 }
 
 #[tokio::test]
-async fn hiccups_hit_replicas_apart_and_queries_again() {
+async fn hiccups_take_their_time_and_are_counted() {
     let (_folder, index) = index(1);
-    let hiccup = Some(Hiccup { probability: 0.5, duration_ns: 3_000_000 });
-    let mut hit = Vec::new();
-    for replica in [0, 1, 0] {
-        let mut config = leaf_config(index.directory(), 0, replica);
-        config.hiccup = hiccup;
-        let leaf = Running::leaf(config).await;
-        let mut client = Client::connect(leaf.address).await;
-        let mut hits = Vec::new();
-        for number in 0..32 {
-            let start = Instant::now();
-            let got = client.get(&format!("/search?q=word+{number}"), &[]).await;
-            let struck = got.timing("hiccup");
-            if struck.is_some() {
-                assert!(start.elapsed() >= 3 * MS);
-                assert_eq!(got.header("x-curtail-stretched"), Some("1"));
-            }
-            hits.push(struck);
+    let mut config = leaf_config(index.directory(), 0, 0);
+    config.hiccup = Some(Hiccup { probability: 0.5, duration_ns: 3_000_000 });
+    let leaf = Running::leaf(config).await;
+    let mut client = Client::connect(leaf.address).await;
+    let mut hits = 0;
+    for number in 0..32 {
+        let start = Instant::now();
+        let got = client.get(&format!("/search?q=word+{number}"), &[]).await;
+        if let Some(struck) = got.timing("hiccup") {
+            assert!(struck == 3.0 && start.elapsed() >= 3 * MS);
+            assert_eq!(got.header("x-curtail-stretched"), Some("1"));
+            hits += 1;
         }
-        let stats: LeafStats = client.get("/stats", &[]).await.json();
-        assert_eq!(stats.hiccups, hits.iter().flatten().count() as u64);
-        assert!(stats.hiccup_time_ns >= stats.hiccups * 3_000_000, "{stats:?}");
-        assert_eq!(stats.late_time_ns, 0, "what is not stretched is never late");
-        hit.push(hits);
     }
-    assert_ne!(hit[0], hit[1], "replicas differ");
-    assert_eq!(hit[0], hit[2], "a seed repeats itself");
-    assert!(hit[0].contains(&Some(3.0)) && hit[0].contains(&None));
+    let stats: LeafStats = client.get("/stats", &[]).await.json();
+    assert!(stats.hiccups == hits && (1..32).contains(&hits), "{stats:?}");
+    assert!(stats.hiccup_time_ns >= stats.hiccups * 3_000_000, "{stats:?}");
+    assert_eq!(stats.late_time_ns, 0, "what is not stretched is never late");
 }

@@ -54,26 +54,7 @@ fn the_number_of_hits_is_bounded() {
     let query = Query::parse("fox").expect("a good query");
     assert_eq!(leaf.answer(&query, 0).expect("an answer").hits, []);
     assert_eq!(leaf.answer(&query, 0).expect("an answer").matched, 4);
-    assert_eq!(leaf.search(&query, MAX_HITS).expect("an answer").len(), 4);
-    let refused = leaf.search(&query, MAX_HITS + 1);
+    assert_eq!(leaf.answer(&query, MAX_HITS).expect("an answer").hits.len(), 4);
+    let refused = leaf.answer(&query, MAX_HITS + 1);
     assert!(matches!(refused, Err(SearchError::TooManyHits { k: 1001 })), "{refused:?}");
-}
-
-#[test]
-fn threads_share_a_leaf() {
-    let corpus = Corpus::from_texts(TEXTS, "six texts");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let index = build(&folder.path().join("index"), &corpus, 1);
-    let leaf = index.leaf(0).expect("the shard opens");
-    let query = Query::parse("+brown fox").expect("a good query");
-    let expected = leaf.answer(&query, 3).expect("an answer");
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    assert_eq!(leaf.answer(&query, 3).expect("an answer"), expected);
-                }
-            });
-        }
-    });
 }

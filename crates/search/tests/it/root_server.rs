@@ -275,20 +275,6 @@ async fn the_query_key_reaches_the_leaves() {
 }
 
 #[tokio::test]
-async fn a_root_finishes_what_runs() {
-    let (_folder, index) = index(2);
-    let leaves = Leaves::start(index.directory(), 2, 1, "det:100ms").await;
-    let mut root = Running::root(leaves.addresses(), "psq").await;
-    let running = search(root.address, "/search?q=word");
-    for leaf in leaves.0.iter().flatten() {
-        stats_until(leaf.address, |stats| stats.busy == 1 || stats.served == 1).await;
-    }
-    root.stop();
-    assert_eq!(running.await.expect("no panic").status, 200);
-    root.stopped().await;
-}
-
-#[tokio::test]
 async fn impossible_roots_are_not_started() {
     let config = |shards, policy, slots| RootConfig {
         listen: ([127, 0, 0, 1], 0).into(),

@@ -89,10 +89,6 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts the antagonist first, if there is one, so that the function meets it.
-    ///
-    /// # Errors
-    ///
-    /// Where the environment lacks what it takes.
     pub(crate) fn start(world: &Arc<World>, places: Places, subject: Subject) -> Result<Self> {
         let antagonist = subject.antagonist.then(|| worker::antagonist(places)).transpose()?;
         let Some(configuration) = subject.configuration else {
@@ -112,10 +108,6 @@ impl Running {
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    ///
-    /// What went wrong in it.
     pub(crate) fn end(mut self) -> Result<()> {
         let forwarder = self.forwarder.as_mut().map_or(Ok(()), Worker::end);
         forwarder.and(self.antagonist.as_mut().map_or(Ok(()), Worker::end))

@@ -4,7 +4,6 @@
 //! falls, and the slowest times are measured least often. That is how this method is.
 
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,17 +11,12 @@ use super::{Clock, Flow, PATIENCE, or_lost, sockets};
 use crate::frame::{PAYLOAD_BYTES, Payload};
 use crate::slice::Shots;
 
-pub(super) fn run(
-    shots: &mut Shots,
-    flow: Flow,
-    run: u16,
-    stop: &AtomicBool,
-) -> io::Result<Duration> {
+pub(super) fn run(shots: &mut Shots, flow: Flow, run: u16) -> io::Result<Duration> {
     let (out, back) = sockets()?;
     back.set_read_timeout(Some(PATIENCE))?;
     let clock = Clock(Instant::now());
     let mut number = 0;
-    while number < flow.packets && !stop.load(Ordering::Relaxed) {
+    while number < flow.packets {
         let now_ns = clock.now_ns();
         let due_ns = u64::from(number) * flow.period_ns;
         if due_ns > now_ns {

@@ -18,7 +18,6 @@ mod xdp;
 use std::fmt;
 use std::io;
 use std::net::UdpSocket;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -84,16 +83,11 @@ impl Clock {
 
 /// Sends a flow and measures it, from the generator's place. `run` is on every packet: late ones of
 /// earlier runs are told by it.
-///
-/// # Errors
-///
-/// Where the environment lacks what it takes.
 pub(crate) fn measure(
     world: &World,
     places: Places,
     method: Method,
     (flow, run): (Flow, u16),
-    stop: &AtomicBool,
 ) -> Result<Slice> {
     // Stamping is switched on for the whole machine, by a task of its own: so before the
     // first packet.
@@ -103,18 +97,11 @@ pub(crate) fn measure(
         places.be_generator().context("the generator may not have its processor")?;
         let mut shots = Shots::new(flow);
         let took = match method {
-            Method::Blocking => blocking::run(&mut shots, flow, run, stop)?,
-            Method::Software => {
-                let mut port = software::Port::open()?;
-                open::run(&mut port, &mut shots, flow, run, stop)?
-            }
-            Method::Kernel => {
-                let mut port = kernel::Port::open()?;
-                open::run(&mut port, &mut shots, flow, run, stop)?
-            }
+            Method::Blocking => blocking::run(&mut shots, flow, run)?,
+            Method::Software => open::run(&mut software::Port::open()?, &mut shots, flow, run)?,
+            Method::Kernel => open::run(&mut kernel::Port::open()?, &mut shots, flow, run)?,
             Method::Xdp => {
-                let mut port = xdp::Port::open(&world.returned)?;
-                open::run(&mut port, &mut shots, flow, run, stop)?
+                open::run(&mut xdp::Port::open(&world.returned)?, &mut shots, flow, run)?
             }
         };
         Ok(shots.finish(took))

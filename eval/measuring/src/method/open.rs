@@ -4,7 +4,6 @@
 //! is left out and counted, rather than sent in a burst which would wait for itself.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Clock, Flow, PATIENCE};
@@ -39,11 +38,10 @@ pub(super) fn run(
     shots: &mut Shots,
     flow: Flow,
     run: u16,
-    stop: &AtomicBool,
 ) -> io::Result<Duration> {
     let clock = Clock(Instant::now());
     let mut number = 0;
-    while number < flow.packets && !stop.load(Ordering::Relaxed) {
+    while number < flow.packets {
         let now_ns = clock.now_ns();
         let due_ns = u64::from(number) * flow.period_ns;
         if now_ns >= due_ns + flow.period_ns {

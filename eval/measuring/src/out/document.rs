@@ -20,7 +20,6 @@ pub(crate) fn document(results: &Results) -> Value {
         json!({"method": method.name(), "percentile": percent, "right": right, "pairs": all})
     });
     json!({
-        "partial": results.partial,
         "rate": size.rate,
         "seconds": size.seconds,
         "repetitions": size.repetitions,

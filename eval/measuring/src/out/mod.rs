@@ -6,7 +6,6 @@ mod page;
 mod table;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -21,10 +20,6 @@ use curtail_plot::picture;
 pub(crate) const PAGE: &str = "report.html";
 
 /// Writes all of it. What was there before under these names is overwritten.
-///
-/// # Errors
-///
-/// If the folder cannot be written.
 pub(crate) fn write(folder: &Path, results: &Results) -> Result<()> {
     let why = || format!("{}: cannot write; give another --out", folder.display());
     fs::create_dir_all(folder).with_context(why)?;
@@ -37,10 +32,4 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<()> {
         }
     }
     put(PAGE, &page::render(results))
-}
-
-/// Prints on stdout; whoever closed it does not want it.
-pub(crate) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
 }

@@ -20,9 +20,6 @@ const ORDERED_AT: [f64; 3] = [50.0, 99.0, 99.9];
 
 pub(crate) fn text(results: &Results) -> String {
     let mut text = String::new();
-    if results.partial {
-        text += "INTERRUPTED: what there is so far\n\n";
-    }
     let size = results.size;
     let _ = writeln!(
         text,
@@ -102,17 +99,17 @@ fn spread(cell: &Cell, percent: f64) -> String {
     )
 }
 
-pub(super) fn micros(ns: Option<u64>) -> String {
+fn micros(ns: Option<u64>) -> String {
     ns.map_or_else(|| NONE.to_owned(), |ns| three(ns as f64 / 1e3))
 }
 
 /// As in `p99.9`.
-pub(super) fn percentile(percent: Option<f64>) -> String {
+fn percentile(percent: Option<f64>) -> String {
     percent.map_or_else(|| NONE.to_owned(), |percent| format!("p{percent}"))
 }
 
 /// How far a method is to be believed, as it is and less what it is off at the median.
-pub(super) fn believed(cell: &Cell) -> (Option<f64>, Option<f64>, f64) {
+fn believed(cell: &Cell) -> (Option<f64>, Option<f64>, f64) {
     let (measured, tapped) = (cell.sum(|s| &s.measured), cell.sum(|s| &s.tapped));
     let offset_ns = agree::offset_ns(&measured, &tapped);
     let up_to = |offset_ns| agree::up_to(&measured, &tapped, offset_ns);
@@ -132,7 +129,7 @@ fn agreement(results: &Results) -> String {
     for subject in Subject::all() {
         let _ = write!(text, "{:<44}", subject.to_string());
         for method in Method::ALL {
-            let told = results.cell(subject, method).map_or_else(
+            let said = results.cell(subject, method).map_or_else(
                 || NONE.to_owned(),
                 |cell| {
                     let (plain, less, offset_ns) = believed(cell);
@@ -140,7 +137,7 @@ fn agreement(results: &Results) -> String {
                     format!("{} / {} ({off})", percentile(plain), percentile(less))
                 },
             );
-            let _ = write!(text, "{told:>26}");
+            let _ = write!(text, "{said:>26}");
         }
         text += "\n";
     }
@@ -190,7 +187,7 @@ fn order(results: &Results) -> String {
 }
 
 /// What document 000, §3.3 says of the hardware switch, beside ours.
-pub(super) fn claims(results: &Results) -> Vec<(&'static str, &'static str, String)> {
+fn claims(results: &Results) -> Vec<(&'static str, &'static str, String)> {
     let switch = Subject { function: Function::Switch, configuration: None, antagonist: false };
     let of = |method| results.cell(switch, method);
     let added = |method| {

@@ -16,10 +16,6 @@ pub(crate) enum Policy {
 }
 
 /// Schedules this thread so.
-///
-/// # Errors
-///
-/// What the system says; `PermissionDenied` without the right to.
 pub(crate) fn schedule(policy: Policy) -> io::Result<()> {
     let (policy, priority) = match policy {
         Policy::Other => (libc::SCHED_OTHER, 0),
@@ -32,10 +28,6 @@ pub(crate) fn schedule(policy: Policy) -> io::Result<()> {
 }
 
 /// Lets reads look at the device for so long before they sleep (`SO_BUSY_POLL`).
-///
-/// # Errors
-///
-/// What the system says.
 pub(crate) fn busy_poll(socket: &impl AsFd, span: Duration) -> io::Result<()> {
     let micros = i32::try_from(span.as_micros()).unwrap_or(i32::MAX);
     let bytes = size_of::<i32>() as libc::socklen_t;

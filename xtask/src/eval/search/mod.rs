@@ -2,40 +2,30 @@
 //! with the same parameters.
 //!
 //! Both have the same shards, replicas and slots, Poisson arrivals at λ = ρ r c / P̄, a P per query
-//! and shard that copies share, and a J per copy. Every request of the demo is a query of its own,
-//! so no P is drawn twice; requests wait for the slowest shard; LÆDGE lets the losers run. What is
-//! compared is what the client measures, from when a request was due. They agree where a measured
-//! percentile is within 15 % of the simulated one. One cell may miss, if a simulation with the
-//! measured overhead agrees there.
+//! and shard that copies share, and a J per copy. Every request is a query of its own; requests wait
+//! for the slowest shard. They agree where a measured percentile is within 15 % of the simulated one.
+//! One cell may miss, if a simulation with the measured overhead agrees there.
 //!
-//! # The overhead
+//! What our machine adds is measured in the same requests (`samples.rs`), and given back to the
+//! simulator where it belongs, though its parts are not independent of each other:
 //!
-//! The simulator's machine costs nothing, ours does. What it adds is measured in the same requests
-//! (`samples.rs`), and given back to the simulator where it belongs:
-//!
-//! - *late*, what the leaf's service took beyond P + J (its timer fired late), occupies the leaf:
-//!   drawn per copy, in addition to J;
-//! - *network*, what a copy took beyond the leaf's service (sockets, and scheduling of root and leaf),
-//!   occupies a slot in the root's books but not the leaf: half of it as the latency each way;
-//! - *front*, what a request took beyond its slowest shard (client, root, their sockets), occupies
-//!   nothing that is simulated: its mean is added to all percentiles.
-//!
-//! Parts are drawn independently of each other, though on one machine they are not. Of two copies
-//! only the winner's are known, which is rather the one with less.
+//! - *late*, what the leaf's service took beyond P + J, occupies the leaf: drawn in addition to J;
+//! - *network*, what a copy took beyond the leaf's service, occupies a slot in the root's books but
+//!   not the leaf: half of it as the latency each way;
+//! - *front*, what a request took beyond its slowest shard, occupies nothing that is simulated: its
+//!   mean is added to all percentiles.
 
 mod estimate;
 mod samples;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::cargo;
-use crate::eval::sim::{Outcome, Simulator};
-use crate::{table, verdict};
 use estimate::{Estimate, mean_ms, of, pooled};
 use samples::Samples;
 
@@ -162,7 +152,7 @@ fn measure(root: &Path, out: &Path, args: &Args) -> Result<Measured> {
             .with_context(|| format!("{}: the demo's table", file.display()))?;
         let times = samples::read(&std::fs::read_to_string(&file)?);
         let times = times.with_context(|| file.display().to_string())?;
-        measured.add(seed, args, &verdict::with_kinds(results), times)?;
+        measured.add(seed, args, &results, times)?;
     }
     Ok(measured)
 }
@@ -247,8 +237,8 @@ impl Measured {
 
 /// What is wrong with a cell; none where it is sound.
 fn unsound(cell: &Value) -> Option<String> {
-    let reasons = verdict::reasons(cell);
-    let texts: Vec<&str> = reasons.iter().filter_map(|reason| reason["text"].as_str()).collect();
+    let reasons = cell["invalid_because"].as_array().into_iter().flatten();
+    let texts: Vec<&str> = reasons.filter_map(Value::as_str).collect();
     match (cell["valid"] == true, texts.is_empty()) {
         (true, _) => None,
         (false, true) => Some("it was not measured".to_owned()),
@@ -266,21 +256,22 @@ fn stalled(samples: Option<&Samples>, args: &Args) -> Option<String> {
 
 /// Both side by side.
 fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<Value> {
-    let simulator = simulator(root, args)?;
+    let curtail = cargo::curtail(root)?;
     let jitter = format!("bimodal:{}", args.hiccup());
+    let policies = args.policies.iter().flat_map(|policy| ["--policy", policy]);
+    let flags: Vec<&str> = policies.chain(["--jitter", &jitter]).collect();
     let (mut cells, mut places) = (Vec::new(), Vec::new());
     for &load in &args.loads {
         eprintln!("simulating {load}");
-        let policies: Vec<&str> = args.policies.iter().map(String::as_str).collect();
-        let plain = simulator.at(load, &policies, &["--jitter", &jitter])?;
+        let plain = simulate(&curtail, args, load, &flags)?;
         let mut first = [None; 2];
-        for (policy, plain) in policies.into_iter().zip(&plain) {
+        for (policy, plain) in args.policies.iter().zip(&plain) {
             let runs = measured.runs(policy, load);
             let samples = Samples::all(runs.iter().map(|run| &run.samples));
             // Without a sound run there is no overhead to simulate with.
             let loaded = match runs.is_empty() {
                 true => None,
-                false => Some(with_overhead(&simulator, out, &jitter, (policy, load), &samples)?),
+                false => Some(with_overhead((&curtail, out), args, (policy, load), &samples)?),
             };
             let latencies: Vec<&[u64]> = runs.iter().map(|run| &run.samples.latency[..]).collect();
             for (at, percentile) in PERCENTILES.into_iter().enumerate() {
@@ -314,41 +305,47 @@ fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<
     }))
 }
 
-fn simulator(root: &Path, args: &Args) -> Result<Simulator> {
+/// Simulates policies on common random numbers: a document of each.
+fn simulate(curtail: &Path, args: &Args, load: f64, more: &[&str]) -> Result<Vec<Value>> {
     let requests = if args.smoke { "20000" } else { "200000" };
-    let flags = ["--utilization-of", "mean", "--arrivals", "poisson", "--percentiles", "50,99"];
-    let rest = ["--service", &args.service(), "--requests", requests, "--seed", "42"];
-    Simulator::new(root, &[&SERVICE[..], &flags, &rest].concat())
+    let mut command = Command::new(curtail);
+    command.args(["sim", "--json", "--utilization-of", "mean", "--percentiles", "50,99"]);
+    command.args(SERVICE).args(["--arrivals", "poisson", "--requests", requests, "--seed", "42"]);
+    command.args(["--service", &args.service(), "--utilization", &load.to_string()]).args(more);
+    serde_json::from_str(&cargo::output(&mut command)?).context("sim prints JSON")
 }
 
 /// A policy at a load, simulated with the overhead that was measured there.
 fn with_overhead(
-    simulator: &Simulator,
-    out: &Path,
-    jitter: &str,
+    (curtail, out): (&Path, &Path),
+    args: &Args,
     (policy, load): (&str, f64),
     samples: &Samples,
-) -> Result<Outcome> {
+) -> Result<Value> {
     eprintln!("simulating {policy} at {load} with overhead");
-    let write = |what: &str, samples: &mut dyn Iterator<Item = u64>| -> Result<PathBuf> {
+    let write = |what: &str, samples: &mut dyn Iterator<Item = u64>| -> Result<String> {
         let file = out.join(format!("{what}-{policy}-{load}.txt"));
         let lines: String = samples.map(|ns| format!("{ns}ns\n")).collect();
         std::fs::write(&file, lines).with_context(|| file.display().to_string())?;
-        Ok(file)
+        Ok(format!("file:{}", file.display()))
     };
     // How much of it was on the way there is not known: half of it, on average.
     let network = write("network", &mut samples.network.iter().map(|both_ways| both_ways / 2))?;
     let late = write("late", &mut samples.late.iter().copied())?;
-    let jitter = format!("{jitter}+file:{}", late.display());
-    let network = format!("file:{}", network.display());
-    let outcomes = simulator.at(load, &[policy], &["--jitter", &jitter, "--network", &network])?;
-    outcomes.into_iter().next().context("sim prints an entry")
+    let jitter = format!("bimodal:{}+{late}", args.hiccup());
+    let more = ["--policy", policy, "--jitter", &jitter, "--network", &network];
+    simulate(curtail, args, load, &more)?.pop().context("sim prints an entry")
+}
+
+/// A figure of a simulation.
+fn number(outcome: &Value, pointer: &str) -> Option<f64> {
+    outcome.pointer(pointer).and_then(Value::as_f64)
 }
 
 /// A percentile of a simulation, moved by what the simulator has no place for. None where it is unstable.
-fn simulated(outcome: &Outcome, percentile: f64, front_ms: f64) -> Option<Estimate> {
-    let value = outcome.number(&format!("/request/p{percentile}")).ok()?;
-    let half = outcome.number(&format!("/ci95/p{percentile}")).ok();
+fn simulated(outcome: &Value, percentile: f64, front_ms: f64) -> Option<Estimate> {
+    let value = number(outcome, &format!("/request/p{percentile}"))?;
+    let half = number(outcome, &format!("/ci95/p{percentile}"));
     Some(Estimate { value: value + front_ms, half })
 }
 
@@ -378,13 +375,13 @@ fn cell(policy: &str, load: f64, percentile: f64, figures: [Option<Estimate>; 4]
 }
 
 /// What was measured beside the latencies of a policy at a load.
-fn place(policy: &str, load: f64, runs: &[Run], samples: &Samples, plain: &Outcome) -> Value {
+fn place(policy: &str, load: f64, runs: &[Run], samples: &Samples, plain: &Value) -> Value {
     let mean = |at: usize| runs.iter().map(|run| run.counts[at]).sum::<f64>() / runs.len() as f64;
     let part = |of: &[u64]| json!({"mean_ms": mean_ms(of), "p50_ms": self::of(of, 50.0), "p99_ms": self::of(of, 99.0)});
     json!({
         "load": load, "policy": policy, "requests": samples.latency.len(),
         "offered_rate": mean(0), "achieved_rate": mean(1), "copies_per_query": mean(2),
-        "copies_per_query_simulated": plain.number("/copies_per_query").ok(),
+        "copies_per_query_simulated": plain["copies_per_query"],
         "overhead": {"front": part(&samples.front), "network": part(&samples.network),
                      "late": part(&samples.late)},
         "drawn_mean_ms": mean_ms(&samples.drawn),
@@ -392,44 +389,25 @@ fn place(policy: &str, load: f64, runs: &[Run], samples: &Samples, plain: &Outco
 }
 
 fn render(document: &Value) -> String {
-    let list = |name: &str| document[name].as_array().cloned().unwrap_or_default();
+    let cells = document["cells"].as_array().into_iter().flatten();
+    let mut text: String =
+        cells.filter_map(|cell| Some(format!("{}\n", cell["text"].as_str()?))).collect();
     let runs = &document["runs"];
-    let cells = ["text", "agrees", "agrees_with_overhead"];
-    let places = [
-        "load",
-        "policy",
-        "requests",
-        "overhead/front/mean_ms",
-        "overhead/front/p99_ms",
-        "overhead/network/mean_ms",
-        "overhead/network/p99_ms",
-        "overhead/late/mean_ms",
-        "overhead/late/p99_ms",
-        "drawn_mean_ms",
-        "copies_per_query",
-        "copies_per_query_simulated",
-        "offered_rate",
-        "achieved_rate",
-    ];
-    let verdict = match (document["holds"] == true, document["smoke"] == true) {
-        (true, false) => "simulated and measured agree",
-        (false, false) => "simulated and measured DO NOT agree, or were not measured soundly",
-        (true, true) => "smoke: all cells are measured and simulated; no latency is judged",
-        (false, true) => "smoke: NOT all cells are measured soundly",
-    };
-    format!(
-        "All times of the service are {} × those of the demo; over {} sound runs or more of {} requests in \
-         each cell, ± half of the 95 % confidence interval. P + J as drawn should be {:.3} ms on average \
-         where all copies are known (psq). {} cells were left out as unsound: see results.json.\n\n{}\n{}\n\
-         {verdict}\n",
+    text += &format!(
+        "{} × the demo's times; {} sound runs or more of {} requests each, ± half of the 95 % confidence \
+         interval; {} cells were left out as unsound; all else is in results.json\n",
         document["scale"],
         runs["sound"],
         runs["requests"],
-        document["drawn_mean_ms_expected"].as_f64().unwrap_or(f64::NAN),
         runs["left_out"].as_array().map_or(0, Vec::len),
-        table::of_values(&list("cells"), &cells),
-        table::of_values(&list("places"), &places),
-    )
+    );
+    text += match (document["holds"] == true, document["smoke"] == true) {
+        (true, false) => "simulated and measured agree\n",
+        (false, false) => "simulated and measured DO NOT agree, or were not measured soundly\n",
+        (true, true) => "smoke: all cells are measured and simulated; no latency is judged\n",
+        (false, true) => "smoke: NOT all cells are measured soundly\n",
+    };
+    text
 }
 
 #[cfg(test)]
@@ -454,7 +432,7 @@ mod tests {
                           "copies_per_query": 1.5});
         let mut other = good.clone();
         other["valid"] = json!(sound);
-        other["invalid_because"] = json!([{"text": "fell behind"}, {"text": "fell short"}]);
+        other["invalid_because"] = json!(["fell behind", "fell short"]);
         json!({"policies": {"psq": [good, good, other], "laedge": [good, good, good]}})
     }
 
