@@ -136,15 +136,16 @@ impl View<'_> {
         let sure = if gaps > 0.0 { poisson(gaps).low / gaps } else { 0.0 };
         let lost = hiccups.probability.value - hiccups.probability.low;
         let shows = expected.probability * sure > lost;
+        let start_ns = self.start(summary, from_ns, floor);
+        let leaf = leaf(*self, summary, start_ns, floor);
         let blame = match (p_value < SIGNIFICANT, shows) {
             (true, true) => Blame::Both,
             (true, false) => Blame::Leaf,
-            (false, true) => Blame::Machine,
-            (false, false) => Blame::Undecided,
+            // Not beyond chance, but an interval above zero does not say that the machine explains all.
+            (false, true) if leaf.probability.low <= 0.0 => Blame::Machine,
+            (false, _) => Blame::Undecided,
         };
-        let start_ns = self.start(summary, from_ns, floor);
-        let leaf = Some(leaf(*self, summary, start_ns, floor));
-        Attribution { blame, floor: expected, gaps_from_ns, leaf, p_value }
+        Attribution { blame, floor: expected, gaps_from_ns, leaf: Some(leaf), p_value }
     }
 
     /// The jitter from which on executions are the leaf's hiccups or pauses of the machine: the last
