@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use curtail_dist::{excerpt, read_text};
+use curtail_dist::{excerpt, instead, read_text};
 use serde::de::DeserializeOwned;
 
 use crate::exit::Stop;
@@ -15,10 +15,26 @@ pub(crate) fn toml_and_text<T: DeserializeOwned>(path: &Path) -> Result<(T, Stri
         let number = line(&text, error.span().map_or(0, |span| span.start));
         let line = text.lines().nth(number - 1).unwrap_or_default().trim();
         let why: Vec<&str> = error.message().split_whitespace().collect();
-        let path = path.display();
-        Stop::BadInput(format!("{path}:{number}: {}, in `{}`", why.join(" "), excerpt(line)))
+        let (path, why) = (path.display(), explain(&why.join(" ")));
+        Stop::BadInput(format!("{path}:{number}: {why}, in `{}`", excerpt(line)))
     })?;
     Ok((read, text))
+}
+
+/// Serde's words in ours.
+fn explain(message: &str) -> String {
+    if message.starts_with("unknown field ") {
+        let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+        if let [wrong, known @ ..] = &names[..] {
+            return format!("unknown key `{wrong}`; {}", instead(wrong, known));
+        }
+    }
+    let whole = "expected a whole number of 0 or more";
+    message
+        .replace("expected u32", &format!("{whole}, below 4294967296"))
+        .replace("expected u64", whole)
+        .replace("expected f64", "expected a number, as 0.3")
+        .replace("expected a sequence", "expected a list, as [1, 2]")
 }
 
 /// The line of a byte of a text, from 1.

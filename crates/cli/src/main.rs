@@ -49,7 +49,8 @@ Exit codes, of every verb:
        all connections had
   2    bad input; the message names the value and the fix
   3    the environment lacks something: a place to write, a port, memory, who reads stdout
-  130  interrupted; what there was is written (a proxy drains instead, and ends with 0 or 1)"
+  130  interrupted; what there was is written (servers end with 0: leaf, agent and proxy, which
+       drains first, and ends with 1 where it had to cut connections)"
 )]
 struct Args {
     #[command(subcommand)]
@@ -122,7 +123,9 @@ fn runtime() -> Result<Runtime, Stop> {
 /// A runtime on all cores but these, which threads that send are to have.
 fn runtime_off(processors: &curtail_jitter::machine::Processors) -> Result<Runtime, Stop> {
     processors.reserve().map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidInput => Stop::BadInput(format!("--processors: {error}")),
+        std::io::ErrorKind::InvalidInput => {
+            Stop::BadInput(format!("--processors: {error}; choose among those"))
+        }
         _ => Stop::Lacking(format!("the system binds no thread to a processor: {error}")),
     })?;
     runtime()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use curtail_proxy::Server;
-use curtail_proxy::config::{self, Config, LogFormat, LogLevel};
+use curtail_proxy::config::{self, Config, ConfigError, LogFormat, LogLevel};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -63,7 +63,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         say::result(crate::json(&config::schema())?)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let config = config::load(path).map_err(|errors| Stop::BadConfig(errors.to_string()))?;
+    let config = match config::load(path) {
+        Ok(config) => config,
+        Err(errors) => {
+            if args.check && args.output.json {
+                let said = |error: &ConfigError| json!({ "line": error.line(), "text": error.to_string() });
+                let said: Vec<_> = errors.errors().iter().map(said).collect();
+                let text = format!("{}: refused, with {} error(s)", path.display(), said.len());
+                let verdict = json!({ "kind": "bad-config", "text": text });
+                say::result(crate::json(&json!({ "verdict": verdict, "errors": said }))?)?;
+            }
+            return Err(Stop::BadConfig(errors.to_string()));
+        }
+    };
     if args.check {
         let text = format!("{}: fine, {}", path.display(), config.summary());
         let (warnings, notes) = (config.warnings(), config.notes());

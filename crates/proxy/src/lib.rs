@@ -13,6 +13,7 @@ mod route;
 mod serve;
 mod state;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -29,12 +30,12 @@ use state::Proxy;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error(
-        "{key} = \"{address}\": cannot listen there: {error}; choose another address or stop what uses it"
-    )]
+    #[error("{key} = \"{address}\"{place}: cannot listen there: {error}; {}", fix(error))]
     Listen {
         /// The key of the configuration.
         key: &'static str,
+        /// Where it is from.
+        place: String,
         /// Its value.
         address: SocketAddr,
         /// What the system said.
@@ -64,9 +65,9 @@ impl Server {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn bind(config: Config, seed: u64) -> Result<Self, StartError> {
-        let clients = listen("listen.http", config.listen.http).await?;
+        let clients = listen("listen.http", config.listen.http, &config.listen.places[0]).await?;
         let admin = match config.listen.admin {
-            Some(address) => Some(listen("listen.admin", address).await?),
+            Some(address) => Some(listen("listen.admin", address, &config.listen.places[1]).await?),
             None => None,
         };
         Ok(Self { proxy: Arc::new(Proxy::new(config, seed)?), clients, admin })
@@ -119,7 +120,27 @@ impl Server {
     }
 }
 
-async fn listen(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+async fn listen(
+    key: &'static str,
+    address: SocketAddr,
+    place: &Option<String>,
+) -> Result<TcpListener, StartError> {
     let listening = TcpListener::bind(address).await;
-    listening.map_err(|error| StartError::Listen { key, address, error })
+    listening.map_err(|error| {
+        let place = match place {
+            Some(place) => format!(" ({place})"),
+            None => " (the default)".to_owned(),
+        };
+        StartError::Listen { key, place, address, error }
+    })
+}
+
+fn fix(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "choose a port above 1023, or give this program the capability CAP_NET_BIND_SERVICE"
+        }
+        ErrorKind::AddrNotAvailable => "choose an address of this machine",
+        _ => "choose another address or stop what uses it",
+    }
 }

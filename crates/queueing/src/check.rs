@@ -7,7 +7,7 @@ pub enum ModelError {
     #[error("the {name} is {value}; it must be {allowed}")]
     OutOfRange { name: &'static str, value: f64, allowed: &'static str },
     #[error(
-        "the utilization is {0}, so the queue grows without end; \
+        "the utilization is {0:.4}, so the queue grows without end; \
          it must be below 1: lower the arrival rate, shorten the service, or add servers"
     )]
     Overload(f64),

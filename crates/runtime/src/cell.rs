@@ -116,7 +116,7 @@ impl<T: Transport> Cell<T> {
 
     /// Its probes failed: the server gets no new copies, those that run go on.
     pub(crate) fn fails_probes(&self, server: ServerId, why: ProbeFailure) {
-        let listens = why != ProbeFailure::ConnectFailed;
+        let listens = !matches!(why, ProbeFailure::ConnectFailed(_));
         // Copies may have failed while the probe was under way.
         if self.inner.feed_about(server, &Event::ServerUnhealthy { server, listens }) {
             self.inner.ejected(server, EjectionCause::Probes(why));

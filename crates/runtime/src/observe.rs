@@ -30,8 +30,8 @@ pub enum CopyEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFailure {
     /// It accepts no connections.
-    #[error("no connection")]
-    ConnectFailed,
+    #[error("no connection: {0}")]
+    ConnectFailed(std::io::ErrorKind),
     /// The way to it is broken, or the connection broke.
     #[error("connection broken")]
     Reset,

@@ -25,7 +25,7 @@ pub(super) const PAGE: &str = "report.html";
 pub(super) fn folder(path: &Path) -> Result<(), Stop> {
     let refused = |error: io::Error| {
         let path = path.display();
-        Stop::BadInput(format!("--out {path}: {error}; name a folder that can be written to"))
+        Stop::Lacking(format!("--out {path}: {error}; name a folder that can be written to"))
     };
     if path.join(LOG).symlink_metadata().is_ok() {
         let path = path.display();

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use curtail_dist::Spec;
 use curtail_search::leaf_server::{Cancel, Hiccup, LeafConfig, LeafServer, LeafServerError};
 
-use crate::args::Seed;
+use crate::args::{Seed, within};
 use crate::child;
 use crate::exit::Stop;
 use manual::Manual;
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "hiccup")]
     stratified: bool,
     /// Queries served at once
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(&(1..=65_535)))]
     slots: u32,
     /// Queries that may wait; more are answered with 503
     #[arg(long, value_name = "N", default_value_t = 1024)]

@@ -31,13 +31,12 @@ Examples:
   curtail load http://10.0.0.9/ --rate 50000 --agents 10.0.0.2:7400,10.0.0.3:7400 --token-file secret")]
 pub(crate) struct Args {
     /// Where to: http://HOST:PORT/PATH, or https, grpc, grpcs, memcached, redis, tcp or udp
-    #[arg(required_unless_present = "calibrate")]
     target: Option<Target>,
     /// Report what each way of measuring costs on this machine, and send nothing to anybody
     #[arg(long, conflicts_with_all = ["target", "rate", "processors", "threads", "connections", "stamps", "spin", "agents", "out"])]
     pub(super) calibrate: bool,
     /// Requests per second: 500, a ramp 100..2000, or steps 100:10s,200:10s
-    #[arg(short, long, value_name = "RATE", required_unless_present_any = ["closed", "arrivals", "calibrate"], conflicts_with = "closed", help_heading = LOAD)]
+    #[arg(short, long, value_name = "RATE", conflicts_with = "closed", help_heading = LOAD)]
     rate: Option<Profile>,
     /// Gaps between requests: poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, or
     /// trace:FILE, whose own rate is kept without --rate
@@ -173,7 +172,13 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
             Profile::Steady(rate)
         }
         (None, None) => {
-            let why = "give --rate: only a trace whose times have units has a rate of its own";
+            let why = match args.arrivals {
+                Some(_) => "give --rate: only a trace whose times have units has a rate of its own",
+                None => {
+                    "say how much to send: --rate 500, --closed, or --arrivals trace:FILE; \
+                         or send nothing, and measure this machine with --calibrate"
+                }
+            };
             return Err(Stop::BadInput(why.to_owned()));
         }
     };
@@ -185,7 +190,8 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
 
 pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     let Some(target) = &args.target else {
-        return Err(Stop::BadInput("there is no target; write http://HOST:PORT/PATH".to_owned()));
+        return Err(Stop::BadInput("there is no target; write http://HOST:PORT/PATH, and --rate, --closed or --arrivals; or \
+             --calibrate alone".to_owned()));
     };
     let pace = pace(args)?;
     let own_ns = match &pace {

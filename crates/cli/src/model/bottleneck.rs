@@ -84,7 +84,7 @@ pub(super) fn answer(args: &Args) -> Result<Saturation, Stop> {
 fn components(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
     let rows = rows::read(file, FORM, |fields| {
         let &[name, visits, service, servers] = fields else {
-            return Err(malformed(fields, FORM));
+            return Err(malformed(fields, FORM, "disk,3,2ms,1"));
         };
         let bad = |what, text, mend| format!("`{text}` is not a number of {what}; write {mend}");
         let component = Component {

@@ -71,7 +71,7 @@ pub(super) fn answer(args: &Args) -> Result<Curve, Stop> {
     let mut unit = OneUnit::default();
     let rows = rows::read(file, FORM, |fields| match fields {
         [load, latency] => Ok(Point { load: load_of(load)?, latency: unit.read(latency)? }),
-        _ => Err(malformed(fields, FORM)),
+        _ => Err(malformed(fields, FORM, "100 6ms")),
     })?;
     let slo = args.slo.map(|slo| slo_of(slo, &mut unit)).transpose()?;
     let points: Vec<Point> = rows.iter().map(|row| row.value).collect();

@@ -113,7 +113,7 @@ fn record(fields: &[&str], unit: &mut OneUnit) -> Result<Record, String> {
         [arrival, start, end] => {
             Ok(Record { arrival: time(arrival)?, start: Some(time(start)?), end: time(end)? })
         }
-        _ => Err(malformed(fields, FORM)),
+        _ => Err(malformed(fields, FORM, "0ms 5ms")),
     }
 }
 

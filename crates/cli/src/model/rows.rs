@@ -86,6 +86,6 @@ pub(super) fn this(
 }
 
 /// A row of another form than it has to have.
-pub(super) fn malformed(fields: &[&str], form: &str) -> String {
-    format!("`{}` is not {form}", excerpt(&fields.join(" ")))
+pub(super) fn malformed(fields: &[&str], form: &str, example: &str) -> String {
+    format!("`{}` is not {form}; write it as `{example}`", excerpt(&fields.join(" ")))
 }

@@ -5,7 +5,7 @@ mod heat;
 mod report;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -238,9 +238,15 @@ impl From<StoreError> for Stop {
             StoreError::Line { .. } => Stop::BadInput(format!(
                 "{error}; repair the line, or drop all results with --force"
             )),
-            StoreError::Io { .. } => {
-                Stop::Lacking(format!("{error}; make room for it, or give another --out"))
-            }
+            StoreError::Io { ref source, .. } => Stop::Lacking(match source.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                    format!("{error}; a file is in the way: give a directory as --out")
+                }
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                    format!("{error}; give another --out, where you may write")
+                }
+                _ => format!("{error}; make room for it, or give another --out"),
+            }),
             StoreError::Foreign { .. } | StoreError::Busy { .. } => {
                 Stop::Lacking(error.to_string())
             }

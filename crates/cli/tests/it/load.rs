@@ -40,7 +40,7 @@ fn a_flag_that_would_do_nothing_is_refused_by_its_name() {
         ("http://h:1 --insecure", "http:// has no use for --insecure; use https://"),
         ("redis://h:1 --data PING --cacert x", "redis:// has no use for --cacert; use https://"),
         ("http://h:1 --max-response 10", "like 10MB"),
-        ("http://no-such-host.invalid/", "cannot resolve no-such-host.invalid"),
+        ("http://no-such-host.invalid/", "check the name, or write an IP address"),
     ] {
         let output = curtail(&format!("load {line} --rate 9"), &[]);
         let said = text(&output.stderr);
@@ -100,7 +100,7 @@ fn what_does_not_go_past_the_network_stack_is_told_with_what_does() {
             "127.0.0.1 is this machine, and nothing goes past the network stack",
         ),
         ("udp://[::1]:9", 3, "over IPv4 only"),
-        ("http://127.0.0.1:9/", 2, "write udp://HOST:PORT"),
+        ("http://127.0.0.1:9/", 2, "or leave out --stamps xdp"),
         ("udp://127.0.0.1:9 --connections 2", 2, "leave out --connections (here: 2)"),
         ("udp://127.0.0.1:9 --size 1473", 2, "at most 1472 fit: use a smaller --size"),
         ("udp://127.0.0.1:9 --agents 127.0.0.1:1", 2, "agents cannot have a way past"),

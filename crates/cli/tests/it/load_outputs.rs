@@ -135,7 +135,7 @@ fn a_place_that_cannot_be_written_is_refused_before_anything_is_sent() {
     for (out, why) in cases {
         let output = load(&server, &out, 20, &["--force"]);
         let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains(why) && said.contains(&out.display().to_string()), "{said}");
         assert!(output.stdout.is_empty());
     }

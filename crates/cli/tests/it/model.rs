@@ -299,7 +299,7 @@ fn bad_files_are_refused_with_line_and_mend() {
         ("fit few", "few: there are 2 samples; at least 10"),
         ("curve /nowhere", "cannot read /nowhere"),
         ("curve /dev/null", "write lines of LOAD LATENCY"),
-        ("curve three", "three:1: `1 2 3` is not LOAD LATENCY"),
+        ("curve three", "three:1: `1 2 3` is not LOAD LATENCY; write it as `100 6ms`"),
         ("curve negative", "negative:2: this point has load -1"),
         ("curve mixed", "mixed:2: `3ms`: some times have units"),
         ("curve flat", "flat: latency does not rise"),

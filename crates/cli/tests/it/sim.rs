@@ -195,7 +195,7 @@ fn bad_input_is_refused_with_value_and_fix() {
         ("--jitter-of replica", "'--jitter-of <WHOSE>': write copy or query"),
         ("--file /nowhere", "/nowhere"),
         ("--arrivals trace:later", "later:2: `1ms` is earlier than the arrival before; sort them"),
-        ("--file key.toml", "key.toml:4: unknown field `severs`"),
+        ("--file key.toml", "key.toml:4: unknown key `severs`"),
         ("--file key.toml", "in `severs = 3`"),
         ("--file type.toml", "type.toml:2: invalid type"),
         ("--file none.toml", "none.toml: policies is empty; name one, or drop it"),

@@ -357,6 +357,7 @@ fn what_the_environment_lacks_is_three() {
     let file = folder.path().join("file");
     fs::write(&file, "").expect("a file");
     refused(SMALL, &file.join("out"), 3, "cannot be written");
+    refused(SMALL, &file, 3, "give a directory as --out");
     if cfg!(not(feature = "parquet")) {
         let words = "cargo build --release --features parquet";
         refused(&with(SMALL, "--parquet"), &out, 3, words);

@@ -31,6 +31,13 @@ fn check_tells_good_from_bad() {
     assert!(said.contains("proxy.toml:6: \"laedge:cc\"") && said.contains("cancel"), "{said}");
     assert!(said.starts_with("error: "), "{said}");
     assert_eq!(said.matches("error:").count(), 1, "{said}");
+    for file in ["/nowhere.toml", "/dev/null"] {
+        let bad = curtail(&["proxy", "--config", file, "--check", "--json"]);
+        let document: serde_json::Value = serde_json::from_slice(&bad.stdout).expect("JSON alone");
+        assert_eq!(bad.status.code(), Some(2));
+        assert_eq!(document["verdict"]["kind"], "bad-config");
+        assert!(document["errors"][0]["text"].as_str().is_some_and(|text| text.contains(file)));
+    }
 }
 
 /// What is told of exit codes.
@@ -40,7 +47,7 @@ fn an_answer_that_nobody_likes_is_done_all_the_same() {
     let help = String::from_utf8(help.stdout).expect("text");
     let promise =
         "0    done; also where the answer is no (advise), or a policy is unstable (sim, sweep)";
-    assert!(help.contains(promise), "{help}");
+    assert!(help.contains(promise) && help.contains("servers end with 0"), "{help}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out").display().to_string();
     let unstable = ["--requests=200", "--shards=1", "--policy=psq"];
@@ -60,7 +67,7 @@ fn bad_input_is_two_and_names_the_fix() {
         ("ftp://x --rate 5", "http://"),
         ("http://h --rate 0", "rate"),
         ("http://h --rate many", "write a number such as 500"),
-        ("http://h --rate -1", "rate -1.0 is not above 0"),
+        ("http://h --rate -1", "rate -1 is not above 0"),
         ("http://h --rate 1e300", "rate 1e300 is not above 0"),
         ("http://h --rate 0.0001 --duration 1s", "rate 0.0001 × duration 1s is 0.0001 requests"),
         ("http://h --rate 5 --duration -1s", "is negative"),
@@ -104,6 +111,10 @@ fn bad_input_is_two_and_names_the_fix() {
         ("sim --percentiles 99.9,9.99", "another has the name p999"),
         ("frobnicate", "frobnicate"),
         ("proxy --config /nowhere/at/all.toml", "/nowhere/at/all.toml"),
+        ("leaf --slots 0", "0 is not in 1..=65535"),
+        ("load", "or --calibrate alone"),
+        ("load http://h", "--rate 500, --closed, or --arrivals"),
+        ("load http://h -r 9 -H nocolon", "write it as 'accept: text/plain'"),
         ("leaf --listen foo", "write IP:PORT, such as 127.0.0.1:9001"),
         ("leaf --hiccup -1:40ms", "0 to 1"),
         ("leaf --index /nowhere/at/all --shard 0", "/nowhere/at/all"),
@@ -139,7 +150,9 @@ fn a_port_that_is_taken_is_three() {
     let address = taken.local_addr().expect("its address").to_string();
     let output = proxy(&GOOD.replace("127.0.0.1:0", &address), &[]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(said(&output).contains(&address), "{}", said(&output));
+    let place = format!("listen.http = \"{address}\" (");
+    assert!(said(&output).contains(&place), "{}", said(&output));
+    assert!(said(&output).contains("proxy.toml:2)"), "{}", said(&output));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub enum LoadError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The host has no address.
-    #[error("cannot resolve {host}: {source}")]
+    #[error("cannot resolve {host}: {source}; check the name, or write an IP address")]
     Resolve {
         /// The host.
         host: String,

@@ -243,15 +243,20 @@ impl Plan {
         }
         if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
             let time = format(self.timeout_ns);
-            return refuse(format!("a time-out of {time}; use more than zero and at most 60s"));
+            return refuse(format!("--timeout {time}: use more than zero and at most 60s"));
         }
         if self.stamps == StampsBy::Xdp {
-            if self.target.scheme() != Scheme::Udp || self.connections != 1 {
-                let connections = self.connections;
+            let (scheme, connections) = (self.target.scheme(), self.connections);
+            if scheme != Scheme::Udp {
                 return refuse(format!(
-                    "past the network stack (AF_XDP) goes UDP, over one connection, on which many requests \
-                     are under way at once; write udp://HOST:PORT, and leave out --connections (here: \
-                     {connections})"
+                    "past the network stack (AF_XDP) goes UDP alone, and not {scheme}://; write \
+                     udp://HOST:PORT, or leave out --stamps xdp"
+                ));
+            }
+            if connections != 1 {
+                return refuse(format!(
+                    "past the network stack (AF_XDP) there is one connection, on which many requests are \
+                     under way at once; leave out --connections (here: {connections})"
                 ));
             }
             fits(self, PAYLOAD_MAX)?;
@@ -289,7 +294,9 @@ pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     let (name, value) = text.split_once(':').unwrap_or_default();
     let (name, value) = (name.trim(), value.trim());
     if name.is_empty() {
-        return Err(PlanError::Value(format!("header `{text}` is not `name: value`")));
+        return Err(PlanError::Value(format!(
+            "header `{text}` is not `name: value`; write it as 'accept: text/plain'"
+        )));
     }
     Ok((name.to_owned(), value.to_owned()))
 }

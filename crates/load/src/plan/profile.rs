@@ -110,7 +110,8 @@ impl Profile {
         match rates.into_iter().find(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
             // Debug writes large and small ones with an exponent.
             Some(rate) => Err(PlanError::Value(format!(
-                "rate {rate:?} is not above 0 and at most 1000000 requests per second"
+                "rate {} is not above 0 and at most 1000000 requests per second",
+                format!("{rate:?}").trim_end_matches(".0")
             ))),
             None => Ok(()),
         }

@@ -49,6 +49,8 @@ pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
     /// `None`: nowhere.
     pub(crate) admin: Option<SocketAddr>,
+    /// Where the file says `http` and `admin`, as `FILE:LINE`; `None`: they are the defaults.
+    pub(crate) places: [Option<String>; 2],
     pub(crate) max_connections: usize,
     pub(crate) limits: http1::Limits,
     pub(crate) timeouts: http1::Timeouts,

@@ -92,6 +92,16 @@ impl<'t> Report<'t> {
         self.warnings.push(warning);
     }
 
+    /// `FILE:LINE`
+    pub(super) fn place(&self, at: &Range<usize>) -> String {
+        format!("{}:{}", self.name, self.line(at))
+    }
+
+    fn line(&self, at: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().get(..at.start).unwrap_or_default();
+        before.iter().filter(|&&byte| byte == b'\n').count() + 1
+    }
+
     pub(super) fn count(&self) -> usize {
         self.errors.len()
     }
@@ -110,8 +120,7 @@ impl<'t> Report<'t> {
     }
 
     fn render(&self, at: &Range<usize>, said: &str) -> ConfigError {
-        let before = self.text.as_bytes().get(..at.start).unwrap_or_default();
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = self.line(at);
         let value = self.excerpt(at, line);
         ConfigError { text: format!("{}:{line}: {value}: {said}", self.name), line: Some(line) }
     }

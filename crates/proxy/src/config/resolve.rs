@@ -59,9 +59,12 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         write: key!(duration, report, raw.write_timeout, secs(30)),
         ..Timeouts::default()
     };
+    let http_span = raw.http.as_ref().map(Given::span);
+    let spans = [http_span, raw.admin.as_ref().map(Given::span)];
     Listen {
         http,
         admin,
+        places: spans.map(|span| span.map(|span| report.place(&span))),
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
         limits,
         timeouts,

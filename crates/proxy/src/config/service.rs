@@ -172,6 +172,16 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
         None => format!("use one of {}", forms.join(", ")),
     };
     // The simulator has it, and no deployed proxy can.
+    let bare = |form: &&&str| form.split_once(':').is_some_and(|(name, _)| name == given.get());
+    if let Some(form) = forms.iter().find(bare)
+        && let Some((name, _)) = form.split_once(":D")
+    {
+        let fix = format!(
+            "write \"{}\"",
+            form.replace("[:cc]", "").replace(":D", ":20ms").replace(":Q", ":0.5")
+        );
+        return report.error(&at, &format!("policy {name} needs a delay"), &fix);
+    }
     let wrong = match given.get().as_str() {
         "o1" | "idealized" => "policy knows more than a proxy can: only the simulator runs it",
         auto if auto.starts_with("probabilistic:auto") => {

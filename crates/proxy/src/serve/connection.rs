@@ -112,8 +112,8 @@ async fn handle(
     if *draining.borrow() {
         client.close_after_response();
     }
-    let context =
-        ResponseContext { service, cell, is_head, deadline: now + service.config.timeout };
+    let (shard, deadline) = (target.shard, now + service.config.timeout);
+    let context = ResponseContext { service, cell, shard, is_head, deadline };
     match respond::outcome(client, &context, outcome).await {
         Ok((status, outcome)) => {
             service.metrics.responded(status);

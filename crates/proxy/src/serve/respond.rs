@@ -1,5 +1,7 @@
 //! The response to the client.
 
+use std::time::Duration;
+
 use curtail_http1::server::{Connection, ServerError};
 use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
@@ -20,9 +22,30 @@ pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-len
 pub(super) struct ResponseContext<'a> {
     pub(super) service: &'a Service,
     pub(super) cell: &'a Cell<Http>,
+    pub(super) shard: usize,
     pub(super) is_head: bool,
     /// When the whole response must have been relayed.
     pub(super) deadline: Instant,
+}
+
+impl ResponseContext<'_> {
+    fn none_up(&self) -> bool {
+        let servers = self.service.servers(self.shard);
+        self.cell.look(|core| servers.iter().all(|&server| !core.server(server).up))
+    }
+
+    /// Which bound of the configuration passed.
+    fn too_slow(&self) -> String {
+        let config = &self.service.config;
+        let (key, bound) = if Instant::now() >= self.deadline {
+            ("timeout", config.timeout)
+        } else {
+            ("attempt_timeout", Duration::from_nanos(config.limits.attempt_timeout_ns))
+        };
+        format!(
+            "no replica answered in time ({key} = \"{bound:?}\"); raise it if replicas may take longer"
+        )
+    }
 }
 
 /// Why a response did not reach the client whole.
@@ -87,7 +110,15 @@ pub(super) async fn outcome(
         QueryError::Timeout => (504, None, RequestOutcome::Failed),
         QueryError::Failed { .. } => (502, None, RequestOutcome::Failed),
     };
-    text(client, status, &error.to_string(), retry_after).await?;
+    let said = match error {
+        QueryError::Expired if context.none_up() => {
+            "no replica of this shard is up: all are unhealthy or ejected; start one, or see the log for why"
+                .to_owned()
+        }
+        QueryError::Timeout => context.too_slow(),
+        error => error.to_string(),
+    };
+    text(client, status, &said, retry_after).await?;
     Ok((status, ended))
 }
 

@@ -48,7 +48,9 @@ async fn a_slow_url_called_twice_at_once_takes_no_shard_out() {
         two.ask("/bad").await;
         // Its deadline is far: it waits until one of both slots is free.
         assert_eq!(waits.get("/").await.text(), "hello");
-        assert_eq!([one.response().await.status, two.response().await.status], [504, 504]);
+        let response = one.response().await;
+        assert_eq!([response.status, two.response().await.status], [504, 504]);
+        assert!(response.text().contains("attempt_timeout = \"50ms\""), "{}", response.text());
         proxy.idle().await;
     }
     eventually("each to be given up", async || {
@@ -127,6 +129,7 @@ async fn without_any_replica_requests_fail_at_once_or_wait_for_one() {
     proxy.up(0).await;
     let response = proxy.get("/").await;
     assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
+    assert!(response.text().contains("no replica of this shard is up"), "{}", response.text());
     let proxy = Proxy::start(&config("", &service(health, &[gone.address]))).await;
     proxy.up(0).await;
     let mut client = proxy.client().await;

@@ -3,6 +3,7 @@
 //! A server that is out gets nothing but probes. The kernel takes servers out, too, when copies
 //! fail; so even without active checks something must find out whether such a server has returned.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -57,7 +58,7 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
             }
             // Twice in a row takes a server out; where nothing listens, once is enough.
             Err(Some(why)) => {
-                failures = if why == ProbeFailure::ConnectFailed {
+                failures = if matches!(why, ProbeFailure::ConnectFailed(_)) {
                     FAILURES
                 } else {
                     failures.saturating_add(1)
@@ -95,7 +96,7 @@ async fn probe(
     let address = cell.transport().pool(server).address();
     let asking = async {
         let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|error| found(pool::failure(&error)))?;
+        let stream = stream.map_err(|error| found(pool::failure(&error), error.kind()))?;
         let Some(path) = &health.path else { return Ok(()) };
         let mut request = BytesMut::new();
         let (host, close) = ([("host", address.to_string())], Persistence::Close);
@@ -103,7 +104,7 @@ async fn probe(
             .map_err(|_| None)?;
         let mut connection = client::Connection::new(stream, Limits::default());
         let head = connection.send(&request, false).await;
-        match head.map_err(|error| found(failure(&error)))?.status() {
+        match head.map_err(|error| found(failure(&error), io::ErrorKind::NotConnected))?.status() {
             status if is_failure(status) => Err(Some(ProbeFailure::Status(status))),
             _ => Ok(()),
         }
@@ -111,9 +112,10 @@ async fn probe(
     timeout(health.timeout, asking).await.unwrap_or(Err(Some(ProbeFailure::Silent)))
 }
 
-fn found(failure: Failure) -> Option<ProbeFailure> {
+/// `why` there was no connection.
+fn found(failure: Failure, why: io::ErrorKind) -> Option<ProbeFailure> {
     match failure {
-        Failure::ConnectFailed => Some(ProbeFailure::ConnectFailed),
+        Failure::ConnectFailed => Some(ProbeFailure::ConnectFailed(why)),
         Failure::Reset => Some(ProbeFailure::Reset),
         Failure::Malformed => Some(ProbeFailure::Malformed),
         Failure::Local => None,

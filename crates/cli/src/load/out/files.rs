@@ -29,7 +29,7 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), Stop> {
             Ok(_) => "it is no directory".into(),
             Err(_) => error.to_string(),
         };
-        Stop::BadInput(format!(
+        Stop::Lacking(format!(
             "--out {}: cannot make this directory: {why}; give one that can be written",
             path.display()
         ))
@@ -74,7 +74,7 @@ impl Folder {
     /// A file that cannot be written, and nothing is lost yet.
     pub(super) fn refused(&self, name: &str, error: &io::Error) -> Stop {
         let (out, file) = (self.path.display(), self.path(name));
-        Stop::BadInput(format!(
+        Stop::Lacking(format!(
             "--out {out}: cannot write {}: {error}; give a directory that can be written",
             file.display()
         ))
