@@ -8,7 +8,7 @@ use curtail_load::{
 };
 
 use super::out::Outputs;
-use super::protocol::ProtocolArgs;
+use super::protocol::{ProtocolArgs, span};
 use crate::agent::TokenArgs;
 use crate::args::{Json, Seed};
 use crate::exit::Stop;
@@ -114,10 +114,6 @@ enum Stamps {
     Kernel,
     /// This program, past the network stack by AF_XDP: UDP to another machine, as root
     Xdp,
-}
-
-pub(crate) fn span(text: &str) -> Result<u64, String> {
-    curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
 }
 
 fn number(text: &str) -> Result<f64, String> {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use curtail_dist::read_text;
 use curtail_load::{AnswerEnd, KeyDistribution, Keys, Protocol, Trust};
 
-use super::args::span;
 use crate::say;
 
 #[derive(clap::Args)]
@@ -114,4 +113,8 @@ impl ProtocolArgs {
             keys: self.keys.map(|count| Keys { count, distribution }),
         }
     }
+}
+
+pub(super) fn span(text: &str) -> Result<u64, String> {
+    curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
 }
