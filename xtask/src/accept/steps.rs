@@ -74,7 +74,7 @@ fn chain(stage: &Stage<'_>, document: &mut Value) -> Result<()> {
     let mut commands = page::commands(&text);
     // The same question once more has the same answer.
     let asked = commands.iter().find(|command| command.starts_with("curtail advise"));
-    let asked = asked.context("the page asks for no advice")?.split(" --write-config").next();
+    let asked = asked.context("the page asks for no advice")?.split(" --out").next();
     commands.push(format!("{} --json", asked.unwrap_or_default()));
     commands.push("curtail report before after --json".to_owned());
     let all = cargo::run_page(stage.root, &commands, &stage.folder.join("page"))?;

@@ -12,9 +12,10 @@ use curtail_load::agents::{self, Agents, AgentsError};
 use curtail_load::{Extent, Invalid, LoadError, Plan, Report, Sample, Snapshot};
 
 use args::plan;
-pub(crate) use args::{Args, percent, span};
+pub(crate) use args::{Args, percent};
 use out::Results;
 pub(crate) use protocol::ProtocolArgs;
+pub(crate) use protocol::span;
 pub(crate) use table::ms;
 use table::table;
 

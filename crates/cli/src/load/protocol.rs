@@ -115,6 +115,6 @@ impl ProtocolArgs {
     }
 }
 
-pub(super) fn span(text: &str) -> Result<u64, String> {
+pub(crate) fn span(text: &str) -> Result<u64, String> {
     curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
 }
