@@ -7,8 +7,9 @@ pub enum ModelError {
     #[error("the {name} is {value}; it must be {allowed}")]
     OutOfRange { name: &'static str, value: f64, allowed: &'static str },
     #[error(
-        "the utilization is {0:.4}, so the queue grows without end; \
-         it must be below 1: lower the arrival rate, shorten the service, or add servers"
+        "the utilization is {}, so the queue grows without end; \
+         it must be below 1: lower the arrival rate, shorten the service, or add servers",
+        (.0 * 1e4).round() / 1e4
     )]
     Overload(f64),
     #[error(

@@ -236,6 +236,7 @@ fn bad_numbers_are_refused_with_the_mend() {
             "queue --arrival-rate 200 --service-time exp:5ms",
             "the utilization is 1, so the queue grows",
         ),
+        ("queue --arrival-rate 300 --service-time exp:5ms", "the utilization is 1.5, so"),
         ("queue --utilization -0.5", "'-0.5' for '--utilization <U>'"),
         ("queue --utilization 0.5 --arrival-rate 1", "cannot be used with"),
         ("queue --arrival-rate 0", "write a rate above 0, as 0.8 or 100/s"),

@@ -87,7 +87,8 @@ fn files_that_cannot_be_read_are_named() {
 
 #[test]
 fn the_example_of_the_interface_means_what_it_says() {
-    let config = config::load(&configs().join("good/interface.toml")).expect("it parses");
+    let mut config = config::load(&configs().join("good/interface.toml")).expect("it parses");
+    config.listen.places = [None, None];
     assert_eq!(config.warnings(), [""; 0]);
     assert_eq!(config.listen.http.to_string(), "127.0.0.1:8080");
     assert_eq!(config.listen.admin.map(|at| at.to_string()).as_deref(), Some("127.0.0.1:9901"));
@@ -181,7 +182,9 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
         part("Route"),
     );
     assert!(text.contains("attempt_timeout") && text.contains("max_connections"), "{text}");
-    assert_eq!(parse(&text), parse(&MINIMAL.replace("policy = \"laedge\"\n", "")));
+    let mut spelled = parse(&text);
+    spelled.listen.places = [None, None];
+    assert_eq!(spelled, parse(&MINIMAL.replace("policy = \"laedge\"\n", "")));
 }
 
 #[test]
