@@ -7,13 +7,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::exit::Stop;
-use crate::load::out::write_whole;
+use crate::load::out::{LOG, RESULT, write_whole};
 use crate::say;
 use run::{Figures, Run};
 
@@ -47,18 +47,26 @@ struct Document<'a> {
     runs: &'a [Figures],
 }
 
+fn is_read(place: &Path, runs: &[PathBuf]) -> bool {
+    let mut read = runs.iter().flat_map(|run| [run.clone(), run.join(RESULT), run.join(LOG)]);
+    read.any(|file| file.canonicalize().is_ok_and(|file| file == place))
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
     let figures = Figures::of(&runs);
-    if let Some(out) = &args.out
-        && out.symlink_metadata().is_ok()
-        && !args.force
-    {
-        let why = format!(
-            "--out {}: it is there already; give another file, or --force to overwrite it",
-            out.display()
-        );
-        return Err(Stop::BadInput(why));
+    if let Some(out) = &args.out {
+        let why = match out.canonicalize() {
+            // A page must not replace a run that it is about, by force or not.
+            Ok(place) if is_read(&place, &args.runs) => "a run is read from it; give another file",
+            _ if !args.force && out.symlink_metadata().is_ok() => {
+                "it is there already; give another file, or --force to overwrite it"
+            }
+            _ => "",
+        };
+        if !why.is_empty() {
+            return Err(Stop::BadInput(format!("--out {}: {why}", out.display())));
+        }
     }
     if args.json {
         say::result(crate::json(&Document { runs: &figures })?)?;

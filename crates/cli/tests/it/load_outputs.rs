@@ -279,6 +279,14 @@ fn runs_that_cannot_be_read_are_named_with_what_is_wrong() {
         assert!(said.starts_with("error: ") && said.contains(why), "{args:?}: {said}");
         assert!(output.stdout.is_empty());
     }
+    for over in ["good/result.json", "./good/latency.hlog"] {
+        let before = fs::read(folder.path().join(over)).expect("a file");
+        let refused = report(&["good", "--out", over, "--force"], folder.path());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{over}: {said}");
+        assert!(said.contains(&format!("--out {over}: a run is read from it")), "{said}");
+        assert!(fs::read(folder.path().join(over)).expect("a file") == before, "{over}");
+    }
     let full = report(&["good", "--out", "/dev/full", "--force"], folder.path());
     assert_eq!(full.status.code(), Some(3));
     let said = text(&full.stderr);
