@@ -71,8 +71,6 @@ pub(super) struct Line {
 pub(super) struct Include {
     pub(super) file: String,
     pub(super) names: Vec<String>,
-    /// As in a quick run of that file.
-    pub(super) quick: bool,
     /// Variables of them.
     pub(super) set: Vars,
 }
@@ -211,9 +209,6 @@ fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<
             0 => (line.seconds, line.quick_seconds),
             _ => (line.seconds.min(1), line.quick_seconds.min(1)),
         };
-        if include.quick {
-            of.vars = joined(&of.vars, &of.quick);
-        }
         of.vars = joined(&joined(&file.vars, &of.vars), &include.set);
         of.quick = joined(&joined(&file.quick, &of.quick), &include.set);
     }

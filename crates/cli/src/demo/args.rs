@@ -243,7 +243,10 @@ impl Plan<'_> {
     pub(super) fn honesty(&self) -> String {
         let Args { shards, replicas, service_time, .. } = self.args;
         format!(
-            "Real: the text, the index, the scoring, {} leaf processes, a root process and every              socket between them; hiccups where they are paused or throttled. Stretched: a leaf waits              until its true answer has taken a drawn service time ({service_time} per query, the same              on every replica and for every policy). Hiccups: {}.",
+            "Real: the text, the index, the scoring, {} leaf processes, a root process and every socket \
+             between them; hiccups where they are paused or throttled. Stretched: a leaf waits until its \
+             true answer has taken a drawn service time ({service_time} per query, the same on every \
+             replica and for every policy). Hiccups: {}.",
             shards * replicas,
             self.hiccups()
         )

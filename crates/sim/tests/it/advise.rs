@@ -55,7 +55,7 @@ fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
     let parse = |name: &&str| Candidate::parse(name, UNIT_NS).expect("a policy");
     let candidates: Vec<Candidate> = names.iter().map(parse).collect();
     // Another seed, so that it is no repetition.
-    let requests = (500_000 / u64::from(experiment.shards)).min(40_000);
+    let requests = (250_000 / u64::from(experiment.shards)).min(20_000);
     let longer = Experiment { requests, warm_up: requests / 10, seed: 7, ..experiment.clone() };
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads: 2, percentiles: &[99.0], progress: &progress, stop: &stop };
