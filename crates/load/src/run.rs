@@ -114,9 +114,8 @@ pub async fn run_observed(
     drive(plan, cancel, progress, Observe::Responses, on_outcome).await
 }
 
-/// Like [`run`], and calls `on_sample` for the outcome of each measured request that was not dropped, in
-/// batches and in no order. As with [`run_observed`], a slow callback misses some, and the run goes on
-/// regardless.
+/// Like [`run`], and calls `on_sample` with the outcome of each measured request that was not dropped, in
+/// batches and in no order. As with [`run_observed`], a slow callback misses some, and the run goes on.
 pub async fn run_sampled(
     plan: &Plan,
     cancel: impl Future<Output = ()>,

@@ -1,4 +1,4 @@
-//! BPF maps and programs, by those calls of bpf(2) that are needed and no more.
+//! BPF maps and programs, by the few calls of bpf(2) that this crate needs.
 //!
 //! Nothing outlives its descriptor: the kernel detaches everything when the process ends, however it does.
 //! Source: Linux, include/uapi/linux/bpf.h, `union bpf_attr`.
@@ -164,7 +164,7 @@ pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
         repeat: 1,
         took_ns: 0,
     };
-    // SAFETY: the pointers are to buffers of the lengths beside them, which live until the call returns.
+    // SAFETY: the pointers point to buffers of the lengths beside them, which live until the call returns.
     unsafe { raw(PROGRAM_TEST, &mut test) }?;
     out.truncate(test.bytes_out as usize);
     Ok(Tested { action: test.result, packet: out })
@@ -178,13 +178,13 @@ fn descriptor<T>(command: c_long, attributes: T) -> io::Result<OwnedFd> {
 }
 
 fn call<T>(command: c_long, mut attributes: T) -> io::Result<c_long> {
-    // SAFETY: pointers in the attributes are to data that the callers hold until this returns.
+    // SAFETY: pointers in the attributes point to data that the callers hold until this returns.
     unsafe { raw(command, &mut attributes) }
 }
 
 /// # Safety
 ///
-/// `attributes` are those of the command, and every pointer in them is to as many bytes as they say.
+/// `attributes` belong to the command, and each pointer in them points to as many bytes as they say.
 unsafe fn raw<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
     let bytes = size_of::<T>();
     // SAFETY: by the contract of this function; the kernel takes missing attributes as zero.

@@ -92,7 +92,7 @@ impl Bypass {
         &self.device
     }
 
-    /// How many queues it receives by. The stack gets the responses of queues other than the first.
+    /// The number of receive queues. The stack gets the responses of queues other than the first.
     pub fn queues(&self) -> usize {
         self.queues
     }
@@ -110,7 +110,7 @@ impl Bypass {
 
 // These functions query the network of this thread, which need not be the one that /sys shows.
 
-/// The longest payload of a packet to where a socket is connected.
+/// The longest payload that fits into one packet to the peer of a connected socket.
 fn payload_max(socket: &UdpSocket) -> io::Result<usize> {
     let mtu = usize::try_from(getsockopt(socket, sockopt::IpMtu)?).unwrap_or(0);
     Ok(mtu.saturating_sub(HEADER_BYTES - ETHERNET_BYTES).min(PAYLOAD_MAX))

@@ -1,8 +1,8 @@
 //! The program on the device: it redirects the responses of one server on one port to our socket.
 //!
-//! The machine's other traffic, such as remote logins, uses the same device, so the stack gets what is not
-//! surely ours: fragments, IP options, frames that are too long for our buffers. Cost: some twenty
-//! instructions per packet that the device receives, about 0.1 µs.
+//! The machine's other traffic, such as remote logins, uses the same device. So the program leaves to the
+//! stack what is not surely ours: fragments, IP options, frames that are too long for our buffers. Cost: some
+//! twenty instructions per packet that the device receives, about 0.1 µs.
 
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
@@ -15,7 +15,7 @@ use crate::program::{
 pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code {
     let mut program = Program::on_packets_of(HEADER_BYTES);
     program.up_to(FRAME_MAX);
-    // As in memory: in network byte order.
+    // As in the packet: in network byte order.
     let address = |of: SocketAddrV4| i32::from_ne_bytes(of.ip().octets());
     let ports = |from: SocketAddrV4, to: SocketAddrV4| {
         let ([a, b], [c, d]) = (from.port().to_be_bytes(), to.port().to_be_bytes());
@@ -61,8 +61,8 @@ mod tests {
         frame
     }
 
-    /// True if the program passes the packet to the stack as none of ours. No socket is in the map, so it
-    /// would also pass ours: here it drops them, by another third argument of the redirect.
+    /// True if the program passes the packet to the stack as not ours. No socket is in the map, so it would
+    /// pass ours as well: here a changed third argument of the redirect makes it drop them.
     fn is_left(packet: &[u8]) -> Option<bool> {
         let map: OwnedFd = match map_of_sockets() {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {

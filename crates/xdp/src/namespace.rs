@@ -18,7 +18,7 @@ pub struct Namespace {
 impl Namespace {
     /// Creates a namespace with loopback as its only device.
     pub fn new() -> io::Result<Self> {
-        // A thread enters it; the open file keeps it.
+        // A thread enters it; the open file keeps it alive.
         let made = thread::spawn(|| -> io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
@@ -30,8 +30,8 @@ impl Namespace {
         })?;
         let namespace = Self { file };
         namespace.inside(|| -> io::Result<()> {
-            // IPv6 would solicit routers, and disturb a little. So if this cannot be written, as in
-            // containers, or if there is no IPv6, that is no reason to fail.
+            // IPv6 would solicit routers, which disturbs a little. Failure does not matter: in containers
+            // this is read-only, and some kernels have no IPv6.
             let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             Ok(())
         })?;

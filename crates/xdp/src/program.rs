@@ -1,6 +1,6 @@
-//! BPF programs for a device, assembled by hand: they have some tens of instructions, so no BPF compiler is
-//! needed. They check some bytes of a packet, and leave what is not as they expect to the network stack.
-//! Source: Linux, Documentation/bpf/standardization/instruction-set.rst.
+//! BPF programs for a device, assembled instruction by instruction: they are so short that no BPF compiler is
+//! needed. They check some bytes of a packet, and leave the unexpected to the network stack. Source: Linux,
+//! Documentation/bpf/standardization/instruction-set.rst.
 
 use std::os::fd::RawFd;
 
@@ -66,7 +66,7 @@ impl Code {
         self.add(0, 0, 0, 0, (constant >> 32) as u32 as i32);
     }
 
-    /// Makes an earlier jump lead here.
+    /// Sets the target of an earlier jump to here.
     pub fn lead_here(&mut self, from: usize) {
         let offset = (self.0.len() - from - 1) as i16;
         let mut bytes = self.0[from].to_ne_bytes();
@@ -110,8 +110,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Begins with the check that the kernel's verifier requires: the stack gets shorter packets, so that the
-    /// program may load and store `bytes_min` bytes of all others.
+    /// Begins with the check that the kernel's verifier requires: shorter packets are left to the stack, so
+    /// the program may load and store `bytes_min` bytes of all others.
     pub fn on_packets_of(bytes_min: usize) -> Self {
         let mut program = Self { code: Code::new(), others: Vec::new() };
         let code = &mut program.code;
@@ -122,7 +122,7 @@ impl Program {
         program
     }
 
-    /// The stack gets longer packets; before any call.
+    /// Leaves longer packets to the stack; only before the first call.
     pub fn up_to(&mut self, bytes_max: usize) {
         self.leave_if_greater(bytes_max, |border| (END, border));
     }
@@ -136,7 +136,7 @@ impl Program {
         self.others.push(self.code.add(JUMP_IF_GREATER, greater, than, 0, 0));
     }
 
-    /// The stack gets packets with another value at an offset; `load` says how many bits it has.
+    /// Leaves packets with another value at an offset to the stack; `load` says how many bits it has.
     pub fn expect(&mut self, load: u8, at: i16, value: i32) {
         self.code.add(load, LOADED, PACKET, at, 0);
         self.expect_loaded(value);

@@ -1,11 +1,11 @@
 //! An AF_XDP socket on the first queue of a device: frames in and out, past the network stack.
 //!
 //! The kernel copies frames between its buffers and memory that it shares with us, which works on every
-//! device. The rings are those of the crate `xdp`; in addition, no frame of the memory leaves this file, so
-//! none can outlive it. Source: Linux, Documentation/networking/af_xdp.rst.
+//! device. The crate `xdp` provides the rings; this module keeps all frames to itself, so no frame outlives
+//! the memory. Source: Linux, Documentation/networking/af_xdp.rst.
 //!
-//! Bounds: the socket is opened for a number of frames. With so many unread, the kernel drops further ones;
-//! with so many unsent, [`XdpSocket::send`] returns `WouldBlock`.
+//! Bounds: `frames` in each direction, from [`XdpSocket::open`]. With so many unread, the kernel drops
+//! further frames; with so many unsent, [`XdpSocket::send`] returns `WouldBlock`.
 
 use std::error::Error as _;
 use std::ffi::CString;

@@ -1,4 +1,4 @@
-//! Messages between a coordinator and an agent: JSON behind its length.
+//! Length-prefixed JSON messages between a coordinator and an agent.
 //!
 //! The reader limits the length of a message. Of a longer one it reads only the length.
 
@@ -89,7 +89,7 @@ fn parse<M: DeserializeOwned>(frame: io::Result<BytesMut>) -> Result<M, FrameErr
     }
 }
 
-/// Encodes a message behind its length.
+/// Encodes a message with its length prefix.
 fn encode(message: &impl Serialize, most: usize) -> Result<BytesMut, FrameError> {
     let json = serde_json::to_vec(message).map_err(io::Error::from)?;
     let (bytes, mut frame) = (json.len(), BytesMut::new());
@@ -97,7 +97,7 @@ fn encode(message: &impl Serialize, most: usize) -> Result<BytesMut, FrameError>
     encoded.map_err(|_| FrameError::TooLong { bytes, most }).map(|()| frame)
 }
 
-/// Sends a message. The peer must accept some of it within `time`, again and again.
+/// Sends a message. Each write must make progress within `time`.
 pub(crate) async fn send(
     stream: &mut OwnedWriteHalf,
     message: &impl Serialize,

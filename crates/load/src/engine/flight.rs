@@ -1,12 +1,12 @@
-//! A request in flight, also one that has to be sent again.
+//! A request in flight, including one that must be sent again.
 //!
 //! A server that goes away says which requests it has not processed (RFC 9113 §6.8). A user's client sends
 //! those again over another connection, and the user waits for the second response. So does this one: the
 //! request counts once, its latency runs from the intended time as always, and its lag is that of the first
 //! attempt, because the server caused the later delay.
 //!
-//! A request that a server may have processed is never sent twice: one on a keep-alive connection that the
-//! server closes just then counts as cut off.
+//! The engine never sends a request twice that the server may have processed: if the server closes a
+//! keep-alive connection at that moment, the request counts as cut off.
 
 use std::iter::Peekable;
 
@@ -16,7 +16,7 @@ use crate::results::outcome::Outcome;
 use crate::session::Whole;
 use crate::session::fault::Fault;
 
-/// Most attempts per request. A server that still has not processed it then will not.
+/// Most attempts per request. A server that has not processed it by then will not.
 pub(super) const ATTEMPTS_MAX: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,7 +58,7 @@ pub(crate) struct Task {
     pub(crate) spin: bool,
     pub(crate) stamps: bool,
     pub(crate) bypass: Option<Arc<Bypass>>,
-    /// Orders for the thread. After a change, a byte on the other end of `notify` ends the thread's sleep.
+    /// `Threads` changes these orders, then writes a byte to the other end of `notify`.
     pub(crate) orders: Arc<Orders>,
     pub(crate) notify: UnixStream,
     /// Empty records arrive here, and full ones go back in exchange. A record is a megabyte of histograms:
@@ -96,11 +96,11 @@ struct Context {
 }
 
 const NOTIFY: u64 = u64::MAX;
-/// Most requests that are sent in one turn, before responses are read.
+/// Most requests sent in one turn, before responses are read.
 const SENDS_MAX: usize = 32;
-/// Most sockets that are handled before the requests that became due meanwhile are sent.
+/// Most sockets handled before requests that have become due are sent.
 const LOOKS_MAX: usize = 8;
-/// Work that takes some microseconds and can wait is done only if nothing is due for this long.
+/// Work that can wait runs only if no request is due for this long. It takes some microseconds.
 const QUIET_NS: i64 = 100_000;
 
 #[derive(Debug)]
@@ -108,9 +108,9 @@ struct Engine {
     source: Source,
     context: Context,
     pool: Pool,
-    /// First those of the pool, then those whose server is going away.
+    /// The pool's connections, then those whose server is going away.
     connections: Vec<Connection>,
-    /// Unused indexes of `connections` behind the pool's.
+    /// Unused indexes of `connections` beyond the pool's.
     vacant: Vec<usize>,
     /// Requests in flight by their index, which is the order in which they expire: the intended time, the
     /// connection and the token there.
@@ -131,13 +131,13 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         engine.send_due(engine.context.task.clock.now_ns());
         engine.send_waiting();
         engine.expire();
-        let Some(timeout_ns) = engine.next_timeout_ns() else { break };
+        let Some(until_ns) = engine.next_timeout_ns() else { break };
         let now_ns = engine.context.task.clock.now_ns();
         if engine.due_ns().is_none_or(|due_ns| due_ns - now_ns > QUIET_NS) {
             engine.context.task.observer.flush();
         }
         engine.context.hand_over();
-        match waiting.wait(engine.context.task.clock, timeout_ns, &mut engine.context.poller)? {
+        match waiting.wait(engine.context.task.clock, until_ns, &mut engine.context.poller)? {
             Waited::Events(events) => engine.take_events(events),
             // Before anything else, because that would be lag.
             Waited::Due(now_ns) => engine.send_due(now_ns),

@@ -1,7 +1,7 @@
 //! Hands the outcomes of measured requests to an observer that wants each of them.
 //!
-//! The hand-over is in batches, when nothing is due, because it wakes another thread, which takes as long as
-//! sending some requests.
+//! Each hand-over wakes another thread, which takes as long as sending some requests. So outcomes are handed
+//! over in batches, when no request is due.
 
 use tokio::sync::mpsc;
 
@@ -15,7 +15,7 @@ const WAITING_MAX: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) to: mpsc::Sender<Vec<Outcome>>,
-    /// Requests without a whole response, too.
+    /// Also report requests without a whole response.
     pub(crate) failures: bool,
 }
 

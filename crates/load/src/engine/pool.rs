@@ -12,7 +12,7 @@ pub(super) enum Assigned {
     Dropped,
 }
 
-/// Connections with room, and the backlog; only one of them is non-empty, except for moments.
+/// Connections with room, and the backlog; both are non-empty only for a moment.
 #[derive(Debug)]
 pub(super) struct Pool {
     /// By outstanding requests, then by number: with one request per connection, the first free one is used,

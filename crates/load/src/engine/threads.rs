@@ -40,7 +40,7 @@ struct Thread {
     notify: UnixStream,
     empty: SyncSender<Box<Record>>,
     full: Receiver<Box<Record>>,
-    /// Closes when the thread ends, however it does.
+    /// Closed when the thread ends, even by a panic.
     end: oneshot::Receiver<()>,
     ended: bool,
     /// None once joined.
@@ -134,7 +134,7 @@ impl Threads {
         }
     }
 
-    /// The sum of what they have not handed over before, and the intended time of the last request; after
+    /// The merged records not handed over before, and the intended time of the last request; call it after
     /// [`finished`](Threads::finished).
     pub(crate) fn join(mut self) -> Result<(Record, u64), LoadError> {
         let (mut all, mut last_ns) = (Record::new(), 0);
@@ -149,7 +149,7 @@ impl Threads {
         Ok((all, last_ns))
     }
 
-    /// The sum of what they have handed over since the last call; and offers them empty records.
+    /// The merged records handed over since the last call. Offers each thread an empty record.
     pub(crate) fn collect(&self) -> Record {
         let mut together = Record::new();
         let now_ns = self.clock.elapsed_ns();
@@ -190,7 +190,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.stop();
         for handle in self.threads.iter_mut().filter_map(|thread| thread.handle.take()) {
-            // An error is a panic of the thread, which has been printed by then.
+            // An error is a panic of the thread, which the panic hook has printed.
             let _ = handle.join();
         }
     }

@@ -1,7 +1,7 @@
 //! A connection's bytes: non-blocking sockets.
 //!
-//! Each datagram stands behind its length ([`crate::session::LENGTH_BYTES`]): in `output` as the session
-//! wrote it, in `input` as it arrived.
+//! Each datagram is prefixed with its length ([`crate::session::LENGTH_BYTES`]): in `output` by the session,
+//! in `input` by this module.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -92,7 +92,7 @@ impl Wire {
         Ok(Wire { socket: Socket::PastStack(Box::new(port)), stamped: false })
     }
 
-    /// The socket for packets that come through the stack nevertheless.
+    /// The socket for packets that still come through the stack.
     pub(super) fn stack(&self) -> Option<&UdpSocket> {
         match &self.socket {
             Socket::PastStack(port) => Some(port.stack()),
@@ -110,8 +110,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Calls `each` for each request that has left since, with its number (of a datagram how many left before
-    /// it, in a stream the offset of its last byte) and the time, by the system clock.
+    /// Calls `each` for each request that has left since the last call, with its number (for a datagram the
+    /// count of earlier ones, in a stream the offset of its last byte) and the time by the system clock.
     pub(super) fn left(&self, scratch: &mut Scratch, each: impl FnMut(u32, u64)) -> io::Result<()> {
         if !self.stamped {
             return Ok(());
@@ -152,7 +152,7 @@ impl Wire {
         Ok(written)
     }
 
-    /// Data that was written may wait for the next write, even for one with nothing more to write.
+    /// True if written data may wait for the next write, even one with nothing new to write.
     pub(super) fn unsent(&self) -> bool {
         matches!(&self.socket, Socket::PastStack(port) if port.unsent())
     }
@@ -209,7 +209,7 @@ impl Wire {
     }
 }
 
-/// Sends the first datagram of `output`, and returns how long it was with its length.
+/// Sends the first datagram of `output`, and returns its length with the prefix.
 fn send(output: &[u8], send: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<usize> {
     let (mut length, rest) = output.split_at(LENGTH_BYTES);
     let length = length.get_u32_le() as usize;

@@ -392,8 +392,8 @@ impl Connection {
         }
     }
 
-    /// Reads what arrives after the close: late responses, or another refusal. Otherwise the poller would
-    /// report it again and again.
+    /// Reads what arrives after the close (late responses, or another refusal), because the poller would
+    /// otherwise report it repeatedly.
     fn discard(&mut self, context: &mut Context) {
         let Some(wire) = &mut self.kept else { return };
         for _ in 0..READS_MAX {
@@ -404,9 +404,8 @@ impl Connection {
         self.input.clear();
     }
 
-    /// Releases the socket of a closed connection: closes it, unless it bypasses the stack and has not failed
-    /// itself. To open that again takes milliseconds, and fails while the kernel still tears the last one
-    /// down.
+    /// Closes the socket of a closed connection, except one that bypasses the stack and has not failed
+    /// itself: to reopen that takes milliseconds, and fails while the kernel still tears down the last one.
     fn release(&mut self, wire: Wire, fault: &Fault, context: &Context) {
         let Some(stack) = wire.stack() else { return };
         let failed = matches!(fault, Fault::Io(_));

@@ -11,8 +11,8 @@
 //! A sent timestamp names its request by a number: on UDP that of the datagram, on TCP that of the request's
 //! last byte (`OPT_ID`, `OPT_ID_TCP`). It comes without a copy of the packet (`OPT_TSONLY`).
 //!
-//! The kernel timestamps received packets on the whole machine, a little after a socket asks for it:
-//! [`Keeper`] asks, waits for the first timestamp, and keeps the feature enabled.
+//! Timestamping of received packets applies to the whole machine, and starts a little after a socket asks for
+//! it: [`Keeper`] asks, waits for the first timestamp, and keeps timestamping enabled.
 //!
 //! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
 
@@ -132,7 +132,7 @@ pub fn drain(
     }
 }
 
-/// The software timestamp; none if it is zero, which means that there is none.
+/// The software timestamp; none if it is zero, which means no timestamp.
 fn nanoseconds(stamps: &Timestamps) -> Option<u64> {
     let seconds = u64::try_from(stamps.system.tv_sec()).ok()?;
     let rest = u64::try_from(stamps.system.tv_nsec()).ok()?;

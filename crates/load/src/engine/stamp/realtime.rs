@@ -1,8 +1,8 @@
 //! Converts the system clock, which the kernel's timestamps use, to the clock of the run.
 //!
 //! On Linux both run at the same speed, corrections included, but the system clock can be set at any time. So
-//! this module measures their offset again and again. If two measurements differ by more than measuring
-//! explains, the clock was set, and timestamps from between them mean nothing.
+//! this module measures their offset repeatedly. If two measurements differ by more than the measurement
+//! error, the clock was set, and timestamps from between them mean nothing.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

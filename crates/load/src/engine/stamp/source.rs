@@ -18,7 +18,7 @@ pub enum StampsBy {
     /// This program: latencies include the network stack of this machine and the program's wake-up.
     #[default]
     User,
-    /// The kernel, by software timestamps (`SO_TIMESTAMPING`): time in the stack is reported apart.
+    /// The kernel, by software timestamps (`SO_TIMESTAMPING`): time in the stack is reported separately.
     Kernel,
     /// This program, which bypasses the stack (AF_XDP). UDP over IPv4 only, by one connection, to a server
     /// that is not on this machine, and with the privileges for it.
@@ -30,9 +30,9 @@ pub enum StampsBy {
 pub struct PastStack {
     /// The device.
     pub device: String,
-    /// How many queues it receives by. Packets of queues other than the first come through the stack.
+    /// The number of receive queues. Packets of queues other than the first come through the stack.
     pub queues: usize,
-    /// Responses leave for this program in the device's driver; or at the entrance of the stack.
+    /// True if responses are redirected in the device's driver; otherwise at the entrance of the stack.
     pub in_driver: bool,
 }
 
