@@ -65,8 +65,8 @@ impl Port {
         self.socket.unsent()
     }
 
-    /// Receives a datagram into `bytes`, truncated to its length: first those that bypassed the stack, then those
-    /// that the program left to it.
+    /// Receives a datagram into `bytes`, truncated to its length: first those that bypassed the stack, then
+    /// those that the program left to it.
     ///
     /// `WouldBlock` if there is none; or the system's error.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
