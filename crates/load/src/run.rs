@@ -27,34 +27,34 @@ use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
 
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Most batches that wait for the observer. Beyond it outcomes wait in the threads.
+/// Most batches that wait for the observer. Further outcomes wait in the threads.
 const BATCHES_MAX: usize = 4;
 
-/// A whole answer to a measured request, whatever its status.
+/// A whole response to a measured request, whatever its status.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The request's place in the schedule, warm-up included. Runs of one plan ask the same at the
-    /// same place.
+    /// The request's index in the schedule, warm-up included. It names the same request in all runs of a
+    /// plan.
     pub index: u64,
     /// Which of the plan's queries, counted from 0. With keys as in [`Slot`](crate::Slot).
     pub query: usize,
-    /// It says that all is well: a status of 2xx, or what the protocol has instead.
+    /// The response reports success: a status of 2xx, or what the protocol has instead.
     pub good: bool,
-    /// The status code of HTTP, 200 to 599. 0 of other protocols.
+    /// The status code of HTTP, 200 to 599. 0 for other protocols.
     pub status: u16,
-    /// The head, with its headers. Of HTTP/1.1 only.
+    /// The head, with its headers. HTTP/1.1 only.
     pub head: Option<ResponseHead>,
-    /// The length of the body, in bytes; of protocols without one that of what was asked for.
+    /// The length of the body, in bytes; for protocols without one, of the data that was requested.
     pub body_bytes: u64,
-    /// From the request's intended time to the end of the answer, in nanoseconds.
+    /// From the request's intended time to the end of the response, in nanoseconds.
     pub latency_ns: u64,
     /// From when a connection took the request up, in nanoseconds.
     pub uncorrected_ns: u64,
     /// The intended time, in nanoseconds since the start.
     pub intended_ns: u64,
-    /// When it was there.
+    /// When the response was complete.
     pub ended: Instant,
-    /// Its request waited for a connection to be opened: that is part of both latencies.
+    /// The request waited for a connection to be opened: that is part of both latencies.
     pub opened: bool,
 }
 
@@ -79,28 +79,28 @@ impl Answer {
     }
 }
 
-/// Sends requests as the plan says and measures. Ends once each has its answer or its time-out, or
-/// when `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
+/// Sends requests as the plan says, and measures. Ends once each has its response or its timeout, or when
+/// `cancel` resolves: the report is then partial. Dropping the future ends everything at once.
 ///
-/// `progress` is called twice per second, and once more at the end. [`run_observed`] passes on every
-/// response, too, and [`run_sampled`] every request.
+/// `progress` is called twice per second, and once more at the end. [`run_observed`] also reports every
+/// response, and [`run_sampled`] every request.
 ///
 /// # Errors
 ///
-/// [`LoadError`] if the plan cannot be run, the host has no address, or no thread can be started. A
-/// server that cannot be reached is no error: the attempts are counted.
+/// [`LoadError`] if the plan cannot be run, the host has no address, or no thread can be started. An
+/// unreachable server is not an error: the attempts are counted.
 pub async fn run(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
 ) -> Result<Report, LoadError> {
-    drive(plan, cancel, progress, Tell::Nothing, |_, _| ControlFlow::Continue(())).await
+    drive(plan, cancel, progress, Observe::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
-/// As [`run`], and calls `on_answer` for each whole response to a measured request, in batches and in no
-/// order. Should it be so slow that 65,536 responses of a thread wait for it, further ones are left out,
-/// and [`Report::unobserved`] counts them. Once it says [`ControlFlow::Break`] nothing more is sent, and the
-/// run ends when all is answered; responses that come until then are passed on.
+/// Like [`run`], and calls `on_answer` for each whole response to a measured request, in batches and in no
+/// order. If it is so slow that 65,536 responses of a thread wait for it, further ones are dropped, and
+/// [`Report::unobserved`] counts them. Once it returns [`ControlFlow::Break`], no new request is sent, and
+/// the run ends when all have ended; it still gets the responses until then.
 pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -111,12 +111,11 @@ pub async fn run_observed(
         Some(answer) => on_answer(&answer),
         None => ControlFlow::Continue(()),
     };
-    drive(plan, cancel, progress, Tell::Answers, on_outcome).await
+    drive(plan, cancel, progress, Observe::Responses, on_outcome).await
 }
 
-/// As [`run`], and calls `on_sample` for what became of each measured request that was not dropped, in
-/// batches and in no order. As with [`run_observed`], who is too slow is not told all, and the run goes
-/// on regardless.
+/// Like [`run`], and calls `on_sample` with the outcome of each measured request that was not dropped, in
+/// batches and in no order. As with [`run_observed`], a slow callback misses some, and the run goes on.
 pub async fn run_sampled(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -127,13 +126,13 @@ pub async fn run_sampled(
         on_sample(&Sample::of(outcome));
         ControlFlow::Continue(())
     };
-    drive(plan, cancel, progress, Tell::All, on_outcome).await
+    drive(plan, cancel, progress, Observe::All, on_outcome).await
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Tell {
+enum Observe {
     Nothing,
-    Answers,
+    Responses,
     All,
 }
 
@@ -141,7 +140,7 @@ async fn drive(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     mut progress: impl FnMut(&Snapshot),
-    tell: Tell,
+    observe: Observe,
     mut on_outcome: impl FnMut(Outcome, Clock) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
     plan.check()?;
@@ -152,24 +151,24 @@ async fn drive(
         // Resolving may take half a minute, and nothing has been measured.
         () = &mut cancel => return Err(LoadError::Interrupted),
     };
-    let heads = tell == Tell::Answers;
+    let heads = observe == Observe::Responses;
     let (to, outcomes) = mpsc::channel(BATCHES_MAX);
-    let listener = Listener { to, failures: tell == Tell::All };
-    let listener = Some(listener).filter(|_| tell != Tell::Nothing);
-    let mut telling = listener.is_some();
+    let listener = Listener { to, failures: observe == Observe::All };
+    let listener = Some(listener).filter(|_| observe != Observe::Nothing);
+    let mut observing = listener.is_some();
     let sessions = Arc::new(Sessions::prepare(plan, heads)?);
-    // It is there as long as the run.
+    // Lives as long as the run.
     let source = Source::prepare(plan, &addresses)?;
-    // The set-up takes its time, which must be no part of the schedule's.
+    // The time for setup must not be part of the schedule.
     let (part, epoch) = (Part::WHOLE, Instant::now() + LEAD);
     let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
     let mut threads = Threads::start(plan, part, epoch, &machine, listener.as_ref())?;
-    // The channel ends with the threads.
+    // The channel closes when the threads end.
     drop(listener);
-    // Dropped before the threads, which are waited for: one may wait for room in the channel.
+    // Dropped before the threads are joined: one may wait for room in the channel.
     let mut outcomes = outcomes;
     let (mut watch, mut ticks) = (Watch::new(), ticks());
-    // When it was cut short, and when it had measured enough.
+    // When the run was cut short, and when it had measured enough.
     let (mut cut_ns, mut enough_ns) = (None, None);
     loop {
         tokio::select! {
@@ -186,19 +185,19 @@ async fn drive(
                     threads.drain();
                 }
             }
-            batch = outcomes.recv(), if telling => match batch {
+            batch = outcomes.recv(), if observing => match batch {
                 Some(batch) => {
-                    let told = batch.into_iter().map(|outcome| on_outcome(outcome, threads.clock));
-                    // All of them are told, whatever it says.
-                    let enough = told.filter(ControlFlow::is_break).count() > 0;
+                    let decisions = batch.into_iter().map(|outcome| on_outcome(outcome, threads.clock));
+                    // `on_outcome` gets all of them, whatever it returns.
+                    let enough = decisions.filter(ControlFlow::is_break).count() > 0;
                     if enough && enough_ns.is_none() {
                         enough_ns = Some(threads.clock.elapsed_ns());
                         threads.drain();
                     }
                 }
-                None => telling = false,
+                None => observing = false,
             },
-            () = threads.finished(), if !telling => break,
+            () = threads.finished(), if !observing => break,
         }
     }
     let clock = threads.clock;
@@ -227,8 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_set_up_is_no_part_of_the_schedule() {
-        // Nobody listens, so that every request ends at once. To render that many takes much
-        // longer than the lead.
+        // No server listens, so every request fails at once. Rendering them takes much longer than the lead.
         let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = unused.local_addr().unwrap();
         drop(unused);

@@ -1,6 +1,6 @@
-//! Maps and programs of BPF, by the calls of bpf(2) that are needed and no more.
+//! BPF maps and programs, by the few calls of bpf(2) that this crate needs.
 //!
-//! Nothing outlives its descriptor: what was attached is detached when the process ends, however it does.
+//! Nothing outlives its descriptor: the kernel detaches everything when the process ends, however it does.
 //! Source: Linux, include/uapi/linux/bpf.h, `union bpf_attr`.
 
 use std::ffi::{CStr, c_long};
@@ -19,7 +19,7 @@ const ATTACH_XDP: u32 = 37;
 const MODE_GENERIC: u32 = 1 << 1;
 const MODE_DRIVER: u32 = 1 << 2;
 
-/// The helpers that are used ask for a compatible license.
+/// The helpers in use require a compatible license.
 const LICENSE: &CStr = c"Dual MIT/GPL";
 const LOG_BYTES: usize = 1 << 16;
 
@@ -77,31 +77,31 @@ struct Link {
     flags: u32,
 }
 
-/// Where on the way of a packet a program looks at it.
+/// Where on a packet's path a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver, before there is a packet buffer.
+    /// In the driver, before the kernel allocates a packet buffer.
     Driver,
-    /// At the entrance of the stack, which every device has.
+    /// At the entrance of the stack, on any device.
     Generic,
 }
 
 /// What a program did with a packet.
 #[derive(Debug)]
 pub struct Tested {
-    /// What it returned (include/uapi/linux/bpf.h, `enum xdp_action`).
+    /// The return value (include/uapi/linux/bpf.h, `enum xdp_action`).
     pub action: u32,
-    /// The packet as it left it.
+    /// The packet after the program.
     pub packet: Vec<u8>,
 }
 
-/// A map with room for the socket of AF_XDP of one queue, the first.
+/// A map for the AF_XDP socket of one queue, the first.
 pub fn map_of_sockets() -> io::Result<OwnedFd> {
     let map = Map { kind: MAP_OF_SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     descriptor(MAP_CREATE, map)
 }
 
-/// Puts a socket of AF_XDP into the map. It leaves the map when it is closed.
+/// Puts an AF_XDP socket into the map. The kernel removes the socket when it is closed.
 pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
     let (key, value) = (0_u32, socket.as_raw_fd() as u32);
     let update = Update {
@@ -114,7 +114,7 @@ pub fn set_socket(map: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()>
     call(MAP_UPDATE, update).map(drop)
 }
 
-/// Has a program verified and translated.
+/// Loads a program: the kernel verifies and compiles it.
 pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0_u8; LOG_BYTES];
     let mut short = [0; 16];
@@ -141,7 +141,7 @@ pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     })
 }
 
-/// Attaches a program to a device of the namespace that this thread is in, for as long as the result lives.
+/// Attaches a program to a device of this thread's network namespace, for as long as the result lives.
 pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let flags = match mode {
@@ -164,7 +164,7 @@ pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
         repeat: 1,
         took_ns: 0,
     };
-    // SAFETY: the pointers lead to buffers of the lengths beside them, which live until the call returns.
+    // SAFETY: the pointers point to buffers of the lengths beside them, which live until the call returns.
     unsafe { raw(PROGRAM_TEST, &mut test) }?;
     out.truncate(test.bytes_out as usize);
     Ok(Tested { action: test.result, packet: out })
@@ -173,18 +173,18 @@ pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
 fn descriptor<T>(command: c_long, attributes: T) -> io::Result<OwnedFd> {
     let number = call(command, attributes)?;
     let number = i32::try_from(number).map_err(io::Error::other)?;
-    // SAFETY: the commands that come here return a descriptor that is new, and so nobody else's.
+    // SAFETY: these commands return a new descriptor, which nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 fn call<T>(command: c_long, mut attributes: T) -> io::Result<c_long> {
-    // SAFETY: pointers in the attributes lead to what the callers above hold until this returns.
+    // SAFETY: pointers in the attributes point to data that the callers hold until this returns.
     unsafe { raw(command, &mut attributes) }
 }
 
 /// # Safety
 ///
-/// `attributes` are those of the command, and every pointer in them leads to as many bytes as they say.
+/// `attributes` belong to the command, and each pointer in them points to as many bytes as they say.
 unsafe fn raw<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
     let bytes = size_of::<T>();
     // SAFETY: by the contract of this function; the kernel takes missing attributes as zero.

@@ -1,5 +1,5 @@
-//! The way to one server past the network stack, made ready before anything is measured: to attach a program
-//! takes some network cards a second, in which they are off.
+//! The bypass to one server, prepared before anything is measured, because attaching a program turns some
+//! network cards off for a second.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -11,27 +11,27 @@ use xdp::nic::NicIndex;
 
 use crate::bpf::{self, Mode};
 use crate::filter::filter;
-use crate::frame::{ETHERNET_BYTES, Ends, HEADER_BYTES, PAYLOAD_MAX};
+use crate::frame::{ETHERNET_BYTES, HEADER_BYTES, PAYLOAD_MAX, PeerAddrs};
 use crate::neighbor::hop;
 
-/// The way to a server. A [`Port`](crate::Port) goes it.
+/// A bypass to a server. A [`Port`](crate::Port) sends and receives over it.
 #[derive(Debug)]
 pub struct Bypass {
-    /// Keeps our port from others, and gets what the program on the device leaves to the stack.
+    /// Reserves our port, and receives what the program on the device leaves to the stack.
     pub(crate) stack: UdpSocket,
-    pub(crate) ends: Ends,
+    pub(crate) addrs: PeerAddrs,
     pub(crate) map: OwnedFd,
     device: String,
     mode: Mode,
     queues: usize,
     payload_max: usize,
-    /// The program is on the device as long as there is this.
+    /// Keeps the program attached to the device.
     _link: OwnedFd,
 }
 
 impl Bypass {
-    /// Finds the way, and puts the program on the device that leads there. Takes up to a second where the
-    /// next hop is not known yet.
+    /// Finds the route, and attaches the program to its device. Takes up to a second if the next hop is not
+    /// known yet.
     pub fn prepare(server: SocketAddr) -> io::Result<Self> {
         let SocketAddr::V4(server) = server else {
             let why = format!("{server}: AF_XDP goes over IPv4 only here");
@@ -39,7 +39,7 @@ impl Bypass {
         };
         let stack = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         let connected = stack.connect(server);
-        // That is what the system says of the broadcast address of a network (`EACCES`).
+        // The system returns `EACCES` for the broadcast address of a network.
         let broadcast = connected.as_ref().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
         if broadcast || server.ip().is_multicast() || server.ip().is_broadcast() {
             let why = format!("{server} is no single server; give the address of one");
@@ -52,7 +52,8 @@ impl Bypass {
         };
         let hop = hop(*own.ip(), *server.ip())?;
         let device = hop.device;
-        let ends = Ends { from: own, to: server, from_mac: hop.own_mac, to_mac: hop.next_mac };
+        let addrs =
+            PeerAddrs { from: own, to: server, from_mac: hop.own_mac, to_mac: hop.next_mac };
         let index = if_nametoindex(device.as_str())?;
         let refused = |error: io::Error| match error.kind() {
             ErrorKind::PermissionDenied => {
@@ -83,21 +84,20 @@ impl Bypass {
         })?;
         let queues = queues(index);
         let payload_max = payload_max(&stack)?;
-        Ok(Self { stack, ends, map, device, mode, queues, payload_max, _link: link })
+        Ok(Self { stack, addrs, map, device, mode, queues, payload_max, _link: link })
     }
 
-    /// The device.
+    /// The name of the device.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// How many queues it receives by. Answers that come by another than the first are left to the
-    /// stack.
+    /// The number of receive queues. The stack gets the responses of queues other than the first.
     pub fn queues(&self) -> usize {
         self.queues
     }
 
-    /// Where on their way answers leave for us.
+    /// Where the program takes responses.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -108,15 +108,15 @@ impl Bypass {
     }
 }
 
-// What follows asks the network that this thread is in, which need not be the one that /sys shows.
+// These functions query the network of this thread, which need not be the one that /sys shows.
 
-/// What fits into a packet to where a socket is connected.
+/// The longest payload that fits into one packet to the peer of a connected socket.
 fn payload_max(socket: &UdpSocket) -> io::Result<usize> {
     let mtu = usize::try_from(getsockopt(socket, sockopt::IpMtu)?).unwrap_or(0);
     Ok(mtu.saturating_sub(HEADER_BYTES - ETHERNET_BYTES).min(PAYLOAD_MAX))
 }
 
-/// One, if the device does not tell.
+/// One, if the device does not report it.
 fn queues(index: u32) -> usize {
     let queues = NicIndex::new(index).queue_count();
     queues.map_or(1, |queues| (queues.rx_current as usize).max(1))

@@ -1,7 +1,7 @@
-//! The program on the device: answers of one server to one port go to our socket, and all else to the stack.
+//! The program on the device: it redirects the responses of one server on one port to our socket.
 //!
-//! The machine's other traffic, whoever is logged in among it, goes over the same device, so what is not surely
-//! ours is left to the stack: fragments, options of IP, frames that are too long for our buffers. Cost: some
+//! The machine's other traffic, such as remote logins, uses the same device. So the program leaves to the
+//! stack what is not surely ours: fragments, IP options, frames that are too long for our buffers. Cost: some
 //! twenty instructions per packet that the device receives, about 0.1 µs.
 
 use std::net::SocketAddrV4;
@@ -15,7 +15,7 @@ use crate::program::{
 pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code {
     let mut program = Program::on_packets_of(HEADER_BYTES);
     program.up_to(FRAME_MAX);
-    // As they lie in memory, which is the order of the network.
+    // As in the packet: in network byte order.
     let address = |of: SocketAddrV4| i32::from_ne_bytes(of.ip().octets());
     let ports = |from: SocketAddrV4, to: SocketAddrV4| {
         let ([a, b], [c, d]) = (from.port().to_be_bytes(), to.port().to_be_bytes());
@@ -28,7 +28,7 @@ pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code
     program.expect(LOAD_32, 26, address(server));
     program.expect(LOAD_32, 30, address(us));
     program.expect(LOAD_32, 34, ports(server, us));
-    // No more fragments, and no offset.
+    // No more fragments, and no fragment offset.
     program.code.add(LOAD_16, LOADED, PACKET, 20, 0);
     program.code.add(AND_CONSTANT, LOADED, 0, 0, network(0x3fff));
     program.expect_loaded(0);
@@ -43,26 +43,26 @@ mod tests {
 
     use super::*;
     use crate::bpf::{load, map_of_sockets, test};
-    use crate::frame::{Ends, write};
+    use crate::frame::{PeerAddrs, write};
     use crate::program::{MOVE_CONSTANT, PASS};
 
     const SERVER: &str = "10.200.0.1:60000";
     const US: &str = "192.168.255.2:40000";
 
-    fn answer(from: &str, to: &str, payload: &[u8]) -> Vec<u8> {
-        let ends = Ends {
+    fn response(from: &str, to: &str, payload: &[u8]) -> Vec<u8> {
+        let addrs = PeerAddrs {
             from: from.parse().unwrap(),
             to: to.parse().unwrap(),
             from_mac: [2; 6],
             to_mac: [3; 6],
         };
         let mut frame = Vec::new();
-        write(&mut frame, &ends, payload);
+        write(&mut frame, &addrs, payload);
         frame
     }
 
-    /// True for a packet that is left to the stack as none of ours. No socket is in the map, so ours would be
-    /// left to it as well: here the program drops them, by another third argument of the redirect.
+    /// True if the program passes the packet to the stack as not ours. No socket is in the map, so it would
+    /// pass ours as well: here a changed third argument of the redirect makes it drop them.
     fn is_left(packet: &[u8]) -> Option<bool> {
         let map: OwnedFd = match map_of_sockets() {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -75,7 +75,7 @@ mod tests {
         let code = filter(server, us, map.as_raw_fd());
         let whole = load("test", code.instructions()).expect("the verifier takes it");
         assert_eq!(test(whole.as_fd(), packet).expect("it runs").action, PASS as u32);
-        // With what it does if there is no socket changed from leaving to dropping.
+        // Changes the action of the redirect without a socket from pass to drop.
         let mut changed = code.instructions().to_vec();
         let redirect = changed.len() - 5;
         changed[redirect] = {
@@ -88,16 +88,16 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_the_server_are_ours_whatever_their_length() {
+    fn responses_of_the_server_are_ours_whatever_their_length() {
         for length in [0, 1, 18, 1_472] {
-            let Some(left) = is_left(&answer(SERVER, US, &vec![7; length])) else { return };
+            let Some(left) = is_left(&response(SERVER, US, &vec![7; length])) else { return };
             assert!(!left, "{length} bytes");
         }
     }
 
     #[test]
     fn what_is_not_surely_ours_is_left_to_the_stack() {
-        let ours = answer(SERVER, US, &[7; 18]);
+        let ours = response(SERVER, US, &[7; 18]);
         let changed = |at: usize, bits: u8| {
             let mut packet = ours.clone();
             packet[at] ^= bits;
@@ -109,12 +109,12 @@ mod tests {
             ("TCP", changed(23, 17 ^ 6)),
             ("a first fragment", changed(20, 0x20)),
             ("a later fragment", changed(21, 1)),
-            ("another server", answer("10.200.0.3:60000", US, &[7; 18])),
-            ("another port of the server", answer("10.200.0.1:60001", US, &[7; 18])),
-            ("another address of ours", answer(SERVER, "192.168.255.3:40000", &[7; 18])),
-            ("another program of ours", answer(SERVER, "192.168.255.2:40001", &[7; 18])),
+            ("another server", response("10.200.0.3:60000", US, &[7; 18])),
+            ("another port of the server", response("10.200.0.1:60001", US, &[7; 18])),
+            ("another address of ours", response(SERVER, "192.168.255.3:40000", &[7; 18])),
+            ("another program of ours", response(SERVER, "192.168.255.2:40001", &[7; 18])),
             ("too short", ours[..41].to_vec()),
-            ("too long", answer(SERVER, US, &[7; 1_473])),
+            ("too long", response(SERVER, US, &[7; 1_473])),
         ];
         for (what, packet) in others {
             let Some(left) = is_left(&packet) else { return };

@@ -14,7 +14,7 @@ pub const PAYLOAD_MAX: usize = FRAME_MAX - HEADER_BYTES;
 const UDP: u8 = 17;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
+pub(crate) struct PeerAddrs {
     pub(crate) from: SocketAddrV4,
     pub(crate) to: SocketAddrV4,
     pub(crate) from_mac: [u8; 6],
@@ -23,42 +23,42 @@ pub(crate) struct Ends {
 }
 
 /// Writes a packet into an empty frame. The payload has at most [`PAYLOAD_MAX`] bytes.
-pub(crate) fn write(frame: &mut Vec<u8>, ends: &Ends, payload: &[u8]) {
+pub(crate) fn write(frame: &mut Vec<u8>, addrs: &PeerAddrs, payload: &[u8]) {
     let udp_bytes = (UDP_BYTES + payload.len()) as u16;
-    frame.extend_from_slice(&ends.to_mac);
-    frame.extend_from_slice(&ends.from_mac);
+    frame.extend_from_slice(&addrs.to_mac);
+    frame.extend_from_slice(&addrs.from_mac);
     frame.extend_from_slice(&[0x08, 0x00]);
     let mut ip = [0; IP_BYTES];
     ip[0] = 0x45;
     ip[2..4].copy_from_slice(&(IP_BYTES as u16 + udp_bytes).to_be_bytes());
-    // Not to be fragmented; may live for 64 hops.
+    // Don't fragment; a TTL of 64.
     ip[6..10].copy_from_slice(&[0x40, 0, 64, UDP]);
-    ip[12..16].copy_from_slice(&ends.from.ip().octets());
-    ip[16..20].copy_from_slice(&ends.to.ip().octets());
+    ip[12..16].copy_from_slice(&addrs.from.ip().octets());
+    ip[16..20].copy_from_slice(&addrs.to.ip().octets());
     let sum = checksum(sum(0, &ip));
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
     frame.extend_from_slice(&ip);
     let mut udp = [0; UDP_BYTES];
-    udp[..2].copy_from_slice(&ends.from.port().to_be_bytes());
-    udp[2..4].copy_from_slice(&ends.to.port().to_be_bytes());
+    udp[..2].copy_from_slice(&addrs.from.port().to_be_bytes());
+    udp[2..4].copy_from_slice(&addrs.to.port().to_be_bytes());
     udp[4..6].copy_from_slice(&udp_bytes.to_be_bytes());
     let sum = udp_sum(&ip, &udp, payload);
-    // Zero would say that there is none.
+    // Zero would mean no checksum.
     let sum = if sum == 0 { 0xffff } else { sum };
     udp[6..8].copy_from_slice(&sum.to_be_bytes());
     frame.extend_from_slice(&udp);
     frame.extend_from_slice(payload);
 }
 
-/// What a packet carries, which the filter let through. Ethernet fills short ones up. None if its lengths
-/// are not those of the frame.
+/// The payload of a packet that the filter let through. Ethernet pads short ones. None if its lengths are not
+/// those of the frame.
 pub(crate) fn payload(frame: &[u8]) -> Option<&[u8]> {
     let length = frame.get(ETHERNET_BYTES + IP_BYTES + 4..)?.first_chunk().copied()?;
     let end = ETHERNET_BYTES + IP_BYTES + usize::from(u16::from_be_bytes(length));
     frame.get(HEADER_BYTES..end)
 }
 
-/// Over a header of addresses, the protocol and the length, then the packet.
+/// Over the pseudo-header (addresses, protocol, length), then the packet.
 fn udp_sum(ip: &[u8; IP_BYTES], udp: &[u8; UDP_BYTES], payload: &[u8]) -> u16 {
     let length = u64::from(u16::from_be_bytes([udp[4], udp[5]]));
     checksum(sum(sum(sum(u64::from(UDP) + length, &ip[12..]), udp), payload))
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ends() -> Ends {
-        Ends {
+    fn addrs() -> PeerAddrs {
+        PeerAddrs {
             from: "10.0.0.1:4000".parse().unwrap(),
             to: "10.0.0.2:5000".parse().unwrap(),
             from_mac: [2; 6],
@@ -96,20 +96,20 @@ mod tests {
         #[test]
         fn a_packet_is_one_that_hosts_accept(bytes in prop::collection::vec(any::<u8>(), 0..1_472)) {
             let mut frame = Vec::new();
-            write(&mut frame, &ends(), &bytes);
+            write(&mut frame, &addrs(), &bytes);
             let (ip, udp) = (&frame[14..34], &frame[34..]);
-            prop_assert_eq!(checksum(sum(0, ip)), 0, "a sum over a right header is zero");
+            prop_assert_eq!(checksum(sum(0, ip)), 0, "the checksum of a valid header is zero");
             let length = udp.len() as u64;
             prop_assert_eq!(checksum(sum(17 + length + sum(0, &ip[12..]), udp)), 0);
             prop_assert_ne!([udp[6], udp[7]], [0, 0]);
             prop_assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), 20 + udp.len());
-            // Ethernet fills up to 60 bytes.
+            // Ethernet pads to 60 bytes.
             frame.resize(frame.len().max(60), 0);
             prop_assert_eq!(payload(&frame), Some(&bytes[..]));
         }
 
         #[test]
-        fn no_frame_is_too_strange(frame in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn malformed_frames_do_not_panic(frame in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(read) = payload(&frame) {
                 prop_assert!(read.len() <= frame.len());
             }

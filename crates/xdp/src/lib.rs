@@ -1,17 +1,17 @@
-//! UDP past the network stack of Linux, by AF_XDP: what a load generator measures with where microseconds of
-//! the stack would be in its figures. Source: document 000, §3.1, where kernel bypass is the most precise method
-//! in software.
+//! UDP past the network stack of Linux, by AF_XDP, for a load generator whose figures must not contain
+//! microseconds of the stack. Source: document 000, §3.1, where kernel bypass is the most precise method in
+//! software.
 //!
 //! ```text
 //!            Port ── XdpSocket ──┐ frames            a program of BPF on the device (`filter`)
-//!   program                      ├──────── device ── hands it the answers of one server to one port;
+//!   program                      ├──────── device ── redirects responses of one server to one port;
 //!            UdpSocket ── stack ─┘ all the rest      everything else is left to the stack
 //! ```
 //!
-//! [`Bypass`] finds the way to a server and prepares the device, before anything is measured; [`Port`] sends
-//! and receives. Needs root, or `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and `CAP_IPC_LOCK`; the last is for
-//! 16 MiB that are shared with the kernel, for which `ulimit -l 32768` does as well. Nothing is left on the
-//! device when the process ends, however it does.
+//! [`Bypass`] finds the route to a server and prepares the device, before anything is measured; [`Port`]
+//! sends and receives. Needs root, or `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and `CAP_IPC_LOCK`; the last
+//! is for 16 MiB that are shared with the kernel, for which `ulimit -l 32768` suffices as well. Nothing stays
+//! on the device when the process ends, even if it is killed.
 //!
 //! # What is unsafe
 //!

@@ -1,5 +1,5 @@
-//! Network namespaces without names: they are gone when the last descriptor and thread are, so also when
-//! the process is killed.
+//! Network namespaces without names: they disappear with the last descriptor and thread, so also when the
+//! process is killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,16 +9,16 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-/// A network of its own.
+/// A network namespace.
 #[derive(Debug)]
 pub struct Namespace {
     file: File,
 }
 
 impl Namespace {
-    /// Makes one, without devices but loopback.
+    /// Creates a namespace with loopback as its only device.
     pub fn new() -> io::Result<Self> {
-        // A thread enters it and keeps it open for others.
+        // A thread enters it; the open file keeps it alive.
         let made = thread::spawn(|| -> io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
@@ -30,15 +30,15 @@ impl Namespace {
         })?;
         let namespace = Self { file };
         namespace.inside(|| -> io::Result<()> {
-            // Its neighbors would ask for routers, and disturb a little. So where this may not be written, as in
-            // containers, or there is no IPv6, that is no reason to fail.
+            // IPv6 would solicit routers, which disturbs a little. Failure does not matter: in containers
+            // this is read-only, and some kernels have no IPv6.
             let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             Ok(())
         })?;
         Ok(namespace)
     }
 
-    /// A path by which other programs find it while this process lives.
+    /// A path by which other processes can open it while this process lives.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
@@ -48,7 +48,7 @@ impl Namespace {
         Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
     }
 
-    /// Does something in it, on a thread of its own.
+    /// Runs `what` in it, on a thread of its own.
     pub fn inside<T: Send, E: Send + From<io::Error>>(
         &self,
         what: impl FnOnce() -> Result<T, E> + Send,
@@ -80,7 +80,7 @@ fn ip(line: &str) -> io::Result<()> {
     Err(io::Error::other(format!("ip {line}: {}", said.trim())))
 }
 
-/// Two networks of one wire: 10.201.0.1 in the first, and 10.201.0.2 in the second.
+/// Two namespaces joined by a veth pair: 10.201.0.1 in the first, 10.201.0.2 in the second.
 pub fn pair() -> io::Result<(Namespace, Namespace)> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     let queues = "numtxqueues 1 numrxqueues 1";
@@ -103,7 +103,7 @@ mod tests {
             let status = Command::new("mount").args(line.split_whitespace()).status();
             assert!(status.expect("there is mount").success(), "{line}");
         };
-        // Of this thread and those that it starts.
+        // For this thread and those that it starts.
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNS) {
             println!("SKIPPED: {error}");
             return;

@@ -1,5 +1,5 @@
 //! Which device leads to a host, and the address of the next hop on it: what the stack looks up for its own
-//! packets, read from where it shows that. Its tables of policies are not looked at.
+//! packets, read from /proc. Policy routing is ignored.
 
 use std::cmp::Reverse;
 use std::io;
@@ -11,15 +11,15 @@ use nix::ifaddrs::getifaddrs;
 use procfs::FromRead as _;
 use procfs::net::{ArpEntries, RouteEntries, RouteEntry};
 
-/// Of the namespace that this thread is in, which need not be that of the process.
+/// For the network namespace of this thread, which need not be that of the process.
 const ROUTES: &str = "/proc/thread-self/net/route";
 const NEIGHBORS: &str = "/proc/thread-self/net/arp";
-/// The kernel has asked for the next hop's address by then, if it is there.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Nobody answers there (RFC 863).
+/// The kernel has resolved the next hop by then, if the host is up.
+const ARP_TIMEOUT: Duration = Duration::from_secs(1);
+/// The discard service never responds (RFC 863).
 const DISCARD: u16 = 9;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The flag of an entry that is known (include/uapi/linux/if_arp.h).
+/// The flag of a resolved entry (include/uapi/linux/if_arp.h).
 const COMPLETE: u32 = 0x02;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,12 +29,12 @@ pub(crate) struct Hop {
     pub(crate) next_mac: [u8; 6],
 }
 
-/// Finds it. Where the kernel does not know the next hop yet, the host gets an empty datagram.
+/// Finds the next hop. If the kernel has not resolved it yet, sends the host an empty datagram.
 ///
-/// If there is no route, or the next hop does not say its address within a second.
+/// Fails if there is no route, or if the next hop does not resolve within a second.
 pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     if host.is_loopback() || host.is_unspecified() || host == own {
-        // The stack would take its packets for forged ones: they have our address, and come from outside.
+        // The stack would treat the packets as spoofed: they have our address, and come from outside.
         return Err(lacking(format!(
             "{host} is this machine, and nothing goes past the network stack there; take a server on \
              another machine, or in a network namespace"
@@ -48,7 +48,7 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     let device = route.iface.clone();
     let own_mac = own_mac(&device)?
         .ok_or_else(|| lacking(format!("{device} has no address of Ethernet, which this needs")))?;
-    for look in 0..PATIENCE.as_millis() / LOOK_EVERY.as_millis() {
+    for look in 0..ARP_TIMEOUT.as_millis() / LOOK_EVERY.as_millis() {
         let ArpEntries(known) = ArpEntries::from_file(NEIGHBORS).map_err(io::Error::other)?;
         let entry = known.iter().find(|entry| {
             entry.ip_address == next && entry.device == device && entry.flags.bits() & COMPLETE != 0
@@ -57,7 +57,7 @@ pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
             return Ok(Hop { device, own_mac, next_mac });
         }
         if look == 0 {
-            // It makes the kernel ask, also where it is not sent for want of an answer.
+            // The send triggers an ARP request, even if no reply comes and the datagram is dropped.
             let _ = UdpSocket::bind((own, 0))?.send_to(&[], (host, DISCARD));
         }
         thread::sleep(LOOK_EVERY);

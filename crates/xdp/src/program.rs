@@ -1,6 +1,6 @@
-//! Programs of BPF on a device, put together instruction by instruction: some tens of them, so that nobody needs a
-//! compiler for BPF. They look at some bytes of a packet, and what is not as they expect is left to the network
-//! stack. Source: Linux, Documentation/bpf/standardization/instruction-set.rst.
+//! BPF programs for a device, assembled instruction by instruction: they are so short that no BPF compiler is
+//! needed. They check some bytes of a packet, and leave the unexpected to the network stack. Source: Linux,
+//! Documentation/bpf/standardization/instruction-set.rst.
 
 use std::os::fd::RawFd;
 
@@ -34,7 +34,7 @@ pub const JUMP_IF_NOT: u8 = 0x56;
 pub const CALL: u8 = 0x85;
 /// Ends the program.
 pub const EXIT: u8 = 0x95;
-/// As the kind of a wide constant: it is the descriptor of a map.
+/// The kind of a wide constant that is the descriptor of a map.
 pub const MAP: u8 = 1;
 
 /// Instructions of 8 bytes: operation, registers, offset, constant.
@@ -52,7 +52,7 @@ impl Code {
         &self.0
     }
 
-    /// Adds an instruction and returns its place.
+    /// Adds an instruction and returns its index.
     pub fn add(&mut self, operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> usize {
         let [o0, o1] = offset.to_ne_bytes();
         let [c0, c1, c2, c3] = constant.to_ne_bytes();
@@ -60,13 +60,13 @@ impl Code {
         self.0.len() - 1
     }
 
-    /// Loads a constant of 64 bits, which takes two.
+    /// Loads a constant of 64 bits, which takes two instructions.
     pub fn add_wide(&mut self, to: u8, kind: u8, constant: u64) {
         self.add(LOAD_WIDE, to, kind, 0, constant as u32 as i32);
         self.add(0, 0, 0, 0, (constant >> 32) as u32 as i32);
     }
 
-    /// Lets an earlier jump end here.
+    /// Sets the target of an earlier jump to here.
     pub fn lead_here(&mut self, from: usize) {
         let offset = (self.0.len() - from - 1) as i16;
         let mut bytes = self.0[from].to_ne_bytes();
@@ -75,44 +75,43 @@ impl Code {
     }
 }
 
-/// The register that has the packet; calls leave it alone.
+/// The register with the start of the packet; calls preserve it.
 pub const PACKET: u8 = 7;
-/// A register for what was loaded.
+/// The register for loaded values.
 pub const LOADED: u8 = 5;
 
-/// Registers: the context, which calls leave alone as well, and the end of the packet, until the first call.
+/// Registers: the context, which calls preserve as well, and the end of the packet, until the first call.
 const CONTEXT: u8 = 6;
 const END: u8 = 3;
 
-/// Where in the context of an XDP program the packet begins (`struct xdp_md`).
+/// The offset of the packet's start in the context of an XDP program (`struct xdp_md`).
 const CONTEXT_DATA: i16 = 0;
-/// Where it ends.
+/// The offset of its end.
 const CONTEXT_DATA_END: i16 = 4;
-/// The queue that it came by.
+/// The offset of its queue.
 const CONTEXT_QUEUE: i16 = 16;
 
-/// What an XDP program returns for a packet that is left to the stack (`XDP_PASS`).
+/// The return value that passes a packet to the stack (`XDP_PASS`).
 pub const PASS: i32 = 2;
-/// The helper that gives a packet to what a map has for a key.
+/// The helper that redirects a packet to the entry of a map.
 const REDIRECT_MAP: i32 = 51;
 
-/// A value as a program finds it in a packet, whose bytes lie in the order of the network.
+/// A value as a program loads it from a packet, whose bytes are in network order.
 pub fn network(value: u16) -> i32 {
     i32::from(value.to_be())
 }
 
-/// A program that is being written: first what it expects, then what it does, then
-/// [`finish`](Program::finish).
+/// A program under construction: first what it expects, then what it does, then [`finish`](Program::finish).
 #[derive(Debug)]
 pub struct Program {
-    /// For what has no method here.
+    /// For instructions without a method here.
     pub code: Code,
     others: Vec<usize>,
 }
 
 impl Program {
-    /// Begins with what the kernel's verifier insists on: shorter packets are left to the stack, so that `bytes_min`
-    /// bytes of all others may be loaded and stored.
+    /// Begins with the check that the kernel's verifier requires: shorter packets are left to the stack, so
+    /// the program may load and store `bytes_min` bytes of all others.
     pub fn on_packets_of(bytes_min: usize) -> Self {
         let mut program = Self { code: Code::new(), others: Vec::new() };
         let code = &mut program.code;
@@ -123,12 +122,12 @@ impl Program {
         program
     }
 
-    /// Longer packets are left to the stack; before any call.
+    /// Leaves longer packets to the stack; only before the first call.
     pub fn up_to(&mut self, bytes_max: usize) {
         self.leave_if_greater(bytes_max, |border| (END, border));
     }
 
-    /// Compares the end with where `bytes` would end, in the order that `operands` says.
+    /// Compares the end of the packet with where `bytes` would end, in the order of `operands`.
     fn leave_if_greater(&mut self, bytes: usize, operands: fn(u8) -> (u8, u8)) {
         const BORDER: u8 = 4;
         self.code.add(MOVE, BORDER, PACKET, 0, 0);
@@ -137,18 +136,18 @@ impl Program {
         self.others.push(self.code.add(JUMP_IF_GREATER, greater, than, 0, 0));
     }
 
-    /// Packets that have another value at a place are left to the stack; `load` says how many bits it has.
+    /// Leaves packets with another value at an offset to the stack; `load` says how many bits it has.
     pub fn expect(&mut self, load: u8, at: i16, value: i32) {
         self.code.add(load, LOADED, PACKET, at, 0);
         self.expect_loaded(value);
     }
 
-    /// The same for what was loaded, and perhaps changed, by other instructions.
+    /// The same for a value that other instructions loaded, and perhaps changed.
     pub fn expect_loaded(&mut self, value: i32) {
         self.others.push(self.code.add(JUMP_IF_NOT, LOADED, 0, 0, value));
     }
 
-    /// Gives the packet to the socket that a map has for its queue, or to the stack if there is none.
+    /// Redirects the packet to the map's socket for its queue, or to the stack if there is none.
     pub fn redirect(&mut self, map: RawFd) {
         self.code.add_wide(1, MAP, u64::from(map as u32));
         self.code.add(LOAD_32, 2, CONTEXT, CONTEXT_QUEUE, 0);
@@ -156,7 +155,7 @@ impl Program {
         self.code.add(CALL, 0, 0, 0, REDIRECT_MAP);
     }
 
-    /// Ends with what the last call returned, and for all others by leaving them to the stack.
+    /// Ends with the result of the last call, and passes all other packets to the stack.
     pub fn finish(mut self) -> Code {
         self.code.add(EXIT, 0, 0, 0, 0);
         self.others.into_iter().for_each(|from| self.code.lead_here(from));

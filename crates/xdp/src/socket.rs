@@ -1,11 +1,11 @@
-//! A socket of AF_XDP on the first queue of a device: frames in and out, past the network stack.
+//! An AF_XDP socket on the first queue of a device: frames in and out, past the network stack.
 //!
-//! The kernel copies frames between its buffers and memory that it shares with us, which every device can.
-//! The rings are those of the crate `xdp`; what is added is that no frame of the memory leaves this file,
-//! so none can outlive it. Source: Linux, Documentation/networking/af_xdp.rst.
+//! The kernel copies frames between its buffers and memory that it shares with us, which works on every
+//! device. The crate `xdp` provides the rings; this module keeps all frames to itself, so no frame outlives
+//! the memory. Source: Linux, Documentation/networking/af_xdp.rst.
 //!
-//! Bounds: with as many frames unread as it was opened with the kernel drops what comes; with as many unsent,
-//! [`XdpSocket::send`] says `WouldBlock`.
+//! Bounds: `frames` in each direction, from [`XdpSocket::open`]. With so many unread, the kernel drops
+//! further frames; with so many unsent, [`XdpSocket::send`] returns `WouldBlock`.
 
 use std::error::Error as _;
 use std::ffi::CString;
@@ -22,23 +22,23 @@ use xdp::socket::{PollTimeout, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Umem, WakableRings};
 
-/// A socket that is bound to a device. It belongs to one thread.
+/// A socket bound to a device. It belongs to one thread.
 pub struct XdpSocket {
-    // In this order they are closed and freed: the kernel uses the memory as long as there is the socket.
+    // Closed and freed in this order, because the kernel uses the memory until the socket is closed.
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
     memory: Umem,
     one: HeapSlab,
     frames: u32,
-    /// There may be frames in the ring that the kernel has not sent yet.
+    /// The ring may have frames that the kernel has not sent yet.
     unsent: bool,
 }
 
 impl XdpSocket {
-    /// Opens a socket on a device of the namespace that this thread is in, with room for so many frames of
-    /// 2 KiB in each direction: a power of two.
+    /// Opens a socket on a device of this thread's network namespace, with room for `frames` frames of 2 KiB
+    /// in each direction: a power of two.
     ///
-    /// `Unsupported` if there is no AF_XDP; or what the system says.
+    /// `Unsupported` if there is no AF_XDP; or the system's error.
     pub fn open(interface: &str, frames: u32) -> io::Result<Self> {
         let name = CString::new(interface).map_err(io::Error::other)?;
         let index = NicIndex::lookup_by_name(&name)?;
@@ -69,33 +69,33 @@ impl XdpSocket {
         Ok(Self { socket, rings, memory, one, frames, unsent: false })
     }
 
-    /// Waits until there is a frame, or the time is over.
+    /// Waits until there is a frame, or until the timeout.
     pub fn wait(&self, at_most: Duration) -> io::Result<()> {
         self.socket.poll_read(PollTimeout::new(Some(at_most))).map(drop)
     }
 
-    /// The oldest frame that came: what `read` makes of it. None if there is none.
+    /// The result of `read` on the oldest frame that arrived. None if there is none.
     pub fn receive<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
         self.push()?;
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
         if self.one.is_empty() {
-            // SAFETY: frames in the slab are read and given back here, while the memory is there.
+            // SAFETY: frames in the slab are read and given back here, while the memory lives.
             unsafe { ring.recv(&self.memory, &mut self.one) };
         }
         let Some(frame) = self.one.pop_back() else { return Ok(None) };
         let result = read(&frame);
         self.memory.free_packet(frame);
-        // SAFETY: as in `open`. In copy mode the kernel looks at the ring itself: there is nobody to wake.
-        // There is a frame for it, the one just freed, and room: the kernel took it out of this ring before.
+        // SAFETY: as in `open`. In copy mode the kernel polls the ring itself: no wake-up is needed. The ring
+        // has a frame to take, the one just freed, and room: the kernel took that frame out of it before.
         unsafe { self.rings.fill_ring.enqueue(&mut self.memory, 1, false) }?;
         Ok(Some(result))
     }
 
-    /// Sends a frame, or leaves it to the next [`push`](Self::push) where the device takes none now. What the
+    /// Sends a frame, or leaves it to the next [`push`](Self::push) if the device takes none now. What the
     /// device then drops is lost, as on any wire.
     ///
-    /// `WouldBlock` if there is no room, as the kernel has not sent earlier ones: then it is not sent later
-    /// either. Or what the kernel says.
+    /// `WouldBlock` if there is no room, because the kernel has not sent earlier frames: then this one is not
+    /// sent later either. Or the system's error.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = || io::Error::from(io::ErrorKind::WouldBlock);
         self.rings.completion_ring.dequeue(&mut self.memory, self.frames as usize);
@@ -118,16 +118,16 @@ impl XdpSocket {
         self.push()
     }
 
-    /// Has the kernel send what is in the ring.
+    /// Makes the kernel send what is in the ring.
     pub fn push(&mut self) -> io::Result<()> {
         if !self.unsent {
             return Ok(());
         }
         match send(self.socket.raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
-            // The device or the kernel takes no more for now.
+            // The device or the kernel accepts no more for now.
             Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
-            // The device dropped one, which is longer than the other end of a wire takes, say; there may be
-            // others behind it.
+            // The device dropped a frame, for example one that is too long for the other end of a wire;
+            // others may be behind it.
             Err(Errno::EBUSY) => Ok(()),
             sent => {
                 sent?;
@@ -137,7 +137,7 @@ impl XdpSocket {
         }
     }
 
-    /// There may be frames that wait for the next [`push`](Self::push).
+    /// Frames may wait for the next [`push`](Self::push).
     pub fn unsent(&self) -> bool {
         self.unsent
     }
@@ -156,16 +156,16 @@ fn lacking(interface: &str, error: &SocketError) -> io::Error {
         SocketError::Bind(_) => "not bound",
         _ => "no memory shared with the kernel",
     };
-    // What the crate prints is for those who know it; what the system said lies below.
+    // The crate prints for its programmers; the system's error is its source.
     let system = error.source().and_then(|error| error.downcast_ref::<io::Error>());
     let said = system.map_or_else(|| error.to_string(), ToString::to_string);
-    let mend = match system.and_then(io::Error::raw_os_error).map(Errno::from_raw) {
+    let fix = match system.and_then(io::Error::raw_os_error).map(Errno::from_raw) {
         Some(Errno::EBUSY) => ": another socket of AF_XDP has its first queue; end that program",
         Some(Errno::EPERM) => ": give CAP_NET_RAW",
         Some(Errno::ENOBUFS) => ": give CAP_IPC_LOCK, or let it lock more memory (ulimit -l 32768)",
         _ => "",
     };
-    let why = format!("{interface}: AF_XDP: {step}: {said}{mend}");
+    let why = format!("{interface}: AF_XDP: {step}: {said}{fix}");
     io::Error::new(io::ErrorKind::Unsupported, why)
 }
 
@@ -175,7 +175,7 @@ mod tests {
     use xdp::socket::OptName;
 
     #[test]
-    fn what_is_lacking_is_told_with_what_to_do() {
+    fn errors_say_what_is_lacking_and_the_fix() {
         let failed = |errno: Errno| io::Error::from_raw_os_error(errno as i32);
         let memory = |inner| SocketError::SetSockOpt { inner, option: OptName::UmemRegion };
         for (error, expected) in [

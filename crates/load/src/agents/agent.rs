@@ -1,4 +1,4 @@
-//! An agent: lets coordinators in, one at a time.
+//! An agent: admits coordinators, one run at a time.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,25 +13,25 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, send};
-use super::message::{CURTAIL, Hello, PROTOCOL, Refusal, Told};
-use super::session::{self, Over, Turn};
+use super::message::{CURTAIL, Hello, PROTOCOL, Refusal, Update};
+use super::session::{self, Permit, RunError};
 use super::{GREETING, Token};
 
-/// Most connections at once. Others wait to be accepted.
-const CONVERSATIONS_MAX: usize = 16;
-/// Without room for a connection, it is looked for again so much later.
+/// Most connections at once. Further ones wait in the listen backlog.
+const CONNECTIONS_MAX: usize = 16;
+/// The pause after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// What an agent does.
+/// An event of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Event {
     /// A run began.
     Began { by: SocketAddr, target: String },
-    /// A run ended, or was never begun; why, if not as planned.
+    /// A run ended or never began; `why`, unless it went as planned.
     Ended { by: SocketAddr, why: Option<String> },
-    /// Somebody was not let in.
+    /// A connection was refused.
     TurnedAway { by: SocketAddr, why: &'static str },
 }
 
@@ -46,17 +46,17 @@ impl fmt::Display for Event {
     }
 }
 
-/// What all conversations of an agent share.
+/// State that all connections of an agent share.
 struct Shared {
     token: Option<Token>,
     busy: Arc<Mutex<()>>,
-    tell: Box<dyn Fn(Event) + Send + Sync>,
-    /// The agent is to end.
-    ending: CancellationToken,
+    notify: Box<dyn Fn(Event) + Send + Sync>,
+    /// Cancelled when the agent shuts down.
+    shutdown: CancellationToken,
 }
 
-/// Runs what coordinators ask for, one run at a time, until `stop` resolves: a run that goes on is ended then.
-/// A run ends as well when its coordinator is gone. With a token, nobody is let in without it.
+/// Runs the plans of coordinators, one at a time, until `stop` resolves; that also ends the current run. A
+/// run also ends when its coordinator closes the connection. If there is a token, coordinators must send it.
 ///
 /// # Panics
 ///
@@ -65,34 +65,34 @@ pub async fn serve(
     listener: TcpListener,
     token: Option<Token>,
     stop: impl Future<Output = ()>,
-    tell: impl Fn(Event) + Send + Sync + 'static,
+    notify: impl Fn(Event) + Send + Sync + 'static,
 ) {
-    let (busy, ending) = (Arc::default(), CancellationToken::new());
-    let shared = Arc::new(Shared { token, busy, tell: Box::new(tell), ending });
-    let mut conversations = JoinSet::new();
+    let (busy, shutdown) = (Arc::default(), CancellationToken::new());
+    let shared = Arc::new(Shared { token, busy, notify: Box::new(notify), shutdown });
+    let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
             biased;
             () = &mut stop => break,
-            Some(ended) = conversations.join_next() => rethrow(ended),
-            accepted = listener.accept(), if conversations.len() < CONVERSATIONS_MAX => match accepted {
+            Some(ended) = connections.join_next() => rethrow(ended),
+            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                 Ok((stream, by)) => {
                     let shared = Arc::clone(&shared);
-                    conversations.spawn(async move { converse(&shared, stream, by).await });
+                    connections.spawn(async move { converse(&shared, stream, by).await });
                 }
-                // Descriptors are short, or the other side has gone already.
+                // No descriptor is free, or the peer has closed already.
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
         }
     }
-    shared.ending.cancel();
-    while let Some(ended) = conversations.join_next().await {
+    shared.shutdown.cancel();
+    while let Some(ended) = connections.join_next().await {
         rethrow(ended);
     }
 }
 
-/// A panic of a conversation is one of the agent.
+/// Propagates a panic of a connection's task.
 fn rethrow(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && let Ok(cause) = error.try_into_panic()
@@ -102,56 +102,56 @@ fn rethrow(ended: Result<(), tokio::task::JoinError>) {
 }
 
 async fn converse(shared: &Shared, stream: TcpStream, by: SocketAddr) {
-    // Without it pongs may wait for acknowledgments; where it cannot be had, they do.
+    // Otherwise pongs may wait for acknowledgments; if the option cannot be set, they do.
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut frames = Frames::new(read);
     let admitted = tokio::select! {
         admitted = greet(shared, &mut frames, &mut write) => admitted,
-        () = shared.ending.cancelled() => return,
+        () = shared.shutdown.cancelled() => return,
     };
-    let turn = match admitted {
-        Ok(turn) => turn,
-        Err(why) => return (shared.tell)(Event::TurnedAway { by, why }),
+    let permit = match admitted {
+        Ok(permit) => permit,
+        Err(why) => return (shared.notify)(Event::TurnedAway { by, why }),
     };
     frames.allow(ORDER_BYTES_MAX);
-    let began = |target: String| (shared.tell)(Event::Began { by, target });
-    let ended = session::run(frames, write, turn, &shared.ending, began).await;
+    let began = |target: String| (shared.notify)(Event::Began { by, target });
+    let ended = session::run(frames, write, permit, &shared.shutdown, began).await;
     let why = match ended {
         Ok(()) => None,
-        Err(Over::Frame(FrameError::Closed)) => Some("the coordinator is gone".to_owned()),
+        Err(RunError::Frame(FrameError::Closed)) => Some("the coordinator is gone".to_owned()),
         Err(why) => Some(why.to_string()),
     };
-    (shared.tell)(Event::Ended { by, why });
+    (shared.notify)(Event::Ended { by, why });
 }
 
-/// Lets a coordinator in, or says why not.
+/// Admits a coordinator, or returns the reason against it.
 async fn greet(
     shared: &Shared,
     frames: &mut Frames,
     write: &mut OwnedWriteHalf,
-) -> Result<Turn, &'static str> {
+) -> Result<Permit, &'static str> {
     let hello: Hello =
         frames.next_within(GREETING).await.map_err(|_| "it is no coordinator of curtail load")?;
     let admitted = admit(shared, &hello);
     let reply = match &admitted {
-        Ok(_) => Told::Welcome,
-        Err((_, refusal)) => Told::Refused(refusal.clone()),
+        Ok(_) => Update::Welcome,
+        Err((_, refusal)) => Update::Refused(refusal.clone()),
     };
     let sent = send(write, &reply, GREETING_BYTES_MAX, GREETING).await;
-    let turn = admitted.map_err(|(why, _)| why)?;
-    sent.map_err(|_| "it has gone away").map(|()| turn)
+    let permit = admitted.map_err(|(why, _)| why)?;
+    sent.map_err(|_| "it has gone away").map(|()| permit)
 }
 
-fn admit(shared: &Shared, hello: &Hello) -> Result<Turn, (&'static str, Refusal)> {
+fn admit(shared: &Shared, hello: &Hello) -> Result<Permit, (&'static str, Refusal)> {
     if hello.protocol != PROTOCOL {
         let version = Refusal::Version { protocol: PROTOCOL, curtail: CURTAIL.to_owned() };
         return Err(("it speaks another version", version));
     }
-    let told = hello.token.as_deref().unwrap_or_default();
-    if shared.token.as_ref().is_some_and(|token| !token.admits(told)) {
+    let given = hello.token.as_deref().unwrap_or_default();
+    if shared.token.as_ref().is_some_and(|token| !token.admits(given)) {
         return Err(("it has not the token", Refusal::Token));
     }
-    let turn = Arc::clone(&shared.busy).try_lock_owned();
-    turn.map_err(|_| ("there is a run", Refusal::Busy))
+    let permit = Arc::clone(&shared.busy).try_lock_owned();
+    permit.map_err(|_| ("there is a run", Refusal::Busy))
 }

@@ -1,8 +1,8 @@
 //! A coordinator: drives a run of several agents.
 //!
-//! All are prepared before anything is sent; one that cannot be had ends it there. Then they start at one
-//! time. Should one be lost during the run, the load is no longer the one that was asked for, so the others
-//! are stopped, and what all had told by then is reported.
+//! All agents prepare before any request is sent; if one cannot, the run fails. Then all start at one time.
+//! If an agent is lost during the run, the load is no longer the planned one: the coordinator stops the
+//! others and reports what all had recorded by then.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::link::{Compared, Link, News, Phase};
+use super::link::{Compared, Link, LinkEvent, Phase};
 use super::message::PartOfPlan;
 use super::verdict::{Member, alone, own_plan, report};
 use super::{AGENTS_MAX, Agents, AgentsError, SILENCE, parse_agent};
@@ -25,17 +25,17 @@ use crate::results::report::Report;
 use crate::results::watch::{Snapshot, Watch};
 use crate::run::ticks;
 
-/// From the order to start until the start, beside the way there.
+/// From the start order to the start, on top of the network delay.
 const LEAD: Duration = Duration::from_millis(250);
-/// News that wait to be added up. Beyond it they wait in the connections.
-const NEWS_MAX: usize = 2 * AGENTS_MAX;
+/// Most agent events that wait to be merged. Further ones wait in the connections.
+const EVENTS_MAX: usize = 2 * AGENTS_MAX;
 
-/// Has agents send a plan together and reports on the sum; as [`run`](crate::run) otherwise. Of each agent
-/// the plan's connections and backlog are a part, and its threads are as many as the plan's.
+/// Runs a plan on several agents and reports on the sum; otherwise like [`run`](crate::run). The agents share
+/// the plan's connections and backlog; each runs as many threads as the plan says.
 ///
 /// # Errors
 ///
-/// [`AgentsError`] names the agent that could not be had, and why; nothing was sent then, or nothing measured.
+/// [`AgentsError`] names the agent that failed, and why; nothing was sent then, or nothing measured.
 ///
 /// # Panics
 ///
@@ -52,7 +52,7 @@ pub async fn run(
     let clock = Instant::now();
     let begun = async {
         let mut ready = prepare(plan, agents).await?;
-        // The clocks of all, at the same time.
+        // Compares the clocks of all agents concurrently.
         let comparing = ready.iter_mut().map(|(link, _)| link.compare(clock));
         let compared = try_join_all(comparing).await?;
         start(ready, compared, clock, plan, agents).await
@@ -87,7 +87,7 @@ fn part(number: usize, of: usize) -> Part {
     Part { number: number as u64, of: of as u64 }
 }
 
-/// What is ready: connections, and what is known of stamps, in the order of the agents.
+/// Prepared links with the timestamping that each agent offers, in the order of the agents.
 type Ready = Vec<(Link, Option<Stamping>)>;
 
 async fn prepare(plan: &Plan, agents: &Agents) -> Result<Ready, AgentsError> {
@@ -115,8 +115,8 @@ async fn start(
     let epoch = Instant::now() + lead;
     let start_ns = epoch.duration_since(clock).as_nanos() as u64;
     let (phase, orders) = watch::channel(Phase::Go);
-    let (to, news) = mpsc::channel(NEWS_MAX);
-    let mut crew = Crew { epoch, phase, news, members: Vec::new(), links: JoinSet::new() };
+    let (to, events) = mpsc::channel(EVENTS_MAX);
+    let mut crew = Crew { epoch, phase, events, members: Vec::new(), links: JoinSet::new() };
     let of = ready.len();
     for (number, ((mut link, stamps), by)) in ready.into_iter().zip(compared).enumerate() {
         link.start(start_ns, by).await?;
@@ -134,12 +134,12 @@ async fn start(
     Ok(crew)
 }
 
-/// Agents that run. Dropping it closes the connections, which ends what they do.
+/// Running agents. Dropping it closes the connections, which ends the agents' runs.
 struct Crew {
-    /// When the schedule began.
+    /// When the schedule starts.
     epoch: Instant,
     phase: watch::Sender<Phase>,
-    news: mpsc::Receiver<(usize, News)>,
+    events: mpsc::Receiver<(usize, LinkEvent)>,
     members: Vec<Member>,
     links: JoinSet<()>,
 }
@@ -153,7 +153,7 @@ impl Crew {
     ) -> Result<Report, AgentsError> {
         let (mut watch, mut ticks, mut since) = (Watch::new(), ticks(), Record::new());
         let mut end = End { last_ns: 0, cut_ns: None, enough_ns: None };
-        // An agent may have been lost before somebody wants the end: then that one has cut the run.
+        // If an agent is lost before the user cancels, the lost agent has cut the run.
         let (mut interrupted, mut cancelled) = (false, false);
         while self.members.iter().any(|member| member.ended.is_none()) {
             tokio::select! {
@@ -164,16 +164,16 @@ impl Crew {
                     self.cut(&mut end);
                 }
                 _ = ticks.tick() => {
-                    let told = std::mem::replace(&mut since, Record::new());
-                    progress(&watch.look_at(told, self.elapsed_ns(), plan));
+                    let record = std::mem::replace(&mut since, Record::new());
+                    progress(&watch.look_at(record, self.elapsed_ns(), plan));
                     if end.enough_ns.is_none() && watch.sure_enough(plan) {
                         end.enough_ns = Some(self.elapsed_ns());
                         let _ = self.phase.send(Phase::Drain);
                     }
                     self.give_up(&end);
                 }
-                Some((number, news)) = self.news.recv() => {
-                    if self.take(number, news, &mut since, &mut end) {
+                Some((number, event)) = self.events.recv() => {
+                    if self.take(number, event, &mut since, &mut end) {
                         self.cut(&mut end);
                     }
                 }
@@ -186,32 +186,32 @@ impl Crew {
         Ok(report(plan, watch.total, std::mem::take(&mut self.members), end, interrupted))
     }
 
-    /// Takes note of what an agent says. True if it is lost.
-    fn take(&mut self, number: usize, news: News, since: &mut Record, end: &mut End) -> bool {
+    /// Handles an event of an agent. True if the agent is lost.
+    fn take(&mut self, number: usize, event: LinkEvent, since: &mut Record, end: &mut End) -> bool {
         let member = &mut self.members[number];
-        match news {
-            News::Record(record) => {
+        match event {
+            LinkEvent::Record(record) => {
                 member.record.merge(&record);
                 since.merge(&record);
                 false
             }
-            News::Ended(ended) => {
+            LinkEvent::Ended(ended) => {
                 end.last_ns = end.last_ns.max(*ended.as_ref().unwrap_or(&0));
                 member.ended.insert(ended).is_err()
             }
         }
     }
 
-    /// Ends the run now.
+    /// Stops the run now.
     fn cut(&self, end: &mut End) {
         if end.cut_ns.is_none() {
             end.cut_ns = Some(self.elapsed_ns());
         }
-        // Nobody listens who has ended.
+        // Fails if every link has ended.
         let _ = self.phase.send(Phase::Stop);
     }
 
-    /// Waits no longer for agents that were told to stop and do not.
+    /// Fails the agents that have not stopped [`SILENCE`] after the cut.
     fn give_up(&mut self, end: &End) {
         let Some(cut_ns) = end.cut_ns else { return };
         if self.elapsed_ns().saturating_sub(cut_ns) < SILENCE.as_nanos() as u64 {
@@ -223,7 +223,7 @@ impl Crew {
         }
     }
 
-    /// Why there is nothing to report: an agent was lost before anything was measured.
+    /// The error if there is nothing to report, because an agent was lost before anything was measured.
     fn nothing(&self, total: &Record, interrupted: bool) -> Option<AgentsError> {
         if total.requests > 0 || interrupted {
             return None;
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_wants_the_end_after_an_agent_was_lost_is_heard_once() {
+    async fn a_cancel_after_an_agent_was_lost_is_handled_once() {
         let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);
         let member = |agent: &str| Member {
             agent: agent.to_owned(),
@@ -258,16 +258,16 @@ mod tests {
             ended: None,
         };
         let (phase, mut orders) = watch::channel(Phase::Go);
-        let (to, news) = mpsc::channel(NEWS_MAX);
+        let (to, events) = mpsc::channel(EVENTS_MAX);
         let members = vec![member("lost:1"), member("fine:1")];
-        let crew = Crew { epoch: Instant::now(), phase, news, members, links: JoinSet::new() };
-        to.send((0, News::Ended(Err("it is gone".to_owned())))).await.unwrap();
+        let crew = Crew { epoch: Instant::now(), phase, events, members, links: JoinSet::new() };
+        to.send((0, LinkEvent::Ended(Err("it is gone".to_owned())))).await.unwrap();
         let cancel = pin!(async {
-            // The run was cut for the one that was lost; the other one ends only after this.
+            // The lost agent cut the run; the other one ends only after this.
             orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
-            to.send((1, News::Ended(Ok(0)))).await.unwrap();
+            to.send((1, LinkEvent::Ended(Ok(0)))).await.unwrap();
         });
-        let told = crew.drive(&plan, cancel, |_| {}).await.unwrap_err().to_string();
-        assert!(told.contains("lost:1") && told.contains("it is gone"), "{told}");
+        let error = crew.drive(&plan, cancel, |_| {}).await.unwrap_err().to_string();
+        assert!(error.contains("lost:1") && error.contains("it is gone"), "{error}");
     }
 }

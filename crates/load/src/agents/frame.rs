@@ -1,6 +1,6 @@
-//! Messages on a connection between a coordinator and an agent: JSON behind its length.
+//! Length-prefixed JSON messages between a coordinator and an agent.
 //!
-//! The reader says how long one may be; the length of a longer one is all that is read of it.
+//! The reader limits the length of a message. Of a longer one it reads only the length.
 
 use std::io;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 use tokio_util::codec::{Encoder as _, FramedRead, LengthDelimitedCodec};
 
-/// Of the first messages, before either side knows the other: nobody may make us keep more.
+/// For the first messages: an unknown peer must not make us buffer more.
 pub(crate) const GREETING_BYTES_MAX: usize = 4 << 10;
-/// Of orders: room for the longest file of queries, with escapes.
+/// For orders: room for the longest file of queries, with escapes.
 pub(crate) const ORDER_BYTES_MAX: usize = 160 << 20;
-/// Of what agents tell: room for the times of the first requests of many threads.
-pub(crate) const TOLD_BYTES_MAX: usize = 32 << 20;
+/// For updates of agents: room for the times of the first requests of many threads.
+pub(crate) const UPDATE_BYTES_MAX: usize = 32 << 20;
 
-/// Why there is no next message. A clause about the other side.
+/// Why there is no next message. A clause about the peer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("the connection broke: {0}")]
@@ -36,12 +36,12 @@ pub(crate) enum FrameError {
     #[error(
         "it sent what is no message of an agent or its coordinator: {0}; is it a curtail agent?"
     )]
-    Garbage(String),
+    Malformed(String),
     #[error("a message to it would have {bytes} bytes, and at most {most} are sent")]
     TooLong { bytes: usize, most: usize },
 }
 
-/// What the other side sends, message by message.
+/// The peer's messages.
 #[derive(Debug)]
 pub(crate) struct Frames(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
 
@@ -50,12 +50,12 @@ impl Frames {
         Frames(FramedRead::new(stream, codec(GREETING_BYTES_MAX)))
     }
 
-    /// Messages may be so long from now on.
+    /// Sets the longest message from now on.
     pub(crate) fn allow(&mut self, most: usize) {
         self.0.decoder_mut().set_max_frame_length(most);
     }
 
-    /// The next message. Can be dropped and called again: nothing is lost.
+    /// The next message. Cancel safe.
     pub(crate) async fn next<M: DeserializeOwned>(&mut self) -> Result<M, FrameError> {
         match self.0.next().await {
             Some(frame) => parse(frame),
@@ -63,7 +63,7 @@ impl Frames {
         }
     }
 
-    /// The same, if it comes within some time.
+    /// The same with a timeout.
     pub(crate) async fn next_within<M: DeserializeOwned>(
         &mut self,
         time: Duration,
@@ -78,16 +78,18 @@ fn codec(most: usize) -> LengthDelimitedCodec {
 
 fn parse<M: DeserializeOwned>(frame: io::Result<BytesMut>) -> Result<M, FrameError> {
     match frame {
-        Ok(frame) => serde_json::from_slice(&frame).map_err(|e| FrameError::Garbage(e.to_string())),
-        // A length beyond what is allowed.
+        Ok(frame) => {
+            serde_json::from_slice(&frame).map_err(|e| FrameError::Malformed(e.to_string()))
+        }
+        // The length exceeds the limit.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(FrameError::Garbage("its length is not that of a message".to_owned()))
+            Err(FrameError::Malformed("its length is not that of a message".to_owned()))
         }
         Err(error) => Err(FrameError::Io(error)),
     }
 }
 
-/// A message as it is sent.
+/// Encodes a message with its length prefix.
 fn encode(message: &impl Serialize, most: usize) -> Result<BytesMut, FrameError> {
     let json = serde_json::to_vec(message).map_err(io::Error::from)?;
     let (bytes, mut frame) = (json.len(), BytesMut::new());
@@ -95,7 +97,7 @@ fn encode(message: &impl Serialize, most: usize) -> Result<BytesMut, FrameError>
     encoded.map_err(|_| FrameError::TooLong { bytes, most }).map(|()| frame)
 }
 
-/// Sends a message. The other side must take some of it within `time`, again and again.
+/// Sends a message. Each write must make progress within `time`.
 pub(crate) async fn send(
     stream: &mut OwnedWriteHalf,
     message: &impl Serialize,
@@ -115,11 +117,11 @@ pub(crate) async fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::message::{Hello, Order, Told};
+    use crate::agents::message::{Hello, Order, Update};
     use proptest::prelude::*;
     use tokio_util::codec::Decoder as _;
 
-    /// Takes the first message off the buffer; none as long as it is not whole.
+    /// Takes the first message off the buffer; none while it is incomplete.
     fn take<M: DeserializeOwned>(
         bytes: &mut BytesMut,
         most: usize,
@@ -136,7 +138,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_neither_kept_nor_sent() {
         let mut http = BytesMut::from(&b"HTTP/1.1 400 Bad Request\r\n"[..]);
-        let said = take::<Told>(&mut http, GREETING_BYTES_MAX).unwrap_err().to_string();
+        let said = take::<Update>(&mut http, GREETING_BYTES_MAX).unwrap_err().to_string();
         assert!(said.contains("curtail agent?"), "{said}");
         let said = encode(&Order::Stop, 3).unwrap_err().to_string();
         assert!(said.contains("6 bytes, and at most 3"), "{said}");
@@ -145,7 +147,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_taken_or_refused(mut bytes: Vec<u8>, json: String) {
-            let _ = take::<Told>(&mut BytesMut::from(&bytes[..]), 1_000);
+            let _ = take::<Update>(&mut BytesMut::from(&bytes[..]), 1_000);
             let _ = take::<Order>(&mut framed(&json), 1_000);
             bytes.splice(0..0, (bytes.len() as u32).to_be_bytes());
             let _ = take::<Hello>(&mut BytesMut::from(&bytes[..]), 1_000);

@@ -1,17 +1,17 @@
-//! What a coordinator and an agent say to each other.
+//! Messages between a coordinator and an agent.
 //!
 //! | coordinator | agent |
 //! |---|---|
-//! | [`Hello`]: version and token | `welcome`, or `refused` and why |
+//! | [`Hello`]: version and token | `welcome`, or `refused` with the reason |
 //! | `plan`: what to send, and which part of it | `ready`, or `refused` |
-//! | `ping`, some times | `pong`: what time it is there |
+//! | `ping`, several times | `pong`: the agent's clock |
 //! | `start` at a time of the agent's clock | |
-//! | `ping` now and then: the coordinator is there | `record`, twice per second: what was measured since |
-//! | `drain` or `stop`, where the run is to end early | `end`, or `failed` and why |
+//! | `ping` every second, as a heartbeat | `record`, twice per second: what was measured since the last |
+//! | `drain` or `stop`, to end the run early | `end`, or `failed` with the reason |
 //!
-//! The forms of [`Hello`] and of [`Refusal::Version`] stay as they are for good, so that any two versions
-//! can tell each other apart. Whatever else changes raises [`PROTOCOL`], and so does what changes a schedule:
-//! agents of one run must draw the same.
+//! The formats of [`Hello`] and of [`Refusal::Version`] never change, so any two versions can recognize each
+//! other. Any other change of a format raises [`PROTOCOL`]. So does a change of schedules, because the agents
+//! of one run must draw the same one.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +22,12 @@ use crate::plan::protocol::Trust;
 use crate::plan::share::Part;
 use crate::results::record::Record;
 
-/// The version of what follows the greeting.
+/// The version of the messages after the greeting.
 pub(crate) const PROTOCOL: u32 = 4;
-/// The release, for people.
+/// The release, for error messages.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 
-/// A coordinator's first words. No `Debug`: the token is a secret.
+/// A coordinator's first message. No `Debug`, because the token is a secret.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u32,
@@ -35,17 +35,17 @@ pub(crate) struct Hello {
     pub(crate) token: Option<String>,
 }
 
-/// What a coordinator says after that. No `Debug`: headers of a plan may be secrets.
+/// A coordinator's later messages. No `Debug`, because headers of a plan may be secrets.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     Plan(Box<PartOfPlan>),
     Ping,
-    /// The schedule begins then, in nanoseconds of the agent's clock.
+    /// The schedule begins at this time, in nanoseconds of the agent's clock.
     Start {
         at_ns: u64,
     },
-    /// Send nothing more, and end when all is answered.
+    /// Send no new request, and end when all requests have ended.
     Drain,
     /// End at once.
     Stop,
@@ -55,12 +55,12 @@ pub(crate) enum Order {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PartOfPlan {
     pub(crate) part: Part,
-    /// What it does, as a plan of its own but for the schedule, of which it sends a part.
+    /// The plan for this agent alone, but with the whole schedule, of which the agent sends a part.
     pub(crate) plan: Plan,
 }
 
 impl PartOfPlan {
-    /// Looks for what agents cannot have: an agent opens no file because a coordinator names it.
+    /// Rejects what agents do not support: an agent never opens a file that a coordinator names.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         let PartOfPlan { part, plan } = self;
         if part.number >= part.of || part.of > AGENTS_MAX as u64 {
@@ -84,24 +84,24 @@ impl PartOfPlan {
     }
 }
 
-/// What an agent says.
+/// A message from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum Update {
     Welcome,
     Refused(Refusal),
-    /// All is prepared.
+    /// The agent is prepared.
     Ready {
-        /// Where the plan asks for stamps of the kernel.
+        /// If the plan asks for kernel timestamps.
         stamps: Option<Stamping>,
     },
-    /// Its clock, in nanoseconds since a moment of its own.
+    /// The agent's clock, in nanoseconds since an epoch of its own.
     Pong {
         at_ns: u64,
     },
-    /// What was measured since the last one.
+    /// What was measured since the last record.
     Record(Box<Record>),
-    /// All was told.
+    /// The run has ended, and the agent has sent every record.
     End {
         /// The intended time of the last request.
         last_ns: u64,
@@ -112,19 +112,19 @@ pub(crate) enum Told {
     },
 }
 
-/// Why an agent does not do what it is asked to.
+/// Why an agent refuses an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Refusal {
-    /// It speaks this one.
+    /// The agent speaks this version.
     Version { protocol: u32, curtail: String },
-    /// It wants another one.
+    /// The agent requires another token.
     Token,
-    /// It has a run of another coordinator.
+    /// The agent runs a plan of another coordinator.
     Busy,
     /// The plan cannot be run.
     Plan { why: String },
-    /// Its machine lacks something.
+    /// The agent's machine lacks something.
     Lacking { why: String },
 }
 

@@ -1,18 +1,18 @@
-//! One load that several machines send, driven from one place.
+//! Runs one load from several machines under one coordinator.
 //!
-//! An agent ([`serve`]) waits on each machine. A coordinator ([`run`]) tells all of them one plan, and each
-//! sends its part of one schedule, from a common time on. What they measure comes back as records, which are
-//! added up as those of threads are: counts by counts, so that the sum is what one generator would have
-//! counted. What is said of one run (percentiles with intervals, parts, the arrival test, verdicts) is said of
-//! the sum, and beside it what speaks against each agent.
+//! Each machine runs an agent ([`serve`]). The coordinator ([`run`]) sends one plan to all agents, and each
+//! agent sends its part of one schedule, starting at a common time. Agents return their measurements as
+//! records. The coordinator merges these like the records of threads: counts add up, so the sum is what one
+//! generator would have counted. The report concludes from the sum what it concludes from a single run
+//! (percentiles with intervals, parts, the arrival test, verdicts), and lists the reasons against each agent.
 //!
-//! Nothing but the plan goes to an agent, and nothing but counts comes back. The connection is not encrypted,
-//! and the token goes over it: agents belong on loopback, behind a tunnel, or into a network that one trusts.
+//! Only the plan goes to an agent, and only counts come back. The connection is not encrypted and carries the
+//! token: run agents on loopback, behind a tunnel, or in a trusted network.
 //!
 //! # Map
 //!
-//! On both sides `message` is what is said, in `frame`s. The agent's side is `agent`, which lets coordinators in, and `session`, a run for one. The
-//! coordinator's side is `link` to one agent, `crew`, which drives all, and `verdict`.
+//! Both sides exchange `message`s in `frame`s. An agent has `agent`, which admits coordinators, and
+//! `session`, one run. A coordinator has `link` to one agent, `crew` to drive all, and `verdict`.
 
 mod agent;
 mod crew;
@@ -38,30 +38,30 @@ pub const AGENTS_MAX: usize = 64;
 /// The longest token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 1 << 10;
 
-/// Who does not say who they are by then are no coordinator, and no agent.
+/// A peer that does not identify itself by then is neither a coordinator nor an agent.
 const GREETING: Duration = Duration::from_secs(5);
-/// From the plan until an agent is ready: names are looked up, requests made ready.
+/// From the plan until an agent is ready: the agent resolves names and renders requests.
 const PREPARATION: Duration = Duration::from_secs(60);
-/// During a run, who says nothing for so long is gone.
+/// During a run, a peer that sends nothing for this long is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Why a run with agents did not take place. Agents that fail during it are part of the report.
+/// Why a run with agents failed. An agent that fails during a run is part of the report instead.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say what the fields are")]
 pub enum AgentsError {
     /// The plan cannot be run.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plan has something that agents are not told.
+    /// The plan needs something that agents do not support.
     #[error("agents cannot have {0}")]
     Unsupported(&'static str),
     /// Not the address of an agent.
     #[error("agent `{0}` is not HOST:PORT, such as 10.0.0.2:7400")]
     Address(String),
-    /// Too many, or none.
+    /// Too many agents, or none.
     #[error("{0} agents; use 1 to {AGENTS_MAX}")]
     Count(usize),
-    /// One address twice.
+    /// One address is given twice.
     #[error("agent {0} is named twice; an agent has one run at a time")]
     Twice(String),
     /// Some thread would have no connection.
@@ -69,18 +69,18 @@ pub enum AgentsError {
         "{agents} agents of {threads} threads each need a connection per thread; use {need} or more"
     )]
     Connections { agents: usize, threads: usize, need: usize },
-    /// An agent does not take this plan or this coordinator, and what it was told has to change.
+    /// An agent refuses this plan or this coordinator, and what the coordinator sends has to change.
     #[error("agent {agent}: {why}")]
     Refused { agent: String, why: String },
-    /// An agent cannot be reached, is busy or no agent, or lacks something.
+    /// An agent is unreachable, busy or no agent, or lacks something.
     #[error("agent {agent}: {why}")]
     Lacking { agent: String, why: String },
-    /// The run was given up before it began.
+    /// The run was cancelled before it began.
     #[error("interrupted before the agents were ready")]
     Interrupted,
 }
 
-/// Why a text is no [`Token`].
+/// Why a text is not a [`Token`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// Nothing but white space.
@@ -93,12 +93,12 @@ pub enum TokenError {
     TooLong,
 }
 
-/// A secret that a coordinator and its agents share. It is not shown.
+/// A secret that a coordinator and its agents share. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// From a text; white space around it is no part of it.
+    /// Creates a token from a text, without the white space around it.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Token {
         }
     }
 
-    /// True if the other is the same. Takes as long wherever they differ.
+    /// True if `other` is the token. Takes constant time for texts of one length.
     fn admits(&self, other: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), other.as_bytes());
         let differ = own.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
@@ -126,12 +126,12 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Who sends a load.
+/// The agents of a run.
 #[derive(Debug, Clone)]
 pub struct Agents {
     /// Each as `HOST:PORT`, 1 to [`AGENTS_MAX`].
     pub addresses: Vec<String>,
-    /// What they want to be told.
+    /// The token that the agents require.
     pub token: Option<Token>,
 }
 

@@ -1,8 +1,8 @@
 //! A run that an agent does for a coordinator.
 //!
-//! It begins at a time of the agent's own clock, which the coordinator has compared with its own by pings.
-//! While it goes on, records go to the coordinator, and orders come. Whatever goes wrong with the connection
-//! ends the run: nobody would read what it measures.
+//! The run begins at a time of the agent's clock, which the coordinator has compared with its own by pings.
+//! During the run the agent sends records and receives orders. Any failure of the connection ends the run,
+//! because no coordinator would read the records.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, TOLD_BYTES_MAX, send};
-use super::message::{Order, PartOfPlan, Refusal, Told};
+use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, UPDATE_BYTES_MAX, send};
+use super::message::{Order, PartOfPlan, Refusal, Update};
 use super::{GREETING, PREPARATION, SILENCE};
 use crate::engine::stamp::Source;
 use crate::engine::threads::{Machine, Threads};
@@ -25,15 +25,15 @@ use crate::plan::share::Part;
 use crate::run::{resolve, ticks};
 use crate::session::Sessions;
 
-/// A start may be so far away.
+/// How far ahead a start may be.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// The right to run. Dropping it lets the next one in.
-pub(super) type Turn = OwnedMutexGuard<()>;
+/// The permit to run. Dropping it admits the next coordinator.
+pub(super) type Permit = OwnedMutexGuard<()>;
 
-/// Why a run ended that was not at its end.
+/// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Over {
+pub(super) enum RunError {
     #[error("{0}")]
     Frame(#[from] FrameError),
     #[error("its plan cannot be run here, and it knows why")]
@@ -42,25 +42,25 @@ pub(super) enum Over {
     Failed(String),
 }
 
-impl From<LoadError> for Over {
-    fn from(error: LoadError) -> Over {
+impl From<LoadError> for RunError {
+    fn from(error: LoadError) -> RunError {
         let why = error.to_string();
-        Over::Refused(match error {
+        RunError::Refused(match error {
             LoadError::Thread(_) | LoadError::Stamps(_) => Refusal::Lacking { why },
             _ => Refusal::Plan { why },
         })
     }
 }
 
-fn refused(why: impl Into<String>) -> Over {
-    Over::Refused(Refusal::Plan { why: why.into() })
+fn refused(why: impl Into<String>) -> RunError {
+    RunError::Refused(Refusal::Plan { why: why.into() })
 }
 
-fn failed(why: impl Into<String>) -> Over {
-    Over::Failed(why.into())
+fn failed(why: impl Into<String>) -> RunError {
+    RunError::Failed(why.into())
 }
 
-/// What is ready to be run.
+/// A run that is ready to start.
 struct Prepared {
     plan: Plan,
     part: Part,
@@ -69,56 +69,56 @@ struct Prepared {
     source: Source,
 }
 
-/// A coordinator, and the clock that it is told.
+/// A coordinator, and the clock that its pings read.
 struct Session {
     frames: Frames,
     out: OwnedWriteHalf,
     clock: Instant,
 }
 
-/// Runs what the coordinator asks for; `began` is told the target.
+/// Runs the coordinator's plan; calls `began` with the target.
 pub(super) async fn run(
     frames: Frames,
     out: OwnedWriteHalf,
-    turn: Turn,
-    ending: &CancellationToken,
+    permit: Permit,
+    shutdown: &CancellationToken,
     began: impl Fn(String),
-) -> Result<(), Over> {
+) -> Result<(), RunError> {
     let mut session = Session { frames, out, clock: Instant::now() };
     let done = tokio::select! {
-        done = session.run(turn, began) => done,
-        () = ending.cancelled() => Err(failed("the agent was told to end")),
+        done = session.run(permit, began) => done,
+        () = shutdown.cancelled() => Err(failed("the agent was told to end")),
     };
     let why = match &done {
-        Err(Over::Refused(refusal)) => Told::Refused(refusal.clone()),
-        Err(Over::Failed(why)) => Told::Failed { why: why.clone() },
+        Err(RunError::Refused(refusal)) => Update::Refused(refusal.clone()),
+        Err(RunError::Failed(why)) => Update::Failed { why: why.clone() },
         _ => return done,
     };
-    // It may no longer be read.
-    let _ = send(&mut session.out, &why, TOLD_BYTES_MAX, GREETING).await;
+    // The coordinator may be gone.
+    let _ = send(&mut session.out, &why, UPDATE_BYTES_MAX, GREETING).await;
     done
 }
 
 impl Session {
-    async fn run(&mut self, turn: Turn, began: impl Fn(String)) -> Result<(), Over> {
+    async fn run(&mut self, permit: Permit, began: impl Fn(String)) -> Result<(), RunError> {
         let Prepared { plan, part, addresses, sessions, source } = self.prepare().await?;
-        // Only short orders are left.
+        // Only short orders follow.
         self.frames.allow(GREETING_BYTES_MAX);
-        self.tell(&Told::Ready { stamps: source.stamping() }).await?;
+        self.report(&Update::Ready { stamps: source.stamping() }).await?;
         let Some(epoch) = self.start().await? else { return Ok(()) };
         began(plan.target.to_string());
         let machine = Machine { addresses: &addresses, sessions: &sessions, source: &source };
         let threads = Threads::start(&plan, part, epoch, &machine, None)
             .map_err(|error| failed(error.to_string()))?;
-        self.measure(threads, turn).await
+        self.measure(threads, permit).await
     }
 
-    async fn prepare(&mut self) -> Result<Prepared, Over> {
+    async fn prepare(&mut self) -> Result<Prepared, RunError> {
         let order = self.frames.next_within(PREPARATION).await?;
         let Order::Plan(sent) = order else { return Err(refused("it is no plan")) };
         sent.validate().map_err(|what| refused(format!("agents cannot have {what}")))?;
         let PartOfPlan { part, plan } = *sent;
-        // Of many requests it takes a while, and the agent has others to answer.
+        // Rendering many requests takes a while, and the agent has other coordinators to respond to.
         let making = tokio::task::spawn_blocking(move || {
             plan.check()?;
             let sessions = Arc::new(Sessions::prepare(&plan, false)?);
@@ -136,10 +136,10 @@ impl Session {
         Ok(Prepared { plan, part, addresses, sessions, source })
     }
 
-    /// Waits for the start, and tells the time as often as it is asked for. None if there is none.
-    async fn start(&mut self) -> Result<Option<Instant>, Over> {
+    /// Waits for the order to start, and responds to pings. None if the order is to stop.
+    async fn start(&mut self) -> Result<Option<Instant>, RunError> {
         loop {
-            // Others may still prepare.
+            // Other agents may still prepare.
             match self.frames.next_within(2 * PREPARATION).await? {
                 Order::Ping => self.pong().await?,
                 Order::Start { at_ns } => {
@@ -161,14 +161,14 @@ impl Session {
         }
     }
 
-    /// Tells what is measured until it is over.
-    async fn measure(&mut self, mut threads: Threads, turn: Turn) -> Result<(), Over> {
-        let (mut heard, mut ticks) = (Instant::now(), ticks());
+    /// Sends what is measured until the run is over.
+    async fn measure(&mut self, mut threads: Threads, permit: Permit) -> Result<(), RunError> {
+        let (mut last_order, mut ticks) = (Instant::now(), ticks());
         loop {
             tokio::select! {
                 biased;
                 order = self.frames.next() => {
-                    heard = Instant::now();
+                    last_order = Instant::now();
                     match order? {
                         Order::Ping => self.pong().await?,
                         Order::Stop => threads.stop(),
@@ -177,30 +177,30 @@ impl Session {
                     }
                 }
                 _ = ticks.tick() => {
-                    if heard.elapsed() > SILENCE {
+                    if last_order.elapsed() > SILENCE {
                         return Err(FrameError::Silent(SILENCE).into());
                     }
-                    self.tell(&Told::Record(Box::new(threads.collect()))).await?;
+                    self.report(&Update::Record(Box::new(threads.collect()))).await?;
                 }
                 () = threads.finished() => break,
             }
         }
         let (rest, last_ns) = threads.join().map_err(|error| failed(error.to_string()))?;
-        self.tell(&Told::Record(Box::new(rest))).await?;
-        // Who has heard of the end may ask for the next run at once.
-        drop(turn);
-        Ok(self.tell(&Told::End { last_ns }).await?)
+        self.report(&Update::Record(Box::new(rest))).await?;
+        // Dropped before the end is sent, because the coordinator may then start its next run at once.
+        drop(permit);
+        Ok(self.report(&Update::End { last_ns }).await?)
     }
 
     async fn pong(&mut self) -> Result<(), FrameError> {
-        self.tell(&Told::Pong { at_ns: self.clock.elapsed().as_nanos() as u64 }).await
+        self.report(&Update::Pong { at_ns: self.clock.elapsed().as_nanos() as u64 }).await
     }
 
-    async fn tell(&mut self, told: &Told) -> Result<(), FrameError> {
-        send(&mut self.out, told, TOLD_BYTES_MAX, SILENCE).await
+    async fn report(&mut self, update: &Update) -> Result<(), FrameError> {
+        send(&mut self.out, update, UPDATE_BYTES_MAX, SILENCE).await
     }
 }
 
-fn unexpected() -> Over {
+fn unexpected() -> RunError {
     failed("the coordinator says something that does not belong there")
 }

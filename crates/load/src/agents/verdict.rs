@@ -1,9 +1,9 @@
-//! What is said of a load that several machines sent.
+//! Conclusions from a load that several machines sent.
 //!
-//! Of the sum all is said that is said of one run, for its record is one: counts are added up, blocks of time
-//! lie on each other (all count from the start of one schedule, and start within less than a block), and so
-//! intervals are those of one longer list of latencies. Beside it each agent is judged by what it sent: one
-//! that fell behind makes the load another than the one that was asked for, even if the sum looks fine.
+//! The sum is one record, so it allows every conclusion that a single run does: counts add up, and blocks of
+//! time coincide (all count from the start of one schedule, and the agents start within less than a block),
+//! so intervals are those of one longer list of latencies. Each agent is also judged by what it sent: if one
+//! falls behind, the load is not the planned one, even if the sum looks fine.
 
 use std::mem::discriminant;
 
@@ -27,14 +27,14 @@ pub struct AgentReport {
     pub valid: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<Invalid>,
-    /// Its part of the mean rate of the plan, per second; none for a closed loop.
+    /// Its share of the plan's mean rate, per second; none for a closed loop.
     pub offered_rate: Option<f64>,
     pub achieved_rate: f64,
     pub requests: u64,
     pub errors: Errors,
     pub latency_ns: Summary,
     pub schedule_lag_ns: Summary,
-    /// The shortest way there and back, before the start. Its clock is known to half of that.
+    /// The shortest round trip before the start. The agent's clock is known to within half of it.
     pub round_trip_ns: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct AgentReport {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) agent: String,
-    /// What it did, as a plan of its own.
+    /// The plan for this agent alone.
     pub(super) plan: Plan,
     pub(super) stamps: Option<Stamping>,
     pub(super) round_trip_ns: u64,
@@ -51,24 +51,24 @@ pub(super) struct Member {
     pub(super) ended: Option<Ended>,
 }
 
-/// The plan of what an agent does alone, but for the schedule, of which it sends a part: see
-/// [`alone`].
+/// The plan for an agent alone, but with the whole rate, because the agent sends a part of the whole
+/// schedule: see [`alone`].
 pub(crate) fn own_plan(plan: &Plan, part: Part) -> Plan {
     let share = |all: usize| part.share_of(all as u64) as usize;
     let mut own = plan.clone();
     (own.connections, own.backlog) = (share(plan.connections), share(plan.backlog));
     own.until = None;
     if plan.pace == Pace::Closed && part.of > 1 {
-        // Else all would draw the same.
+        // Otherwise all agents would draw the same requests.
         let number = part.number.to_le_bytes();
         own.seed = curtail_dist::seed::stream(plan.seed, &[b"load", b"machine", &number]);
     }
     own
 }
 
-/// The same with its part of the rate, to judge it by. What is sent is decided by the whole rate.
+/// The same with the agent's share of the rate, to judge it by. The whole rate decides what it sends.
 pub(super) fn alone(own: &Plan, part: Part) -> Plan {
-    // What is asked for is not looked at again.
+    // The verdict does not read the queries.
     let mut alone = Plan { queries: Vec::new(), ..own.clone() };
     if let Pace::Open { profile, .. } = &mut alone.pace {
         *profile = profile.scaled(1.0 / part.of as f64);
@@ -76,7 +76,7 @@ pub(super) fn alone(own: &Plan, part: Part) -> Plan {
     alone
 }
 
-/// The report of all. `interrupted`: somebody wanted the end, no agent brought it about.
+/// The report of all agents. `interrupted`: the user stopped the run, not a lost agent.
 pub(super) fn report(
     plan: &Plan,
     total: Record,
@@ -95,7 +95,7 @@ pub(super) fn report(
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::Interrupted { .. }));
     }
     if members.iter().any(|member| member.lost().is_some()) {
-        // Its requests are missing, so that the gaps are none of the process.
+        // Its requests are missing, so the gaps are not those of the arrival process.
         report.arrival_test = None;
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::NotPoisson { .. }));
     }
@@ -104,9 +104,9 @@ pub(super) fn report(
         let lost = member.lost();
         let of_member = member.report(end);
         report.invalid_because.splice(0..0, lost);
-        let told = of_member.invalid_because.iter();
-        let own = told.filter(|reason| is_own(reason) || !of_sum.contains(&discriminant(*reason)));
-        report.invalid_because.extend(own.filter(|reason| is_news(reason)).map(|reason| {
+        let reasons = of_member.invalid_because.iter();
+        let own = reasons.filter(|why| is_own(why) || !of_sum.contains(&discriminant(*why)));
+        report.invalid_because.extend(own.filter(|reason| is_new(reason)).map(|reason| {
             Invalid::Agent { agent: of_member.agent.clone(), reason: Box::new(reason.clone()) }
         }));
         report.agents.push(of_member);
@@ -117,7 +117,7 @@ pub(super) fn report(
 }
 
 impl Member {
-    /// Why its part ends early, if it does so by itself.
+    /// Why the agent's part ended early, if the agent itself failed.
     fn lost(&self) -> Option<Invalid> {
         match &self.ended {
             Some(Err(why)) => {
@@ -153,12 +153,12 @@ impl Member {
     }
 }
 
-/// No request fell to it, which can happen with few.
+/// The agent had no request, which can happen if the run has few.
 fn is_nothing(reason: &Invalid) -> bool {
     matches!(reason, Invalid::NothingMeasured { requests: 0 })
 }
 
-/// What a generator does. The rest is of the server, and as true of the sum.
+/// A fault of the generator. The others are the server's, and true of the sum as well.
 fn is_own(reason: &Invalid) -> bool {
     matches!(
         reason,
@@ -169,12 +169,12 @@ fn is_own(reason: &Invalid) -> bool {
     )
 }
 
-/// It was not said of the sum already.
-fn is_news(reason: &Invalid) -> bool {
+/// The report of the sum does not say it already.
+fn is_new(reason: &Invalid) -> bool {
     !matches!(reason, Invalid::Interrupted { .. } | Invalid::AgentLost { .. })
 }
 
-/// How far apart two of them may have started: each at a time that it knows to half of its way.
+/// How far apart two agents may have started: each knows the time to within half of its round trip.
 fn skew_ns(members: &[Member]) -> u64 {
     let mut halves: Vec<u64> = members.iter().map(|member| member.round_trip_ns / 2).collect();
     halves.sort_unstable_by(|a, b| b.cmp(a));

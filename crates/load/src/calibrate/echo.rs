@@ -1,4 +1,4 @@
-//! A thread that sends back what it gets, over blocking sockets.
+//! A thread that echoes what it receives, over blocking sockets.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 const BYTES: usize = 2 << 10;
 
-/// It ends when this is dropped.
+/// The thread ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Echo {
     pub(super) address: SocketAddr,
@@ -18,8 +18,7 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    /// Over TCP, one connection after the other; or over UDP. Of this machine, or of the network namespace
-    /// that this thread is in.
+    /// Over TCP, one connection after the other, or over UDP; in the network namespace of this thread.
     pub(super) fn start(stream: bool, at: Ipv4Addr) -> io::Result<Echo> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -38,13 +37,13 @@ impl Echo {
 impl Drop for Echo {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It looks whether it is to stop when something comes. What nothing wakes is left behind, asleep.
-        let woken = if self.stream {
+        // The thread reads `stop` when something arrives. If nothing can be sent to it, it stays blocked.
+        let unblocked = if self.stream {
             TcpStream::connect(self.address).map(drop)
         } else {
             UdpSocket::bind("0.0.0.0:0").and_then(|from| from.send_to(&[], self.address).map(drop))
         };
-        if woken.is_ok()
+        if unblocked.is_ok()
             && let Some(thread) = self.thread.take()
         {
             let _ = thread.join();
@@ -74,7 +73,7 @@ fn datagrams(socket: &UdpSocket, stop: &AtomicBool) {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        // Who asked may be gone.
+        // The sender may be gone.
         let _ = socket.send_to(&bytes[..count], from);
     }
 }

@@ -1,17 +1,16 @@
-//! What it costs to measure: each way of telling when a request left and when its answer came, on this
-//! machine.
+//! What measuring costs on this machine, by each way of timestamping requests and responses.
 //!
-//! The generator itself sends requests over loopback to a thread that echoes them. The way and the echo are
-//! the same for all methods, so what differs between two of them is the methods' own:
+//! The generator itself sends requests over loopback to a thread that echoes them. The path and the echo are
+//! the same for all methods, so the difference between two methods is their own:
 //!
 //! | method | what is in its figure |
 //! |---|---|
-//! | user space, sleeping | the way, the echo, and the waking up of this program |
-//! | user space, spinning | the same without most of the waking up |
-//! | kernel | the way and the echo: from the stamp of the request to that of the answer |
-//! | past the stack | the way and the echo, whose own stack is in it; over a wire, as no other way is possible |
+//! | user space, sleeping | the path, the echo, and the wake-up of this program |
+//! | user space, spinning | the same without most of the wake-up |
+//! | kernel | the path and the echo: from the timestamp of the request to that of the response |
+//! | past the stack | the path, and the echo with its own stack; over veth, because loopback has no bypass |
 //!
-//! Source: document 000, §3.1, which compares methods like this against the most precise one.
+//! Source: document 000, §3.1, which compares such methods with the most precise one.
 //! Cost: half a second per method and transport, under eight seconds in all.
 
 mod echo;
@@ -35,85 +34,85 @@ use crate::results::summary::Summary;
 use crate::run::run;
 use echo::Echo;
 
-/// Requests per second: far enough apart that none waits for the one before.
+/// Requests per second: far enough apart that no request waits for the one before.
 const RATE: f64 = 2_500.0;
 const MEASURED_NS: u64 = 480_000_000;
 const WARMUP_NS: u64 = 40_000_000;
 const TIMEOUT_NS: u64 = 1_000_000_000;
-/// Reads of a clock for one figure, and figures of which the median counts.
+/// Reads of a clock per figure, and figures per median.
 const READS: u32 = 1_000;
 const ROUNDS: usize = 101;
 
 /// What measuring costs on a machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Calibration {
-    /// One look at the clock of the run, in nanoseconds.
+    /// One read of the run's clock, in nanoseconds.
     pub clock_read_ns: f64,
-    /// One look at the clock of the system, by which the kernel stamps, in nanoseconds.
+    /// One read of the system clock, which the kernel's timestamps use, in nanoseconds.
     pub system_clock_read_ns: f64,
-    /// Of each method over each transport.
+    /// Each method over each transport.
     pub methods: Vec<Method>,
-    /// Stamps by network devices themselves.
+    /// Timestamps by network devices.
     pub hardware: Hardware,
 }
 
-/// A way of measuring, and what it measured of an echo.
+/// A way of measuring, and what it measured on an echo.
 #[derive(Debug, Clone, Serialize)]
 pub struct Method {
     /// `udp` or `tcp`.
     pub transport: &'static str,
     /// `loopback`, or `veth` between two network namespaces.
     pub over: &'static str,
-    /// Who told the times.
+    /// What takes the timestamps.
     pub stamps: StampsBy,
-    /// Whether the thread that sends never sleeps.
+    /// Whether the sending thread never sleeps.
     pub spinning: bool,
-    /// What was measured, or why nothing was.
+    /// The measurements, or why there are none.
     #[serde(flatten)]
     pub found: Found,
 }
 
-/// What came of a method.
+/// The result of a method.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// It works here.
+    /// The method works here.
     Measured(Box<Measured>),
-    /// It does not, and why.
+    /// The method does not work here, and why.
     Lacking(String),
 }
 
 /// The figures of a method. Times are in nanoseconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Measured {
-    /// Echoes that came.
+    /// Echoes that arrived.
     pub echoes: u64,
-    /// From when a request was taken up to when its echo was read: as a program sees it.
+    /// From when a request was taken up to when its echo was read: what a program sees.
     pub latency_ns: Summary,
     /// How late requests were taken up.
     pub schedule_lag_ns: Summary,
-    /// What the median is made of; it has no lag. Of the kernel's stamps `wire_to_wire` is the figure, and what a program
-    /// sees beyond it is `client_send` and `client_wake_up`.
+    /// The parts of the median, without lag. With kernel timestamps, `wire_to_wire` is the figure; a program
+    /// sees `client_send` and `client_wake_up` on top of it.
     pub median_parts_ns: Option<Parts>,
-    /// How far the kernel's stamps can be relied on, or how much went past the stack.
+    /// How reliable the kernel's timestamps are, or how much bypassed the stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamped: Option<Stamps>,
 }
 
-/// Whether network devices could stamp packets themselves.
+/// Whether network devices could timestamp packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hardware {
     /// The devices of this machine.
     pub devices: Vec<String>,
-    /// Those with a clock of their own (PTP), which can.
+    /// Devices with a clock of their own (PTP), which can.
     pub clocks: Vec<String>,
 }
 
-/// Measures what measuring costs; in a runtime of tokio's with time and I/O enabled. Dropping the future
-/// ends it at once, but for what measures over a wire: that goes on for two seconds at most, on a thread of the
-/// runtime's own, for which to drop the runtime waits and to shut it down in the background does not.
+/// Measures what measuring costs, in a tokio runtime with time and I/O enabled. Dropping the future ends it
+/// at once, except for the methods over veth: those run for up to two seconds on a blocking thread of the
+/// runtime. Dropping the runtime waits for that thread; shutting it down in the background does not.
 ///
-/// [`LoadError`] if no socket or thread is to be had. A method that does not work here is no error.
+/// [`LoadError`] if no socket or thread is available. A method that does not work here is not an error.
 pub async fn calibrate() -> Result<Calibration, LoadError> {
     let mut methods = Vec::new();
     for transport in ["udp", "tcp"] {
@@ -148,7 +147,7 @@ async fn measure(echo: &Echo, stamps: StampsBy, spin: bool) -> Result<Found, Loa
     (plan.warmup_ns, plan.timeout_ns, plan.connections) = (WARMUP_NS, TIMEOUT_NS, 1);
     (plan.stamps, plan.spin) = (stamps, spin);
     if echo.stream {
-        // As long as the datagrams, and it ends as answers do by default.
+        // As long as the datagrams, with the default end of a response.
         plan.protocol.data = Some("x".repeat(63) + "\\n");
     }
     match run(&plan, pending(), |_| {}).await {
@@ -194,8 +193,8 @@ const METHODS: [(StampsBy, bool); 4] = [
     (StampsBy::Xdp, true),
 ];
 
-/// The methods over a wire between two network namespaces of this process: past the network stack nobody
-/// reaches a server of their own machine. Needs root. Measures all of them, to the end even if nobody waits for it. Without the rights, they say so.
+/// The methods over a veth pair between two network namespaces of this process, because no bypass reaches its
+/// own machine. Needs root, and reports if it is missing. Runs to the end even if its caller is gone.
 async fn over_wire() -> Result<Vec<Method>, LoadError> {
     let measuring = tokio::task::spawn_blocking(|| match pair() {
         Ok((near, far)) => on(&near, &far),
@@ -206,7 +205,7 @@ async fn over_wire() -> Result<Vec<Method>, LoadError> {
 
 fn on(near: &Namespace, far: &Namespace) -> Result<Vec<Method>, LoadError> {
     let echo = far.inside(|| Echo::start(false, FAR)).map_err(LoadError::Thread)?;
-    // Threads and their sockets are of the namespace that they were started in.
+    // Threads and their sockets belong to the namespace in which they were started.
     near.inside(|| -> io::Result<_> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let found = runtime.block_on(async {

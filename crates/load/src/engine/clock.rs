@@ -28,13 +28,13 @@ impl Clock {
         nanoseconds(since) - nanoseconds(until)
     }
 
-    /// The same, zero before.
+    /// The same, but zero before.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         u64::try_from(self.now_ns()).unwrap_or(0)
     }
 
-    /// Does nothing until it is `until_ns`, and tells how late it was then, in nanoseconds since the
-    /// start. Moments are compared as they are: what is reckoned in a turn makes it longer.
+    /// Spins until `until_ns`, and returns the time then, in nanoseconds since the start. It compares
+    /// instants as they are, because arithmetic in the loop would make each turn longer.
     pub(crate) fn spin_until(&self, until_ns: i64) -> i64 {
         let until = self.moment(until_ns.max(0).unsigned_abs());
         let mut now = Instant::now();
@@ -54,17 +54,17 @@ fn nanoseconds(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// How much too early the thread asks to be woken: what the system is usually late by. Should it be
-/// on time, the thread looks at the sockets for the rest. It does not yield instead: on a busy
-/// machine, giving the processor away takes milliseconds to get it back.
-const WAKE_EARLY_NS: i64 = 60_000;
-/// What looking at the sockets takes, with an answer to read.
-const LOOK_NS: i64 = 5_000;
+/// How much earlier the sleep ends: the usual delay of a wake-up. If the wake-up is on time, the thread polls
+/// the sockets meanwhile. It does not yield, because on a busy machine it takes milliseconds to get the
+/// processor back.
+const SLEEP_MARGIN_NS: i64 = 60_000;
+/// The duration of one poll of the sockets, with a response to read.
+const POLL_NS: i64 = 5_000;
 
 #[derive(Debug)]
 pub(super) struct Waiting {
     spin: bool,
-    looked: bool,
+    polled: bool,
 }
 
 #[derive(Debug)]
@@ -75,11 +75,11 @@ pub(super) enum Waited {
 
 impl Waiting {
     pub(super) fn new(spin: bool) -> Waiting {
-        // A timer may be late by 50 µs otherwise, so that the system can serve some at once. Without
-        // the right to change that, requests are that much later, which the lag shows.
+        // Otherwise the kernel may delay a timer by 50 µs, to serve several at once. If this thread may not
+        // change that, requests are that much later, which the lag shows.
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        Waiting { spin, looked: false }
+        Waiting { spin, polled: false }
     }
 
     pub(super) fn wait(
@@ -89,12 +89,12 @@ impl Waiting {
         poller: &mut Poller,
     ) -> io::Result<Waited> {
         let left_ns = until_ns - clock.now_ns();
-        if left_ns > LOOK_NS || !self.looked {
-            self.looked = true;
-            let sleep_ns = if self.spin { 0 } else { (left_ns - WAKE_EARLY_NS).max(0) };
+        if left_ns > POLL_NS || !self.polled {
+            self.polled = true;
+            let sleep_ns = if self.spin { 0 } else { (left_ns - SLEEP_MARGIN_NS).max(0) };
             return poller.wait(Duration::from_nanos(sleep_ns as u64)).map(Waited::Events);
         }
-        self.looked = false;
+        self.polled = false;
         Ok(Waited::Due(clock.spin_until(until_ns)))
     }
 }

@@ -1,12 +1,12 @@
-//! A request on its way, also one that has to be sent again.
+//! A request in flight, including one that must be sent again.
 //!
-//! A server that goes away says which requests it has not looked at (RFC 9113 §6.8). A user's client
-//! sends those again, over another connection, and the user waits for the answer to the second one. So
-//! does this one: the request counts once, its latency runs from the intended time as always, and its
-//! lag is that of the first sending, for what came after it is the server's doing.
+//! A server that goes away says which requests it has not processed (RFC 9113 §6.8). A user's client sends
+//! those again over another connection, and the user waits for the second response. So does this one: the
+//! request counts once, its latency runs from the intended time as always, and its lag is that of the first
+//! attempt, because the server caused the later delay.
 //!
-//! What a server may have seen is never sent twice: a request on a keep-alive connection that the server
-//! closes just then counts as cut off.
+//! The engine never sends a request twice that the server may have processed: if the server closes a
+//! keep-alive connection at that moment, the request counts as cut off.
 
 use std::iter::Peekable;
 
@@ -16,13 +16,13 @@ use crate::results::outcome::Outcome;
 use crate::session::Whole;
 use crate::session::fault::Fault;
 
-/// A request is sent so many times at most. A server that still has not looked at it then will not.
-pub(super) const SENDINGS_MAX: u32 = 4;
+/// Most attempts per request. A server that has not processed it by then will not.
+pub(super) const ATTEMPTS_MAX: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     New(Slot),
-    Again(Flight),
+    Resend(Flight),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,49 +32,49 @@ pub(super) struct Flight {
     pub(super) taken_ns: u64,
     pub(super) sent_ns: Option<u64>,
     pub(super) left_ns: Option<u64>,
-    sendings: u32,
+    attempts: u32,
 }
 
 impl Due {
     pub(super) fn slot(&self) -> Slot {
         match self {
             Due::New(slot) => *slot,
-            Due::Again(flight) => flight.slot,
+            Due::Resend(flight) => flight.slot,
         }
     }
 
     pub(super) fn taken(self, now_ns: u64, opened: bool) -> Flight {
         match self {
             Due::New(slot) => {
-                Flight { slot, opened, taken_ns: now_ns, sent_ns: None, left_ns: None, sendings: 1 }
+                Flight { slot, opened, taken_ns: now_ns, sent_ns: None, left_ns: None, attempts: 1 }
             }
-            Due::Again(flight) => {
-                // It waited for a connection, if for another reason.
-                Flight { opened: true, sendings: flight.sendings + 1, ..flight }
+            Due::Resend(flight) => {
+                // It waited for a connection, though for another reason.
+                Flight { opened: true, attempts: flight.attempts + 1, ..flight }
             }
         }
     }
 
-    pub(super) fn given_up(self, now_ns: u64) -> Outcome {
+    pub(super) fn expired(self, now_ns: u64) -> Outcome {
         let never = Outcome::never_sent(self.slot(), now_ns);
         match self {
             Due::New(_) => never,
-            Due::Again(flight) => flight.ends(now_ns, never.result),
+            Due::Resend(flight) => flight.complete(now_ns, never.result),
         }
     }
 }
 
 impl Flight {
-    pub(super) fn goes_again(&self, result: &Result<Whole, Fault>) -> bool {
-        matches!(result, Err(Fault::Unprocessed(_))) && self.sendings < SENDINGS_MAX
+    pub(super) fn can_resend(&self, result: &Result<Whole, Fault>) -> bool {
+        matches!(result, Err(Fault::Unprocessed(_))) && self.attempts < ATTEMPTS_MAX
     }
 
     pub(super) fn is_first(&self) -> bool {
-        self.sendings == 1
+        self.attempts == 1
     }
 
-    pub(super) fn ends(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
-        let Flight { slot, opened, taken_ns, sent_ns, left_ns, sendings: _ } = self;
+    pub(super) fn complete(self, done_ns: u64, result: Result<Whole, Fault>) -> Outcome {
+        let Flight { slot, opened, taken_ns, sent_ns, left_ns, attempts: _ } = self;
         Outcome { slot, opened, taken_ns, sent_ns, left_ns, came_ns: None, done_ns, result }
     }
 }
@@ -82,8 +82,8 @@ impl Flight {
 #[derive(Debug)]
 pub(crate) enum Source {
     Open(Peekable<Share>),
-    /// A closed loop: as soon as a connection is free. Of so many threads on all machines, this one has
-    /// this number.
+    /// A closed loop: due as soon as a connection is free. This is thread `thread` of `threads` on all
+    /// machines.
     Closed {
         schedule: Schedule,
         threads: u64,
@@ -122,7 +122,7 @@ impl Source {
             Source::Closed { schedule, threads, thread, over } => {
                 let slot = schedule.slot(now_ns as u64);
                 *over = slot.is_none();
-                // No two threads have requests of one number.
+                // Indexes are unique across threads.
                 slot.map(|slot| Slot { index: slot.index * *threads + *thread, ..slot })
             }
         }

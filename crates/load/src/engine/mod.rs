@@ -1,21 +1,21 @@
 //! One thread that keeps the time, sends and receives.
 //!
-//! The thread that waits for a request's time sends it itself, on connections of its own: a hand-over
-//! to another thread costs a wake-up, which takes longer than many services. So that nothing else
-//! makes it late, it does in one turn only as much as takes some microseconds.
+//! The thread that waits for a request's time also sends it, on connections of its own, because a hand-over
+//! to another thread costs a wake-up, which takes longer than many services. To stay on time, the thread does
+//! only some microseconds of work per turn.
 //!
 //! # How it waits
 //!
-//! Long before the next request is due it sleeps until a socket is ready; then it looks at the
-//! sockets again and again; and for the last microseconds it looks only at the clock (`clock`).
+//! Long before the next request is due, the thread sleeps until a socket is ready. Then it polls the sockets
+//! repeatedly, and for the last microseconds it reads only the clock (`clock`).
 
+mod backoff;
 mod clock;
 mod connection;
 mod flight;
 pub(crate) mod observe;
 mod poller;
 mod pool;
-mod rest;
 pub mod stamp;
 pub(crate) mod threads;
 mod wire;
@@ -36,14 +36,14 @@ use crate::results::outcome::Outcome;
 use crate::results::record::Record;
 use crate::results::sends::Keep;
 use crate::session::{Sessions, Token};
+use backoff::Backoff;
 pub(crate) use clock::Clock;
 use clock::{Waited, Waiting};
 use connection::Connection;
 pub(crate) use flight::Source;
 use flight::{Due, Flight};
 use poller::Poller;
-use pool::{Placed, Pool};
-use rest::Rest;
+use pool::{Assigned, Pool};
 use wire::Scratch;
 
 #[derive(Debug)]
@@ -58,12 +58,11 @@ pub(crate) struct Task {
     pub(crate) spin: bool,
     pub(crate) stamps: bool,
     pub(crate) bypass: Option<Arc<Bypass>>,
-    /// How it is to go on; a byte on the other end of the wake-up says to a thread that sleeps that it
-    /// has changed.
+    /// `Threads` changes these orders, then writes a byte to the other end of `notify`.
     pub(crate) orders: Arc<Orders>,
-    pub(crate) wake: UnixStream,
-    /// Empty records come, and what was measured goes in exchange: a record is a megabyte of histograms, to
-    /// copy it would make the next requests late, and a lock around it would cost every request.
+    pub(crate) notify: UnixStream,
+    /// Empty records arrive here, and full ones go back in exchange. A record is a megabyte of histograms:
+    /// copying it would delay the next requests, and a lock around it would cost every request.
     pub(crate) empty: Receiver<Box<Record>>,
     pub(crate) full: SyncSender<Box<Record>>,
     pub(crate) warmup_ns: u64,
@@ -73,7 +72,7 @@ pub(crate) struct Task {
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     pub(crate) stop: AtomicBool,
-    /// Send nothing more, and end when all is answered.
+    /// Send no new request, and end when all requests have ended.
     pub(crate) drain: AtomicBool,
 }
 
@@ -89,19 +88,19 @@ struct Context {
     task: Task,
     poller: Poller,
     scratch: Scratch,
-    /// To understand the kernel's timestamps, where they are wanted.
+    /// Converts the kernel's timestamps, if the plan asks for them.
     stamps: Option<Realtime>,
     outcomes: Vec<Outcome>,
-    again: Vec<Flight>,
+    resends: Vec<Flight>,
     record: Box<Record>,
 }
 
-const WAKE: u64 = u64::MAX;
-/// Most requests that are sent in one turn, before answers get theirs.
+const NOTIFY: u64 = u64::MAX;
+/// Most requests sent in one turn, before responses are read.
 const SENDS_MAX: usize = 32;
-/// Most sockets that are looked at before what has become due meanwhile is sent.
+/// Most sockets handled before requests that have become due are sent.
 const LOOKS_MAX: usize = 8;
-/// What takes some microseconds and can wait is done only if nothing is due for so long.
+/// Work that can wait runs only if no request is due for this long. It takes some microseconds.
 const QUIET_NS: i64 = 100_000;
 
 #[derive(Debug)]
@@ -109,14 +108,14 @@ struct Engine {
     source: Source,
     context: Context,
     pool: Pool,
-    /// First those of the pool, then those that a server is leaving.
+    /// The pool's connections, then those whose server is going away.
     connections: Vec<Connection>,
-    /// Places of `connections` behind the pool's that nobody has.
+    /// Unused indexes of `connections` beyond the pool's.
     vacant: Vec<usize>,
-    /// Requests under way by their index, which is the order in which they are given up: the intended
-    /// time, the connection and the token there.
-    flying: BTreeMap<u64, (u64, usize, Token)>,
-    rest: Rest,
+    /// Requests in flight by their index, which is the order in which they expire: the intended time, the
+    /// connection and the token there.
+    in_flight: BTreeMap<u64, (u64, usize, Token)>,
+    backoff: Backoff,
     keep: Keep,
     last_ns: u64,
 }
@@ -128,19 +127,19 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         if engine.context.task.orders.drain.load(Ordering::Relaxed) {
             engine.source = Source::Over;
         }
-        engine.rouse();
+        engine.end_backoffs();
         engine.send_due(engine.context.task.clock.now_ns());
         engine.send_waiting();
         engine.expire();
-        let Some(wake_ns) = engine.wake_ns() else { break };
+        let Some(until_ns) = engine.next_timeout_ns() else { break };
         let now_ns = engine.context.task.clock.now_ns();
         if engine.due_ns().is_none_or(|due_ns| due_ns - now_ns > QUIET_NS) {
             engine.context.task.observer.flush();
         }
         engine.context.hand_over();
-        match waiting.wait(engine.context.task.clock, wake_ns, &mut engine.context.poller)? {
+        match waiting.wait(engine.context.task.clock, until_ns, &mut engine.context.poller)? {
             Waited::Events(events) => engine.take_events(events),
-            // Before anything else, for that would be lag.
+            // Before anything else, because that would be lag.
             Waited::Due(now_ns) => engine.send_due(now_ns),
         }
     }
@@ -153,13 +152,13 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
 impl Context {
     fn new(task: Task) -> io::Result<Context> {
         let poller = Poller::new()?;
-        poller.add(&task.wake, WAKE, false)?;
+        poller.add(&task.notify, NOTIFY, false)?;
         Ok(Context {
             poller,
             scratch: Scratch::new(),
             stamps: task.stamps.then(|| Realtime::new(task.clock.moment(0))),
             outcomes: Vec::new(),
-            again: Vec::new(),
+            resends: Vec::new(),
             record: Box::new(Record::with_room(0, task.warmup_ns)),
             task,
         })
@@ -167,7 +166,7 @@ impl Context {
 
     fn hand_over(&mut self) {
         if let Ok(empty) = self.task.empty.try_recv() {
-            // There is room: whoever offers one has taken the last.
+            // There is room: the collector takes the last record before it offers an empty one.
             let _ = self.task.full.try_send(std::mem::replace(&mut self.record, empty));
         }
     }
@@ -185,8 +184,8 @@ impl Engine {
             pool: Pool::new(task.connections, task.backlog_max),
             connections: (0..task.connections).map(Connection::new).collect(),
             vacant: Vec::new(),
-            flying: BTreeMap::new(),
-            rest: Rest::default(),
+            in_flight: BTreeMap::new(),
+            backoff: Backoff::default(),
             keep: Keep::new(task.threads),
             last_ns: 0,
             context: Context::new(task)?,
@@ -197,22 +196,22 @@ impl Engine {
         self.source.due_ns(self.pool.has_free())
     }
 
-    fn wake_ns(&mut self) -> Option<i64> {
-        let flying = self.flying.first_key_value().map(|(_, (at_ns, ..))| *at_ns);
-        let oldest = flying.into_iter().chain(self.pool.oldest_ns()).min();
+    fn next_timeout_ns(&mut self) -> Option<i64> {
+        let in_flight = self.in_flight.first_key_value().map(|(_, (at_ns, ..))| *at_ns);
+        let oldest = in_flight.into_iter().chain(self.pool.oldest_ns()).min();
         let deadline = oldest.map(|at_ns| at(at_ns.saturating_add(self.context.task.timeout_ns)));
-        let rested = self.rest.first_ns().filter(|_| self.source.wants_room()).map(at);
-        self.due_ns().into_iter().chain(deadline).chain(rested).min()
+        let retry = self.backoff.first_ns().filter(|_| self.source.wants_room()).map(at);
+        self.due_ns().into_iter().chain(deadline).chain(retry).min()
     }
 
     fn send_due(&mut self, mut now_ns: i64) {
         for _ in 0..SENDS_MAX {
             let Some(slot) = self.source.next(now_ns, self.pool.has_free()) else { return };
             self.last_ns = slot.at_ns;
-            match self.pool.place(slot) {
-                Placed::On(id) => self.send(id, Due::New(slot), now_ns.unsigned_abs()),
-                Placed::Waits => self.context.record.waited += u64::from(!slot.warmup),
-                Placed::Dropped => self.context.record.add_dropped(slot),
+            match self.pool.assign(slot) {
+                Assigned::On(id) => self.send(id, Due::New(slot), now_ns.unsigned_abs()),
+                Assigned::Queued => self.context.record.waited += u64::from(!slot.warmup),
+                Assigned::Dropped => self.context.record.add_dropped(slot),
             }
             now_ns = self.context.task.clock.now_ns();
         }
@@ -222,7 +221,7 @@ impl Engine {
         let (slot, new) = (due.slot(), matches!(due, Due::New(_)));
         let token = self.connections[id].send(due, now_ns, &mut self.context);
         if let Some(token) = token {
-            self.flying.insert(slot.index, (slot.at_ns, id, token));
+            self.in_flight.insert(slot.index, (slot.at_ns, id, token));
         }
         self.note(id);
         if new {
@@ -238,15 +237,15 @@ impl Engine {
         let now_ns = self.context.task.clock.elapsed_ns();
         let Some(until_ns) = now_ns.checked_sub(self.context.task.timeout_ns) else { return };
         while let Some(due) = self.pool.expire(until_ns) {
-            // It waited for a connection in vain.
+            // No connection became free in time.
             self.context.record.sent += u64::from(matches!(due, Due::New(_)));
-            self.context.take(due.given_up(now_ns));
+            self.context.take(due.expired(now_ns));
         }
-        while let Some((&index, &(at_ns, id, token))) = self.flying.first_key_value() {
+        while let Some((&index, &(at_ns, id, token))) = self.in_flight.first_key_value() {
             if at_ns > until_ns {
                 return;
             }
-            self.flying.remove(&index);
+            self.in_flight.remove(&index);
             self.connections[id].expire(token, &mut self.context);
             self.settle(id);
         }
@@ -259,7 +258,7 @@ impl Engine {
             }
             let ready = self.context.poller.ready(at);
             let Some(connection) = self.connections.get_mut(ready.id as usize) else {
-                self.woken();
+                self.notified();
                 continue;
             };
             connection.ready(ready.readable || ready.error, &mut self.context);
@@ -267,10 +266,10 @@ impl Engine {
         }
     }
 
-    fn woken(&mut self) {
+    fn notified(&mut self) {
         let mut byte = [0; 8];
-        // Without a byte there is nothing to take.
-        let _ = (&self.context.task.wake).read(&mut byte);
+        // If no byte has come, there is nothing to do.
+        let _ = (&self.context.task.notify).read(&mut byte);
     }
 
     fn settle(&mut self, id: usize) {
@@ -287,49 +286,49 @@ impl Engine {
     fn note(&mut self, id: usize) {
         let mut outcomes = std::mem::take(&mut self.context.outcomes);
         for outcome in outcomes.drain(..) {
-            self.flying.remove(&outcome.slot.index);
+            self.in_flight.remove(&outcome.slot.index);
             self.context.take(outcome);
         }
-        // Its memory is used again.
+        // Reuses the allocation.
         self.context.outcomes = outcomes;
-        let handed_back = !self.context.again.is_empty();
-        for flight in self.context.again.drain(..) {
-            self.flying.remove(&flight.slot.index);
+        let handed_back = !self.context.resends.is_empty();
+        for flight in self.context.resends.drain(..) {
+            self.in_flight.remove(&flight.slot.index);
             self.pool.put_back(flight);
         }
-        if self.has_moved_out(id) {
-            return self.give_up_place(id);
+        if self.is_retired(id) {
+            return self.release_index(id);
         }
-        self.move_out(id);
+        self.retire(id);
         let connection = &self.connections[id];
         let (outstanding, mut room) = (connection.outstanding(), connection.has_room());
         if self.source.wants_room()
-            && let Some(in_vain) = connection.closed_in_vain()
+            && let Some(failures) = connection.closed_failures()
         {
-            self.rest.begin(id, in_vain, self.context.task.clock.elapsed_ns());
+            self.backoff.begin(id, failures, self.context.task.clock.elapsed_ns());
             room = false;
         }
         let opens_anew = room && connection.is_closed();
         self.pool.put(id, outstanding, room);
-        // Others that are open may have been closed as well, which nobody knows yet.
+        // The server may have closed other open connections as well, which this thread has not seen yet.
         if handed_back
             && opens_anew
-            && let Some(due) = self.pool.next_again()
+            && let Some(due) = self.pool.next_resend()
         {
             self.send(id, due, self.context.task.clock.elapsed_ns());
         }
     }
 
-    fn rouse(&mut self) {
-        if self.rest.first_ns().is_none() {
+    fn end_backoffs(&mut self) {
+        if self.backoff.first_ns().is_none() {
             return;
         }
         let now_ns = self.context.task.clock.elapsed_ns();
-        while let Some(id) = self.rest.over(now_ns) {
+        while let Some(id) = self.backoff.expire(now_ns) {
             let connection = &self.connections[id];
             self.pool.put(id, connection.outstanding(), connection.has_room());
         }
-        // What was handed back comes before what is new.
+        // Requests that were handed back go before new ones.
         self.send_waiting();
     }
 }
@@ -338,54 +337,54 @@ fn at(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// Connections that a server is leaving: they take no further request, but some are still on them
+/// Connections whose server is going away: they take no further request, but some are still in flight on them
 /// (RFC 9113 §6.8).
 ///
-/// A user's client opens another one at once, and so does this one: a leaving connection gives its place to
-/// another, and ends when its last request has. There are as many of them at most as the plan has
-/// connections; beyond that they stay where they are, and requests wait. Cost: O(requests on it).
+/// A user's client opens another connection at once. So does this one: the old connection retires, which
+/// gives its index to a new one, and closes after its last request. At most as many retire as the plan has
+/// connections; beyond that they keep their index, and requests wait. Cost: O(requests on it).
 impl Engine {
-    /// Makes room for another connection in the place of this one, if the server is leaving it.
-    pub(super) fn move_out(&mut self, id: usize) {
-        if !self.is_leaving(id) {
+    /// Gives the index of this connection to a new one, if the server is going away.
+    pub(super) fn retire(&mut self, id: usize) {
+        if !self.is_going_away(id) {
             return;
         }
-        let Some(place) = self.other_place() else { return };
-        self.connections.swap(id, place);
-        // It is closed, and nobody knows it yet.
+        let Some(spare) = self.spare_index() else { return };
+        self.connections.swap(id, spare);
+        // This one is closed, so the poller does not watch it.
         self.connections[id].moved(id, &self.context.poller);
-        self.connections[place].moved(place, &self.context.poller);
-        for index in self.connections[place].requests() {
-            if let Some((_, at, _)) = self.flying.get_mut(&index) {
-                *at = place;
+        self.connections[spare].moved(spare, &self.context.poller);
+        for index in self.connections[spare].requests() {
+            if let Some((_, at, _)) = self.in_flight.get_mut(&index) {
+                *at = spare;
             }
         }
     }
 
-    pub(super) fn has_moved_out(&self, id: usize) -> bool {
+    pub(super) fn is_retired(&self, id: usize) -> bool {
         id >= self.context.task.connections
     }
 
-    pub(super) fn give_up_place(&mut self, id: usize) {
+    pub(super) fn release_index(&mut self, id: usize) {
         if self.connections[id].is_closed() && !self.vacant.contains(&id) {
             self.vacant.push(id);
         }
     }
 
-    fn is_leaving(&self, id: usize) -> bool {
-        !self.has_moved_out(id) && self.connections[id].is_leaving()
+    fn is_going_away(&self, id: usize) -> bool {
+        !self.is_retired(id) && self.connections[id].is_going_away()
     }
 
-    fn other_place(&mut self) -> Option<usize> {
+    fn spare_index(&mut self) -> Option<usize> {
         if let Some(vacant) = self.vacant.pop() {
             return Some(vacant);
         }
-        let place = self.connections.len();
-        if place >= 2 * self.context.task.connections {
+        let spare = self.connections.len();
+        if spare >= 2 * self.context.task.connections {
             return None;
         }
-        self.connections.push(Connection::new(place));
-        Some(place)
+        self.connections.push(Connection::new(spare));
+        Some(spare)
     }
 }
 
@@ -397,14 +396,14 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use std::time::{Duration, Instant};
 
-    /// A task without orders, and the other end of its wake-up.
+    /// A task without orders, and the other end of its `notify`.
     pub(super) fn task(
         plan: &Plan,
         server: SocketAddr,
         bypass: Option<Arc<Bypass>>,
     ) -> (Task, UnixStream) {
-        let (woken, wake) = UnixStream::pair().unwrap();
-        woken.set_nonblocking(true).unwrap();
+        let (notified, notify) = UnixStream::pair().unwrap();
+        notified.set_nonblocking(true).unwrap();
         let task = Task {
             clock: Clock::new(Instant::now() - Duration::from_secs(1)),
             addresses: [server].into(),
@@ -417,28 +416,28 @@ mod tests {
             stamps: false,
             bypass,
             orders: Arc::default(),
-            wake: woken,
+            notify: notified,
             empty: sync_channel(1).1,
             full: sync_channel(1).0,
             warmup_ns: 0,
             observer: Observer::new(None),
         };
-        (task, wake)
+        (task, notify)
     }
 
     fn engine(requests: u64) -> (Engine, UnixStream) {
-        // Nobody is asked: the socket is not looked at once more.
+        // No server is needed, because this socket is never polled.
         let mut plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1e6);
         plan.extent = Extent::Requests(requests);
-        let (task, wake) = task(&plan, SocketAddr::from(([127, 0, 0, 1], 1)), None);
+        let (task, notify) = task(&plan, SocketAddr::from(([127, 0, 0, 1], 1)), None);
         let share = Share::new(&plan, plan.schedule().unwrap(), Part::WHOLE, 0);
-        (Engine::new(Source::open(share), task).unwrap(), wake)
+        (Engine::new(Source::open(share), task).unwrap(), notify)
     }
 
     #[test]
     fn a_record_is_handed_over_once_for_each_offer() {
         let plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1.0);
-        let (mut task, _wake) = task(&plan, SocketAddr::from(([127, 0, 0, 1], 1)), None);
+        let (mut task, _notify) = task(&plan, SocketAddr::from(([127, 0, 0, 1], 1)), None);
         let ((offers, empty), (full, handed)) = (sync_channel(1), sync_channel(1));
         (task.empty, task.full) = (empty, full);
         let mut context = Context::new(task).unwrap();
@@ -456,11 +455,11 @@ mod tests {
     #[test]
     fn what_falls_due_is_sent_though_many_sockets_are_ready() {
         for (ready, sent) in [(8, 0), (9, 20), (30, 20)] {
-            let (mut engine, _wake) = engine(20);
-            // Nothing has to be done for these.
+            let (mut engine, _notify) = engine(20);
+            // These sockets need no work.
             let sockets: Vec<_> = (0..ready).map(|_| UnixStream::pair().unwrap()).collect();
             for (near, far) in &sockets {
-                engine.context.poller.add(near, WAKE, false).unwrap();
+                engine.context.poller.add(near, NOTIFY, false).unwrap();
                 io::Write::write_all(&mut &*far, b"x").unwrap();
             }
             let events = engine.context.poller.wait(Duration::ZERO).unwrap();

@@ -1,21 +1,21 @@
-//! Passes on what became of measured requests to an observer that wants to see each of them.
+//! Hands the outcomes of measured requests to an observer that wants each of them.
 //!
-//! They are handed over in batches, when nothing is due: a hand-over wakes another thread, which
-//! takes as long as sending some requests.
+//! Each hand-over wakes another thread, which takes as long as sending some requests. So outcomes are handed
+//! over in batches, when no request is due.
 
 use tokio::sync::mpsc;
 
 use crate::results::outcome::Outcome;
 
-/// Between two attempts to hand over while requests are due all the time.
+/// Outcomes between two attempts to hand over while requests are due all the time.
 const BATCH: usize = 256;
-/// What a thread keeps for an observer that does not keep up. Beyond it outcomes are counted and left out.
+/// Outcomes that a thread keeps for a slow observer. Further ones are counted and dropped.
 const WAITING_MAX: usize = 1 << 16;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) to: mpsc::Sender<Vec<Outcome>>,
-    /// Of requests without a whole response, too.
+    /// Also report requests without a whole response.
     pub(crate) failures: bool,
 }
 
@@ -23,12 +23,12 @@ pub(crate) struct Listener {
 pub(crate) struct Observer {
     to: Option<Listener>,
     batch: Vec<Outcome>,
-    lost: u64,
+    dropped: u64,
 }
 
 impl Observer {
     pub(crate) fn new(to: Option<Listener>) -> Observer {
-        Observer { to, batch: Vec::new(), lost: 0 }
+        Observer { to, batch: Vec::new(), dropped: 0 }
     }
 
     pub(crate) fn see(&mut self, outcome: Outcome) {
@@ -37,7 +37,7 @@ impl Observer {
             return;
         }
         if self.batch.len() >= WAITING_MAX {
-            self.lost += 1;
+            self.dropped += 1;
             return;
         }
         self.batch.push(outcome);
@@ -49,19 +49,19 @@ impl Observer {
     pub(crate) fn flush(&mut self) {
         if let Some(Listener { to, .. }) = &self.to
             && !self.batch.is_empty()
-            && let Ok(place) = to.try_reserve()
+            && let Ok(permit) = to.try_reserve()
         {
-            place.send(std::mem::take(&mut self.batch));
+            permit.send(std::mem::take(&mut self.batch));
         }
     }
 
-    /// Hands over the rest, however long it takes. How many were left out.
+    /// Hands over the rest, however long it takes. Returns how many were dropped.
     pub(crate) fn finish(&mut self) -> u64 {
         if let Some(Listener { to, .. }) = self.to.take().filter(|_| !self.batch.is_empty()) {
-            // Fails only if nobody listens any more.
+            // Fails only if the observer is gone.
             let _ = to.blocking_send(std::mem::take(&mut self.batch));
         }
-        self.lost
+        self.dropped
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_that_is_too_slow_loses_the_latest_and_hears_how_many() {
-        // There is room for one batch, and nobody takes it.
+    fn an_observer_that_is_too_slow_misses_the_latest_and_they_are_counted() {
+        // The channel has room for one batch, and no task receives it.
         let (to, mut passed_on) = mpsc::channel(1);
         let mut observer = Observer::new(Some(Listener { to, failures: true }));
         let all = (BATCH + WAITING_MAX) as u64 + 7;

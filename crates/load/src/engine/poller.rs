@@ -1,8 +1,8 @@
 //! Waits for sockets, to the nanosecond.
 //!
-//! epoll counts its time-outs in milliseconds, which is the very error that a load generator must not
-//! have (and on older kernels there is no other). So the thread sleeps in ppoll, whose time-outs are in
-//! nanoseconds, on the one descriptor of epoll.
+//! epoll counts its timeouts in milliseconds, which is too coarse for a load generator (and older kernels
+//! have nothing finer). So the thread sleeps in ppoll, whose timeouts are in nanoseconds, on the epoll
+//! descriptor.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-/// Events taken at once. More stay for the next call.
+/// Most events per call. Further ones stay for the next call.
 const EVENTS_MAX: usize = 256;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -44,7 +44,7 @@ impl Poller {
         Ok(Poller { epoll, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Watches a socket, for being writable as well if asked for. Closing it ends that.
+    /// Watches a socket for reads, and for writes if `writable`. Closing the socket ends that.
     pub(super) fn add(&self, socket: impl AsFd, id: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }
@@ -57,8 +57,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(id), flags(writable))?)
     }
 
-    /// Waits at most so long; not at all if zero. What is ready comes from
-    /// [`ready`](Poller::ready).
+    /// Waits up to `at_most`; not at all if it is zero. [`ready`](Poller::ready) returns the events.
     pub(super) fn wait(&mut self, at_most: Duration) -> io::Result<usize> {
         self.events.clear();
         if !at_most.is_zero() {
@@ -102,7 +101,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn what_can_be_read_or_written_is_told() {
+    fn readable_and_writable_sockets_are_reported() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut poller = Poller::new().unwrap();
         poller.add(&far, 7, false).unwrap();

@@ -1,4 +1,4 @@
-//! Which connections can take a request, and what waits for one.
+//! Which connections can take a request, and the backlog of requests that wait for one.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,17 +6,17 @@ use super::flight::{Due, Flight};
 use crate::plan::schedule::Slot;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Placed {
+pub(super) enum Assigned {
     On(usize),
-    Waits,
+    Queued,
     Dropped,
 }
 
-/// Connections with room, and waiting requests; never both for long.
+/// Connections with room, and the backlog; both are non-empty only for a moment.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// By how many requests are on it, then by number: with one request per connection, the first
-    /// free one is used, and the last ones only when many are needed.
+    /// By outstanding requests, then by number: with one request per connection, the first free one is used,
+    /// and the last ones only when many are needed.
     free: BTreeSet<(usize, usize)>,
     load: Vec<Option<usize>>,
     backlog: VecDeque<Due>,
@@ -33,25 +33,24 @@ impl Pool {
         }
     }
 
-    /// Where a due request goes. On a connection, it counts there only once
-    /// [`put`](Pool::put) says so.
-    pub(super) fn place(&mut self, slot: Slot) -> Placed {
+    /// Assigns a due request. A connection counts it only after [`put`](Pool::put).
+    pub(super) fn assign(&mut self, slot: Slot) -> Assigned {
         match self.free.first() {
-            Some(&(_, id)) => Placed::On(id),
+            Some(&(_, id)) => Assigned::On(id),
             None if self.backlog.len() < self.backlog_max => {
                 self.backlog.push_back(Due::New(slot));
-                Placed::Waits
+                Assigned::Queued
             }
-            None => Placed::Dropped,
+            None => Assigned::Dropped,
         }
     }
 
-    /// A request that was handed back waits again, before all that are due later. There are no more
-    /// of these than were under way, so no bound is needed.
+    /// Puts a request that a server handed back into the backlog, before all that are due later. There are no
+    /// more of these than were in flight, so they need no bound.
     pub(super) fn put_back(&mut self, flight: Flight) {
         let earlier = |due: &Due| due.slot().at_ns <= flight.slot.at_ns;
         let at = self.backlog.partition_point(earlier);
-        self.backlog.insert(at, Due::Again(flight));
+        self.backlog.insert(at, Due::Resend(flight));
     }
 
     pub(super) fn has_free(&self) -> bool {
@@ -73,8 +72,8 @@ impl Pool {
         Some((id, self.backlog.pop_front()?))
     }
 
-    pub(super) fn next_again(&mut self) -> Option<Due> {
-        self.backlog.front().filter(|due| matches!(due, Due::Again(_)))?;
+    pub(super) fn next_resend(&mut self) -> Option<Due> {
+        self.backlog.front().filter(|due| matches!(due, Due::Resend(_)))?;
         self.backlog.pop_front()
     }
 
@@ -100,30 +99,30 @@ mod tests {
     fn the_first_free_connection_is_used() {
         let mut pool = Pool::new(3, 0);
         for id in 0..3 {
-            assert_eq!(pool.place(slot(0)), Placed::On(id));
+            assert_eq!(pool.assign(slot(0)), Assigned::On(id));
             pool.put(id, 1, false);
         }
-        assert_eq!(pool.place(slot(0)), Placed::Dropped);
+        assert_eq!(pool.assign(slot(0)), Assigned::Dropped);
         pool.put(2, 0, true);
         pool.put(1, 0, true);
-        assert_eq!(pool.place(slot(0)), Placed::On(1));
+        assert_eq!(pool.assign(slot(0)), Assigned::On(1));
     }
 
     #[test]
     fn connections_that_share_are_filled_evenly() {
         let mut pool = Pool::new(2, 0);
         pool.put(0, 1, true);
-        assert_eq!(pool.place(slot(0)), Placed::On(1));
+        assert_eq!(pool.assign(slot(0)), Assigned::On(1));
         pool.put(1, 2, true);
-        assert_eq!(pool.place(slot(0)), Placed::On(0));
+        assert_eq!(pool.assign(slot(0)), Assigned::On(0));
     }
 
     #[test]
     fn what_finds_no_connection_waits_in_order_and_is_dropped_beyond_the_bound() {
         let mut pool = Pool::new(1, 2);
         pool.put(0, 1, false);
-        let placed: Vec<Placed> = (1..=3).map(|index| pool.place(slot(index))).collect();
-        assert_eq!(placed, [Placed::Waits, Placed::Waits, Placed::Dropped]);
+        let assigned: Vec<Assigned> = (1..=3).map(|index| pool.assign(slot(index))).collect();
+        assert_eq!(assigned, [Assigned::Queued, Assigned::Queued, Assigned::Dropped]);
         assert_eq!(pool.next(), None);
         pool.put(0, 0, true);
         assert_eq!(pool.next(), Some((0, Due::New(slot(1)))));
@@ -133,22 +132,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_back_waits_at_its_place_though_the_backlog_is_full() {
+    fn what_was_handed_back_is_queued_by_time_even_if_the_backlog_is_full() {
         let mut pool = Pool::new(1, 2);
         pool.put(0, 1, false);
         for index in [3, 7] {
-            assert_eq!(pool.place(slot(index)), Placed::Waits);
+            assert_eq!(pool.assign(slot(index)), Assigned::Queued);
         }
-        let again = [5, 1].map(|index| Due::New(slot(index)).taken(9, false));
-        assert_eq!(pool.next_again(), None);
-        again.iter().for_each(|flight| pool.put_back(*flight));
+        let resends = [5, 1].map(|index| Due::New(slot(index)).taken(9, false));
+        assert_eq!(pool.next_resend(), None);
+        resends.iter().for_each(|flight| pool.put_back(*flight));
         assert_eq!(pool.oldest_ns(), Some(1));
         let order: Vec<u64> =
             std::iter::from_fn(|| pool.expire(9)).map(|due| due.slot().at_ns).collect();
         assert_eq!(order, [1, 3, 5, 7]);
-        again.iter().for_each(|flight| pool.put_back(*flight));
+        resends.iter().for_each(|flight| pool.put_back(*flight));
         let order: Vec<u64> =
-            std::iter::from_fn(|| pool.next_again()).map(|due| due.slot().at_ns).collect();
+            std::iter::from_fn(|| pool.next_resend()).map(|due| due.slot().at_ns).collect();
         assert_eq!(order, [1, 5]);
     }
 }

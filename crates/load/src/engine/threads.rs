@@ -23,10 +23,10 @@ use crate::results::record::Record;
 use crate::session::Sessions;
 use curtail_jitter::machine::keep_to;
 
-/// From the start of the threads to that of the schedule: they come up meanwhile.
+/// From the start of the threads to that of the schedule: the threads come up meanwhile.
 pub(crate) const LEAD: Duration = Duration::from_millis(5);
 
-/// Running threads. Dropping them stops them, and waits for that, which takes microseconds.
+/// Running threads. Dropping them stops and joins them, which takes microseconds.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pub(crate) clock: Clock,
@@ -37,13 +37,13 @@ pub(crate) struct Threads {
 
 #[derive(Debug)]
 struct Thread {
-    wake: UnixStream,
+    notify: UnixStream,
     empty: SyncSender<Box<Record>>,
     full: Receiver<Box<Record>>,
-    /// Dropped when it ends, however it does.
+    /// Closed when the thread ends, even by a panic.
     end: oneshot::Receiver<()>,
     ended: bool,
-    /// None once it was waited for.
+    /// None once joined.
     handle: Option<JoinHandle<io::Result<Measured>>>,
 }
 
@@ -55,8 +55,7 @@ pub(crate) struct Machine<'a> {
 }
 
 impl Threads {
-    /// Starts a machine's part of what the plan asks for. The schedule begins at `epoch`, which should be
-    /// [`LEAD`] away.
+    /// Starts a machine's part of the plan. The schedule begins at `epoch`, which should be [`LEAD`] away.
     pub(crate) fn start(
         plan: &Plan,
         part: Part,
@@ -69,9 +68,9 @@ impl Threads {
         let mut threads = Threads { clock, warmup_ns: plan.warmup_ns, orders, threads: Vec::new() };
         let addresses: Arc<[SocketAddr]> = machine.addresses.into();
         for number in 0..plan.threads {
-            let (wake, woken) = UnixStream::pair().map_err(LoadError::Thread)?;
-            woken.set_nonblocking(true).map_err(LoadError::Thread)?;
-            // One that is on offer, and the one before.
+            let (notify, notified) = UnixStream::pair().map_err(LoadError::Thread)?;
+            notified.set_nonblocking(true).map_err(LoadError::Thread)?;
+            // The record on offer, and the one before.
             let ((empty, offers), (handed, full)) = (sync_channel(1), sync_channel(2));
             let (alive, end) = oneshot::channel();
             let source = source(plan, &schedule, part, number);
@@ -87,7 +86,7 @@ impl Threads {
                 stamps: matches!(machine.source, stamp::Source::Kernel(_)),
                 bypass: machine.source.bypass().cloned(),
                 orders: Arc::clone(&threads.orders),
-                wake: woken,
+                notify: notified,
                 empty: offers,
                 full: handed,
                 warmup_ns: plan.warmup_ns,
@@ -103,29 +102,29 @@ impl Threads {
             };
             let named = thread::Builder::new().name(format!("load-{number}"));
             let handle = Some(named.spawn(body).map_err(LoadError::Thread)?);
-            threads.threads.push(Thread { wake, empty, full, end, ended: false, handle });
+            threads.threads.push(Thread { notify, empty, full, end, ended: false, handle });
         }
         Ok(threads)
     }
 
     pub(crate) fn stop(&self) {
         self.orders.stop.store(true, Ordering::Relaxed);
-        self.wake();
+        self.notify();
     }
 
     pub(crate) fn drain(&self) {
         self.orders.drain.store(true, Ordering::Relaxed);
-        self.wake();
+        self.notify();
     }
 
-    fn wake(&self) {
+    fn notify(&self) {
         for thread in &self.threads {
-            // A thread that has ended needs none.
-            let _ = io::Write::write(&mut &thread.wake, &[0]);
+            // Fails if the thread has ended.
+            let _ = io::Write::write(&mut &thread.notify, &[0]);
         }
     }
 
-    /// Waits until all have ended. Can be dropped and called again.
+    /// Waits until all have ended. Cancel safe.
     pub(crate) async fn finished(&mut self) {
         for thread in &mut self.threads {
             if !thread.ended {
@@ -135,8 +134,8 @@ impl Threads {
         }
     }
 
-    /// What they have measured and not handed over before, together, and the intended time of the last
-    /// request; after [`finished`](Threads::finished).
+    /// The merged records not handed over before, and the intended time of the last request; call it after
+    /// [`finished`](Threads::finished).
     pub(crate) fn join(mut self) -> Result<(Record, u64), LoadError> {
         let (mut all, mut last_ns) = (Record::new(), 0);
         for thread in &mut self.threads {
@@ -150,13 +149,13 @@ impl Threads {
         Ok((all, last_ns))
     }
 
-    /// What they have handed over since the last call, together; and asks for more.
+    /// The merged records handed over since the last call. Offers each thread an empty record.
     pub(crate) fn collect(&self) -> Record {
         let mut together = Record::new();
         let now_ns = self.clock.elapsed_ns();
         for thread in &self.threads {
             thread.full.try_iter().for_each(|record| together.merge(&record));
-            // One that is on offer already is not taken.
+            // Fails if a record is on offer already.
             let _ = thread.empty.try_send(Box::new(Record::with_room(now_ns, self.warmup_ns)));
         }
         together
@@ -170,7 +169,7 @@ fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source
     }
     let own = plan.threads as u64;
     let all = Part { number: part.number * own + thread, of: part.of * own };
-    // Else all threads of a machine would draw the same; machines have seeds of their own.
+    // Otherwise all threads of a machine would draw the same; machines have seeds of their own.
     let seed = match thread {
         0 => plan.seed,
         _ => seed::stream(plan.seed, &[b"load", b"thread", &thread.to_le_bytes()]),
@@ -191,7 +190,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.stop();
         for handle in self.threads.iter_mut().filter_map(|thread| thread.handle.take()) {
-            // An error is a panic there, which has been reported by then.
+            // An error is a panic of the thread, which the panic hook has printed.
             let _ = handle.join();
         }
     }

@@ -1,7 +1,7 @@
-//! A connection's bytes: sockets that never wait.
+//! A connection's bytes: non-blocking sockets.
 //!
-//! Of datagrams, each stands behind its length ([`crate::session::LENGTH_BYTES`]): in `output` as the
-//! session wrote it, in `input` as it came.
+//! Each datagram is prefixed with its length ([`crate::session::LENGTH_BYTES`]): in `output` by the session,
+//! in `input` by this module.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -15,7 +15,7 @@ use crate::engine::stamp::{self, Room};
 use crate::session::LENGTH_BYTES;
 use curtail_xdp::{Bypass, Port};
 
-/// Read at once. An answer that is longer takes several turns, between which due requests are sent.
+/// Bytes per read. A longer response takes several turns, between which due requests are sent.
 const READ_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -24,14 +24,14 @@ pub(super) struct Wire {
     stamped: bool,
 }
 
-/// Where reads go at first; one for all sockets of a thread.
+/// Buffers for reads; one for all sockets of a thread.
 #[derive(Debug)]
 pub(super) struct Scratch {
     bytes: Box<[u8]>,
     room: Room,
-    /// When the kernel received what was read last, by the clock of the system; if it says so.
+    /// When the kernel received what was read last, by the system clock; if known.
     pub(super) received_ns: Option<u64>,
-    /// What was read last did not pass the network stack.
+    /// What was read last bypassed the network stack.
     pub(super) bypassed: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) enum Found {
 }
 
 impl Wire {
-    /// Begins to connect. It is done when the socket becomes writable.
+    /// Begins to connect. The socket becomes writable when it is done.
     pub(super) fn connect(address: SocketAddr, datagrams: bool) -> io::Result<Wire> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -72,7 +72,7 @@ impl Wire {
         };
         let socket = socket_with(family, kind, flags, Some(protocol))?;
         if !datagrams {
-            // A request is one write, and must not wait for the acknowledgment of the last.
+            // A request is one write, and must not wait for the acknowledgment of the previous one.
             sockopt::set_tcp_nodelay(&socket, true)?;
         }
         match rustix::net::connect(&socket, &address) {
@@ -92,7 +92,7 @@ impl Wire {
         Ok(Wire { socket: Socket::PastStack(Box::new(port)), stamped: false })
     }
 
-    /// A socket for what comes through the stack nevertheless.
+    /// The socket for packets that still come through the stack.
     pub(super) fn stack(&self) -> Option<&UdpSocket> {
         match &self.socket {
             Socket::PastStack(port) => Some(port.stack()),
@@ -110,8 +110,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Calls `each` with the number of each request that has left since, and when it did, by the clock
-    /// of the system: of a datagram how many left before it, in a stream the place of its last byte.
+    /// Calls `each` for each request that has left since the last call, with its number (for a datagram the
+    /// count of earlier ones, in a stream the offset of its last byte) and the time by the system clock.
     pub(super) fn left(&self, scratch: &mut Scratch, each: impl FnMut(u32, u64)) -> io::Result<()> {
         if !self.stamped {
             return Ok(());
@@ -152,7 +152,7 @@ impl Wire {
         Ok(written)
     }
 
-    /// Something that was written may wait for the next write, though that has nothing more to write.
+    /// True if written data may wait for the next write, even one with nothing new to write.
     pub(super) fn unsent(&self) -> bool {
         matches!(&self.socket, Socket::PastStack(port) if port.unsent())
     }
@@ -209,7 +209,7 @@ impl Wire {
     }
 }
 
-/// Sends the first datagram of `output`, and tells how long it was with its length.
+/// Sends the first datagram of `output`, and returns its length with the prefix.
 fn send(output: &[u8], send: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<usize> {
     let (mut length, rest) = output.split_at(LENGTH_BYTES);
     let length = length.get_u32_le() as usize;

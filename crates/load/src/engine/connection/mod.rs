@@ -1,4 +1,4 @@
-//! One connection: a socket, a protocol, and the requests that are on it.
+//! One connection: a socket, a protocol, and the requests in flight.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,39 +14,39 @@ use crate::results::outcome::Outcome;
 use crate::session::fault::{Fault, Wait};
 use crate::session::{Out, Session, Token};
 
-/// Bytes that wait to be written, beyond which no further request is taken: the server does not read.
+/// Unwritten bytes beyond which it takes no further request, because the server does not read.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Most requests whose stamp of leaving is waited for. A device that stamps nothing never tells of them.
-const LEAVING_MAX: usize = 1 << 16;
-/// Reads of one connection in one turn. Others get theirs, and due requests are sent.
+/// Most requests that wait for a send timestamp. A device without timestamps never delivers any.
+const TX_PENDING_MAX: usize = 1 << 16;
+/// Reads of one connection in one turn, so that others are read and due requests are sent.
 const READS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Connection {
     id: usize,
     link: Link,
-    /// Of a connection that was closed: the way past the network stack, for the next one.
+    /// After a close: the wire past the network stack, for the next connection.
     kept: Option<Wire>,
     input: BytesMut,
     out: Out,
     flights: Slab<Flight>,
     written: u64,
-    /// Requests not yet written as a whole, with where they end.
+    /// Requests not yet written as a whole, with the offsets of their ends.
     unsent: VecDeque<(Token, u64)>,
-    /// Requests that were written, by the number that the kernel's stamp of their leaving will have.
-    leaving: VecDeque<(u32, Token)>,
+    /// Written requests, by the number that the kernel's send timestamp will have.
+    tx_pending: VecDeque<(u32, Token)>,
     datagrams: u32,
     watched: bool,
-    answered: bool,
-    well: bool,
-    /// How often in a row it ended without one.
-    in_vain: u32,
+    responded: bool,
+    last_good: bool,
+    /// Consecutive closes without a response.
+    failures: u32,
 }
 
 #[derive(Debug)]
 enum Link {
     Closed,
-    /// To the address of this number; further ones are left to be tried.
+    /// To the address of this index; later ones are left to try.
     Connecting {
         wire: Wire,
         session: Box<dyn Session>,
@@ -69,12 +69,12 @@ impl Connection {
             flights: Slab::new(),
             written: 0,
             unsent: VecDeque::new(),
-            leaving: VecDeque::new(),
+            tx_pending: VecDeque::new(),
             datagrams: 0,
             watched: false,
-            answered: false,
-            well: false,
-            in_vain: 0,
+            responded: false,
+            last_good: false,
+            failures: 0,
         }
     }
 
@@ -92,8 +92,8 @@ impl Connection {
         }
     }
 
-    /// The server takes no further request on it, but has yet to answer some.
-    pub(super) fn is_leaving(&self) -> bool {
+    /// The server takes no further request on it, but has yet to respond to some.
+    pub(super) fn is_going_away(&self) -> bool {
         matches!(&self.link, Link::Open { session, .. } if !session.reusable())
             && !self.flights.is_empty()
     }
@@ -109,18 +109,17 @@ impl Connection {
     pub(super) fn moved(&mut self, id: usize, poller: &Poller) {
         self.id = id;
         if let Link::Open { wire, .. } = &self.link {
-            // It is watched, so that only its number changes.
+            // The poller watches it already; only its number changes.
             let _ = poller.modify(wire, id as u64, self.watched);
         }
     }
 
-    /// It is closed, and how often in a row it was without an answer: the server is not there, or does
-    /// not want anybody.
-    pub(super) fn closed_in_vain(&self) -> Option<u32> {
-        (matches!(self.link, Link::Closed) && self.in_vain > 0).then_some(self.in_vain)
+    /// If it is closed: consecutive closes without a response, because the server is down or refuses us.
+    pub(super) fn closed_failures(&self) -> Option<u32> {
+        (matches!(self.link, Link::Closed) && self.failures > 0).then_some(self.failures)
     }
 
-    /// Sends a request that was taken up at `now_ns`; there is room. Its token, unless it has failed at
+    /// Sends a request that was taken up at `now_ns`; there is room. Returns its token, unless it failed at
     /// once.
     pub(super) fn send(&mut self, due: Due, now_ns: u64, context: &mut Context) -> Option<Token> {
         let query = due.slot().query;
@@ -139,8 +138,7 @@ impl Connection {
         Some(token as Token)
     }
 
-    /// Opens a connection to one of the addresses from `first` on. If none lets itself be connected
-    /// to, all requests have failed.
+    /// Opens a connection to one of the addresses from `first` on. If none accepts, all requests fail.
     fn open(&mut self, first: usize, context: &mut Context) {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in first..context.task.addresses.len() {
@@ -152,7 +150,7 @@ impl Connection {
                 None => Wire::connect(context.task.addresses[address], datagrams),
             };
             let connecting = wire.and_then(|mut wire| {
-                // Of a datagram now; a stream must be connected first.
+                // Datagrams now; a stream must be connected first.
                 if context.stamps.is_some() && datagrams {
                     wire.stamp()?;
                 }
@@ -171,7 +169,7 @@ impl Connection {
                 Ok(wire) => {
                     self.watched = true;
                     let session = match std::mem::replace(&mut self.link, Link::Closed) {
-                        // What was to be sent to the address before goes to this one.
+                        // Requests for the previous address go to this one.
                         Link::Connecting { session, .. } => session,
                         _ => context.task.sessions.open(),
                     };
@@ -208,7 +206,7 @@ impl Connection {
             std::mem::replace(&mut self.link, Link::Closed)
         {
             if context.stamps.is_some() && !context.task.sessions.datagrams() {
-                // Without stamps the coverage says so.
+                // Missing timestamps show in the coverage.
                 let _ = wire.stamp();
             }
             context.record.connects += 1;
@@ -218,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Writes what there is to write. What the system does not take now is written when it does.
+    /// Writes pending output. What the system does not take now is written when it does.
     fn flush(&mut self, context: &mut Context) {
         let Link::Open { wire, .. } = &mut self.link else { return };
         match wire.write(&mut self.out.bytes) {
@@ -232,10 +230,10 @@ impl Connection {
             return self.close(&Fault::Io(error.into()), context);
         }
         self.watched = blocked;
-        self.note_sent(context);
+        self.record_sent(context);
     }
 
-    fn note_sent(&mut self, context: &mut Context) {
+    fn record_sent(&mut self, context: &mut Context) {
         if matches!(&self.link, Link::Open { session, .. } if session.holds()) {
             return;
         }
@@ -252,7 +250,7 @@ impl Connection {
                     // Kernels count bytes in 32 bits.
                     end.wrapping_sub(1) as u32
                 };
-                push_leaving(&mut self.leaving, number, token);
+                push_tx_pending(&mut self.tx_pending, number, token);
             }
             if let Some(flight) = self.flights.get_mut(token as usize) {
                 context.record.sent_again += u64::from(!flight.is_first());
@@ -264,21 +262,21 @@ impl Connection {
         }
     }
 
-    fn note_left(&mut self, context: &mut Context) {
+    fn record_left(&mut self, context: &mut Context) {
         let (Link::Open { wire, .. }, Some(realtime)) = (&self.link, context.stamps.as_mut())
         else {
             return;
         };
         realtime.keep_up();
         let now_ns = context.task.clock.elapsed_ns();
-        let (leaving, flights) = (&mut self.leaving, &mut self.flights);
-        // An empty queue is no error, and any other shows in the coverage.
+        let (tx_pending, flights) = (&mut self.tx_pending, &mut self.flights);
+        // An empty queue is not an error, and any error shows in the coverage.
         let _ = wire.left(&mut context.scratch, |number, realtime_ns| {
-            let Some(at) = leaving.iter().position(|(leaving, _)| *leaving == number) else {
+            let Some(at) = tx_pending.iter().position(|(pending, _)| *pending == number) else {
                 return;
             };
-            // Those before it have left without a stamp.
-            let token = leaving.drain(..=at).next_back().map(|(_, token)| token);
+            // Earlier requests have left without a timestamp.
+            let token = tx_pending.drain(..=at).next_back().map(|(_, token)| token);
             if let Some(flight) = token.and_then(|token| flights.get_mut(token as usize))
                 && flight.left_ns.is_none()
             {
@@ -288,11 +286,11 @@ impl Connection {
     }
 
     fn receive(&mut self, context: &mut Context) {
-        self.note_left(context);
+        self.record_left(context);
         for _ in 0..READS_MAX {
             let Link::Open { wire, session } = &mut self.link else { return };
             let found = wire.read(&mut self.input, &mut context.scratch);
-            // Before it is parsed: that is our own work, not the server's.
+            // Before parsing, which is our own work, not the server's.
             let now_ns = context.task.clock.elapsed_ns();
             let fault = match found {
                 Ok(Found::Nothing) => return,
@@ -300,7 +298,7 @@ impl Connection {
                     let held = session.holds();
                     let done = session.receive(&mut self.input, &mut self.out);
                     if held && !session.holds() {
-                        // What was kept back is in the output now.
+                        // The requests that the session held are in the output now.
                         let end = self.written + self.out.bytes.len() as u64;
                         self.unsent.iter_mut().for_each(|unsent| unsent.1 = end);
                     }
@@ -312,7 +310,7 @@ impl Connection {
             let reusable = session.reusable();
             self.settle(now_ns, context);
             if let Some(fault) = fault {
-                if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.well {
+                if matches!(fault, Fault::Surplus) && self.flights.is_empty() && self.last_good {
                     context.record.unasked += 1;
                 }
                 return self.close(&fault, context);
@@ -329,22 +327,22 @@ impl Connection {
     fn settle(&mut self, done_ns: u64, context: &mut Context) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
         for reply in self.out.replies.drain(..) {
-            // A reply to a request that was given up has no flight.
+            // A request that has expired has no flight.
             let Some(flight) = self.flights.try_remove(reply.token as usize) else { continue };
-            if flight.goes_again(&reply.result) {
-                context.again.push(flight);
+            if flight.can_resend(&reply.result) {
+                context.resends.push(flight);
                 continue;
             }
             if reply.result.is_ok() {
-                (self.answered, self.in_vain) = (true, 0);
+                (self.responded, self.failures) = (true, 0);
             }
-            let outcome = flight.ends(done_ns, reply.result);
-            self.well = outcome.good();
+            let outcome = flight.complete(done_ns, reply.result);
+            self.last_good = outcome.good();
             let came_ns = match came {
                 Some((stamp, realtime)) => {
                     realtime.since_epoch_ns(stamp, outcome.taken_ns, done_ns)
                 }
-                // Past the stack nobody is between the wire and this program.
+                // With the bypass, nothing is between the wire and this program.
                 None => context.scratch.bypassed.then_some(done_ns),
             };
             context.outcomes.push(Outcome { came_ns, ..outcome });
@@ -357,7 +355,7 @@ impl Connection {
             return;
         }
         let reusable = session.reusable();
-        // No packet has come that the kernel could have stamped.
+        // No packet has arrived that the kernel could have timestamped.
         context.scratch.received_ns = None;
         self.settle(context.task.clock.elapsed_ns(), context);
         if !reusable && self.flights.is_empty() {
@@ -373,29 +371,29 @@ impl Connection {
             Link::Open { session, .. } if session.holds() => Wait::Agreeing,
             _ => Wait::Answer,
         };
-        context.outcomes.push(expired.ends(now_ns, Err(Fault::Timeout(wait))));
+        context.outcomes.push(expired.complete(now_ns, Err(Fault::Timeout(wait))));
         let usable = match &mut self.link {
             Link::Open { session, .. } => session.abandon(token, &mut self.out),
-            // An address that keeps silent is given up with its last request.
+            // An address that does not respond is abandoned with its last request.
             Link::Connecting { session, .. } if !self.flights.is_empty() => {
                 session.abandon(token, &mut self.out)
             }
             Link::Connecting { .. } | Link::Closed => false,
         };
         if usable {
-            // Its token may be the next request's.
+            // The next request may reuse the token.
             self.unsent.retain(|(unsent, _)| *unsent != token);
-            self.leaving.retain(|(_, leaving)| *leaving != token);
+            self.tx_pending.retain(|(_, pending)| *pending != token);
             self.flush(context);
             self.settle_at_once(context);
         } else {
-            // What else is on it has failed with it.
+            // All other requests on it fail with it.
             self.close(&Fault::Closed, context);
         }
     }
 
-    /// Reads what comes while the connection is closed, which is late, or says once more that nobody listens:
-    /// the poller would tell of it again and again.
+    /// Reads what arrives after the close (late responses, or another refusal), because the poller would
+    /// otherwise report it repeatedly.
     fn discard(&mut self, context: &mut Context) {
         let Some(wire) = &mut self.kept else { return };
         for _ in 0..READS_MAX {
@@ -406,49 +404,48 @@ impl Connection {
         self.input.clear();
     }
 
-    /// What becomes of the socket of a connection that ends: it is closed, but for the way past the stack if
-    /// that has not failed itself. To open it again takes milliseconds, and fails while the kernel still
-    /// takes the last one apart.
-    fn put_away(&mut self, wire: Wire, fault: &Fault, context: &Context) {
+    /// Closes the socket of a closed connection, except one that bypasses the stack and has not failed
+    /// itself: to reopen that takes milliseconds, and fails while the kernel still tears down the last one.
+    fn release(&mut self, wire: Wire, fault: &Fault, context: &Context) {
         let Some(stack) = wire.stack() else { return };
         let failed = matches!(fault, Fault::Io(_));
         if !failed && context.poller.modify(&wire, self.id as u64, false).is_ok() {
             self.kept = Some(wire);
         } else {
-            // It outlives the wire, and nobody reads it until there is the next. It was watched.
+            // The stack socket outlives the wire, and is not read until the next one. The poller watched it.
             let _ = context.poller.remove(stack);
         }
     }
 
     fn close(&mut self, fault: &Fault, context: &mut Context) {
-        self.well = false;
-        if !std::mem::take(&mut self.answered) {
-            self.in_vain = self.in_vain.saturating_add(1);
+        self.last_good = false;
+        if !std::mem::take(&mut self.responded) {
+            self.failures = self.failures.saturating_add(1);
         }
         if let Link::Connecting { wire, .. } | Link::Open { wire, .. } =
             std::mem::replace(&mut self.link, Link::Closed)
         {
-            self.put_away(wire, fault, context);
+            self.release(wire, fault, context);
         }
         self.input.clear();
         self.out.bytes.clear();
         self.out.replies.clear();
         self.unsent.clear();
-        self.leaving.clear();
+        self.tx_pending.clear();
         (self.written, self.datagrams, self.watched) = (0, 0, false);
         let now_ns = context.task.clock.elapsed_ns();
         for flight in self.flights.drain() {
-            context.outcomes.push(flight.ends(now_ns, Err(fault.clone())));
+            context.outcomes.push(flight.complete(now_ns, Err(fault.clone())));
         }
     }
 }
 
-/// Takes note of a request that was written. The oldest are forgotten where no stamps come.
-fn push_leaving(leaving: &mut VecDeque<(u32, Token)>, number: u32, token: Token) {
-    if leaving.len() >= LEAVING_MAX {
-        leaving.pop_front();
+/// Records a request that was written. Drops the oldest where no timestamps arrive.
+fn push_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32, token: Token) {
+    if tx_pending.len() >= TX_PENDING_MAX {
+        tx_pending.pop_front();
     }
-    leaving.push_back((number, token));
+    tx_pending.push_back((number, token));
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Past the network stack, a connection that ends keeps its socket. The wire is between two network namespaces of
-//! this process.
+//! A bypassed connection that ends keeps its socket. A veth pair connects two namespaces of this process.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,15 +19,15 @@ const DUE: Due = Due::New(Slot { index: 0, at_ns: 0, query: 0, warmup: false });
 
 struct Around {
     context: Context,
-    _wake: UnixStream,
+    _notify: UnixStream,
 }
 
 impl Around {
     fn new(server: SocketAddr) -> Around {
         let plan = Plan::new(format!("udp://{server}").parse().unwrap(), 1.0);
         let bypass = Arc::new(Bypass::prepare(server).expect("a kernel with AF_XDP"));
-        let (task, _wake) = task(&plan, server, Some(bypass));
-        Around { context: Context::new(task).unwrap(), _wake }
+        let (task, _notify) = task(&plan, server, Some(bypass));
+        Around { context: Context::new(task).unwrap(), _notify }
     }
 
     fn turn(&mut self, connection: &mut Connection) {
@@ -40,7 +39,7 @@ impl Around {
         }
     }
 
-    fn ask(&mut self, connection: &mut Connection) -> Outcome {
+    fn request(&mut self, connection: &mut Connection) -> Outcome {
         connection.send(DUE, 0, &mut self.context).expect("it is on its way");
         while self.context.outcomes.is_empty() {
             self.turn(connection);
@@ -50,7 +49,7 @@ impl Around {
 }
 
 #[test]
-fn past_the_stack_a_refusal_leaves_the_socket_open_and_nothing_wakes_it_for_long() {
+fn past_the_stack_a_refusal_leaves_the_socket_open_and_the_poller_idle() {
     let (near, far) = match pair() {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             println!("SKIPPED: {error}");
@@ -64,23 +63,23 @@ fn past_the_stack_a_refusal_leaves_the_socket_open_and_nothing_wakes_it_for_long
     drop(socket);
     near.inside(|| -> io::Result<()> {
         let (mut around, mut connection) = (Around::new(server), Connection::new(0));
-        let refused = around.ask(&mut connection).result.unwrap_err();
+        let refused = around.request(&mut connection).result.unwrap_err();
         assert!(refused.to_string().contains("refused"), "{refused}");
         assert!(matches!(connection.link, Link::Closed));
         let kept = connection.kept.as_ref().expect("it is kept");
         let (number, own) = (kept.as_fd().as_raw_fd(), kept.stack().unwrap().local_addr()?);
-        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
-        // The server is back, and says something late.
+        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "the poller would spin");
+        // The server is back, and sends a late datagram.
         let socket = bind(server);
         socket.send_to(b"too late", own)?;
         around.turn(&mut connection);
-        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "it would do nothing else");
+        assert_eq!(around.context.poller.wait(Duration::ZERO)?, 0, "the poller would spin");
         let echo = std::thread::spawn(move || {
             let mut bytes = [0; 2_000];
             let (count, from) = socket.recv_from(&mut bytes).unwrap();
             socket.send_to(&bytes[..count], from).unwrap();
         });
-        around.ask(&mut connection).result.expect("an answer");
+        around.request(&mut connection).result.expect("a response");
         echo.join().unwrap();
         let Link::Open { wire, .. } = &connection.link else { panic!("{connection:?}") };
         assert_eq!((wire.as_fd().as_raw_fd(), around.context.record.connects), (number, 2));
@@ -91,8 +90,8 @@ fn past_the_stack_a_refusal_leaves_the_socket_open_and_nothing_wakes_it_for_long
 
 #[test]
 fn without_stamps_the_latest_requests_are_waited_for_and_no_more() {
-    let mut leaving = VecDeque::new();
-    let all = LEAVING_MAX as u32 + 7;
-    (0..all).for_each(|number| push_leaving(&mut leaving, number, number % 5));
-    assert!(leaving.into_iter().eq((7..all).map(|number| (number, number % 5))));
+    let mut pending = VecDeque::new();
+    let all = TX_PENDING_MAX as u32 + 7;
+    (0..all).for_each(|number| push_tx_pending(&mut pending, number, number % 5));
+    assert!(pending.into_iter().eq((7..all).map(|number| (number, number % 5))));
 }

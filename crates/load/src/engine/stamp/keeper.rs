@@ -1,4 +1,4 @@
-//! Switches the stamping of received packets on, and keeps it on.
+//! Enables the timestamping of received packets, and keeps it enabled.
 
 use std::fs;
 use std::io;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{PastStack, Room, drain, enable, read};
 
-/// Packets are sent for so long until one is stamped. It takes some tens of microseconds on Linux, where the
-/// switch is thrown by a task of its own; longer where all processors are busy.
-const SWITCHED_WITHIN: Duration = Duration::from_secs(1);
-/// A packet to oneself is there by then, or it is lost.
+/// For how long to send packets until one has a timestamp. Linux enables timestamping in a task of its own,
+/// which takes some tens of microseconds, and longer where all processors are busy.
+const ENABLED_WITHIN: Duration = Duration::from_secs(1);
+/// A packet to itself arrives by then, or it is lost.
 const ARRIVES_WITHIN: Duration = Duration::from_millis(100);
 const CALIBRATED: u32 = 2_000;
 
-/// While there is one, packets that this machine receives are stamped.
+/// While a keeper exists, the kernel timestamps the packets that this machine receives.
 #[derive(Debug)]
 pub struct Keeper {
-    /// The switch stays on as long as a socket wants it.
+    /// Timestamping stays enabled as long as a socket wants it.
     _socket: UdpSocket,
     pub(crate) stamping: Stamping,
 }
@@ -28,10 +28,10 @@ pub struct Keeper {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamping {
     pub(crate) unstamped: u32,
-    /// What a stamped packet costs more to send and receive, in nanoseconds.
+    /// What a packet with timestamps costs more to send and receive, in nanoseconds.
     pub(crate) cost_ns: u64,
     pub(crate) hardware_clocks: Vec<String>,
-    /// Instead of all that: nothing passes the stack.
+    /// Instead of all that: packets bypass the stack.
     pub(crate) past_stack: Option<PastStack>,
 }
 
@@ -46,7 +46,7 @@ impl Stamping {
 }
 
 impl Keeper {
-    /// Switches it on, and sends packets to itself until one is stamped.
+    /// Enables timestamping, and sends packets to itself until one has a timestamp.
     pub fn new() -> io::Result<Keeper> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(socket.local_addr()?)?;
@@ -60,7 +60,7 @@ impl Keeper {
         let (mut unstamped, start) = (0, Instant::now());
         while !stamped(&socket, &mut room)? {
             unstamped += 1;
-            if start.elapsed() > SWITCHED_WITHIN {
+            if start.elapsed() > ENABLED_WITHIN {
                 let why =
                     "the kernel stamps no packets (SO_TIMESTAMPING); leave out --stamps kernel";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, why));
@@ -73,7 +73,7 @@ impl Keeper {
     }
 }
 
-/// Sends a packet and receives it, with its stamps. True if it has both.
+/// Sends a packet and receives it, with its timestamps. True if it has both.
 fn stamped(socket: &UdpSocket, room: &mut Room) -> io::Result<bool> {
     socket.send(&[0; 8])?;
     let (_, received) = read(socket, &mut [0; 8], room)?;
@@ -82,7 +82,7 @@ fn stamped(socket: &UdpSocket, room: &mut Room) -> io::Result<bool> {
     Ok(sent && received.is_some())
 }
 
-/// What a packet to oneself takes, in nanoseconds: the median of many.
+/// The median time of a packet to itself, in nanoseconds.
 fn round_trips(
     socket: &UdpSocket,
     mut one: impl FnMut(&UdpSocket) -> io::Result<()>,
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_with_a_clock_are_told() {
+    fn devices_with_a_clock_are_listed() {
         let folder = tempfile::tempdir().unwrap();
         for path in ["eth1/device/ptp/ptp0", "eth0/device/ptp/ptp1", "veth0", "lo"] {
             fs::create_dir_all(folder.path().join(path)).unwrap();

@@ -1,18 +1,18 @@
-//! When the kernel sent and received a packet: software stamps of `SO_TIMESTAMPING`.
+//! When the kernel sent and received a packet: software timestamps of `SO_TIMESTAMPING`.
 //!
-//! What a program sees of a network is late by its own wake-up, which takes longer than many answers.
-//! The kernel notes when it handed a packet to the device, and when it got one from it.
+//! A program sees a packet late by its own wake-up, which takes longer than many responses. The kernel
+//! records when it handed a packet to the device, and when it received one from it.
 //!
-//! | stamp | of | how it comes |
+//! | timestamp | of | delivered by |
 //! |---|---|---|
-//! | sent | the last byte of a request leaving it | error queue of the socket |
-//! | received | the packet whose bytes were read last | beside the bytes |
+//! | sent | the last byte of a request | the error queue of the socket |
+//! | received | the packet whose bytes were read last | ancillary data of the read |
 //!
-//! A sent stamp names its request by a number: on UDP that of the datagram, on TCP that of the request's
-//! last byte (`OPT_ID`, `OPT_ID_TCP`). The stamp comes without a copy of the packet (`OPT_TSONLY`).
+//! A sent timestamp names its request by a number: on UDP that of the datagram, on TCP that of the request's
+//! last byte (`OPT_ID`, `OPT_ID_TCP`). It comes without a copy of the packet (`OPT_TSONLY`).
 //!
-//! Stamping of received packets is switched on for the whole machine, a little later than asked for:
-//! [`Keeper`] asks, waits for the first stamped packet, and keeps it on.
+//! Timestamping of received packets applies to the whole machine, and starts a little after a socket asks for
+//! it: [`Keeper`] asks, waits for the first timestamp, and keeps timestamping enabled.
 //!
 //! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
 
@@ -42,14 +42,14 @@ const OPT_ID_TCP: u32 = 1 << 16;
 const ORIGIN_TIMESTAMPING: u8 = 4;
 const STAGE_SENT: u32 = 0;
 
-/// Room for what the kernel says beside bytes. Used again for every call.
+/// A buffer for ancillary data. Reused for every call.
 #[derive(Debug)]
 pub struct Room {
     control: Vec<u8>,
 }
 
 impl Room {
-    /// Enough for a stamp and the error that it is sent as, with an address; with room to spare.
+    /// Enough for a timestamp and the error that carries it, with an address, and some to spare.
     pub fn new() -> Room {
         Room { control: cmsg_space!(Timestamps, [u8; 64], [u8; 64]) }
     }
@@ -61,10 +61,10 @@ impl Default for Room {
     }
 }
 
-/// Asks for stamps on a socket: a connected TCP socket on which nothing was sent yet, or a UDP one.
+/// Asks for timestamps on a socket: a connected TCP socket on which nothing was sent yet, or a UDP one.
 ///
-/// What the system says. Kernels before 6.2 do not know `OPT_ID_TCP`; there is no error then, and
-/// stamps may miss their requests.
+/// The system's error. Kernels before 6.2 ignore `OPT_ID_TCP` without an error; then timestamps may miss
+/// their requests.
 pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
     use TimestampingFlag as Flag;
     let mut flags = Flag::SOF_TIMESTAMPING_SOFTWARE
@@ -78,7 +78,7 @@ pub fn enable(socket: &impl AsFd, stream: bool) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::Timestamping, &flags)?)
 }
 
-/// Reads from a socket: how many bytes, and when the packet with the last of them came.
+/// Reads from a socket: how many bytes, and when the packet with the last of them arrived.
 pub fn read(
     socket: &impl AsFd,
     bytes: &mut [u8],
@@ -95,9 +95,9 @@ pub fn read(
     Ok((message.bytes, stamp))
 }
 
-/// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty: of each the
-/// number of the datagram, or of the last byte in the stream, counted from 0 since timestamps were asked for,
-/// and the time in nanoseconds since 1970.
+/// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty. `each` gets
+/// the number of the datagram, or of the last byte in the stream, counted from 0 since timestamps were asked
+/// for, and the time in nanoseconds since 1970.
 pub fn drain(
     socket: &impl AsFd,
     room: &mut Room,
@@ -132,7 +132,7 @@ pub fn drain(
     }
 }
 
-/// The software stamp; none if it is zero, which says that there is none.
+/// The software timestamp; none if it is zero, which means no timestamp.
 fn nanoseconds(stamps: &Timestamps) -> Option<u64> {
     let seconds = u64::try_from(stamps.system.tv_sec()).ok()?;
     let rest = u64::try_from(stamps.system.tv_nsec()).ok()?;

@@ -1,26 +1,26 @@
-//! From the clock of the system, by which the kernel stamps, to the clock of the run.
+//! Converts the system clock, which the kernel's timestamps use, to the clock of the run.
 //!
-//! On Linux the two run at the same speed, corrections of it included, but the one of the system may be set
-//! at any time. So how far they are apart is measured again and again; and between two measurements that
-//! differ by more than measuring explains, somebody set the clock: stamps of that time mean nothing.
+//! On Linux both run at the same speed, corrections included, but the system clock can be set at any time. So
+//! this module measures their offset repeatedly. If two measurements differ by more than the measurement
+//! error, the clock was set, and timestamps from between them mean nothing.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 const EVERY_NS: u64 = 50_000_000;
-/// Measuring is off by some tens of microseconds where it is interrupted every time, and smaller steps do
-/// no more harm than that.
+/// A measurement is off by some tens of microseconds if every try is interrupted, and smaller steps do no
+/// more harm than that.
 const STEP_NS: u64 = 100_000;
-/// Tries per measurement: the one that took least time counts.
+/// Tries per measurement: the fastest one counts.
 const TRIES: usize = 5;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Realtime {
     epoch: Instant,
-    /// What the clock of the system showed at the epoch, in nanoseconds since 1970.
+    /// The system clock at the epoch, in nanoseconds since 1970.
     at_epoch_ns: u64,
     measured: Instant,
     steps: u32,
-    /// Stamps before this time, in nanoseconds since the epoch, are of before the last step.
+    /// Timestamps before this time, in nanoseconds since the epoch, predate the last step.
     valid_from_ns: u64,
 }
 
@@ -51,9 +51,9 @@ impl Realtime {
         self.steps
     }
 
-    /// A stamp in nanoseconds since the epoch, of something that happened between two times of which
-    /// this program knows. None if it is of before the epoch, or of before the clock was set; or if it is
-    /// of no time in between, for then the clock has just been set, and nobody has noticed yet.
+    /// A timestamp in nanoseconds since the epoch, of an event between two known times. None if it predates
+    /// the epoch or the last step of the clock. None also if it is outside of these times, because then the
+    /// clock has just been set, and no measurement has noticed yet.
     pub(crate) fn since_epoch_ns(
         &self,
         realtime_ns: u64,
@@ -100,7 +100,7 @@ mod tests {
             let before = Instant::now();
             let since = realtime.since_epoch_ns(now_ns(), 0, u64::MAX).unwrap();
             let expected = (before - (epoch - Duration::from_secs(5))).as_nanos() as u64;
-            // Between the two readings this thread may have been put aside.
+            // The scheduler may have preempted this thread between the two reads.
             assert!(since + 20_000 >= expected, "{since} {expected}");
             assert!(since < expected + 1_000_000_000, "{since} {expected}");
         }
@@ -128,7 +128,7 @@ mod tests {
     fn stamps_between_a_step_and_its_notice_are_dropped_whichever_way_it_went() {
         let realtime = Realtime::new(Instant::now());
         let (second, at) = (1_000_000_000, realtime.at_epoch_ns);
-        // A request that was taken up after 5 s, whose answer came within 2 ms.
+        // A request that was taken up after 5 s, whose response came within 2 ms.
         let (from, until) = (5 * second, 5 * second + 2_000_000);
         let stamp = at + 5 * second + 1_000_000;
         assert_eq!(realtime.since_epoch_ns(stamp, from, until), Some(from + 1_000_000));
@@ -136,7 +136,7 @@ mod tests {
         {
             assert_eq!(realtime.since_epoch_ns(stepped, from, until), None, "{stepped}");
         }
-        // Two clocks are read one after the other.
+        // The two clocks are read one after the other.
         assert!(realtime.since_epoch_ns(at + from - 5_000, from, until).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Who says when requests leave and answers come, and what that needs while a run lasts.
+//! What takes the timestamps of requests and responses, and what it needs during a run.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,28 +11,28 @@ use crate::plan::Plan;
 use crate::plan::error::{LoadError, PlanError};
 use curtail_xdp::{Bypass, bpf::Mode};
 
-/// Who says when requests leave and answers come.
+/// What takes the timestamps of requests and responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StampsBy {
-    /// This program: the network stack of this machine, and its own waking up, are part of the way.
+    /// This program: latencies include the network stack of this machine and the program's wake-up.
     #[default]
     User,
-    /// The kernel, by software stamps (`SO_TIMESTAMPING`): what the stack takes before and after is apart.
+    /// The kernel, by software timestamps (`SO_TIMESTAMPING`): time in the stack is reported separately.
     Kernel,
-    /// This program, which sends and receives past the stack (AF_XDP). UDP over IPv4 only, by one
-    /// connection, to a server that is not on this machine, and with the right to it.
+    /// This program, which bypasses the stack (AF_XDP). UDP over IPv4 only, by one connection, to a server
+    /// that is not on this machine, and with the privileges for it.
     Xdp,
 }
 
-/// The way past the network stack that a run took.
+/// The bypass of the network stack in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastStack {
     /// The device.
     pub device: String,
-    /// How many queues it receives by. What does not come by the first comes through the stack.
+    /// The number of receive queues. Packets of queues other than the first come through the stack.
     pub queues: usize,
-    /// Answers leave for this program in the device's driver; or at the entrance of the stack.
+    /// True if responses are redirected in the device's driver; otherwise at the entrance of the stack.
     pub in_driver: bool,
 }
 
