@@ -56,8 +56,8 @@ impl View<'_> {
         }
         let line = points.min(order.len());
         // Includes the first and the last.
-        let ranks = (0..line).map(|at| at * (order.len() - 1) / line.saturating_sub(1).max(1));
-        let queries = ranks.map(|rank| (rank, order[rank].0)).collect();
+        let shown = (0..line).map(|at| at * (order.len() - 1) / line.saturating_sub(1).max(1));
+        let queries = shown.map(|rank| (rank, order[rank].0)).collect();
         let class = self.class().unwrap_or_default();
         let mut rng = seed::rng(seed::stream(seed, &[b"jitter", b"ranked", class.as_bytes()]));
         let mut left = self.iter().count();

@@ -223,7 +223,7 @@ mod tests {
     }
 
     /// The resolved arguments of a command line, or its error.
-    fn asked(target: &str, line: &str) -> Result<Work, String> {
+    fn parsed(target: &str, line: &str) -> Result<Work, String> {
         let folder = tempfile::tempdir().unwrap();
         let queries = folder.path().join("queries.txt");
         let query = if target.starts_with("grpc") { "{\"base64\": \"AA==\"}" } else { "/a" };
@@ -244,19 +244,19 @@ mod tests {
         for (target, line) in
             [(GRPC, ""), (GRPC, "--streams 1"), (HTTP, "--http2"), (HTTP, "--http2 --streams 1")]
         {
-            let work = asked(target, line).unwrap();
+            let work = parsed(target, line).unwrap();
             assert_eq!((work.plan.pace, work.under_way), (Pace::Closed, 1), "{target} {line}");
         }
         for (target, line) in [(GRPC, "--streams 100"), (HTTP, "--http2 --streams 0")] {
-            let why = asked(target, line).err().expect("they are refused");
+            let why = parsed(target, line).err().expect("they are refused");
             assert!(why.contains("one at a time") && why.contains("--rate"), "{why}");
         }
-        assert!(asked(HTTP, "").is_ok(), "HTTP/1 has none");
+        assert!(parsed(HTTP, "").is_ok(), "HTTP/1 has none");
         for (line, streams) in [("--rate 50", 100), ("--rate 50 --streams 8", 8)] {
-            assert_eq!(asked(GRPC, line).unwrap().plan.protocol.streams, streams, "{line}");
+            assert_eq!(parsed(GRPC, line).unwrap().plan.protocol.streams, streams, "{line}");
         }
         for (line, ns) in [("", 200_000_000), ("--warmup 0s", 0), ("--warmup 2s", 2_000_000_000)] {
-            assert_eq!(asked(HTTP, line).unwrap().plan.warmup_ns, ns, "{line}");
+            assert_eq!(parsed(HTTP, line).unwrap().plan.warmup_ns, ns, "{line}");
         }
     }
 }

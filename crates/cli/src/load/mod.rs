@@ -77,8 +77,8 @@ async fn measure(
         .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
     let bar = progress::bar("load");
     bar.set_length(length(&plan.extent, plan.warmup_ns));
-    let (mut looks, samples) = match results {
-        Some(Results { looks, samples, .. }) => (Some(looks), samples.as_mut()),
+    let (mut snapshots, samples) = match results {
+        Some(Results { snapshots, samples, .. }) => (Some(snapshots), samples.as_mut()),
         None => (None, None),
     };
     let observe = |at: &Snapshot| {
@@ -87,7 +87,7 @@ async fn measure(
             Extent::Duration { .. } => at.elapsed_ns,
         });
         bar.set_message(line(at));
-        looks.iter_mut().for_each(|looks| looks.see(at));
+        snapshots.iter_mut().for_each(|snapshots| snapshots.see(at));
     };
     if let Some(agents) = agents {
         let report = agents::run(plan, agents, signals.next(), observe).await;

@@ -13,7 +13,7 @@ pub(crate) fn ms(ns: u64) -> String {
 }
 
 pub(super) fn table(report: &Report) -> String {
-    let mut text = format!("{}\n\n", what_was_asked(report));
+    let mut text = format!("{}\n\n", requested_load(report));
     text += &(latencies(report) + &parts(report) + &agents(report));
     if let Some(stamps) = &report.stamps {
         let _ = writeln!(text, "\n{}", stamped(stamps));
@@ -44,7 +44,7 @@ pub(super) fn table(report: &Report) -> String {
 }
 
 /// The first line: the requested load.
-fn what_was_asked(report: &Report) -> String {
+fn requested_load(report: &Report) -> String {
     let Report { achieved_rate, requests, errors, .. } = report;
     let offered = match report.offered_rate {
         Some(rate) => format!("offered {rate:.1}/s, "),

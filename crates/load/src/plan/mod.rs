@@ -97,7 +97,7 @@ pub struct Plan {
     /// Stop early, once the percentiles are this precise. A run that does not get there is invalid.
     pub until: Option<Precision>,
     /// Maximum number of concurrent connections, 1 to 65,536. Each is opened on first use and kept
-    /// open. A request takes the connection with the fewest requests, the first one of several.
+    /// open. A request takes the connection with the fewest requests; ties go to the first.
     pub connections: usize,
     /// Maximum number of requests that wait for a connection when all are busy. The wait is part of
     /// the latency. Further requests are dropped, which makes the run invalid.
@@ -114,8 +114,8 @@ pub struct Plan {
     pub timeout_ns: u64,
     /// The maximum length of a response body, in bytes. A longer body fails its request.
     pub body_bytes_max: u64,
-    /// How long requests are sent before the measurement begins, in nanoseconds. No figure includes
-    /// requests that are intended before its end.
+    /// How long requests are sent before the measurement begins, in nanoseconds. Measured figures
+    /// exclude requests intended before its end.
     pub warmup_ns: u64,
     /// Sender threads, 1 to 256. They share the requests, connections and backlog.
     pub threads: usize,

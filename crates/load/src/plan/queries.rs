@@ -12,12 +12,12 @@ use crate::session::requests::check_line;
 /// The order in which a run sends its queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryOrder {
-    /// In file order, repeatedly.
+    /// In the given order, repeatedly.
     #[default]
     InOrder,
     /// Each drawn uniformly, from the plan's seed.
     Random,
-    /// In rounds: each query once in file order, then each once per round in a new random order. At
+    /// In rounds: each query once in the given order, then each once per round in a new random order. At
     /// any time, no query has been measured more than once more often than another.
     Rounds,
 }

@@ -112,7 +112,7 @@ impl fmt::Display for Errors {
 }
 
 /// A record that is handed to a thread has preallocated memory for this long: twice as long as a
-/// thread keeps it, because the thread swaps records only when it is idle.
+/// thread keeps it, because the thread swaps records when it has time.
 const ROOM_NS: u64 = 1_000_000_000;
 
 /// An empty latency histogram: three significant digits of nanoseconds, up to just above the
@@ -171,7 +171,7 @@ pub(crate) struct Record {
     pub(crate) waited: u64,
     /// Connections opened.
     pub(crate) connects: u64,
-    /// Requests retransmitted because the server had not processed them.
+    /// Retries of requests that the server had not processed.
     pub(crate) sent_again: u64,
     /// Connections closed because of extraneous data after a good response; warm-up included.
     pub(crate) unasked: u64,

@@ -13,7 +13,7 @@ use crate::results::verdict::{Invalid, Withheld};
 /// The result of a run. Serializes to the JSON of `curtail load`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The figures describe the requests that the plan asks for: no reason speaks against them.
+    /// The figures describe the requests that the plan asks for; `invalid_because` is empty.
     pub valid: bool,
     /// Why the run is not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]

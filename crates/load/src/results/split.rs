@@ -1,8 +1,8 @@
 //! Splits latencies into schedule lag, sending, the time on the wire and our own wake-up.
 //!
 //! A percentile is split like the requests nearest to it by rank, so its parts add up to it. (Percentiles of
-//! the parts would not: the slowest requests to send do not have the slowest responses.) The width of a
-//! latency bucket (`bucket_of`), 1.6 %, limits which requests are known.
+//! the parts would not: the slowest requests to send do not have the slowest responses.) Ranks within a
+//! latency bucket (`bucket_of`), which is 1.6 % wide, are unknown.
 //!
 //! Cost: constant per request; some thousand buckets of memory.
 

@@ -160,8 +160,7 @@ fn ratio_interval(
 }
 
 /// The interval of one percentile, in thousandths: the percentiles at both bounds of its share, widened to
-/// whole buckets, because a sample's position in its bucket is unknown. `blocks` estimates the error of the
-/// share.
+/// whole buckets, because positions in a bucket are unknown. `blocks` estimates the error of the share.
 pub(crate) fn interval(
     samples: &Histogram<u64>,
     blocks: &Blocks,

@@ -50,23 +50,23 @@ pub(crate) struct Watch {
     /// The end of the latencies in the last snapshot, and the time of that snapshot: threads hand
     /// over next what they measured until then.
     reported_until_ns: u64,
-    looked_ns: u64,
+    snapshot_ns: u64,
     /// How many times in a row the percentiles were precise enough.
     sure: u32,
     /// The number of requests at the next precision check.
-    look_again: u64,
+    check_at: u64,
 }
 
 impl Watch {
     pub(crate) fn new() -> Watch {
         let recent = VecDeque::from([(0, 0)]);
         let total = Record::new();
-        Watch { total, recent, reported_until_ns: 0, looked_ns: 0, sure: 0, look_again: 0 }
+        Watch { total, recent, reported_until_ns: 0, snapshot_ns: 0, sure: 0, check_at: 0 }
     }
 
     /// Merges a record and reports the state of the run.
     pub(crate) fn look_at(&mut self, since: Record, elapsed_ns: u64, plan: &Plan) -> Snapshot {
-        self.snapshot(since, self.looked_ns, elapsed_ns, plan)
+        self.snapshot(since, self.snapshot_ns, elapsed_ns, plan)
     }
 
     /// Merges what remains after the threads have exited, and reports the final state.
@@ -78,7 +78,7 @@ impl Watch {
     fn snapshot(&mut self, since: Record, until_ns: u64, elapsed_ns: u64, plan: &Plan) -> Snapshot {
         self.total.merge(&since);
         let from_ns = std::mem::replace(&mut self.reported_until_ns, until_ns);
-        self.looked_ns = elapsed_ns;
+        self.snapshot_ns = elapsed_ns;
         if self.recent.len() > RECENT {
             self.recent.pop_front();
         }
@@ -107,10 +107,10 @@ impl Watch {
     /// often enough is small at some moment by chance.
     pub(crate) fn sure_enough(&mut self, plan: &Plan) -> bool {
         let Some(precision) = &plan.until else { return false };
-        if self.total.requests < self.look_again {
+        if self.total.requests < self.check_at {
             return false;
         }
-        self.look_again = self.total.requests + self.total.requests / 10;
+        self.check_at = self.total.requests + self.total.requests / 10;
         let (samples, blocks) = (&self.total.latency, &self.total.blocks);
         let sure = precision.per_mille.iter().all(|per_mille| {
             relative_error(samples, blocks, *per_mille)

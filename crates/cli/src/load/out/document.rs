@@ -56,7 +56,7 @@ impl<'a> Document<'a> {
             curtail: env!("CARGO_PKG_VERSION"),
             started,
             host: Host::this(),
-            plan: asked(plan),
+            plan: plan_json(plan),
             samples_lost: report.unobserved,
             report,
         }
@@ -96,7 +96,7 @@ impl Host {
 }
 
 /// The plan, as on the command line. Only the names of headers, because some values are secret.
-fn asked(plan: &Plan) -> Value {
+fn plan_json(plan: &Plan) -> Value {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (rate, arrivals) = match &plan.pace {
         Pace::Open { profile, arrivals } => (Some(profile.to_string()), Some(arrivals.to_string())),

@@ -56,13 +56,13 @@ enum Format {
 /// The results of a run in progress.
 pub(super) struct Results {
     folder: Folder,
-    pub(super) looks: Looks,
+    pub(super) snapshots: Snapshots,
     pub(super) samples: Option<Table>,
     started: Started,
 }
 
 /// The output of each snapshot.
-pub(super) struct Looks {
+pub(super) struct Snapshots {
     /// None after a write error.
     log: Option<LogWriter<File>>,
     warmup_ns: u64,
@@ -104,8 +104,9 @@ impl Outputs {
         match begun {
             Ok((log, samples)) => {
                 let warmup_ns = plan.warmup_ns;
-                let looks = Looks { log, warmup_ns, series: Series::default(), error: None };
-                Ok(Some(Results { folder, looks, samples, started }))
+                let snapshots =
+                    Snapshots { log, warmup_ns, series: Series::default(), error: None };
+                Ok(Some(Results { folder, snapshots, samples, started }))
             }
             Err(stop) => {
                 folder.discard();
@@ -115,7 +116,7 @@ impl Outputs {
     }
 }
 
-impl Looks {
+impl Snapshots {
     /// Adds the latencies of the last interval.
     pub(super) fn see(&mut self, at: &Snapshot) {
         let (from_ns, until_ns) = (at.recent_from_ns.max(self.warmup_ns), at.recent_until_ns);
@@ -146,7 +147,7 @@ impl Results {
         let cannot = |name: &str, why: &str| {
             format!("cannot write {}: {why}", self.folder.path(name).display())
         };
-        if let Some(why) = &self.looks.error {
+        if let Some(why) = &self.snapshots.error {
             errors.push(cannot(LOG, why));
         }
         if let Some(samples) = self.samples.take() {
@@ -158,7 +159,7 @@ impl Results {
         errors.extend(gone.map(|name| cannot(name, "it was removed while the run went on")));
         let document = Document::new(plan, report, &self.started);
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
-        let figures = figures::Figures { plan, report, series: &self.looks.series };
+        let figures = figures::Figures { plan, report, series: &self.snapshots.series };
         files.push((files::PAGE, Some(page::render(&document, &figures))));
         for (name, share) in [(files::CDF, Share::Below), (files::CCDF, Share::Above)] {
             let plot = figures.distribution(share, FIGURE_SIZES[0]);

@@ -63,7 +63,7 @@ impl Piece {
 pub(super) struct Series {
     pieces: Vec<Piece>,
     /// The number of snapshots per interval.
-    looks: usize,
+    snapshots: usize,
     /// The number of snapshots in the last interval.
     last: usize,
 }
@@ -75,7 +75,7 @@ impl Series {
             .iter_recorded()
             .map(|bucket| (bucket.value_iterated_to().min(counted.max()), bucket.count_at_value()));
         let piece = Piece { from_ns, until_ns, counts: of.collect() };
-        if self.last < self.looks
+        if self.last < self.snapshots
             && let Some(last) = self.pieces.last_mut()
         {
             last.merge(&piece);
@@ -89,10 +89,10 @@ impl Series {
                 merged
             });
             self.pieces = pairs.collect();
-            self.looks = 2 * self.looks.max(1);
+            self.snapshots = 2 * self.snapshots.max(1);
         }
         self.pieces.push(piece);
-        (self.looks, self.last) = (self.looks.max(1), 1);
+        (self.snapshots, self.last) = (self.snapshots.max(1), 1);
     }
 
     /// The intervals, merged until each has `samples` samples; the remainder joins the last one.
@@ -127,16 +127,16 @@ mod tests {
     #[test]
     fn a_long_run_keeps_all_counts_and_all_of_its_time_in_few_intervals() {
         let mut series = Series::default();
-        let looks = 5_000_u64;
-        for at in 0..looks {
+        let snapshots = 5_000_u64;
+        for at in 0..snapshots {
             series.add((at * 10, at * 10 + 10), &counted(&[1 + at % 7, 1_000]));
         }
         assert!(series.pieces.len() <= PIECES_MAX && series.pieces.len() > PIECES_MAX / 4);
-        assert_eq!(series.pieces.iter().map(Piece::len).sum::<u64>(), 2 * looks);
+        assert_eq!(series.pieces.iter().map(Piece::len).sum::<u64>(), 2 * snapshots);
         assert!(series.pieces.windows(2).all(|pair| pair[0].until_ns == pair[1].from_ns));
         assert_eq!(
             (series.pieces[0].from_ns, series.pieces.last().map(|last| last.until_ns)),
-            (0, Some(looks * 10))
+            (0, Some(snapshots * 10))
         );
         let whole = series.joined(u64::MAX);
         assert_eq!(whole.len(), 1);

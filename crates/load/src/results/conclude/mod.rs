@@ -180,11 +180,11 @@ fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
     answered.saturating_add(edges as u64).min(good)
 }
 
-/// The first percentile that is less precise than `asked`, and half its interval over its value, if known.
-fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
+/// The first percentile that is less precise than `required`, and half its interval over its value, if known.
+fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
     per_mille.iter().find_map(|per_mille| {
         let found = relative_error(&record.latency, &record.blocks, *per_mille);
-        found.is_none_or(|found| found > asked).then_some((*per_mille, found))
+        found.is_none_or(|found| found > required).then_some((*per_mille, found))
     })
 }
 

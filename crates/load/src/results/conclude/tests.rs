@@ -316,24 +316,24 @@ fn a_run_interrupted_before_the_measurement_has_no_other_reason() {
 fn a_run_cut_short_is_judged_by_its_own_time() {
     let report = conclude(steady(500, |_| 0), &Facts { cut_ns: Some(1_004 * MS), ..facts(502) });
     assert_eq!(report.invalid_because, [Invalid::Interrupted { requests: 500 }]);
-    assert!(!report.valid, "these are not the figures that were asked for");
+    assert!(!report.valid, "partial figures are not valid");
     assert_eq!(report.invalid_because[0].to_string(), "interrupted: partial results");
     assert!((report.achieved_rate - 500.0).abs() < 5.0, "{}", report.achieved_rate);
 }
 
 #[test]
-fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
+fn missing_stamps_make_a_run_invalid_if_requested() {
     let record = |stamped: u64| {
         let mut record = steady(1_000, |_| 0);
         (record.left_stamps, record.came_stamps) = (1_000, stamped);
         record
     };
     let stamping = Stamping { unstamped: 3, cost_ns: 900, ..Stamping::default() };
-    let asked = Facts { stamps: Some(stamping), ..facts(1_000) };
-    let enough = conclude(record(990), &asked);
+    let stamped = Facts { stamps: Some(stamping), ..facts(1_000) };
+    let enough = conclude(record(990), &stamped);
     assert!(enough.valid, "{:?}", enough.invalid_because);
     assert_eq!(enough.stamps.unwrap().received_coverage, 0.99);
-    let few = conclude(record(900), &asked);
+    let few = conclude(record(900), &stamped);
     let [Invalid::StampsMissing { missing, past_stack: None }] = &few.invalid_because[..] else {
         panic!("{:?}", few.invalid_because)
     };
@@ -354,7 +354,7 @@ fn equal_gaps_are_not_poisson_arrivals() {
     let report = conclude(record.clone(), &Facts { poisson: true, ..facts(1_000) });
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
     assert!(report.arrival_test.unwrap().failed);
-    assert!(conclude(record, &facts(1_000)).valid, "where they were asked for");
+    assert!(conclude(record, &facts(1_000)).valid, "if the plan asks for them");
 }
 
 #[test]

@@ -41,7 +41,7 @@ const STATUS_200: &[u8] = &[0x88];
 const END: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-fn answer(stream: u32) -> Vec<u8> {
+fn response(stream: u32) -> Vec<u8> {
     [
         frame(1, END_HEADERS, stream, STATUS_200),
         frame(0, 0, stream, b"abc"),
@@ -110,7 +110,7 @@ fn a_server_of_another_protocol_is_reported() {
 
 #[test]
 fn http2_responses_arrive_in_any_order() {
-    let input = [answer(5), answer(1), frame(6, 0, 0, &[0; 8]), answer(3)].concat();
+    let input = [response(5), response(1), frame(6, 0, 0, &[0; 8]), response(3)].concat();
     let results = drive2(http2("http://h"), &input, &[]);
     assert_eq!(results.len(), 4, "{results:?}");
     for (token, results) in results[..3].iter().enumerate() {
@@ -134,16 +134,16 @@ fn incomplete_messages_resets_and_goaways_are_distinguished() {
 #[test]
 fn a_response_that_is_too_long_ends_only_its_request() {
     let long = [frame(1, END_HEADERS, 1, STATUS_200), frame(0, 0, 1, &[b'x'; 1001])].concat();
-    let results = drive2(http2("http://h"), &[long, answer(3), answer(5)].concat(), &[]);
+    let results = drive2(http2("http://h"), &[long, response(3), response(5)].concat(), &[]);
     assert!(results[0].contains("TooLarge"), "{results:?}");
     assert!(results[1].contains("Ok(") && results[2].contains("Ok("), "{results:?}");
 }
 
 #[test]
-fn what_is_announced_to_be_too_long_is_not_waited_for() {
+fn an_announced_length_above_the_limit_fails_early() {
     let head = [STATUS_200, &header("content-length", "1001")].concat();
     let long = frame(1, END_HEADERS, 1, &head);
-    let results = drive2(http2("http://h"), &[long, answer(3), answer(5)].concat(), &[]);
+    let results = drive2(http2("http://h"), &[long, response(3), response(5)].concat(), &[]);
     assert!(results[0].contains("TooLarge"), "{results:?}");
     assert!(results[1].contains("Ok(") && results[2].contains("Ok("), "{results:?}");
     let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
@@ -167,7 +167,7 @@ fn what_is_announced_to_be_too_long_is_not_waited_for() {
 }
 
 #[test]
-fn who_switches_to_another_protocol_has_answered_badly() {
+fn a_protocol_switch_is_final_and_not_good() {
     let results = drive1("GET", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n");
     assert!(results[0].contains("Ok(Whole { status: Http(101)"), "{results:?}");
     let mut session = http1("GET / HTTP/1.1\r\n\r\n");
@@ -188,7 +188,7 @@ fn what_was_given_up_leaves_the_connection_as_it_was() {
     assert!(session.abandon(7, &mut out));
     assert_eq!(out.bytes, frame(3, 0, 1, &[0, 0, 0, 8]), "the stream is canceled");
     session.send(0, 7, &mut out);
-    let late = [answer(1), answer(3)].concat();
+    let late = [response(1), response(3)].concat();
     session.receive(&mut BytesMut::from(&late[..]), &mut out).unwrap();
     assert_eq!(out.replies.len(), 1);
     assert_eq!((session.capacity(), session.reusable()), (100, true));
@@ -249,7 +249,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(kind, flags, stream, payload)| frame(kind, flags, stream, &payload));
     let flags = prop::sample::select(vec![END_HEADERS, END_HEADERS | END]);
     let one = prop_oneof![
-        3 => prop::sample::select(vec![1_u32, 3, 5]).prop_map(answer),
+        3 => prop::sample::select(vec![1_u32, 3, 5]).prop_map(response),
         3 => (stream.clone(), flags).prop_map(|(at, flags)| frame(1, flags, at, STATUS_200)),
         3 => (stream.clone(), 0..2_u8, 0..600_usize)
             .prop_map(|(at, flags, length)| frame(0, flags, at, &vec![b'x'; length])),

@@ -148,8 +148,8 @@ proptest! {
         after in prop::collection::vec(any::<u8>(), 0..30),
     ) {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-        let answer = [head.as_bytes(), &vec![b'x'; length], if more { b"x" } else { b"" }].concat();
-        prop_assert_eq!(drive(&answer, false, &after, &[]), drive(&answer, false, &after, &sizes));
+        let response = [head.as_bytes(), &vec![b'x'; length], if more { b"x" } else { b"" }].concat();
+        prop_assert_eq!(drive(&response, false, &after, &[]), drive(&response, false, &after, &sizes));
     }
 
     #[test]

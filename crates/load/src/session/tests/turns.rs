@@ -34,7 +34,7 @@ fn assert_says(session: Box<dyn Session>, input: &[u8], reply: Option<&str>, fau
 
 #[test]
 fn memcached_responses_are_good_unless_they_are_errors() {
-    for (request, answer, status) in [
+    for (request, response, status) in [
         ("get a\r\n", "VALUE a 0 5\r\nab\r\nc\r\nEND\r\n", "body_bytes: 5"),
         ("gets a b\r\n", "VALUE a 0 0 17\r\n\r\nVALUE b 1 1 18\r\nx\r\nEND\r\n", "body_bytes: 1"),
         ("get a\r\n", "END\r\n", "Fine"),
@@ -46,13 +46,13 @@ fn memcached_responses_are_good_unless_they_are_errors() {
         ("get a\r\n", "SERVER_ERROR out of memory\r\n", "Refused(\"SERVER_ERROR out of memory\")"),
         ("set a 0 0 1\r\nb\r\n", "ERROR\r\n", "Refused(\"ERROR\")"),
     ] {
-        assert_says(memcached(request), answer.as_bytes(), Some(status), "Closed");
+        assert_says(memcached(request), response.as_bytes(), Some(status), "Closed");
     }
 }
 
 #[test]
 fn malformed_memcached_responses_are_faults() {
-    for (answer, fault) in [
+    for (response, fault) in [
         ("HTTP/1.1 400 Bad Request\r\n", "is no answer of memcached"),
         ("VALUE a 0 x\r\n", "Malformed"),
         ("VALUE a 0 1\r\nbcEND\r\n", "CR LF"),
@@ -62,7 +62,7 @@ fn malformed_memcached_responses_are_faults() {
         ("STORED\r\n", "Malformed"),
         ("END\n", "CR LF"),
     ] {
-        assert_says(memcached("get a\r\n"), answer.as_bytes(), None, fault);
+        assert_says(memcached("get a\r\n"), response.as_bytes(), None, fault);
     }
     assert_says(memcached("get a\r\n"), &[b'x'; 3000], None, "a line of more than 2048 bytes");
     assert_says(memcached("get a\r\n"), b"", None, "Closed");
@@ -71,7 +71,7 @@ fn malformed_memcached_responses_are_faults() {
 
 #[test]
 fn redis_responses_are_good_unless_they_are_errors() {
-    for (answer, status) in [
+    for (response, status) in [
         ("+PONG\r\n", "Fine"),
         (":-1\r\n", "Fine"),
         ("$-1\r\n", "Fine"),
@@ -82,13 +82,13 @@ fn redis_responses_are_good_unless_they_are_errors() {
         ("*2\r\n-ERR inside\r\n:1\r\n", "Fine"),
         ("-ERR no such \x1b[1mthing\r\n", "Refused(\"ERR no such  [1mthing\")"),
     ] {
-        assert_says(redis(), answer.as_bytes(), Some(status), "Closed");
+        assert_says(redis(), response.as_bytes(), Some(status), "Closed");
     }
 }
 
 #[test]
 fn what_is_not_resp2_is_a_fault() {
-    for (answer, fault) in [
+    for (response, fault) in [
         ("HTTP/1.1 400\r\n", "is not RESP2"),
         ("$x\r\n", "is not RESP2"),
         ("$-2\r\n", "is not RESP2"),
@@ -101,7 +101,7 @@ fn what_is_not_resp2_is_a_fault() {
         ("*999\r\n:1\r\n", "IncompleteMessage"),
         ("*1\r\n*999\r\n", "TooLarge"),
     ] {
-        assert_says(redis(), answer.as_bytes(), None, fault);
+        assert_says(redis(), response.as_bytes(), None, fault);
     }
     // The server cannot make the client allocate memory or overflow its stack.
     assert_says(redis(), "*1\r\n".repeat(100_000).as_bytes(), None, "is not RESP2");
@@ -164,10 +164,10 @@ fn a_response_to_another_connection_is_ignored() {
     let mut out = Out::default();
     let (mut first, mut second) = (sessions.open(), sessions.open());
     first.send(0, 1, &mut out);
-    let mut answer = out.bytes.split();
+    let mut response = out.bytes.split();
     second.send(0, 1, &mut out);
     let mut own = out.bytes.split();
-    second.receive(&mut answer, &mut out).unwrap();
+    second.receive(&mut response, &mut out).unwrap();
     assert!(out.replies.is_empty(), "{out:?}");
     second.receive(&mut own, &mut out).unwrap();
     assert_eq!(out.replies.len(), 1);
@@ -260,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn what_another_library_writes_is_one_answer(frame in frame(), sizes in cuts()) {
+    fn what_another_library_writes_is_one_response(frame in frame(), sizes in cuts()) {
         let mut encoded = BytesMut::new();
         extend_encode(&mut encoded, &frame, false).unwrap();
         let got = drive(redis(), &[7], &encoded, &sizes);
