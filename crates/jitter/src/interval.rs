@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_as_unsure_as_both_parts() {
+    fn a_difference_has_the_uncertainty_of_both_parts() {
         let part =
             |value: f64, half: f64| Estimate { value, low: value - half, high: value + half };
         let left = difference(part(10.0, 3.0), part(6.0, 4.0));

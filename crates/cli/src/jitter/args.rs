@@ -248,7 +248,7 @@ mod tests {
             assert_eq!((work.plan.pace, work.under_way), (Pace::Closed, 1), "{target} {line}");
         }
         for (target, line) in [(GRPC, "--streams 100"), (HTTP, "--http2 --streams 0")] {
-            let why = parsed(target, line).err().expect("they are refused");
+            let why = parsed(target, line).err().expect("an error");
             assert!(why.contains("one at a time") && why.contains("--rate"), "{why}");
         }
         assert!(parsed(HTTP, "").is_ok(), "HTTP/1 has none");

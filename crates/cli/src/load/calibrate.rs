@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_method_lacks_stands_in_its_row() {
+    fn a_row_says_what_a_method_lacks() {
         let lacking = Found::Lacking("one processor".to_owned());
         assert_eq!(
             figures(&method(lacking)).trim_end(),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_keeps_off_what_is_reserved_and_to_what_it_is_given() {
+    fn a_thread_leaves_reserved_processors_and_stays_on_its_own() {
         let of_thread = |body: fn() -> Processors| std::thread::spawn(body).join().unwrap();
         let allowed = Processors::allowed().unwrap();
         let off = of_thread(|| {
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "[0-9, -]{0,12}|.{0,6}") {
+        fn any_text_is_parsed_or_rejected(text in "[0-9, -]{0,12}|.{0,6}") {
             if let Ok(read) = text.parse::<Processors>() {
                 prop_assert_eq!(read.to_string().parse::<Processors>().unwrap(), read);
             }

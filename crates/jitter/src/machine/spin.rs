@@ -40,7 +40,7 @@ impl Gaps {
     pub fn add(&mut self, other: &Gaps) {
         self.observed_ns = self.observed_ns.saturating_add(other.observed_ns);
         self.processors = self.processors.max(other.processors);
-        self.gaps.add(&other.gaps).expect("they have the same bounds");
+        self.gaps.add(&other.gaps).expect("same bounds");
     }
 
     /// The input for the IQ-jitter statistics; none without observation.

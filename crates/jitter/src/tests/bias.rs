@@ -61,7 +61,7 @@ fn equal_times_have_no_bias() {
 }
 
 #[test]
-fn few_executions_have_a_bias_that_is_not_known() {
+fn with_few_executions_the_bias_is_unknown() {
     let made = executions("exp:1us", 5, 7);
     assert_eq!(made.all().bias(), None);
 }

@@ -71,7 +71,7 @@ fn odd_executions_have_sound_summaries() {
 }
 
 #[test]
-fn without_repetitions_nothing_is_known_of_hiccups() {
+fn without_repetitions_hiccups_are_unknown() {
     for executions in [rounds(3, []), rounds(100, (0..100).map(|at| at * 1_000))] {
         let probability = executions.all().summarize().hiccups.probability;
         assert_eq!((probability.value, probability.low, probability.high), (0.0, 0.0, 1.0));
@@ -125,7 +125,7 @@ fn a_million_executions_take_no_more_fitting_than_a_thousand() {
 }
 
 #[test]
-fn p_is_the_least_of_what_was_executed() {
+fn p_is_the_minimum_of_the_executions() {
     let mut made = Executions::new(["a", "b"]);
     assert_eq!((made.p_ns(0), made.p_ns(2), made.repetitions()), (None, None, 0));
     [9, 4, 5].iter().for_each(|ns| assert!(made.push(1, *ns)));

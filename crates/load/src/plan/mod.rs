@@ -36,7 +36,7 @@ const OWNED: [&str; 5] =
 /// Decides when requests are sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
-    /// A schedule that is fixed beforehand: an open loop, as of users who do not know of each other.
+    /// A schedule that is fixed beforehand: an open loop, like independent users.
     Open {
         /// The rate over time.
         profile: Profile,

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_and_steps_have_the_rates_they_say() {
+    fn a_ramp_and_steps_have_their_rates() {
         let ramp: Profile = "100..900".parse().unwrap();
         assert!((ramp.requests(4e9, 4 * SECOND) - 2_000.0).abs() < 1e-9);
         assert!((ramp.requests(2e9, 4 * SECOND) - 600.0).abs() < 1e-9);
@@ -276,6 +276,6 @@ mod tests {
         assert_eq!((steps.own_ns(), steps.first()), (Some(4 * SECOND), 100.0));
         assert!((steps.requests(2e9, 4 * SECOND) - 500.0).abs() < 1e-9);
         assert!((steps.mean(4 * SECOND) - 325.0).abs() < 1e-9);
-        assert!((steps.requests(5e9, 4 * SECOND) - 1_700.0).abs() < 1e-9, "the last rate goes on");
+        assert!((steps.requests(5e9, 4 * SECOND) - 1_700.0).abs() < 1e-9, "last rate continues");
     }
 }

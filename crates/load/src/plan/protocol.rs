@@ -23,7 +23,7 @@ pub struct Protocol {
     pub http2: bool,
     /// Maximum concurrent streams per HTTP/2 connection, 1 to 65,536. The server may allow fewer.
     pub streams: usize,
-    /// Whose certificates are trusted.
+    /// Which server certificates are trusted.
     pub trust: Trust,
     /// Describes gRPC messages, which are then JSON: a `.proto` file, or a descriptor set from
     /// `protoc --include_imports --descriptor_set_out`.
@@ -59,7 +59,7 @@ impl Default for Protocol {
     }
 }
 
-/// Whose certificates are trusted.
+/// Which server certificates are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
     /// Certificates of the authorities that the system trusts.

@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_file_of_queries_is_too_strange(text in texts(), target in prop::sample::select(&TARGETS[..])) {
+        fn any_file_of_queries_is_parsed_or_rejected(text in texts(), target in prop::sample::select(&TARGETS[..])) {
             let mut plan = Plan::new(target.parse().unwrap(), 1.0);
             match parse(Path::new("q.txt"), &text, plan.target.scheme()) {
                 Ok(queries) => {
@@ -121,7 +121,7 @@ mod tests {
                         return Ok(());
                     }
                     let parts = why.strip_prefix("q.txt:").and_then(|rest| rest.split_once(": "));
-                    let (line, what) = parts.expect("it says where and what is wrong");
+                    let (line, what) = parts.expect("a line number and a reason");
                     let line: usize = line.parse().unwrap();
                     prop_assert!(!text.lines().nth(line - 1).unwrap().trim().is_empty());
                     prop_assert!(!what.is_empty());

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_and_their_threads_send_together_what_one_would_have_sent() {
+    fn machines_and_their_threads_send_the_whole_schedule() {
         for (arrivals, rate) in [
             ("poisson", "500"),
             ("poisson", "100..900"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_poisson_arrivals_are_poisson_and_add_up_to_that_though_they_start_apart() {
+    fn parts_of_poisson_arrivals_are_poisson_and_so_is_their_shifted_sum() {
         for rate in ["1000", "200..1800"] {
             let plan = plan("poisson", rate, 1);
             let Pace::Open { profile, .. } = &plan.pace else { unreachable!() };
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_many_machines_are_poisson_by_what_is_kept_of_them() {
+    fn sampled_parts_of_many_machines_are_poisson() {
         let plan = plan("poisson", "30000", 1);
         let Pace::Open { profile, .. } = &plan.pace else { unreachable!() };
         for machine in [0, 31, 63] {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dealt_in_turn_adds_up() {
+    fn round_robin_shares_add_up() {
         for all in [0, 1, 7, 64] {
             let parts = (0..3).map(|number| Part { number, of: 3 }.share_of(all));
             assert_eq!(parts.sum::<u64>(), all);

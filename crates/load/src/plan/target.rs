@@ -21,7 +21,7 @@ pub enum Scheme {
     Grpcs,
     /// The text protocol of memcached.
     Memcached,
-    /// RESP2, which Redis and many others speak.
+    /// RESP2, the protocol of Redis and many others.
     Redis,
     /// Raw bytes in both directions.
     Tcp,

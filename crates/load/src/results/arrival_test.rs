@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_bunches_requests_fails_and_one_that_is_a_little_late_does_not() {
+    fn bunched_requests_fail_and_slightly_late_ones_pass() {
         let profile = Profile::Steady(1_000.0);
         let sent = times(&profile, &Arrivals::Poisson, 1, 10_000);
         let late = |step: u64| -> Vec<Vec<u64>> {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_late_in_a_long_run_is_seen() {
+    fn a_problem_late_in_a_long_run_is_detected() {
         let profile = Profile::Steady(1_000.0);
         let schedule = Schedule::new(profile.clone(), &Arrivals::Poisson, 1);
         let judged = |late_from: u64| {

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_until_the_time_that_there_is_room_for() {
+    fn nothing_grows_within_the_preallocated_time() {
         for (from, warmup_ns) in [(0, 0), (500, 0), (5_000, 0), (5_000, 9_900_000_000)] {
             let mut record = Record::with_room(from * 2_000_000, warmup_ns);
             let before = room(&record);
@@ -367,7 +367,7 @@ mod tests {
             add(&mut record, from, 497, warmup_ns);
             assert_eq!(room(&record), before, "{from}");
             add(&mut record, from + 497, 100_000, warmup_ns);
-            assert_eq!(record.ends_us.len(), 100_497, "what has to grow does");
+            assert_eq!(record.ends_us.len(), 100_497, "it grows when needed");
         }
     }
 }

@@ -100,7 +100,7 @@ mod tests {
         let arrived: Record = serde_json::from_value(to_value(&record).unwrap()).unwrap();
         assert_eq!((&arrived.latency, &arrived.ends_us), (&record.latency, &record.ends_us));
         let mut ends_us = arrived.ends_us;
-        ends_us.record(1 << 45).expect("it grows");
+        ends_us.record(1 << 45).expect("a growing histogram");
         assert!(arrived.lag.is_empty());
     }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_were_sent_in_parts_add_up_to_what_one_would_have() {
+    fn records_sent_in_parts_add_up_to_one_record() {
         let mut together = Record::new();
         for (from, requests) in [(0, 1_000), (2_500, 2_500), (1_000, 1_500)] {
             together.merge(&sent(measured(from, requests)));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_refused() {
+    fn inconsistent_records_are_rejected() {
         let good = to_value(measured(0, 100)).unwrap();
         for (path, value, why) in [
             ("/requests", json!(101), "of 101 requests it has 90 latencies and 10 failures"),
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_an_agent_says_nothing_to_a_terminal() {
+    fn text_from_an_agent_is_safe_to_print() {
         assert_eq!(shown("a\u{1b}[2Jb\n"), "a [2Jb ");
         assert_eq!(shown(&"x".repeat(1_000)).len(), TEXT_CHARS);
     }
 
     proptest! {
         #[test]
-        fn any_numbers_are_added_up_or_refused(
+        fn any_numbers_are_added_up_or_rejected(
             numbers in prop::collection::vec(any::<u64>(), 8),
             small in prop::collection::vec(0..5_000_u32, 8),
             doubled in 0..40_u32,

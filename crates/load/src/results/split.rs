@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_lag_the_rest_is_divided_as_before() {
+    fn without_the_lag_the_other_parts_keep_their_proportions() {
         assert_eq!(parts(500, 10, 30).without_lag(80), parts(0, 20, 60));
         assert_eq!(parts(500, 0, 0).without_lag(80), parts(0, 0, 0));
     }
@@ -279,6 +279,6 @@ mod tests {
             );
             before = at;
         }
-        assert!(before < BUCKETS - 1, "the longest time-out has a bucket of its own");
+        assert!(before < BUCKETS - 1, "the longest time-out has its own bucket");
     }
 }

@@ -100,7 +100,7 @@ mod tests {
             let (first, last) = trend_of(&values).unwrap();
             assert!(last > 2 * first, "{first} {last}");
             values.reverse();
-            assert!(trend_of(&values).is_some(), "a cache that warms up is no better");
+            assert!(trend_of(&values).is_some(), "a warming cache is a trend as well");
         }
     }
 

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_as_unsure_as_both_of_its_parts() {
+    fn a_ratio_has_the_uncertainty_of_both_parts() {
         let near = |sure, other_sure, expected: [f64; 2]| {
             let found = ratio_interval((200, sure), (100, other_sure)).expect("an interval");
             let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);

@@ -51,7 +51,7 @@ impl TlsClient {
     }
 
     pub(crate) fn wrap(&self, inner: Box<dyn Session>) -> Box<dyn Session> {
-        let tls = self.open().expect("it was opened when the run was made ready");
+        let tls = self.open().expect("`prepare` opened one before");
         Box::new(Tls::new(tls, inner, self.http2))
     }
 

@@ -43,7 +43,7 @@ impl Session for Udp {
     }
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out) {
-        assert!(self.capacity() > 0, "there is room for it");
+        assert!(self.capacity() > 0, "within capacity");
         let filler = self.sessions.rendered(query);
         out.bytes.put_u32_le((NUMBER_BYTES + filler.len()) as u32);
         out.bytes.put_u64(self.next);

@@ -80,7 +80,7 @@ fn parse(page: &str) -> Xml<'_> {
 }
 
 #[test]
-fn the_page_is_well_formed_and_needs_nothing_else() {
+fn the_page_is_well_formed_and_self_contained() {
     let mut lacking = report(0);
     lacking.unobserved = 3;
     for report in [report(2_000), report(5), lacking] {
@@ -111,7 +111,7 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
-fn all_figures_are_there_where_there_is_enough_to_draw() {
+fn all_figures_exist_if_there_is_enough_data() {
     let whole = page(&report(2_000));
     let document = parse(&whole);
     for id in ["ccdf", "cdf", "parts", "over-time", "rate"] {

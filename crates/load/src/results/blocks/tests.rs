@@ -144,7 +144,7 @@ fn room_is_in_the_shortest_blocks_that_suffice() {
             "{so_far_ms} {more_ms}"
         );
     }
-    assert_eq!(room(u64::MAX, MS), (65, 20 << DOUBLED_MAX), "beyond, they double as it takes");
+    assert_eq!(room(u64::MAX, MS), (65, 20 << DOUBLED_MAX), "beyond that, they double as needed");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn room_beyond_the_end_makes_no_block_longer() {
 }
 
 #[test]
-fn room_is_empty_and_says_nothing() {
+fn preallocated_blocks_are_empty() {
     let mut blocks = Blocks::new();
     for i in 0..10_000_u64 {
         blocks.add(i * MS, MS + i);

@@ -206,7 +206,7 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
     assert_eq!(nested["reason"]["kind"], json!("withheld"));
     assert_eq!(report.warning().unwrap(), format!("{text}."));
 
-    assert_eq!(lagging(30, 3 * MS, 9_999).withheld, None, "there is none to withhold");
+    assert_eq!(lagging(30, 3 * MS, 9_999).withheld, None, "no percentile to withhold");
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn equal_gaps_are_not_poisson_arrivals() {
 }
 
 #[test]
-fn a_profile_that_ends_early_is_judged_by_what_was_to_be_sent_until_then() {
+fn a_profile_that_ends_early_is_judged_by_its_rate_until_then() {
     let profile: crate::Profile = "100..2000".parse().unwrap();
     let arrivals = curtail_dist::arrivals::Arrivals::Poisson;
     let schedule = crate::plan::schedule::Schedule::new(profile.clone(), &arrivals, 42)
@@ -406,7 +406,7 @@ fn spread() -> Record {
 }
 
 #[test]
-fn latencies_that_spread_are_no_sign_of_a_rate_that_is_not_sustained() {
+fn widely_spread_latencies_do_not_mean_falling_short() {
     let profile = Some(Profile::Steady(20.0));
     let facts = Facts { profile, end_ns: 30_000 * MS, planned_ns: 30_000 * MS, ..facts(0) };
     assert_eq!(conclude(spread(), &facts).invalid_because, []);
@@ -414,7 +414,7 @@ fn latencies_that_spread_are_no_sign_of_a_rate_that_is_not_sustained() {
 }
 
 #[test]
-fn a_percentile_that_was_asked_for_and_is_withheld_makes_a_run_invalid() {
+fn withholding_a_requested_percentile_makes_a_run_invalid() {
     let of = |per_mille| {
         let until = Some(Precision { relative: 0.9, per_mille: vec![per_mille] });
         let lag_ns = |i| if i < 11 { 3 * MS } else { 0 };

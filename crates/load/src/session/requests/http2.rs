@@ -41,7 +41,7 @@ impl Call {
         parts.authority = Some(self.head.authority.clone());
         parts.path_and_query = Some(self.path.clone());
         let mut request = Request::new(());
-        *request.uri_mut() = Uri::from_parts(parts).expect("it has all of its parts");
+        *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are set");
         *request.method_mut() = self.head.method.clone();
         *request.headers_mut() = self.head.headers.clone();
         // Servers reject a body that is too long early by its length. gRPC calls omit it.

@@ -172,7 +172,7 @@ mod tests {
         #![proptest_config(few())]
 
         #[test]
-        fn no_proto_file_is_too_strange(
+        fn any_proto_file_is_parsed_or_rejected(
             at in 0..GOOD.len(), cut in 0..GOOD.len(), with in "[ -~]{0,6}",
             method in prop::sample::select(vec!["/a.S/Get", "/a.S/Watch", "/a.S/No", "/b/", "/", ""]),
         ) {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_reader_panics_at_is_an_error() {
+    fn a_panic_in_the_schema_reader_is_an_error() {
         for id in ["089", "09", "018", "0x", "1e", "00.8f", "99999999999999999999"] {
             let (_folder, path) =
                 written(GOOD.replace("id = 1;", &format!("id = {id};")), "a.proto");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_nested_so_deep_and_no_deeper() {
+    fn nesting_depth_is_limited() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.proto");
         let nested =
@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_set_of_descriptors_is_too_strange(at in 0..400_usize, byte in any::<u8>(), cut in 0..400_usize) {
+        fn any_descriptor_set_is_parsed_or_rejected(at in 0..400_usize, byte in any::<u8>(), cut in 0..400_usize) {
             static WHOLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
             let whole = WHOLE.get_or_init(good_set);
             let mut bytes = whole.clone();

@@ -72,7 +72,7 @@ fn drive2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<S
 }
 
 #[test]
-fn no_more_requests_are_under_way_than_the_server_or_the_plan_allows() {
+fn capacity_is_the_limit_of_the_server_and_of_the_plan() {
     for (allowed, streams) in [(3, 100), (100, 3)] {
         let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
         plan.protocol.http2 = true;
@@ -179,7 +179,7 @@ fn a_protocol_switch_is_final_and_not_good() {
 }
 
 #[test]
-fn what_was_given_up_leaves_the_connection_as_it_was() {
+fn an_abandoned_request_leaves_the_connection_usable() {
     let mut session = http2("http://h");
     let mut out = Out::default();
     session.send(0, 7, &mut out);
@@ -217,7 +217,7 @@ fn statuses_of_grpc_are_in_headers_or_trailers() {
 }
 
 #[test]
-fn a_server_is_known_by_its_first_bytes() {
+fn a_protocol_is_detected_by_its_first_bytes() {
     for (bytes, greeting) in [
         (&b""[..], Greeting::Unknown),
         (b"HTT", Greeting::Unknown),

@@ -55,7 +55,7 @@ pub(super) fn feed(session: &mut dyn Session, mut input: &[u8], sizes: &[usize])
         buffer.extend_from_slice(&input[..size]);
         input = &input[size..];
         fault = session.receive(&mut buffer, &mut out).err();
-        assert!(buffer.len() <= size + (64 << 10), "what is kept is bounded");
+        assert!(buffer.len() <= size + (64 << 10), "the buffer is bounded");
     }
     let fault = fault.unwrap_or_else(|| session.end(&mut out));
     let mut results: Vec<String> = out.replies.iter().map(|reply| format!("{reply:?}")).collect();

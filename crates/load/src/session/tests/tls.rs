@@ -108,7 +108,7 @@ fn a_response_before_a_broken_record_counts() {
 }
 
 #[test]
-fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
+fn a_body_delimited_by_the_close_needs_close_notify() {
     let (endless, head) =
         ("HTTP/1.1 200 \r\n\r\nabc", "HTTP/1.1 200 \r\ncontent-length: 3\r\n\r\nabc");
     let whole = |results: &[String]| results.len() == 2 && results[0].contains("body_bytes: 3");
@@ -196,7 +196,7 @@ impl Session for Talker {
 }
 
 #[test]
-fn a_server_that_asks_for_more_than_it_reads_is_given_up() {
+fn a_server_that_does_not_read_is_disconnected() {
     let (mut session, mut server) =
         (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
     let (mut input, mut out) = (BytesMut::new(), Out::default());
