@@ -1,57 +1,54 @@
-//! By how much the least of k service times still exceeds the least that there could be.
+//! Estimates how far the minimum of k service times is above the infimum.
 //!
-//! The mean over all subsets of m of the k times of a query is known exactly from their order: the
-//! i-th smallest (from 0) is the least of a share C(k-1-i, m-1)/C(k, m) of them. So one sees by how
-//! much the least has dropped from k/4 to k/2 and on to k. Where it approaches its end as a power
-//! of k, each doubling drops a constant share of what the one before did, and the rest is a
-//! geometric series. That holds for bodies that begin as a power does (exponential, gamma, Weibull,
-//! uniform). For others, as the log-normal one, the share itself still grows from doubling to
-//! doubling; so its last growth, seen from k/8 on, is added once. The infimum of a log-normal is
-//! only reached by astronomic numbers, and the estimate is short of it by a third or so.
+//! The mean minimum over all subsets of m of a query's k times is known exactly from their order: the i-th
+//! smallest (from 0) is the minimum of a share C(k-1-i, m-1)/C(k, m) of them. This gives the drop of the
+//! minimum from k/4 to k/2 and on to k. If it approaches its limit as a power of k, each doubling drops a
+//! constant share of the previous drop, and the remaining drops form a geometric series. That holds for
+//! bodies that begin like a power (exponential, gamma, Weibull, uniform). For others, such as the log-normal,
+//! the share itself still grows with each doubling; so its last growth, measured from k/8 on, is added once.
+//! The infimum of a log-normal is reached only by astronomical k, and the estimate is a third or so too low.
 //!
-//! Source: U-statistics (Hoeffding 1948); extrapolation of a power as Richardson's. Cost: O(n log
-//! n).
+//! Source: U-statistics (Hoeffding 1948); Richardson extrapolation of a power. Cost: O(n log n).
 
 use serde::Serialize;
 
 use super::executions::{Executions, View};
 
-/// The sizes that are compared are in eighths, so this many executions of a query tell how the
-/// least drops.
+/// Subset sizes are multiples of an eighth, so a query needs this many executions.
 const PARTS: usize = 8;
-/// The slowest decline that is extrapolated, by doubling: 19 times the last drop is still to come.
+/// The slowest decline per doubling that is extrapolated: 19 times the last drop remains.
 const SLOWEST: f64 = 0.95;
-/// The fastest: a twentieth of the last drop.
+/// The fastest: about a twentieth of the last drop remains.
 const FASTEST: f64 = 0.05;
 
-/// By how much P is still overestimated, and J underestimated.
+/// How much P is still overestimated, and J underestimated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bias {
     /// The mean over the queries, in nanoseconds, 0 or more.
     pub ns: f64,
-    /// Its standard error, as queries differ, in nanoseconds; as large as itself for one query.
+    /// Its standard error over queries, in nanoseconds; equal to `ns` for a single query.
     pub standard_error_ns: f64,
-    /// It as a share of mean P, which is taken for 1 ns at least.
+    /// The bias as a share of mean P, where mean P counts as at least 1 ns.
     pub share: f64,
-    /// The power of k by which it still declines: 1 for an exponential body.
+    /// The power of k with which it still declines: 1 for an exponential body.
     pub power: f64,
 }
 
 impl Bias {
-    /// True if the bias, and two standard errors on top, is at most this share of mean P.
+    /// True if the bias plus two standard errors is at most this share of mean P.
     pub fn is_within(&self, tolerance: f64) -> bool {
         self.ns == 0.0 || self.share * (1.0 + 2.0 * self.standard_error_ns / self.ns) <= tolerance
     }
 }
 
 impl View<'_> {
-    /// How biased P still is; none if no query was executed 8 times.
+    /// The remaining bias of P; none if no query was executed 8 times.
     pub fn bias(&self) -> Option<Bias> {
         let mut drops: Vec<[f64; 3]> = Vec::new();
         let mut p_ns = 0.0;
         let mut rest = 0.0;
         for times in self.times_by_query() {
-            // Sizes that double, of all but a few of the times.
+            // Subset sizes that double, over all but a few of the times.
             let whole = times.len() / PARTS * PARTS;
             let Some(&least) = times.first().filter(|_| whole > 0) else {
                 continue;
@@ -105,8 +102,8 @@ impl View<'_> {
     }
 }
 
-/// By how much the least of `size` of the sorted times exceeds the least of all, on the average
-/// over all choices.
+/// The mean over all subsets of `size` of the sorted times of their minimum's excess over the
+/// overall minimum.
 fn mean_excess(sorted: &[u64], size: usize) -> f64 {
     let Some(&least) = sorted.first() else {
         return 0.0;
@@ -123,30 +120,30 @@ fn mean_excess(sorted: &[u64], size: usize) -> f64 {
     excess
 }
 
-/// How often to execute each query: until P is known within a tolerance, within bounds.
+/// How often to execute each query: until P is known within a tolerance, within limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repetitions {
-    /// The fewest of each query.
+    /// The minimum per query.
     pub least: u32,
-    /// The most, whether P is known or not.
+    /// The maximum per query, whether P is known or not.
     pub most: u32,
-    /// By how much P may be biased, as a share of its mean.
+    /// The acceptable bias of P, as a share of its mean.
     pub tolerance: f64,
 }
 
-/// What to do next.
+/// Whether to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Execute each query more often.
     NotYet,
     /// P is known within the tolerance.
     Converged,
-    /// Each query was executed as often as may be, and P is not known within the tolerance.
+    /// Each query was executed `most` times, but P is not known within the tolerance.
     AtMost,
 }
 
 impl Repetitions {
-    /// Whether these are enough.
+    /// Decides whether these executions suffice.
     pub fn stop(&self, executions: &Executions) -> Stop {
         let is_known = |bias: Bias| bias.is_within(self.tolerance);
         match executions.repetitions() {

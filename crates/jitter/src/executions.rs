@@ -1,10 +1,10 @@
-//! Executions of queries, in the order in which they ran.
+//! Executions of queries, in execution order.
 //!
 //! Cost: 16 bytes and O(1) per execution.
 
 use std::collections::BTreeMap;
 
-/// The most executions of a set.
+/// The maximum number of executions of a set.
 pub const EXECUTIONS_MAX: usize = 100_000_000;
 
 /// Executions of a set of queries, and P of each query.
@@ -15,16 +15,15 @@ pub struct Executions {
     order: Vec<Execution>,
 }
 
-/// One query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Query {
-    /// An index of the classes.
+    /// The index of its class.
     pub(super) class: u32,
-    /// How often it was executed.
+    /// The number of executions.
     pub(super) executions: u32,
-    /// P, its least service time so far, in nanoseconds.
+    /// P, the minimum service time so far, in nanoseconds.
     pub(super) p_ns: u64,
-    /// The first execution that took so long: that one has no jitter by definition.
+    /// The first execution with that time, whose jitter is 0 by definition.
     least_at: u32,
 }
 
@@ -35,8 +34,8 @@ struct Execution {
 }
 
 impl Executions {
-    /// No executions yet, of queries whose classes (types) these are, in order: query 0 is of the
-    /// first. Give all the same class where there are none.
+    /// Starts without executions. The classes (types) belong to queries 0, 1, and so on; without
+    /// classes, give all queries the same one.
     pub fn new<C: AsRef<str>>(of_queries: impl IntoIterator<Item = C>) -> Executions {
         let mut known: BTreeMap<String, u32> = BTreeMap::new();
         let mut classes = Vec::new();
@@ -51,9 +50,9 @@ impl Executions {
         Executions { classes, queries, order: Vec::new() }
     }
 
-    /// Adds an execution of `query`, counted from 0, that took `service_ns` nanoseconds. They are
-    /// added in the order in which they ran, so that hiccups that come in clusters show. False, and
-    /// nothing is added, beyond [`EXECUTIONS_MAX`].
+    /// Adds an execution of `query`, counted from 0, that took `service_ns` nanoseconds. Call this
+    /// in execution order, so that clusters of hiccups show. Beyond [`EXECUTIONS_MAX`] it returns
+    /// false and adds nothing.
     pub fn push(&mut self, query: usize, service_ns: u64) -> bool {
         if self.order.len() >= EXECUTIONS_MAX {
             return false;
@@ -73,22 +72,22 @@ impl Executions {
         &self.classes
     }
 
-    /// How many executions there are.
+    /// The number of executions.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// True without any.
+    /// True without executions.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// P of `query`, in nanoseconds; none if it was never executed.
+    /// P of `query`, in nanoseconds; none without executions.
     pub fn p_ns(&self, query: usize) -> Option<u64> {
         self.queries.get(query).filter(|query| query.executions > 0).map(|query| query.p_ns)
     }
 
-    /// How often the query was executed that was executed least.
+    /// The smallest number of executions of any query.
     pub fn repetitions(&self) -> u32 {
         self.queries.iter().map(|query| query.executions).min().unwrap_or(0)
     }
@@ -98,7 +97,7 @@ impl Executions {
         View { executions: self, class: None }
     }
 
-    /// The queries of the class with this index of [`classes`](Self::classes); none beyond them.
+    /// The queries of the class at this index of [`classes`](Self::classes); none out of range.
     pub fn class(&self, index: usize) -> Option<View<'_>> {
         (index < self.classes.len()).then_some(View { executions: self, class: Some(index as u32) })
     }
@@ -111,13 +110,13 @@ pub struct View<'a> {
     class: Option<u32>,
 }
 
-/// One execution, with P of its query.
+/// An execution, with P of its query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) query: usize,
     pub(super) service_ns: u64,
     pub(super) p_ns: u64,
-    /// It is the one that P is from, so that its jitter is no sample.
+    /// P is from this execution, so its jitter is not a sample.
     pub(super) is_least: bool,
 }
 
@@ -133,7 +132,7 @@ impl<'a> View<'a> {
         self.class.and_then(|class| self.executions.classes.get(class as usize)).map(String::as_str)
     }
 
-    /// The executions, in the order in which they ran.
+    /// The executions, in execution order.
     pub(super) fn iter(self) -> impl Iterator<Item = Measured> + 'a {
         let queries = &self.executions.queries;
         let all = self.executions.order.iter().enumerate();
@@ -148,7 +147,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The queries that were executed, by their numbers.
+    /// The executed queries and their numbers.
     pub(super) fn queries(self) -> impl Iterator<Item = (usize, &'a Query)> {
         let all = self.executions.queries.iter().enumerate();
         all.filter(move |(_, query)| query.executions > 0 && self.has(query))
@@ -158,7 +157,7 @@ impl<'a> View<'a> {
         self.class.is_none_or(|class| class == query.class)
     }
 
-    /// The number of queries of the whole set, for tables by number.
+    /// The number of queries of the whole set, to size tables.
     pub(super) fn numbers(self) -> usize {
         self.executions.queries.len()
     }

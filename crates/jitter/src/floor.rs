@@ -1,18 +1,17 @@
-//! Whether hiccups are the machine's or the leaf's.
+//! Attributes hiccups to the machine or to the leaf.
 //!
-//! The *floor* is what a loop that only reads the clock saw on the same processors, while the leaf
-//! was idle: gaps, in which it did not run. Gaps come to whoever runs, so an execution of length P
-//! is hit with probability 1 - e^(-rate·P).
+//! The *floor* is what a loop that only reads the clock observed on the same processors while the
+//! leaf was idle: gaps, in which it did not run. Gaps hit any running thread, so an execution of
+//! length P is hit with probability 1 - e^(-rate·P).
 //!
-//! Only gaps count that would have been taken for hiccups: half as long as those at least, or as
-//! long as the shortest. Two tests then decide. *Is it the leaf?* If leaf and loop were hit at one
-//! rate, hits would fall to the leaf as a share of the time that it ran: the conditional test of
-//! two Poisson rates. *Is it the machine?* If none were its doing, its share would be lost in the
-//! interval of the probability.
+//! Only gaps count that would pass for hiccups: at least half as long as the mean, or as long as the
+//! shortest. Two tests then decide. *Is it the leaf?* If leaf and loop were hit at one rate, the leaf would
+//! get a share of the hits that matches its share of the time: the conditional test of two Poisson rates. *Is
+//! it the machine?* If it caused none, its share would be lost in the interval of the probability.
 //!
-//! Where pauses of the machine are about as long as hiccups of the leaf, no look at the jitter alone can
-//! part them. But the floor tells how many such pauses there were, and how long they were. Both are
-//! subtracted from what was seen: counts from counts, time from time.
+//! If machine pauses are about as long as the leaf's hiccups, jitter alone cannot separate them.
+//! But the floor gives the number and the lengths of such pauses. Both are subtracted from the
+//! observations: counts from counts, time from time.
 //!
 //! Source: Przyborowski and Wilenski, "Homogeneity of results in testing samples from Poisson
 //! series", 1940 (the conditional test); Garwood 1936 (the interval of a rate); the ratio's
@@ -25,21 +24,21 @@ use super::executions::View;
 use super::histogram::Moments;
 use super::interval::{self, Estimate, at_least, difference, poisson};
 
-/// Below this probability of being chance, hiccups beyond the floor are the leaf's.
+/// At a p-value below this, hiccups beyond the floor are the leaf's.
 const SIGNIFICANT: f64 = 0.001;
 
-/// What a loop that does nothing saw.
+/// The observations of a loop that only reads the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// How long it ran, without the gaps.
+    /// How long it ran, gaps excluded.
     ran_ns: u64,
-    /// Lengths and counts.
+    /// Lengths in nanoseconds, and counts.
     gaps: Vec<(u64, u64)>,
 }
 
 impl Floor {
-    /// A loop was observed for `observed_ns` (of several processors, the sum), and had these gaps:
-    /// the length of each in nanoseconds, and how many were so long. None if the gaps are all the time, or more.
+    /// A loop ran for `observed_ns` (summed over processors) and had these gaps: length in
+    /// nanoseconds, and count. None if the gaps fill all of the time, or more.
     pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Option<Floor> {
         let gaps_ns = gaps.iter().fold(0_u128, |sum, &(length, count)| {
             sum.saturating_add(u128::from(length) * u128::from(count))
@@ -48,8 +47,7 @@ impl Floor {
         (ran_ns > 0).then(|| Floor { ran_ns, gaps: gaps.to_vec() })
     }
 
-    /// The probability that so many executions are slow, or more, if the leaf is hit no more than the
-    /// loop was, which had so many gaps.
+    /// The p-value of `slow` or more slow executions, if the leaf is hit no more than the loop was.
     fn explains(&self, summary: &Summary, slow: f64, gaps: f64) -> f64 {
         let dispersion = summary.hiccups.dispersion;
         let leaf_ns = summary.mean_p_ns * summary.executions as f64 / dispersion;
@@ -57,11 +55,11 @@ impl Floor {
         at_least(slow, slow + gaps, leaf_ns / (leaf_ns + self.ran_ns as f64))
     }
 
-    /// How many gaps are so long, and their sum.
+    /// The number and the sum of gaps of at least `least_ns`.
     fn gaps_from(&self, least_ns: u64) -> (u64, u128) {
         let long = self.gaps.iter().filter(|&&(length, _)| length >= least_ns);
         long.fold((0, 0), |(count, sum), &(length, of)| {
-            // Gaps sum to less than the time that was observed; those of no length do not.
+            // Gaps sum to less than the observed time, but the count of empty gaps has no bound.
             (u64::saturating_add(count, of), sum + u128::from(length) * u128::from(of))
         })
     }
@@ -71,50 +69,50 @@ fn mean(count: u64, total: u128) -> Option<f64> {
     (count > 0).then(|| total as f64 / count as f64)
 }
 
-/// How executions are hit by gaps.
+/// How often gaps hit executions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FloorHits {
-    /// The probability that an execution is, from 0 to 1.
+    /// The probability that a gap hits an execution, from 0 to 1.
     pub probability: f64,
     /// The mean length of the gaps, in nanoseconds; none if there are none.
     pub duration_ns: Option<f64>,
 }
 
-/// Whose doing hiccups are.
+/// What causes the hiccups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Blame {
-    /// There are none.
+    /// There are no hiccups.
     None,
-    /// There are no more than gaps on the machine explain.
+    /// Gaps on the machine explain all of them.
     Machine,
-    /// There are more than the floor explains, and its share is lost in their interval.
+    /// There are more than the floor explains, and the floor's share is lost in their interval.
     Leaf,
-    /// There are more than the floor explains, and its share is not lost.
+    /// There are more than the floor explains, and the floor's share is not lost.
     Both,
-    /// There are too few of either, or the floor was not observed for long enough, to tell.
+    /// There are too few of either, or the floor was not observed long enough, to decide.
     Undecided,
 }
 
-/// Hiccups, and what the floor explains of them.
+/// Hiccups, and the part that the floor explains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Attribution {
-    /// Whose doing they are.
+    /// What causes them.
     pub blame: Blame,
-    /// What the floor alone would do to these executions, by gaps as long as hiccups; by gaps of
-    /// any length where there are no hiccups.
+    /// The effect of the floor alone on these executions, by gaps as long as hiccups; by gaps of
+    /// any length if there are no hiccups.
     pub floor: FloorHits,
-    /// The shortest gap that counts as one, in nanoseconds.
+    /// The shortest gap that is counted, in nanoseconds.
     pub gaps_from_ns: u64,
-    /// What is left for the leaf when the floor is taken off; none without hiccups.
+    /// The leaf's part, after subtracting the floor; none without hiccups.
     pub leaf: Option<LeafHiccups>,
-    /// The probability that the leaf is hit so often if it is hit no more than the loop was, from 0
+    /// The probability of so many hits on the leaf if it is hit no more than the loop was, from 0
     /// to 1; 1 without hiccups.
     pub p_value: f64,
 }
 
 impl View<'_> {
-    /// Compares the hiccups of a summary, of these same executions, with a floor.
+    /// Compares the hiccups in a summary of these executions with a floor.
     pub fn attribute(&self, summary: &Summary, floor: &Floor) -> Attribution {
         let hiccups = &summary.hiccups;
         let (Some(duration), Some(from_ns)) = (hiccups.duration_ns, hiccups.from_ns) else {
@@ -132,7 +130,7 @@ impl View<'_> {
         let gaps = gaps as f64;
         let p_value = floor.explains(summary, hiccups.count, gaps);
         let expected = self.expected(floor, gaps_from_ns);
-        // The floor's own lower end, as a share of its estimate.
+        // The lower bound of the floor's gap count, as a share of its estimate.
         let sure = if gaps > 0.0 { poisson(gaps).low / gaps } else { 0.0 };
         let lost = hiccups.probability.value - hiccups.probability.low;
         let shows = expected.probability * sure > lost;
@@ -141,16 +139,16 @@ impl View<'_> {
         let blame = match (p_value < SIGNIFICANT, shows) {
             (true, true) => Blame::Both,
             (true, false) => Blame::Leaf,
-            // Not beyond chance, but an interval above zero does not say that the machine explains all.
+            // Not significant, but an interval above zero means that the machine may not explain all.
             (false, true) if leaf.probability.low <= 0.0 => Blame::Machine,
             (false, _) => Blame::Undecided,
         };
         Attribution { blame, floor: expected, gaps_from_ns, leaf: Some(leaf), p_value }
     }
 
-    /// The jitter from which on executions are the leaf's hiccups or pauses of the machine: the last
-    /// valley, if the floor explains whatever else is beyond it; else the hiccups' own start, for
-    /// then there is something between that is neither.
+    /// The jitter from which executions are the leaf's hiccups or machine pauses: the last valley,
+    /// if the floor explains everything else beyond it; otherwise the start of the hiccups, because
+    /// other executions between them are neither.
     fn start(self, summary: &Summary, from_ns: f64, floor: &Floor) -> f64 {
         let hiccups = &summary.hiccups;
         let Some(valley_ns) = hiccups.valley_ns.filter(|valley| *valley < from_ns) else {
@@ -180,20 +178,20 @@ impl View<'_> {
     }
 }
 
-/// With fewer standard errors than this above 0, the leaf's count says nothing about durations.
+/// If the leaf's count is less than this many standard errors above 0, durations are unknown.
 const ENOUGH: f64 = 3.0;
 
 /// The leaf's own hiccups.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LeafHiccups {
-    /// The probability that an execution has one.
+    /// The probability that an execution has a hiccup.
     pub probability: Estimate,
-    /// Their mean length, in nanoseconds; none if too few are left to tell.
+    /// Their mean length, in nanoseconds; none if too few remain.
     pub duration_ns: Option<Estimate>,
 }
 
-/// What is left of executions with a jitter of `from_ns` or more. From the valley on where the floor
-/// explains what is between it and hiccups that were cut off from pauses.
+/// The hiccups that remain of executions with a jitter of `from_ns` or more: from the valley on, if
+/// the floor explains the executions between the valley and the hiccups.
 fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafHiccups {
     let is_slow = |ns: u64| ns as f64 >= from_ns;
     let all = summary.executions.max(1) as f64;
@@ -203,31 +201,31 @@ fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafH
         let side = if is_slow(ns) { &mut slow } else { &mut others };
         *side = side.with(ns as f64, 1.0);
     }
-    // A slow execution is one that has the jitter of the others, too.
+    // A slow execution also has the usual jitter.
     let usual = others.mean();
     let seen = Moments {
         count: slow.count,
         sum: slow.sum - usual * slow.count,
-        // Varying as that does: rare pauses, of which few slow ones may have seen any.
+        // With the variance of the others, which rare pauses increase even if few slow executions saw any.
         squares: slow.squares - 2.0 * usual * slow.sum
             + (usual * usual + others.variance()) * slow.count,
     };
     let long = floor.gaps.iter().filter(|&&(length, _)| is_slow(length));
     let gaps = Moments::of(long.map(|&(length, times)| (length as f64, times as f64)));
-    // The loop's time in units of the leaf's.
+    // Converts the loop's time to the leaf's.
     let scale = summary.mean_p_ns * all / floor.ran_ns as f64;
     let dispersion = summary.hiccups.dispersion;
     let seen_probability = interval::probability(seen.count / dispersion, all / dispersion);
     LeafHiccups {
         probability: difference(seen_probability, poisson(gaps.count).scaled(scale / all)),
-        // As for all hiccups: what the measurement adds may be another after one.
+        // As for all hiccups, the measurement overhead after a hiccup may differ.
         duration_ns: duration(seen, gaps, scale, dispersion).map(|of| of.widened(usual)),
     }
 }
 
 fn duration(seen: Moments, gaps: Moments, scale: f64, dispersion: f64) -> Option<Estimate> {
     let left = |of: fn(&Moments) -> f64| of(&seen) - scale * of(&gaps);
-    // Variances add, whether the parts do or not.
+    // Variances add even where values are subtracted.
     let spread = |of: fn(&Moments) -> f64| dispersion * of(&seen) + scale * scale * of(&gaps);
     let (count, time) = (left(|sums| sums.count), left(|sums| sums.sum));
     let count_variance = spread(|sums| sums.count);

@@ -1,15 +1,14 @@
-//! Probability and duration of hiccups, and how sure they are.
+//! Probability and duration of hiccups, with confidence intervals.
 //!
-//! An execution belongs to the hiccups with the posterior probability of the components beyond the
-//! last valley. The estimates weigh all executions so. The intervals hold those of these weights
-//! and those of a cut at the valley, so that they widen where it matters who belongs to whom.
-//! Clusters reduce the sample size.
+//! An execution is a hiccup with the posterior probability of the components beyond the last valley. The
+//! estimates use these weights. The intervals cover both these weights and a cut at the valley, so they widen
+//! where the classification matters. Clusters reduce the sample size.
 //!
-//! The bias of P is in the jitter of hiccups as much as in that of the others, so that it is not in
-//! the duration, their difference. Where nothing is found, the probability has an upper bound: as
-//! many as are behind the clearest valley, however doubtful, might be hiccups.
+//! The bias of P affects the jitter of hiccups and of other executions equally, so it cancels in
+//! the duration, which is their difference. If nothing is found, the probability has an upper
+//! bound: everything beyond the clearest valley, however doubtful, could be hiccups.
 //!
-//! Cost: O(n) for the dispersion, O(bins) else.
+//! Cost: O(n) for the dispersion, O(bins) otherwise.
 
 use serde::Serialize;
 
@@ -23,41 +22,40 @@ use super::modes::Modes;
 /// The slow executions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Hiccups {
-    /// How many executions have one: the sum of the probabilities that each has. 0 if J is not
-    /// bimodal.
+    /// The number of hiccups: the sum of their probabilities over executions. 0 if J is not bimodal.
     pub count: f64,
-    /// The probability that an execution has one. If J is not bimodal, 0 with an upper bound.
+    /// The probability that an execution has a hiccup. If J is not bimodal, 0 with an upper bound.
     pub probability: Estimate,
     /// Their mean J minus that of the others, in nanoseconds; none if J is not bimodal.
     pub duration_ns: Option<Estimate>,
-    /// The jitter from which on an execution is more likely to have one than not, in nanoseconds;
-    /// none if J is not bimodal.
+    /// The jitter from which an execution is more likely a hiccup than not, in nanoseconds; none if
+    /// J is not bimodal.
     pub from_ns: Option<f64>,
-    /// The jitter at the last valley, in nanoseconds: less where other slow executions overlap with
+    /// The jitter at the last valley, in nanoseconds: lower if other slow executions overlap with
     /// the hiccups; none if J is not bimodal.
     pub valley_ns: Option<f64>,
-    /// By what factor their counts, over time or by query, vary more than those of independent
-    /// ones; 1 or more. The intervals allow for it.
+    /// The variance of their counts, over time or by query, relative to independent hiccups; 1 or
+    /// more. The intervals allow for it.
     pub dispersion: f64,
 }
 
 /// A mode between the body and the hiccups.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Intermediate {
-    /// The share of the executions that are in it.
+    /// The share of the executions in this mode.
     pub probability: f64,
     /// Their mean J minus that of the body, in nanoseconds.
     pub duration_ns: f64,
 }
 
-/// What there is to know for intervals.
+/// The moments of hiccups and of other executions.
 struct Side {
     hiccups: Moments,
     others: Moments,
 }
 
 impl Side {
-    /// Hiccups have these weights by bin; the executions that P is from are `least` more others.
+    /// Weighs each bin as hiccups; the `least` executions that P is from are others.
     fn of(histogram: &LogHistogram, least: f64, weight: impl Fn(usize) -> f64) -> Side {
         let bins = || histogram.bins.iter().enumerate();
         let hiccups = Moments::sum(bins().map(|(at, bin)| (weight(at), bin)));
@@ -75,14 +73,13 @@ impl Side {
         let value = (self.hiccups.mean() - self.others.mean()).max(0.0);
         let freedom = |side: &Moments| (side.count / dispersion - 1.0).max(1.0);
         let others = self.others.variance();
-        // A hiccup comes on top of what the others have, too: rare pauses, of which few hiccups may
-        // have seen any.
+        // A hiccup adds to the usual jitter, whose variance includes rare pauses that few hiccups
+        // may have seen.
         let hiccups = self.hiccups.variance().max(others);
         let squares = hiccups / freedom(&self.hiccups) + others / freedom(&self.others);
         let chance = interval::mean(value, squares.sqrt(), self.hiccups.count / dispersion);
-        // What an execution's measurement adds (the network, a wake-up) is in the jitter of the others.
-        // After a hiccup it may be another: who has slept for long wakes up slowly. Up to nothing, or
-        // to twice as much.
+        // The jitter of the others includes measurement overhead (the network, a wake-up). After a hiccup it
+        // may differ, because a thread that slept long wakes up slowly: from zero to twice as much.
         chance.widened(self.others.mean())
     }
 }
@@ -102,7 +99,7 @@ pub(super) fn estimate(
     let dispersion = dispersion(view, from_ns);
     let readings = modes.readings.iter();
     let sides: Vec<Side> = readings.flat_map(|of| sides(histogram, mixture, least, of)).collect();
-    // What any of them allows.
+    // The interval that covers all of them.
     let hull = |of: fn(&Side, f64) -> Estimate| {
         let [first, others @ ..] = &sides[..] else { return None };
         let first = of(first, dispersion);
@@ -122,12 +119,11 @@ pub(super) fn estimate(
     }
 }
 
-/// The hiccups of a reading: by posterior probabilities; by a cut; and with those that the body
-/// hides.
+/// The moments of a reading: by posterior probability; by a cut; and with hiccups that the body hides.
 fn sides(histogram: &LogHistogram, mixture: &Mixture, least: f64, reading: &Reading) -> [Side; 3] {
     let cut = |at: usize| f64::from(u8::from(at >= reading.from));
     let posterior = |at: usize| match at >= reading.least {
-        // What no component comes near is on its side of the cut.
+        // A bin far from every component is on its side of the cut.
         true => {
             let share = reading.mixture.share_from(reading.component, LogHistogram::middle(at));
             share.unwrap_or_else(|| cut(at))
@@ -136,7 +132,7 @@ fn sides(histogram: &LogHistogram, mixture: &Mixture, least: f64, reading: &Read
     };
     let soft = Side::of(histogram, least, posterior);
     let hard = Side::of(histogram, least, cut);
-    // Hiccups whose density is as high down to no length as it is at the cut: exponential ones.
+    // Exponential hiccups have at least their density at the cut down to zero length.
     let hidden = match reading.has_valley {
         true => histogram.count * mixture.density(reading.from as f64 * WIDTH),
         false => 0.0,
@@ -161,7 +157,7 @@ fn none(
 ) -> Hiccups {
     let doubtful = modes.doubtful.min(histogram.bins.len());
     let count = histogram.count_in(doubtful..histogram.bins.len());
-    // And those that the body hides, as above.
+    // Includes those that the body hides, as above.
     let (dispersion, hidden) = match count > 0.0 {
         true => (
             dispersion(view, histogram.edge_ns(doubtful)),
@@ -170,7 +166,7 @@ fn none(
         false => (1.0, 0.0),
     };
     let count = (count + hidden).min(histogram.count);
-    // Without repetitions there is no jitter to find any in.
+    // Without repetitions there is no jitter.
     let trials = if histogram.count > 0.0 { histogram.count + least } else { 0.0 };
     let high = interval::probability(count / dispersion, trials / dispersion).high;
     Hiccups {
@@ -183,7 +179,7 @@ fn none(
     }
 }
 
-/// The modes between body and hiccups, by cuts at the valleys.
+/// The modes between body and hiccups, cut at the valleys.
 pub(super) fn intermediate(
     histogram: &LogHistogram,
     modes: &Modes,
@@ -203,24 +199,23 @@ pub(super) fn intermediate(
     between.collect()
 }
 
-/// Stretches of time: long ones, so that whatever is correlated within one counts.
+/// Long stretches of time, so that correlation within them shows.
 const BATCHES: usize = 30;
 /// The 97.5 % quantile of the standard normal.
 const NORMAL: f64 = 1.959_964;
 
-/// Whether hiccups come in clusters: the index of dispersion of the counts in [`BATCHES`] stretches of time,
-/// and of the counts by query; the larger of the two. So many executions tell as little as that many fewer
-/// independent ones would. The index is itself uncertain: it is increased by what Student's t has over the
-/// normal distribution.
+/// Clusters of hiccups: the index of dispersion of the counts in [`BATCHES`] stretches of time, and of the
+/// counts by query; the larger of the two. Dividing the executions by it gives the effective sample size. The
+/// index is itself uncertain, so it is increased by the ratio of Student's t to the normal quantile.
 ///
-/// Source: the method of batch means (Law and Kelton, section 9.5), on indicators; effective sample size of
-/// Kish, "Survey Sampling", 1965.
+/// Source: the method of batch means (Law and Kelton, section 9.5), on indicators; effective sample
+/// size of Kish, "Survey Sampling", 1965.
 ///
-/// By what factor counts of executions with a jitter of at least `from_ns` vary more than
+/// The variance of the counts of executions with a jitter of at least `from_ns`, relative to
 /// independent ones; 1 or more.
 fn dispersion(view: View<'_>, from_ns: f64) -> f64 {
     let all = view.iter().count();
-    // How many there are in each group, and how many of them are slow.
+    // Per group: all executions, and slow ones.
     let mut by_query = vec![(0.0, 0.0); view.numbers()];
     let mut by_time = vec![(0.0, 0.0); BATCHES.min(all)];
     for (at, execution) in view.iter().enumerate() {

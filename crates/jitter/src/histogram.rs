@@ -1,16 +1,16 @@
-//! J on a logarithmic scale: ln(J + offset), counted in narrow bins.
+//! J on a logarithmic scale: ln(J + offset), in narrow bins.
 //!
-//! Measured jitter is left of nothing: the least of each query was subtracted. On a purely
-//! logarithmic scale its short end would be a long tail. The offset undoes that: it makes the
-//! quartiles of the logarithms symmetric, which for a shifted log-normal distribution is its shift.
+//! Measured jitter has an artificial left tail on a logarithmic scale, because each query's minimum
+//! is subtracted. The offset removes that: it makes the quartiles of the logarithms symmetric,
+//! which for a shifted log-normal distribution recovers its shift.
 //!
-//! Cost: O(n), and at most 2,100 bins, however many executions there are.
+//! Cost: O(n), and at most 2,100 bins for any number of executions.
 
 use std::ops::Range;
 
 use super::executions::View;
 
-/// The width of a bin: a 32nd of an octave.
+/// The width of a bin: 1/32 of an octave.
 pub(super) const WIDTH: f64 = std::f64::consts::LN_2 / 32.0;
 
 /// Count, mean and variance of weighted values.
@@ -22,12 +22,12 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Of values and how often each is there.
+    /// The moments of values and their counts.
     pub(super) fn of(values: impl Iterator<Item = (f64, f64)>) -> Moments {
         values.fold(Moments::default(), |sums, (value, times)| sums.with(value, times))
     }
 
-    /// Of all of these, each with a weight.
+    /// The weighted sum of moments.
     pub(super) fn sum<'a>(weighted: impl Iterator<Item = (f64, &'a Moments)>) -> Moments {
         weighted.fold(Moments::default(), |sums, (weight, of)| Moments {
             count: sums.count + weight * of.count,
@@ -36,7 +36,7 @@ impl Moments {
         })
     }
 
-    /// With a value so many times more.
+    /// Adds a value `times` times.
     pub(super) fn with(self, value: f64, times: f64) -> Moments {
         Moments {
             count: self.count + times,
@@ -55,7 +55,7 @@ impl Moments {
     }
 }
 
-/// Jitter by its logarithm. The executions that P is from are left out.
+/// Jitter by its logarithm, without the executions that P is from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LogHistogram {
     /// In nanoseconds, 1 or more.
@@ -64,7 +64,7 @@ pub(super) struct LogHistogram {
     pub(super) quantum: f64,
     /// The jitter in each bin, in nanoseconds.
     pub(super) bins: Vec<Moments>,
-    /// How many executions are in the bins.
+    /// The number of executions in the bins.
     pub(super) count: f64,
 }
 
@@ -91,7 +91,7 @@ impl LogHistogram {
         ((jitter_ns as f64 / self.offset).ln_1p() / WIDTH) as usize
     }
 
-    /// The same without what is below a bin.
+    /// A copy without the bins below `bin`.
     pub(super) fn beyond(&self, bin: usize) -> LogHistogram {
         let mut bins = self.bins.clone();
         bins[..bin.min(self.bins.len())].fill(Moments::default());
@@ -99,12 +99,12 @@ impl LogHistogram {
         LogHistogram { bins, count, ..*self }
     }
 
-    /// How many are in these bins.
+    /// The number of executions in these bins.
     pub(super) fn count_in(&self, bins: Range<usize>) -> f64 {
         self.bins[bins].iter().map(|bin| bin.count).sum()
     }
 
-    /// How long all beyond a bin are together.
+    /// The total jitter from `bin` on, in nanoseconds.
     pub(super) fn time_from(&self, bin: usize) -> f64 {
         self.bins[bin..].iter().map(|bin| bin.sum).sum()
     }
@@ -126,7 +126,7 @@ impl LogHistogram {
 }
 
 fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    // Once it is 1 it stays.
+    // A divisor of 1 is final.
     if a == 1 {
         return 1;
     }
@@ -136,8 +136,8 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The offset that makes the quartiles symmetric, within a hundredth of and ten times the median;
-/// 1 or more. Reorders.
+/// The offset that makes the quartiles symmetric, from a hundredth of the median to ten times it; 1
+/// or more. Reorders `jitter`.
 fn offset(jitter: &mut [u64]) -> f64 {
     if jitter.is_empty() {
         return 1.0;
@@ -148,7 +148,7 @@ fn offset(jitter: &mut [u64]) -> f64 {
     };
     let [low, median, high, most] = [0.25, 0.5, 0.75, 0.9].map(&mut quantile);
     if median == 0.0 {
-        // Most are equal to the least, or the clock is too coarse to tell.
+        // Most are equal to the minimum, or the clock is too coarse.
         let body = if high > 0.0 { high } else { most };
         return body.max(1.0);
     }

@@ -1,50 +1,50 @@
-//! Confidence intervals of 95 %.
+//! 95 % confidence intervals.
 //!
 //! Probabilities: Clopper and Pearson, "The use of confidence or fiducial limits", 1934, which
-//! never covers less; with counts that need not be whole. Means: Student's t on the plain and on
-//! the logarithmic scale, and what either holds: the logarithmic one reaches up further where
-//! samples are few and skewed. Cost: some fifty values of the incomplete beta function, whose continued
-//! fraction is `curtail_queueing`'s: that of statrs stops after 140 terms, and here counts reach millions.
+//! never undercovers; with fractional counts. Means: the union of Student's t intervals on the
+//! linear and the logarithmic scale; the logarithmic one reaches up further for few, skewed
+//! samples. Cost: some fifty values of the incomplete beta function, with `curtail_queueing`'s
+//! continued fraction: that of statrs stops after 140 terms, and counts here reach millions.
 
 use curtail_queueing::special::beta_cdf;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// What is left on either side of a 95 % interval.
+/// The probability on either side of a 95 % interval.
 const TAIL: f64 = 0.025;
-/// So many times are short.
+/// Enough trials to approximate a rate.
 const SHORT_TIMES: f64 = 1e9;
-/// Halvings of an interval: to the last digit of what is near 1e-9.
+/// Bisection steps: to the last digit near 1e-9.
 const HALVINGS: u32 = 80;
 
 /// A value and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The best guess.
+    /// The point estimate.
     pub value: f64,
-    /// The lower end.
+    /// The lower bound.
     pub low: f64,
-    /// The upper end.
+    /// The upper bound.
     pub high: f64,
 }
 
 impl Estimate {
-    /// True if the interval holds it.
+    /// True if the interval contains `value`.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// All times `factor`, 0 or more.
+    /// Multiplies all by `factor`, 0 or more.
     pub(super) fn scaled(self, factor: f64) -> Estimate {
         Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
     }
 
-    /// The same value, which may be off by `by` either way beside chance. None of it is below 0.
+    /// The same value with an additional error of `by` either way; never below 0.
     pub(super) fn widened(self, by: f64) -> Estimate {
         Estimate { value: self.value, low: (self.low - by).max(0.0), high: self.high + by }
     }
 
-    /// The same value, with what either interval holds.
+    /// The same value with the union of both intervals.
     pub(super) fn hull(self, other: Estimate) -> Estimate {
         Estimate {
             value: self.value,
@@ -54,7 +54,7 @@ impl Estimate {
     }
 }
 
-/// The probability of what happened `count` times in `trials`.
+/// The probability of an event that occurred `count` times in `trials`.
 pub(super) fn probability(count: f64, trials: f64) -> Estimate {
     if trials <= 0.0 {
         return Estimate { value: 0.0, low: 0.0, high: 1.0 };
@@ -66,16 +66,16 @@ pub(super) fn probability(count: f64, trials: f64) -> Estimate {
     Estimate { value: count / trials, low, high }
 }
 
-/// How often something happens on the average that happened `count` times.
+/// The mean of a Poisson count of which `count` was observed.
 ///
-/// A rate is taken for a probability in very many short times.
+/// Approximates the rate by a probability over very many trials.
 pub(super) fn poisson(count: f64) -> Estimate {
     let times = SHORT_TIMES.max(1e3 * count);
     let share = probability(count, times);
     Estimate { value: count, low: share.low * times, high: share.high * times }
 }
 
-/// By how much the first exceeds the second; 0 or more.
+/// The difference of two estimates; 0 or more.
 ///
 /// Source: Zou and Donner, "Construction of confidence limits about effect measures", 2008.
 pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
@@ -89,7 +89,7 @@ pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
     }
 }
 
-/// A mean, 0 or more, with this standard error from so many samples; never below 0.
+/// A mean, 0 or more, with this standard error and sample count; never below 0.
 pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
     let t = student_quantile((samples - 1.0).max(1.0));
     let half = t * standard_error;
@@ -97,17 +97,17 @@ pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
     if value <= 0.0 {
         return plain;
     }
-    // Bounded, so that it is a number whatever the error.
+    // Bounded, to stay finite for any error.
     let factor = (half / value).min(700.0).exp();
     plain.hull(Estimate { value, low: value / factor, high: (value * factor).min(f64::MAX) })
 }
 
-/// The 97.5 % quantile of Student's t, for degrees of freedom above 0.
+/// The 97.5 % quantile of Student's t, for more than 0 degrees of freedom.
 pub fn student_quantile(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - TAIL))
 }
 
-/// The chance that `count` or more of `trials` happen, where each does with this probability.
+/// The probability of `count` or more successes in `trials` with this success probability.
 pub(super) fn at_least(count: f64, trials: f64, probability: f64) -> f64 {
     if count <= 0.0 { 1.0 } else { beta_cdf(count, (trials - count).max(0.0) + 1.0, probability) }
 }
@@ -151,13 +151,13 @@ mod tests {
         {
             assert_close(student_quantile(freedom), t, 1e-3);
         }
-        // Tails of the binomial are exact.
+        // Binomial tails are exact.
         assert_close(at_least(3.0, 4.0, 0.5), 5.0 / 16.0, 1e-12);
         assert_eq!((at_least(0.0, 4.0, 0.5), at_least(4.0, 4.0, 1.0)), (1.0, 1.0));
     }
 
     #[test]
-    fn a_difference_is_as_unsure_as_both_parts() {
+    fn a_difference_has_the_uncertainty_of_both_parts() {
         let part =
             |value: f64, half: f64| Estimate { value, low: value - half, high: value + half };
         let left = difference(part(10.0, 3.0), part(6.0, 4.0));

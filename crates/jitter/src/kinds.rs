@@ -1,48 +1,48 @@
-//! Kinds of slow executions between which there is no valley.
+//! Separates kinds of slow executions that overlap without a valley.
 //!
-//! Kinds may overlap, as pauses of 1 to 4 ms and hiccups of about 5 ms. So the last mode is fitted
-//! by a mixture of its own. Where its components are far apart by Ashman's D ([`FAR_APART`]), those
-//! beyond are the hiccups; where they may be two kinds ([`APART`]), all are. As no test backs
+//! Kinds may overlap, such as pauses of 1 to 4 ms and hiccups of about 5 ms. So the last mode gets
+//! a mixture of its own. If its components are far apart by Ashman's D ([`FAR_APART`]), those
+//! beyond are the hiccups; if they may be two kinds ([`APART`]), all are. Because no test supports
 //! either, the other reading is kept for the intervals.
 //!
-//! Source: Ashman, Bird and Zepf, "Detecting bimodality in astronomical datasets", 1994, for D, and
-//! for 2 as the least that parts. Cost: a fit, and O(bins) for each component.
+//! Source: Ashman, Bird and Zepf, "Detecting bimodality in astronomical datasets", 1994, for D and
+//! its separation threshold of 2. Cost: a fit, and O(bins) per component.
 
 use super::histogram::{LogHistogram, Moments, WIDTH};
 use super::mixture::{Component, Mixture};
 
-/// Groups of components whose D is larger are of different kinds; or may be.
+/// Groups of components with a larger D are different kinds; or may be.
 pub(super) const FAR_APART: f64 = 2.5;
 const APART: f64 = 2.0;
-/// And they are longer by this factor: what follows a sharp peak, for all have the jitter of the
-/// body, is no other kind.
+/// They must also be longer by this factor: a tail after a sharp peak is not another kind, because
+/// all executions have the body's jitter.
 const LONGER: f64 = 1.5;
-/// A kind has at least so many executions.
+/// The minimum number of executions of a kind.
 const LEAST_COUNT: f64 = 4.0;
-/// The share of the time of all slow executions that the last mode holds.
+/// The minimum share of the last mode in the time of all slow executions.
 pub(super) const LEAST_TIME: f64 = 0.1;
 
-/// Which executions are hiccups.
+/// One classification of executions as hiccups.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
-    /// The bin from which on most are.
+    /// The bin from which most executions are hiccups.
     pub(super) from: usize,
-    /// No execution below this bin is one.
+    /// No execution below this bin is a hiccup.
     pub(super) least: usize,
-    /// There is a valley before them, beyond which the body may hide some.
+    /// A valley precedes them, so the body may hide some.
     pub(super) has_valley: bool,
-    /// The mixture, and the first component of theirs.
+    /// The mixture, and the first component of the hiccups.
     pub(super) mixture: Mixture,
     pub(super) component: usize,
 }
 
 impl Mixture {
-    /// The first component whose mean is beyond the lower edge of this bin.
+    /// The first component with a mean beyond the lower edge of this bin.
     pub(super) fn first_beyond(&self, bin: usize) -> usize {
         self.components.partition_point(|component| component.mean <= bin as f64 * WIDTH)
     }
 
-    /// The share of the components from this one on in the density at `y`; none where it is 0.
+    /// The share of the components from this one on in the density at `y`; none if the density is 0.
     pub(super) fn share_from(&self, component: usize, y: f64) -> Option<f64> {
         let density = |of: &[Component]| of.iter().map(|part| part.density(y)).sum::<f64>();
         let (below, beyond) = self.components.split_at(component.min(self.components.len()));
@@ -51,8 +51,8 @@ impl Mixture {
     }
 }
 
-/// The cut between components beyond bin `from` that are furthest apart, if they may be of two
-/// kinds; with their distance.
+/// The cut with the largest distance between components beyond bin `from`, if they may be two
+/// kinds; and that distance.
 pub(super) fn cut(
     histogram: &LogHistogram,
     mixture: &Mixture,
@@ -64,7 +64,7 @@ pub(super) fn cut(
         let (below, beyond) = mixture.components.split_at(component);
         let (distance, longer) = distance(&below[first..], beyond);
         let middle = beyond.first().map_or(0.0, |part| part.mean);
-        // Down from the first mean, as long as most are beyond the cut.
+        // Walks down from the first mean while most executions are beyond the cut.
         let most = |&at: &usize| {
             let share = mixture.share_from(component, LogHistogram::middle(at));
             share.is_none_or(|share| share > 0.5)
@@ -93,7 +93,7 @@ pub(super) fn cut(
     best
 }
 
-/// Ashman's D of two groups of components, and by what factor the second is longer.
+/// Ashman's D of two groups of components, and how many times longer the second is.
 fn distance(below: &[Component], beyond: &[Component]) -> (f64, f64) {
     let [below, beyond] = [below, beyond].map(|group| {
         group.iter().fold(Moments::default(), |sums, part| {

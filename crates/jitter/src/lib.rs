@@ -1,13 +1,13 @@
-//! IQ-jitter: what repeated executions of the same queries tell about a leaf, and hiccups in it.
+//! IQ-jitter: finds hiccups in a leaf from repeated executions of the same queries.
 //!
-//! Each query Q is executed several times, in random order. P(Q), its least service time, is what
-//! the query itself takes; J, what an execution takes beyond it, is the IQ-jitter. A *hiccup* is an
-//! execution from the slow component of a bimodal distribution of J.
+//! Each query Q is executed several times, in random order. P(Q), its minimum service time, is the
+//! query's own; J, the rest of an execution's time, is the IQ-jitter. A *hiccup* is an execution
+//! from the slow component of a bimodal distribution of J.
 //!
 //! Source: document 000, section 6.1, which reads probability and duration of hiccups off a plot.
-//! Here they are estimated, with intervals, and only where a test finds them.
+//! Here they are estimated, with intervals, and only if a test finds them.
 //!
-//! Nothing here reads a clock, draws without a seed or starts anything: the same executions give
+//! This crate's statistics read no clock and draw nothing without a seed: the same executions give
 //! the same figures on every machine.
 //!
 //! # Use
@@ -36,26 +36,25 @@
 //!
 //! # How hiccups are found
 //!
-//! 1. The histogram of ln(J + offset) is fitted by a mixture of normal distributions, as many as
-//!    the Bayesian information criterion asks for (`mixture`).
-//! 2. Where the mixture has a valley, a test that assumes no shape decides whether the data have it
+//! 1. A mixture of normal distributions is fitted to the histogram of ln(J + offset), with the
+//!    number of components that the Bayesian information criterion selects (`mixture`).
+//! 2. If the mixture has a valley, a distribution-free test decides whether the data have it
 //!    (`modality`). A heavy tail has none.
-//! 3. What is beyond the last valley are the hiccups; what is between two valleys is intermediate,
-//!    as short pauses of the machine are (`modes`). Kinds that overlap are parted by their
-//!    components where those are far apart (`kinds`).
-//! 4. Probability and duration come with intervals that allow for chance, for hiccups that come in
-//!    clusters, and for executions that may belong to either side (`hiccups`).
-//! 5. Against a floor, what a loop that does nothing saw on the same machine, a test says whose
-//!    doing they are, and what is left for the leaf (`floor`).
+//! 3. Executions beyond the last valley are hiccups; those between two valleys are intermediate,
+//!    such as short pauses of the machine (`modes`). Overlapping kinds are separated by their
+//!    components if those are far apart (`kinds`).
+//! 4. Probability and duration have intervals that allow for chance, for clusters of hiccups, and
+//!    for executions that may belong to either side (`hiccups`).
+//! 5. Against a floor, which an idle loop observed on the same machine, a test attributes the
+//!    hiccups and computes the leaf's part (`floor`).
 //!
-//! # What it cannot tell
+//! # What it cannot distinguish
 //!
-//! - Pauses of the machine from hiccups that are about as long (pauses of 1 to 4 ms, hiccups of 5
-//!   ms ± 30 %): there is one mode, and the hiccups of a [`Summary`] are both.
-//!   [`Attribution::leaf`] is without the pauses.
-//! - Exponential hiccups from a heavy tail, unless there are many or they are long: the shortest
-//!   fill the valley. The probability then is 0, with an upper bound that allows for them.
-//! - Hiccups of which there are fewer than four, or a dozen of varying length, from chance.
+//! - Machine pauses from hiccups of similar length (pauses of 1 to 4 ms, hiccups of 5 ms ± 30 %): there is
+//!   one mode, and the hiccups of a [`Summary`] include both. [`Attribution::leaf`] excludes the pauses.
+//! - Exponential hiccups from a heavy tail, unless they are many or long: the shortest fill the
+//!   valley. The probability is then 0, with an upper bound that allows for them.
+//! - Fewer than four hiccups, or a dozen of varying length, from chance.
 
 mod bias;
 mod executions;

@@ -1,33 +1,33 @@
-//! A mixture of normal distributions, fitted to the logarithms of jitter: log-normal components.
+//! A mixture of normal distributions of the logarithms of jitter: log-normal components.
 //!
-//! Expectation maximization on the bins. The number of components is the one with the best Bayesian
-//! information criterion; each further one starts where the mixture so far misses most,
-//! and the best of some starts is kept. No random numbers.
+//! Expectation maximization on the bins. The Bayesian information criterion selects the number of
+//! components; each further one starts where the current mixture fits worst, and the best of
+//! several starts is kept. No random numbers.
 //!
 //! Source: Dempster, Laird and Rubin, "Maximum likelihood from incomplete data via the EM
 //! algorithm", 1977; Verbeek, Vlassis and Kröse, "Efficient greedy learning of Gaussian mixture
 //! models", 2003; Schwarz, "Estimating the dimension of a model", 1978. Cost: at most some ten
-//! thousand passes over at most 2,100 bins, however many executions.
+//! thousand passes over at most 2,100 bins, for any number of executions.
 
 use statrs::distribution::{ContinuousCDF as _, Normal};
 
 use super::histogram::{LogHistogram, Moments, WIDTH};
 
-/// The most components.
+/// The maximum number of components.
 const MOST: usize = 8;
-/// A component is no narrower: its density in the middle of a bin is that of all of it in the bin.
+/// The minimum deviation, where the density at a bin's middle equals the component's share in it.
 const NARROWEST: f64 = 0.4 * WIDTH;
-/// Passes to compare starts with, and to finish the best.
+/// Passes to compare starts, and to finish the best one.
 const TRIAL: u32 = 25;
 const FULL: u32 = 400;
-/// Passes end when one gains less than this in ln likelihood: a hundredth of what decides anything.
+/// Passes stop when one gains less ln likelihood: a hundredth of any decision's threshold.
 const GAIN: f64 = 0.02;
-/// A component beyond so many standard deviations has no share in a bin.
+/// Beyond this many standard deviations a component has no share in a bin.
 const FAR: f64 = 12.0;
 
-/// Starts that are tried.
+/// The number of starts to try.
 const TRIED: usize = 3;
-/// The lengths of the windows in bins, from a 16th of an octave to eight octaves.
+/// Window lengths in bins, from a 16th of an octave to eight octaves.
 const LENGTHS: [usize; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 
 /// A log-normal component, on the scale of the histogram.
@@ -50,14 +50,14 @@ impl Component {
     }
 }
 
-/// The components, in order of their means.
+/// The components, ordered by mean.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mixture {
     pub(super) components: Vec<Component>,
 }
 
 impl Mixture {
-    /// The best mixture; of no components for an empty histogram.
+    /// The best mixture; without components for an empty histogram.
     pub(super) fn fit(histogram: &LogHistogram) -> Mixture {
         let mut best = Mixture { components: Vec::new() };
         if histogram.count <= 0.0 {
@@ -83,7 +83,7 @@ impl Mixture {
         best
     }
 
-    /// The best start with one more component.
+    /// The best mixture with one more component.
     fn grown(&self, bins: &[Moments]) -> Option<Mixture> {
         let candidates = starts(bins, self).into_iter().map(|start| {
             let others = self.components.iter();
@@ -100,7 +100,7 @@ impl Mixture {
         self.components.iter().map(|component| component.density(y)).sum()
     }
 
-    /// Expectation maximization from here, and the ln likelihood before the last pass.
+    /// Runs expectation maximization; also returns the ln likelihood before the last pass.
     fn maximized(mut self, bins: &[Moments], passes: u32) -> (Mixture, f64) {
         let mut last = f64::NEG_INFINITY;
         let filled: Vec<(f64, f64)> = bins
@@ -120,7 +120,7 @@ impl Mixture {
         (self, last)
     }
 
-    /// One pass over places and counts; the ln likelihood before it.
+    /// One pass over positions and counts; returns the ln likelihood before it.
     fn pass(&mut self, filled: &[(f64, f64)]) -> f64 {
         let mut sums = vec![[0.0; 3]; self.components.len()];
         let mut densities = vec![0.0; self.components.len()];
@@ -133,8 +133,7 @@ impl Mixture {
                 all += *density;
             }
             count += of;
-            // What no component comes near costs as much as the smallest number; it starts the
-            // next.
+            // A bin far from all components costs ln of the smallest number; the next component starts there.
             likelihood += of * all.max(f64::MIN_POSITIVE).ln();
             if all <= 0.0 {
                 continue;
@@ -148,7 +147,7 @@ impl Mixture {
         }
         for (component, [share, first, second]) in self.components.iter_mut().zip(sums) {
             component.weight = share / count;
-            // One that has lost all its share stays where it was, at no weight.
+            // A component without any share keeps its position, with weight 0.
             if share > 1e-9 {
                 component.mean = first / share;
                 let variance = second / share - component.mean.powi(2);
@@ -158,8 +157,7 @@ impl Mixture {
         likelihood
     }
 
-    /// The distance of Kolmogorov and Smirnov between the mixture and what it was fitted to, at the
-    /// edges of the bins; from 0 to 1.
+    /// The Kolmogorov–Smirnov distance between the mixture and its data, at bin edges; from 0 to 1.
     pub(super) fn distance(&self, histogram: &LogHistogram) -> f64 {
         let normal = Normal::standard();
         let mut below = 0.0;
@@ -178,7 +176,7 @@ impl Mixture {
     }
 }
 
-/// The best places, the best first; of no mixture, one over all.
+/// The best start positions, best first; without a mixture, one component over everything.
 fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     let count: f64 = bins.iter().map(|bin| bin.count).sum();
     if mixture.components.is_empty() {
@@ -195,7 +193,7 @@ fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
             let expected: f64 = (start..end)
                 .map(|at| mixture.density(LogHistogram::middle(at)) * WIDTH * count)
                 .sum();
-            // What is not expected at all is not infinitely surprising: a thousandth may have been.
+            // Bounds the surprise of an empty expectation: at least a thousandth.
             let expected = expected.max(1e-3);
             if seen > expected {
                 let deviance = seen * (seen / expected).ln() - (seen - expected);
@@ -207,8 +205,7 @@ fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     let mut chosen: Vec<(usize, usize)> = Vec::new();
     let mut starts = Vec::new();
     for (_, start, end, weight) in excess {
-        // Windows around the same place would start the same component: one of twice the length
-        // may.
+        // Windows around one position would start the same component, unless one is twice as long.
         let alike = |&(from, to): &(usize, usize)| {
             start < to
                 && from < end
@@ -227,7 +224,7 @@ fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     starts
 }
 
-/// A mixture of what is below a bin and what is beyond it.
+/// A mixture of one component below a bin and one from it on.
 pub(super) fn two_sides(histogram: &LogHistogram, at: usize) -> Mixture {
     let bins = &histogram.bins;
     let beyond = histogram.count_in(at..bins.len()) / histogram.count.max(1.0);

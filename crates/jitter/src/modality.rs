@@ -1,40 +1,38 @@
-//! Whether a valley between two modes is more than chance.
+//! Tests whether a valley between two modes is more than chance.
 //!
-//! Without a second mode, the density of ln(J + offset) does not rise again once it has fallen. So
-//! of what falls into a window and one beside it that is no nearer to the mode, the second gets no
-//! more than its share of the two lengths; as many as were seen there, or more, have at most the
-//! probability that Chernoff's bound for the binomial distribution gives. A valley is a window that
-//! is too empty for what is before it as well as for what is behind it; the less clear of the two
-//! counts. All windows on a fixed grid are looked at, and the smallest such probability is
-//! multiplied by their number (Bonferroni), so the test holds whatever the shape of body and tail.
-//! Windows too short for the clock's resolution are left out.
+//! Without a second mode, the density of ln(J + offset) does not rise again after it has fallen. So of the
+//! executions in a window and in a second one no nearer to the mode, the second gets at most its share of the
+//! two lengths; Chernoff's bound for the binomial distribution limits the probability of the observed count.
+//! A valley is a window that is too empty compared to both sides; the less clear side counts. The test tries
+//! all windows on a fixed grid and multiplies the smallest probability by their number (Bonferroni), so it
+//! holds for any shape of body and tail. Windows too short for the clock's resolution are skipped.
 //!
-//! A rise by less than [`RISE`] is none: with millions of executions, every ripple would be real.
+//! A rise by less than [`RISE`] is ignored: with millions of executions every ripple would be real.
 //!
-//! Source: Silverman's and Hartigan's question, answered by scanning as Müller and Sawitzki,
+//! Source: the question of Silverman and Hartigan, answered by scanning as in Müller and Sawitzki,
 //! "Excess mass estimates and tests for multimodality", 1991; Chernoff, "A measure of asymptotic
 //! efficiency", 1952. Cost: some ten thousand windows, O(1) each.
 
 use super::histogram::{LogHistogram, WIDTH};
 
-/// The windows' edges are so many bins apart: a 16th of an octave.
+/// The grid's step in bins: a 16th of an octave.
 const GRID: usize = 2;
-/// The lengths of the windows, in steps of the grid: of valleys, and of peaks beside them.
+/// Window lengths in grid steps: of valleys, and of the peaks beside them.
 const VALLEYS: [usize; 12] = [2, 3, 4, 6, 8, 16, 32, 48, 64, 96, 128, 192];
 const PEAKS: [usize; 8] = [1, 2, 4, 8, 16, 24, 32, 48];
-/// By what factor the density has to rise.
+/// The minimum rise of the density, as a factor.
 const RISE: f64 = 1.25;
 /// The shortest window, in units of the clock's resolution.
 const QUANTA: f64 = 8.0;
-/// Below this probability of being chance, a valley is real.
+/// A valley is significant below this probability.
 pub(super) const SIGNIFICANT: f64 = 0.01;
 
-/// Counts on the grid, for any number of tests.
+/// Counts on the grid, shared by all tests.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
-    /// How many are below each edge.
+    /// The number of executions below each edge.
     below: Vec<f64>,
-    /// The length of one step from each edge, in nanoseconds.
+    /// The length of the step at each edge, in nanoseconds.
     step_ns: Vec<f64>,
     quantum: f64,
 }
@@ -42,9 +40,9 @@ pub(super) struct Scan {
 /// The clearest valley.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Valley {
-    /// The probability that it is chance, at most 1.
+    /// The probability that it is due to chance, at most 1.
     pub(super) p_value: f64,
-    /// The bin at which it begins.
+    /// Its first bin.
     pub(super) at: usize,
 }
 
@@ -62,8 +60,7 @@ impl Scan {
         Scan { below, step_ns, quantum: histogram.quantum }
     }
 
-    /// The clearest valley that begins at bin `from` or later and ends at bin `to` or before. None
-    /// if there is nothing like it.
+    /// The clearest valley between the bins `from` and `to`; none without a candidate.
     pub(super) fn valley(&self, from: usize, to: usize) -> Option<Valley> {
         let first = from.div_ceil(GRID);
         let last = (to / GRID + 1).min(self.below.len() - 1);
@@ -90,14 +87,13 @@ impl Scan {
         best.map(|(ln, at)| Valley { p_value: (ln.exp() * windows).min(1.0), at: at * GRID })
     }
 
-    /// The ln of a bound on the chance of as many in the peak as there are; none where there are no
-    /// more than their share, or the windows are too short.
+    /// The ln of a bound on the probability of the peak's count; none if the count is at most its
+    /// share, or the windows are too short.
     fn ln_chance(&self, valley: (usize, usize), peak: (usize, usize)) -> Option<f64> {
         let long_enough = |(start, end): (usize, usize)| {
             (end - start) as f64 * self.step_ns[start] >= QUANTA * self.quantum
         };
-        // What is before a valley may be narrower than the clock's resolution: a body without any
-        // noise.
+        // A peak before the valley may be narrower than the clock's resolution: a body without noise.
         let is_before = peak.1 <= valley.0;
         if peak.0 >= peak.1 || !long_enough(valley) || !(is_before || long_enough(peak)) {
             return None;

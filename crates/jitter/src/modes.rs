@@ -1,30 +1,29 @@
 //! The modes of a mixture: body, intermediate, hiccups.
 //!
-//! The peaks of the mixture's density are parted by valleys. The body is the part that holds most, or the
-//! one with the median where that comes before it; each valley beyond it has to pass the test of
-//! `modality`, or the parts on its two sides are one. The last mode holds the hiccups, the modes between
-//! it and the body are intermediate. But a few outliers beyond the hiccups are no mode of their own: one that holds less than [`LEAST_TIME`] of
-//! the time of all slow executions belongs to the one before it.
+//! Valleys separate the peaks of the mixture's density. The body is the largest part, or the one
+//! with the median if that comes before it; each valley beyond it must pass the test of `modality`,
+//! or the parts on its sides merge. The last mode contains the hiccups; modes between it and the
+//! body are intermediate. But a few outliers beyond the hiccups are not a mode: a mode with less
+//! than [`LEAST_TIME`] of the time of all slow executions belongs to the one before it.
 //!
-//! Where the last mode may hold two kinds that overlap (`kinds`), there are two readings of it.
+//! If the last mode may contain two overlapping kinds (`kinds`), it has two readings.
 //!
-//! Source: section 6.1 of document 000, where the valley is found by eye. Cost: O(bins).
+//! Source: section 6.1 of document 000, which finds the valley by eye. Cost: O(bins).
 
 use super::histogram::LogHistogram;
 use super::kinds::{FAR_APART, LEAST_TIME, Reading, cut};
 use super::mixture::{Mixture, two_sides};
 use super::modality::{SIGNIFICANT, Scan};
 
-/// Where the modes are.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Modes {
-    /// The bins at which the modes beyond the body begin, in order; none if there are none.
+    /// The first bin of each mode beyond the body, in order; empty without such modes.
     pub(super) valleys: Vec<usize>,
-    /// What may be the hiccups, the best guess first; none if not bimodal.
+    /// Possible classifications as hiccups, the best first; empty if not bimodal.
     pub(super) readings: Vec<Reading>,
-    /// A bound on the probability that the clearest valley is chance.
+    /// A bound on the probability that the clearest valley is due to chance.
     pub(super) p_value: f64,
-    /// Where none is significant: the first bin from which on executions might be hiccups.
+    /// If no valley is significant: the first bin that might contain hiccups.
     pub(super) doubtful: usize,
 }
 
@@ -33,7 +32,7 @@ impl Modes {
         let parts = parts(histogram, mixture);
         let mass = |part: &Part| histogram.count_in(part.start..part.end);
         let body = (0..parts.len()).max_by(|&a, &b| mass(&parts[a]).total_cmp(&mass(&parts[b])));
-        // Half of all are no hiccups, however many parts the others are in.
+        // Half of all executions are not hiccups, whatever the number of other parts.
         let middle = median(histogram);
         let holds_middle = parts.iter().position(|part| middle < part.end).unwrap_or(0);
         let body = body.unwrap_or(0).min(holds_middle);
@@ -43,7 +42,7 @@ impl Modes {
         let mut p_value: f64 = 1.0;
         let mut peak = body_peak;
         for part in &parts[body + 1..] {
-            // If it is none, a later one may still be one that begins behind the same peak.
+            // Otherwise a later valley behind the same peak may still be significant.
             if let Some(valley) = scan.valley(peak, part.peak)
                 && valley.p_value < SIGNIFICANT
             {
@@ -57,7 +56,7 @@ impl Modes {
         match found.valleys.last() {
             Some(&last) => found.read(histogram, mixture, last, body_peak + 1),
             None => match scan.valley(body_peak.max(middle), histogram.bins.len()) {
-                // The mixture does not show it, but it is there.
+                // The valley exists although the mixture does not show it.
                 Some(valley) if valley.p_value < SIGNIFICANT => {
                     found.p_value = valley.p_value;
                     found.valleys.push(valley.at);
@@ -75,7 +74,7 @@ impl Modes {
         found
     }
 
-    /// What may be the hiccups beyond the valley that begins at bin `from`, if no execution below
+    /// Adds the readings of the hiccups beyond the valley at bin `from`, where no execution below
     /// bin `least` is one.
     fn read(&mut self, histogram: &LogHistogram, mixture: &Mixture, from: usize, least: usize) {
         let (mixture, component) = (mixture.clone(), mixture.first_beyond(from));
@@ -91,20 +90,20 @@ impl Modes {
         }
     }
 
-    /// The bin at which hiccups begin; none without.
+    /// The first bin of the hiccups; none without hiccups.
     pub(super) fn hiccups_from(&self) -> Option<usize> {
         self.readings.first().map(|reading| reading.from)
     }
 }
 
-/// From one valley to the next.
+/// A stretch from one valley to the next.
 struct Part {
     start: usize,
     peak: usize,
     end: usize,
 }
 
-/// The parts of the density; one or more.
+/// The parts of the density, at least one.
 fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     let end = histogram.bins.len();
     let densities: Vec<f64> =
@@ -113,14 +112,14 @@ fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     let mut part = Part { start: 0, peak: 0, end };
     let mut lowest = 0;
     for (at, &density) in densities.iter().enumerate() {
-        // Falling from the peak, the lowest so far is where a valley would be.
+        // Descending from the peak, the lowest bin so far is a potential valley.
         if density > densities[part.peak] && lowest <= part.peak {
             part.peak = at;
             lowest = at;
         } else if density <= densities[lowest] {
             lowest = at;
         } else if lowest > part.peak {
-            // In the middle of a valley as flat as numbers are.
+            // The middle of a valley of equal densities.
             let flat = (part.peak..=lowest).rev();
             let flat = flat.take_while(|&other| densities[other] <= densities[lowest]);
             let cut = flat.last().map_or(lowest, |from| usize::midpoint(from, lowest)) + 1;
@@ -133,7 +132,7 @@ fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     parts
 }
 
-/// The bin with the median.
+/// The bin of the median.
 fn median(histogram: &LogHistogram) -> usize {
     let mut below = 0.0;
     let reaches = histogram.bins.iter().position(|bin| {

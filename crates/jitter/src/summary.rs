@@ -1,6 +1,6 @@
-//! What Table 6.1 of document 000 has of a class, with intervals, and what it rests on.
+//! The columns of Table 6.1 of document 000 for a class, with intervals and their basis.
 //!
-//! Cost: O(n), and a fit whose cost does not grow with n.
+//! Cost: O(n), and a fit whose cost does not depend on n.
 
 use serde::Serialize;
 
@@ -16,52 +16,48 @@ use super::modes::Modes;
 /// Service time, its parts P and J, and hiccups. Serializes to JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The class; none for all queries.
+    /// The class; none for the set of all queries.
     pub class: Option<String>,
-    /// Queries that were executed.
+    /// The number of executed queries.
     pub queries: usize,
-    /// Executions of them.
+    /// The number of executions.
     pub executions: usize,
-    /// Mean service time of the executions, in nanoseconds; 0 without any, as the other means.
+    /// Mean service time of the executions, in nanoseconds; this and other means are 0 without any.
     pub mean_service_ns: f64,
-    /// Mean P of the executions, in nanoseconds: the mean over the queries if each was executed as
-    /// often.
+    /// Mean P of the executions, in nanoseconds: the mean over queries if all were executed equally often.
     pub mean_p_ns: f64,
-    /// Mean J of the executions, in nanoseconds: what the service time has beyond P.
+    /// Mean J of the executions, in nanoseconds: the service time beyond P.
     pub mean_j_ns: f64,
-    /// By how much P is still too large, and J too small; none if no query was executed 8 times.
+    /// How much P is overestimated, and J underestimated; none if no query was executed 8 times.
     pub bias: Option<Bias>,
     /// Whether J has a slow component.
     pub modality: Modality,
-    /// That component.
+    /// The slow component.
     pub hiccups: Hiccups,
-    /// Modes between the body of J and the hiccups, the shortest first: often pauses of the
-    /// machine.
+    /// Modes between the body of J and the hiccups, shortest first: often machine pauses.
     pub intermediate: Vec<Intermediate>,
 }
 
 /// Whether the distribution of J is bimodal, and how well the mixture describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Modality {
-    /// There is a valley, at a significance of 1 %. False for any unimodal body, however heavy its
-    /// tail.
+    /// True if there is a valley, at a significance of 1 %. False for any unimodal body, even with
+    /// a heavy tail.
     pub bimodal: bool,
-    /// A bound on the probability that the clearest valley is chance, from 0 to 1.
+    /// A bound on the probability that the clearest valley is due to chance, from 0 to 1.
     pub p_value: f64,
-    /// Ashman's D, on the logarithmic scale: √2 times the distance of the means of hiccups and
-    /// others over the root of the sum of their variances. Above 2 they are well apart. None if not
-    /// bimodal.
+    /// Ashman's D on the logarithmic scale: √2 times the distance of the means of hiccups and others over the
+    /// root of the sum of their variances. Above 2 they are well separated. None if not bimodal.
     pub ashman_d: Option<f64>,
-    /// Components of the mixture.
+    /// The number of components of the mixture.
     pub components: usize,
-    /// The distance of Kolmogorov and Smirnov between the mixture and the data, from 0 to 1; 0
-    /// without data.
+    /// The Kolmogorov–Smirnov distance between the mixture and the data, from 0 to 1; 0 without data.
     pub distance: f64,
 }
 
 impl View<'_> {
-    /// Summarizes the executions. Of none, or of a single one of each query, all that can be told
-    /// is that the probability of hiccups is from 0 to 1.
+    /// Summarizes the executions. With none, or one per query, the probability of hiccups is only
+    /// known to be from 0 to 1.
     pub fn summarize(&self) -> Summary {
         let histogram = LogHistogram::of(*self);
         let mixture = Mixture::fit(&histogram);
@@ -96,7 +92,7 @@ fn modality(histogram: &LogHistogram, mixture: &Mixture, modes: &Modes) -> Modal
             let sides = [0..from, from..histogram.bins.len()];
             let [body, others] = sides.map(|side| {
                 let of = LogHistogram::logarithms(&histogram.bins, side);
-                // A variance is that of a bin at least.
+                // The variance is at least that of a bin.
                 Moments { squares: of.squares + of.count * WIDTH * WIDTH, ..of }
             });
             ashman(&body, &others)

@@ -1,4 +1,4 @@
-//! What `curtail jitter` is told.
+//! The arguments of `curtail jitter`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::exit::Stop;
 use crate::files;
 use crate::load::{ProtocolArgs, percent, span};
 
-/// Queries are repeated at least so often before P can be said to have converged.
+/// Minimum repetitions of each query before P can converge.
 pub(super) const LEAST: u32 = 20;
 
 /// Tell how much of a service's variability belongs to the query, and how much to the machine.
@@ -99,28 +99,28 @@ fn rate(text: &str) -> Result<f64, String> {
     })
 }
 
-/// What is to be done.
+/// The resolved arguments.
 pub(super) struct Work {
-    /// One segment of it.
+    /// The plan of one turn.
     pub(super) plan: Plan,
-    /// Queries that can be under way at once.
+    /// Maximum number of outstanding queries.
     pub(super) under_way: usize,
-    /// Of each query.
+    /// The class of each query.
     pub(super) classes: Vec<String>,
     pub(super) repetitions: Repetitions,
-    /// Executions that may be needed for P.
+    /// The maximum number of executions to determine P.
     pub(super) most: u64,
-    /// Executing goes on for so long, in nanoseconds.
+    /// The minimum time of executions, in nanoseconds.
     pub(super) at_least_ns: u64,
-    /// Of the executing time.
+    /// The floor's time, as a share of the time of executions.
     pub(super) floor: f64,
-    /// Where the loops that do nothing run.
+    /// Where the idle loops run.
     pub(super) processors: Processors,
     /// One turn of executions, in nanoseconds.
     pub(super) turn_ns: u64,
 }
 
-/// The protocol. Without a rate there is one query at a time, also where a connection has room for more.
+/// The protocol. Without a rate there is one query at a time, even if a connection has room for more.
 fn protocol(args: &Args, scheme: Scheme) -> Result<Protocol, Stop> {
     let protocol = args.protocol.protocol();
     if args.rate.is_some() || !has_streams(&protocol, scheme) {
@@ -136,7 +136,7 @@ fn protocol(args: &Args, scheme: Scheme) -> Result<Protocol, Stop> {
     Ok(Protocol { streams: 1, ..protocol })
 }
 
-/// Requests share a connection.
+/// True if requests share a connection.
 fn has_streams(protocol: &Protocol, scheme: Scheme) -> bool {
     protocol.http2 || scheme.is_grpc()
 }
@@ -159,7 +159,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let class = |query: &String| query_class(scheme, query).unwrap_or_default();
     let classes: Vec<String> = queries.iter().map(class).collect();
     let repetitions = match args.repeat {
-        // So often, whether P is known by then or not.
+        // Exactly this often, whether P is known or not.
         Some(times) => Repetitions { least: times, most: times, tolerance: 0.0 },
         None => Repetitions { least: LEAST, most: args.repeat_at_most, tolerance: args.tolerance },
     };
@@ -170,7 +170,7 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
         connections: if args.rate.is_some() { args.connections } else { 1 },
         headers: args.protocol.header.clone(),
         order: QueryOrder::Rounds,
-        // Who sleeps while a slow query runs sees its answer later than that of a fast one.
+        // A thread that slept during a slow query would see its response later than that of a fast one.
         spin: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
         processors: args.processors.clone().unwrap_or_default(),
         timeout_ns: args.protocol.timeout,
@@ -222,8 +222,8 @@ mod tests {
         args: Args,
     }
 
-    /// The work that a line asks for, or what is said against it.
-    fn asked(target: &str, line: &str) -> Result<Work, String> {
+    /// The resolved arguments of a command line, or its error.
+    fn parsed(target: &str, line: &str) -> Result<Work, String> {
         let folder = tempfile::tempdir().unwrap();
         let queries = folder.path().join("queries.txt");
         let query = if target.starts_with("grpc") { "{\"base64\": \"AA==\"}" } else { "/a" };
@@ -244,19 +244,19 @@ mod tests {
         for (target, line) in
             [(GRPC, ""), (GRPC, "--streams 1"), (HTTP, "--http2"), (HTTP, "--http2 --streams 1")]
         {
-            let work = asked(target, line).unwrap();
+            let work = parsed(target, line).unwrap();
             assert_eq!((work.plan.pace, work.under_way), (Pace::Closed, 1), "{target} {line}");
         }
         for (target, line) in [(GRPC, "--streams 100"), (HTTP, "--http2 --streams 0")] {
-            let why = asked(target, line).err().expect("they are refused");
+            let why = parsed(target, line).err().expect("an error");
             assert!(why.contains("one at a time") && why.contains("--rate"), "{why}");
         }
-        assert!(asked(HTTP, "").is_ok(), "HTTP/1 has none");
+        assert!(parsed(HTTP, "").is_ok(), "HTTP/1 has none");
         for (line, streams) in [("--rate 50", 100), ("--rate 50 --streams 8", 8)] {
-            assert_eq!(asked(GRPC, line).unwrap().plan.protocol.streams, streams, "{line}");
+            assert_eq!(parsed(GRPC, line).unwrap().plan.protocol.streams, streams, "{line}");
         }
         for (line, ns) in [("", 200_000_000), ("--warmup 0s", 0), ("--warmup 2s", 2_000_000_000)] {
-            assert_eq!(asked(HTTP, line).unwrap().plan.warmup_ns, ns, "{line}");
+            assert_eq!(parsed(HTTP, line).unwrap().plan.warmup_ns, ns, "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The figures of `curtail jitter`: Figures 6.1 and 6.2 of document 000, of what was measured here.
+//! The figures of `curtail jitter`: Figures 6.1 and 6.2 of document 000, from this measurement.
 
 use curtail_jitter::{self as jitter, Ccdf, Executions, View};
 
@@ -9,27 +9,27 @@ use crate::plot::dots::{self, Dots};
 use crate::plot::format::three;
 use crate::plot::palette::{Look, look};
 
-/// Points of a curve, and dots and points of the line of a panel.
+/// The number of points of a curve, and of dots and line points of a panel.
 const CURVE_POINTS: usize = 400;
 const DOTS: usize = 3_000;
-/// Classes that have curves and panels of their own, the most frequent ones: more cannot be told
-/// apart.
+/// The number of classes with their own curves and panels, most frequent first: more would be
+/// indistinguishable.
 pub(super) const CLASSES: usize = 6;
-/// So many of the shortest are left of the axis: J of 0, which has no logarithm, is among them.
+/// The axis omits this share of the shortest times, because a J of 0 has no logarithm.
 const LEFT_OUT: f64 = 0.05;
-/// How large a figure is, its class, and the end of its id, as in [`crate::plot::FIGURE_SIZES`].
+/// The size, class and id suffix of a figure, as in [`crate::plot::FIGURE_SIZES`].
 type Size = (f64, f64, &'static str, &'static str);
-/// One that stands beside others.
+/// A figure beside others.
 const SMALL: Size = (320.0, 300.0, "small", "");
 
-/// What is drawn.
+/// The data to draw.
 pub(super) struct Figures<'a> {
     pub(super) found: &'a Found,
     executions: &'a Executions,
     seed: u64,
 }
 
-/// What an execution is made of: its name, its color, what ends an id, and its curve.
+/// A part of an execution: its name, its color, its id suffix, and its curve.
 pub(super) type Part = (&'static str, usize, &'static str, fn(&Ccdf) -> &jitter::Curve);
 
 pub(super) const PARTS: [Part; 3] = [
@@ -40,7 +40,7 @@ pub(super) const PARTS: [Part; 3] = [
 
 const BORDER: (&str, usize) = ("hiccups from here on", 6);
 
-/// The names and looks of the parts, and of where hiccups begin.
+/// The names and styles of the parts, and of the start of hiccups.
 pub(super) fn parts(found: &Found) -> Vec<(String, Look)> {
     let all = PARTS.map(|(name, color, ..)| (name, color));
     let all = all.into_iter().chain(found.hiccups_from_ns.map(|_| BORDER));
@@ -52,7 +52,7 @@ impl<'a> Figures<'a> {
         Self { found, executions, seed }
     }
 
-    /// The classes that are shown, with their looks; none where there is only one.
+    /// The classes to show, with their styles; empty for a single class.
     pub(super) fn classes(&self) -> Vec<(usize, String, Look)> {
         let classes = &self.found.classes;
         if classes.len() < 2 {
@@ -69,7 +69,7 @@ impl<'a> Figures<'a> {
         named.collect()
     }
 
-    /// P, J and their sum, of all queries.
+    /// P, J and their sum, over all queries.
     pub(super) fn components(&self, (width, height, class, end): Size) -> Option<String> {
         let ccdf = self.executions.all().ccdf(CURVE_POINTS);
         let mut curves: Vec<Curve> =
@@ -84,7 +84,7 @@ impl<'a> Figures<'a> {
         chart(&format!("components{end}"), title, &curves, (width, height, class, end))
     }
 
-    /// A part, of all queries and of each class: a panel of Figure 6.1.
+    /// One part, over all queries and by class: a panel of Figure 6.1.
     pub(super) fn by_class(&self, (name, _, id, of): &Part) -> Option<String> {
         let whole = self.executions.all().ccdf(CURVE_POINTS);
         let mut curves = vec![curve("all", look(0), of(&whole))];
@@ -96,13 +96,13 @@ impl<'a> Figures<'a> {
         chart(&format!("classes-{id}"), &title, &curves, SMALL)
     }
 
-    /// J of executions over their queries in order of P, of all queries: Figure 6.2.
+    /// J of the executions of all queries, ordered by P: Figure 6.2.
     pub(super) fn ranked(&self, size: Size) -> Option<String> {
         let title = "J of executions, over their queries in order of P";
         self.panel(self.executions.all(), &format!("ranked{}", size.3), title, size)
     }
 
-    /// The same of a class: a panel of Figure 6.2.
+    /// J of the executions of a class: a panel of Figure 6.2.
     pub(super) fn ranked_class(&self, at: usize, name: &str) -> Option<String> {
         let title = format!("J of executions of {name}, over their queries in order of P");
         let (width, height, class, end) = SMALL;
@@ -151,10 +151,10 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// The points of a curve, both in logarithms; from where there are logarithms on.
+/// The points of a curve, both as logarithms; starts at the first time that has one.
 fn curve(name: &str, look: Look, points: &[(u64, f64)]) -> Curve {
     let start = points.iter().position(|&(ns, share)| share <= 1.0 - LEFT_OUT && ns > 0);
-    // One time for all has no other point.
+    // Keeps the only point if all times are equal.
     let start = start.unwrap_or(points.len().saturating_sub(1));
     let points = points.iter().skip(start).filter(|point| point.0 > 0);
     let points = points.map(|&(ns, share)| ((ns as f64 / 1e6).log10(), share.log10()));

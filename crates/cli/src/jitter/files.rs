@@ -1,4 +1,4 @@
-//! The files that are left: samples for `curtail sim` and `curtail advise`, and every execution.
+//! The output files: samples for `curtail sim` and `curtail advise`, and every execution.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,10 +18,10 @@ pub(super) const SERVICE: &str = "service.txt";
 pub(crate) const P: &str = "p.txt";
 /// J of each execution, one per line.
 pub(crate) const J: &str = "j.txt";
-/// All of it, for people.
+/// The report for people.
 pub(super) const PAGE: &str = "report.html";
 
-/// Makes the folder, before anything is measured.
+/// Creates the directory before the measurement.
 pub(super) fn folder(path: &Path) -> Result<(), Stop> {
     let refused = |error: io::Error| {
         let path = path.display();
@@ -34,12 +34,12 @@ pub(super) fn folder(path: &Path) -> Result<(), Stop> {
         )));
     }
     make_directory(path)?;
-    // Whether files can be made there is known only by making one. What an earlier run has left stays
-    // until there is something to put in its place.
+    // Only creating a file shows whether the directory is writable. Files of an earlier run stay
+    // until there are new ones.
     tempfile::tempfile_in(path).map(drop).map_err(refused)
 }
 
-/// Writes all of them, and says which could not be written, and why.
+/// Writes all files; the error names those that could not be written, and why.
 pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -> Result<(), Stop> {
     let executions = &measured.each;
     let mut errors = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn write(folder: &Path, measured: &Measured, figures: &Figures<'_>) -
         serde_json::to_writer_pretty(&mut *file, figures.found).map_err(io::Error::from)?;
         writeln!(file)
     });
-    // What people look at.
+    // The files for people.
     let [wide, _] = FIGURE_SIZES;
     write(PAGE, &|file| writeln!(file, "{}", page::render(figures)));
     let plots = [("ccdf.svg", figures.components(wide)), ("ranked.svg", figures.ranked(wide))];
@@ -85,7 +85,7 @@ fn one(path: &Path, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Res
     let mut file = BufWriter::new(File::create(path)?);
     let written = write(&mut file).and_then(|()| file.flush());
     if written.is_err() {
-        // Some of the samples must not be taken for all of them.
+        // A partial file must not pass for a complete one.
         let _ = remove(path);
     }
     written

@@ -1,7 +1,6 @@
-//! Executes queries, and in between looks at what the machine does to a loop that does nothing.
+//! Executes queries, alternating with idle loops that measure the machine's floor.
 //!
-//! Both take turns: executions for some seconds, then the loops. A loop beside the executions would
-//! take the processors that they are to run on.
+//! Executions run for some seconds, then the loops. Loops beside the executions would take their processors.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,24 +19,24 @@ use crate::exit::Stop;
 use crate::signals::Termination;
 use crate::verdict::Typed;
 
-/// How often the counters of a local leaf are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The sampling interval for the counters of a local leaf.
+const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 
-/// What was measured.
+/// The measurements.
 pub(super) struct Measured {
     pub(super) executions: Executions,
-    /// The same, one by one, in their order.
+    /// The individual executions, in order.
     pub(super) each: Vec<Execution>,
     pub(super) floor: Gaps,
-    /// What the kernel counted for the leaf, or why it was not looked at.
+    /// The kernel's counters for the leaf, or why they were not sampled.
     pub(super) leaf: Result<(LocalLeaf, SamplerReport), String>,
     pub(super) errors: Errors,
-    /// Whether the load was there, if there was to be one.
+    /// Whether the requested load was reached, if there is a rate.
     pub(super) reach: Reach,
     pub(super) enough: Enough,
-    /// A signal ended it.
+    /// A signal interrupted the measurement.
     pub(super) interrupted: bool,
-    /// Why it ended before there was enough, if nobody wanted it to.
+    /// Why it ended early without a signal.
     pub(super) ended: Option<Typed<Ended>>,
 }
 
@@ -48,7 +47,7 @@ pub(super) async fn measure(
 ) -> Result<Measured, Stop> {
     let leaf = local_leaf(&work.plan).await;
     let watched = leaf.and_then(|leaf| {
-        let sampler = Sampler::start(&leaf, LOOK_EVERY).map_err(|error| error.to_string())?;
+        let sampler = Sampler::start(&leaf, SAMPLE_EVERY).map_err(|error| error.to_string())?;
         Ok((leaf, sampler))
     });
     let mut turns = Turns::new(work, bar);
@@ -71,7 +70,7 @@ pub(super) async fn measure(
     let interrupted = matches!(turned, Turned::Interrupted);
     let ended = match turned {
         Turned::InVain(why) if turns.each.is_empty() => return Err(Stop::Lacking(why.text)),
-        // Nothing that was measured is lost.
+        // Keeps the measurements so far.
         Turned::InVain(why) => Some(why),
         Turned::Well | Turned::Early | Turned::Interrupted => None,
     };
@@ -88,7 +87,7 @@ pub(super) async fn measure(
     })
 }
 
-/// The process behind the target, if it is on this machine.
+/// Finds the process behind the target, if it is on this machine.
 async fn local_leaf(plan: &Plan) -> Result<LocalLeaf, String> {
     let (host, port) = (plan.target.host(), plan.target.port());
     let found = tokio::net::lookup_host((host, port)).await;
@@ -103,7 +102,7 @@ async fn local_leaf(plan: &Plan) -> Result<LocalLeaf, String> {
     Err(why)
 }
 
-/// Loops that do nothing. True if a signal ended them.
+/// Runs idle loops. True if a signal interrupted them.
 async fn idle(
     processors: &Processors,
     span: Duration,

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         bar.finish_and_clear();
         measured
     });
-    // The system may still be looking for a host that nobody waits for any more.
+    // A name lookup may still be running, but its result is no longer needed.
     runtime.shutdown_background();
     let measured = measured?;
     if measured.each.is_empty() {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     let found = result::conclude(&measured, &work.plan, &args.out.join(files::SERVICE));
     let figures = Figures::new(&found, &measured.executions, args.seed.seed);
-    // What was measured is told even where it cannot be kept.
+    // Reports the results even if the files cannot be written.
     let written = files::write(&args.out, &measured, &figures);
     if args.output.json {
         say::result(crate::json(&found)?)?;

@@ -1,4 +1,4 @@
-//! `report.html` of `curtail jitter`: one file that needs nothing else.
+//! `report.html` of `curtail jitter`: one self-contained file.
 
 use std::fmt::Write as _;
 

@@ -1,40 +1,40 @@
-//! Whether the load that was asked for was there, of all turns together.
+//! Whether the requested load was reached, over all turns.
 //!
-//! Where queries come faster than they are answered they wait for each other, and P is that of a
-//! queue. A turn may end early, and a pause of the leaf may spoil one: neither decides.
+//! If queries come faster than they are served, they queue, and P is that of a queue. A single turn
+//! does not decide, because it may end early or contain a pause of the leaf.
 
 use curtail_load::{Errors, Invalid, Report};
 use serde::Serialize;
 
 use crate::verdict::Typed;
 
-/// So many queries may be late by chance: a turn that ends early has a few of them under way.
+/// This many late queries may be chance: a turn that ends early has a few outstanding.
 const CHANCE: u64 = 20;
-/// The share of the queries that may be late.
+/// The share of queries that may be late.
 const SHARE_FINE: f64 = 0.03;
 
-/// That a load was not reached.
+/// Why a load was not reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Missed {
     RateMissed { rate: f64, due: u64, late: u64 },
 }
 
-/// Queries that were not executed when they were due.
+/// Queries that were not executed when due.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Reach {
-    /// Those that were due.
+    /// Queries that were due.
     due: u64,
-    /// Those that had no answer in time. A bad one is no matter of the load.
+    /// Queries without a response in time. A bad response does not depend on the load.
     unanswered: u64,
-    /// Those that waited for a connection.
+    /// Queries that waited for a connection.
     waited: u64,
-    /// Those that were never sent.
+    /// Queries that were never sent.
     dropped: u64,
 }
 
 impl Reach {
-    /// Takes in a turn that nobody interrupted.
+    /// Adds a turn without interruption.
     pub(super) fn add(&mut self, report: &Report) {
         self.count(report.requests, report.errors, &report.invalid_because);
     }
@@ -48,7 +48,7 @@ impl Reach {
                     let failed = errors.total() - errors.timeout - errors.dropped;
                     self.unanswered += requests.saturating_sub(answered + failed);
                 }
-                // Else it is this program that was late, which is no part of a service time.
+                // Otherwise this program was late, which is not part of a service time.
                 Invalid::FellBehind { late, waited, .. } if 2 * waited >= *late => {
                     self.waited += late;
                 }
@@ -57,7 +57,7 @@ impl Reach {
         }
     }
 
-    /// Why P and J are not those of this rate, if they are not.
+    /// Why P and J are not those of this rate, if the load was missed.
     pub(super) fn missed(&self, rate: f64) -> Option<Typed<Missed>> {
         let late = self.unanswered.max(self.waited);
         let too_many = late > CHANCE && late as f64 > SHARE_FINE * self.due as f64;

@@ -1,4 +1,4 @@
-//! What was found, as programs read it.
+//! The result as JSON.
 
 use std::path::Path;
 
@@ -16,50 +16,50 @@ use crate::verdict::Typed;
 /// The document of `curtail jitter`.
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
-    /// It ended before it was done.
+    /// The measurement ended early.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) partial: bool,
-    /// Why, unless a signal ended it.
+    /// Why it ended early, unless a signal interrupted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ended_because: Option<Typed<Ended>>,
     pub(super) target: String,
     #[serde(flatten)]
     pub(super) all: Means,
-    /// How often each query was executed at least, and whether that is enough.
+    /// The smallest number of executions of a query, and whether that is enough.
     pub(super) repetitions: u32,
     pub(super) enough: &'static str,
-    /// One query at a time: none waited. Else the rate, per second.
+    /// True for one query at a time, so that none waited. Otherwise `rate` is set, per second.
     pub(super) unloaded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate: Option<f64>,
-    /// Queries were executed at this rate.
+    /// Whether this rate was reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_reached: Option<bool>,
     /// Why P and J are not those of this rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_missed: Option<Typed<Missed>>,
     pub(super) errors: Errors,
-    /// The leaf's own: less what the floor explains.
+    /// The leaf's own hiccups, after subtracting the floor.
     pub(super) hiccup: Hiccup,
-    /// The J from which on an execution is more likely to have a hiccup than not.
+    /// The J from which an execution is more likely a hiccup than not.
     pub(super) hiccups_from_ns: Option<f64>,
-    /// Executions between the body and the hiccups, which are neither.
+    /// Modes between the body and the hiccups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) intermediate: Vec<Intermediate>,
     pub(super) floor: FloorFound,
     pub(super) blame: Blame,
     pub(super) fit: Modality,
-    /// The likely causes of the hiccups, where the leaf is on this machine.
+    /// The likely causes of the hiccups, if the leaf is on this machine.
     pub(super) causes: Option<Causes>,
-    /// The leaf that was watched, or why none was.
+    /// The sampled leaf, or why there is none.
     pub(super) leaf: Typed<Leaf>,
-    /// Whether there are hiccups, and whose.
+    /// Whether there are hiccups, and what causes them.
     pub(super) verdict: Typed<Verdict>,
     pub(super) classes: Vec<Class>,
     pub(super) samples: String,
 }
 
-/// Whether the leaf's processes are on this machine, where their counters can be read.
+/// Whether the leaf's processes, and so their counters, are on this machine.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Leaf {
@@ -72,7 +72,7 @@ pub(super) struct Mean {
     pub(super) mean: f64,
 }
 
-/// P is the least of several, and so too high by something.
+/// P is the minimum of several times, so it has a bias.
 #[derive(Debug, Serialize)]
 pub(super) struct MeanOfLeast {
     pub(super) mean: f64,
@@ -90,18 +90,18 @@ pub(super) struct Hiccup {
 
 #[derive(Debug, Serialize)]
 pub(super) struct FloorFound {
-    /// Of an execution being hit by a gap as long as hiccups; without hiccups by any.
+    /// The probability that a gap as long as hiccups hits an execution; without hiccups, any gap.
     pub(super) probability: f64,
     pub(super) duration_ns: Option<f64>,
-    /// The shortest gap that counts, in nanoseconds.
+    /// The shortest gap that is counted, in nanoseconds.
     pub(super) gaps_from_ns: u64,
-    /// How long the loops ran, in nanoseconds: the sum over processors.
+    /// How long the loops ran, in nanoseconds, summed over processors.
     pub(super) observed_ns: u64,
     pub(super) processors: usize,
     pub(super) longest_gap_ns: u64,
 }
 
-/// What some queries take on average, and all of their hiccups, whatever caused them.
+/// Mean times of some queries, and all of their hiccups, whatever their cause.
 #[derive(Debug, Serialize)]
 pub(super) struct Means {
     pub(super) queries: usize,
@@ -157,7 +157,7 @@ impl Hiccup {
     }
 }
 
-/// Draws the conclusions.
+/// Derives the result from the measurements.
 pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Found {
     let rate = match &plan.pace {
         Pace::Open { profile, .. } => Some(profile.first()),
@@ -223,7 +223,7 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     }
 }
 
-/// The likely causes of all hiccups; none where there is nothing to tell them by.
+/// The likely causes of all hiccups; none without counters or hiccups.
 fn causes(measured: &Measured, summary: &Summary) -> Option<Causes> {
     let (Ok(_), Some(from_ns)) = (&measured.leaf, summary.hiccups.from_ns) else { return None };
     let is_slow = |of: &&Execution| jitter_ns(measured, of) as f64 >= from_ns;
@@ -232,13 +232,13 @@ fn causes(measured: &Measured, summary: &Summary) -> Option<Causes> {
     Some(Causes::count(causes))
 }
 
-/// By how much an execution took longer than its query's P.
+/// How much longer an execution took than its query's P.
 pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> u64 {
     let p_ns = measured.executions.p_ns(execution.query);
     execution.service_ns.saturating_sub(p_ns.unwrap_or(execution.service_ns))
 }
 
-/// What was counted for the leaf meanwhile.
+/// The leaf's counters over an execution.
 pub(super) fn counted(measured: &Measured, execution: &Execution) -> Option<Counters> {
     let (_, report) = measured.leaf.as_ref().ok()?;
     let span = std::time::Duration::from_nanos(execution.service_ns);

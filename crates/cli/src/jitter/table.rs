@@ -1,4 +1,4 @@
-//! What was found, as people read it: tables for a terminal and for the page, and what is around them.
+//! The result for people: tables for a terminal and for the page, and the text around them.
 
 use std::fmt::Write as _;
 
@@ -83,7 +83,7 @@ pub(super) fn means(found: &Found) -> Table {
     Table::plain(head, [row("all", &found.all)].into_iter().chain(classes).collect())
 }
 
-/// By how much P is too high, if that is known.
+/// How much P is overestimated, if known.
 pub(super) fn bias(found: &Found) -> Option<String> {
     let Bias { ns, share: part, .. } = found.all.p_ns.bias?;
     let least = match found.repetitions {
@@ -99,7 +99,7 @@ pub(super) fn hiccups(found: &Found) -> Table {
     let row = |name: &str, of: &Hiccup| {
         let [low, high] = of.probability_ci95.map(share);
         let durations = match of.duration_ci95 {
-            Some(ends) => ends.map(|ns| in_ms(Some(ns))).join(" to "),
+            Some(bounds) => bounds.map(|ns| in_ms(Some(ns))).join(" to "),
             None => NONE.to_owned(),
         };
         let probability = share(of.probability);
@@ -114,7 +114,7 @@ pub(super) fn hiccups(found: &Found) -> Table {
     let between = found.intermediate.iter();
     rows.extend(between.map(|of| unsure("in between", Some(of.probability), Some(of.duration_ns))));
     let floor = &found.floor;
-    // Without hiccups there is nothing to compare the machine's with.
+    // Without hiccups, the machine's part has no comparison.
     let known = found.all.seen.bimodal && floor.observed_ns > 0;
     let duration_ns = floor.duration_ns.filter(|_| known);
     rows.push(unsure("the machine's", known.then_some(floor.probability), duration_ns));
@@ -128,7 +128,7 @@ pub(super) fn hiccups(found: &Found) -> Table {
     Table::plain(head, rows)
 }
 
-/// What the machine's hiccups are, and what the intervals of none.
+/// Explains the machine's hiccups, and the intervals without hiccups.
 pub(super) fn about_hiccups(found: &Found) -> String {
     let floor = &found.floor;
     let mut text = if floor.observed_ns == 0 {
@@ -152,7 +152,7 @@ pub(super) fn about_hiccups(found: &Found) -> String {
     text
 }
 
-/// The likely causes, where there are any.
+/// A table of the likely causes, if there are any.
 pub(super) fn causes(found: &Found) -> Option<Table> {
     let causes = found.causes.as_ref().filter(|causes| !causes.0.is_empty())?;
     let row =

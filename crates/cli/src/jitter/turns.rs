@@ -1,4 +1,4 @@
-//! Turns of executions: which query is asked when, and when there were enough.
+//! Turns of executions: the order of queries, and when to stop.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -20,23 +20,23 @@ use crate::load::ms;
 use crate::signals::Termination;
 use crate::verdict::Typed;
 
-/// So many times as many executions as are needed are the most, failed ones included.
+/// At most this many times the executions needed, failed ones included.
 const FAILURES_FACTOR: u64 = 2;
-/// So many turns may by chance go by without an execution.
+/// This many turns may pass without an execution by chance.
 const FRUITLESS_MAX: u32 = 10;
-/// So many turns in a row may end early for nothing but bad answers: a server may be away for a moment.
+/// This many turns in a row may end early because of bad responses: a server may be away for a moment.
 const BROKEN_MAX: u32 = 3;
-/// After such a turn the server is left alone for so long, or for a turn if that is shorter.
+/// The back-off after such a turn; at most the length of a turn.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A turn has so many answers at least before all of them being useless is no chance.
+/// At fewer responses in a turn, it may be chance that none counts.
 const USELESS_LEAST: u64 = 100;
-/// Where nobody has ever answered anything, it is given up after so long and so many failures.
+/// Without any response so far, the run stops after this time and this many failures.
 const SILENCE_NS: u64 = 2_000_000_000;
 const FAILURES_LEAST: u64 = 5;
-/// Whether P has converged is asked again when there are so many times as many executions.
-const ASK_AGAIN: f64 = 1.2;
+/// Convergence of P is checked again after the executions have grown by this factor.
+const CHECK_AGAIN: f64 = 1.2;
 
-/// Why a measurement ended before it was done.
+/// Why a measurement ended early.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Ended {
@@ -46,7 +46,7 @@ pub(super) enum Ended {
     NoAnswers,
     /// No connection served more than one query.
     ConnectionsClose,
-    /// Counted from 1, as lines are.
+    /// Counted from 1, like lines.
     QueryFails {
         query: usize,
     },
@@ -67,10 +67,10 @@ pub(super) struct Execution {
 /// How a turn ended.
 pub(super) enum Turned {
     Well,
-    /// Early, for its answers were bad; the next one may be better.
+    /// Early, because of bad responses; the next turn may be better.
     Early,
     Interrupted,
-    /// Another one would be no better, and why.
+    /// Another turn would not be better, and why.
     InVain(Typed<Ended>),
 }
 
@@ -82,28 +82,28 @@ pub(super) struct Turns<'a> {
     pub(super) each: Vec<Execution>,
     pub(super) errors: Errors,
     pub(super) reach: Reach,
-    /// How often each query was answered well.
+    /// Good responses to each query.
     answered: Vec<u64>,
-    /// How often each query was answered badly since it was last answered well.
+    /// Bad responses to each query since its last good one.
     refused: Vec<u32>,
-    /// The queries in the order in which this turn asks them first.
+    /// The queries in the order of this turn.
     order: Vec<usize>,
-    /// Good answers of this turn whose connection was opened for them.
+    /// Good responses in this turn that had to open their connection.
     opened: u64,
-    /// Answers of this turn before its first execution.
+    /// Responses in this turn before its first execution.
     useless: u64,
     /// Executions before this turn.
     before: usize,
-    /// Turns without a failure and without an execution, one after the other.
+    /// Turns in a row without a failure and without an execution.
     fruitless: u32,
-    /// This turn was ended early, for asking on would have been in vain.
+    /// This turn ended early, because further requests would have failed.
     broken: bool,
-    /// Such turns, one after the other.
+    /// The number of such turns in a row.
     broken_turns: u32,
     pub(super) enough: Enough,
-    /// How many executions there are when it is asked whether they are enough.
-    ask_at: usize,
-    /// How long the turns before this one took, and when this one began.
+    /// The number of executions at the next convergence check.
+    check_at: usize,
+    /// The duration of the earlier turns, and the start of this one.
     executing: Duration,
     since: Instant,
 }
@@ -127,13 +127,13 @@ impl<'a> Turns<'a> {
             broken: false,
             broken_turns: 0,
             enough: Enough::NotYet,
-            ask_at: 0,
+            check_at: 0,
             executing: Duration::ZERO,
             since: Instant::now(),
         }
     }
 
-    /// Executes for a while.
+    /// Runs one turn of executions.
     pub(super) async fn turn(
         &mut self,
         seed: u64,
@@ -161,9 +161,9 @@ impl<'a> Turns<'a> {
                 give_up.notify_one();
             }
         };
-        let take = |answer: &Answer| {
+        let take = |response: &Answer| {
             silent.set(false);
-            self.take(answer)
+            self.take(response)
         };
         let interrupted = Cell::new(false);
         let end = async {
@@ -189,7 +189,7 @@ impl<'a> Turns<'a> {
             self.in_vain(first)
         } else {
             self.fruitless = 0;
-            self.look_at_failures(first)
+            self.check_failures(first)
         };
         self.broken_turns = if self.broken { self.broken_turns + 1 } else { 0 };
         match turned {
@@ -200,7 +200,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Leaves the server alone, which may be about to come back.
+    /// Backs off, because the server may come back.
     async fn pause(&self, signals: &mut Termination) -> Turned {
         self.bar.set_message("waiting for good answers");
         let pause = PAUSE.min(Duration::from_nanos(self.work.turn_ns));
@@ -210,8 +210,8 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Whoever was asked least often is asked first, and else it is chance: a turn may be shorter
-    /// than a round.
+    /// Starts with the queries that have the fewest executions, in random order among equals: a
+    /// turn may be shorter than a round.
     fn line_up(&mut self, seed: u64) {
         let mut rng = seed::rng(seed::stream(seed, &[b"jitter", b"order"]));
         let mut order: Vec<_> = self
@@ -224,7 +224,7 @@ impl<'a> Turns<'a> {
         self.order = order.into_iter().map(|(_, _, query)| query).collect();
     }
 
-    /// What comes of a turn without an execution, whose first failure was this one.
+    /// Decides after a turn without an execution; `first` is its first failure.
     fn in_vain(&mut self, first: Option<String>) -> Turned {
         let target = &self.work.plan.target;
         if let Some(first) = first {
@@ -238,7 +238,7 @@ impl<'a> Turns<'a> {
             return Turned::InVain(Typed::new(Ended::NoGoodAnswers { executions }, text));
         }
         self.fruitless += 1;
-        // With few queries per second, or next to no time, it is chance whether any comes to a turn.
+        // With few queries per second, or a very short turn, it is chance whether a turn gets any.
         let few = self.work.plan.pace != Pace::Closed && !self.is_useless();
         let chance = self.opened == 0 || few;
         if chance && self.fruitless < FRUITLESS_MAX {
@@ -258,8 +258,8 @@ impl<'a> Turns<'a> {
         })
     }
 
-    /// Nobody learns P of a query that fails, however often it is executed.
-    fn look_at_failures(&self, first: Option<String>) -> Turned {
+    /// Looks for queries that always fail, because their P cannot be measured.
+    fn check_failures(&self, first: Option<String>) -> Turned {
         let queries = self.work.classes.len() as u64;
         let executed = self.executions.len() as u64 + self.errors.total();
         let often = executed >= u64::from(args::LEAST) * queries;
@@ -283,41 +283,41 @@ impl<'a> Turns<'a> {
         Turned::Well
     }
 
-    fn take(&mut self, answer: &Answer) -> ControlFlow<()> {
-        let query = self.order[answer.query];
-        self.opened += u64::from(answer.good && answer.opened);
-        self.refused[query] = if answer.good { 0 } else { self.refused[query].saturating_add(1) };
-        // To open a connection is no part of a service time.
-        if !answer.good || answer.opened || self.enough != Enough::NotYet {
+    fn take(&mut self, response: &Answer) -> ControlFlow<()> {
+        let query = self.order[response.query];
+        self.opened += u64::from(response.good && response.opened);
+        self.refused[query] = if response.good { 0 } else { self.refused[query].saturating_add(1) };
+        // A service time does not include opening a connection.
+        if !response.good || response.opened || self.enough != Enough::NotYet {
             self.useless += u64::from(self.executions.len() == self.before);
-            // Nobody is asked in vain for the rest of a turn.
+            // Ends the turn, because further requests would fail.
             self.broken |= self.is_refused(query) || self.is_useless();
             return if self.broken { ControlFlow::Break(()) } else { self.go_on() };
         }
-        let service_ns = answer.uncorrected_ns;
+        let service_ns = response.uncorrected_ns;
         self.answered[query] += 1;
         if !self.executions.push(query, service_ns) {
-            // There is no room for more.
+            // The maximum number of executions.
             self.enough = Enough::AtMost;
             return ControlFlow::Break(());
         }
-        self.each.push(Execution { query, service_ns, ended: answer.ended });
+        self.each.push(Execution { query, service_ns, ended: response.ended });
         let done = self.executions.len() as u64;
         self.bar.set_length(self.work.most.max(done));
         self.bar.set_position(done);
-        if self.executions.len() >= self.ask_at {
-            self.ask();
+        if self.executions.len() >= self.check_at {
+            self.check();
         }
         self.go_on()
     }
 
-    /// A query was answered badly again and again, and never well.
+    /// True if a query got many bad responses and never a good one.
     fn is_refused(&self, query: usize) -> bool {
         self.answered[query] == 0 && self.refused[query] >= args::LEAST
     }
 
-    /// So many answers came in this turn that one of them would have been an execution. The first on each
-    /// connection is none.
+    /// True if this turn had enough responses for an execution, but none counted. The first
+    /// response on each connection never counts.
     fn is_useless(&self) -> bool {
         let least = u64::from(args::LEAST) * self.work.classes.len() as u64;
         let first = self.work.under_way as u64;
@@ -331,7 +331,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    fn ask(&mut self) {
+    fn check(&mut self) {
         let repetitions: &Repetitions = &self.work.repetitions;
         let executing = self.executing + self.since.elapsed();
         if executing >= Duration::from_nanos(self.work.at_least_ns) {
@@ -339,10 +339,10 @@ impl<'a> Turns<'a> {
         }
         let (done, queries) = (self.executions.len(), self.work.classes.len());
         let most = self.work.most as usize;
-        self.ask_at = if done < most {
-            ((done as f64 * ASK_AGAIN) as usize).max(done + queries.min(1_000)).min(most)
+        self.check_at = if done < most {
+            ((done as f64 * CHECK_AGAIN) as usize).max(done + queries.min(1_000)).min(most)
         } else {
-            // Some queries are a round behind where executions have failed.
+            // After failures some queries are a round behind.
             done + (queries / 4).clamp(1, 1_000)
         };
     }

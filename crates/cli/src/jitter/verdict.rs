@@ -1,4 +1,4 @@
-//! Whether there are hiccups, and whose they are.
+//! Whether there are hiccups, and what causes them.
 
 use curtail_jitter::Blame;
 use curtail_jitter::machine::{Cause, Causes};
@@ -22,7 +22,7 @@ pub(super) enum Verdict {
     Undecided,
 }
 
-/// Half of the hiccups or more were waits for a processor.
+/// True if at least half of the hiccups were waits for a processor.
 fn mostly_queued(causes: Option<&Causes>) -> bool {
     let Some(causes) = causes else { return false };
     let all: u64 = causes.0.iter().map(|likely| likely.hiccups).sum();

@@ -1,4 +1,4 @@
-//! What `curtail load` is told, and the plan that comes of it.
+//! The arguments of `curtail load`, and the plan from them.
 
 use std::path::PathBuf;
 
@@ -133,7 +133,7 @@ fn per_mille(text: &str) -> Result<u32, String> {
     let percent = text.trim().trim_start_matches('p').parse::<f64>().ok();
     let per_mille = percent.map(|percent| percent * 10.0);
     let inside = per_mille.filter(|per_mille| (1.0..1_000.0).contains(&per_mille.round()));
-    // Not rounded: 99.94 is another percentile than 99.9. The tenths of most numbers are not exact.
+    // Not rounded, because 99.94 is not 99.9. The tenths of most numbers are inexact in binary.
     let whole = inside.filter(|per_mille| (per_mille - per_mille.round()).abs() < 1e-6);
     whole
         .map(|per_mille| per_mille.round() as u32)
@@ -146,7 +146,7 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
         return Ok(Pace::Closed);
     }
     let text = args.arrivals.as_deref().unwrap_or("poisson");
-    // Times without units are nobody's here.
+    // Times without units are rejected below.
     let arrivals = Arrivals::parse(text, 1e6).map_err(|error| Stop::BadInput(error.to_string()))?;
     if arrivals.has_units() == Some(false) {
         return Err(Stop::BadInput(format!("--arrivals {text}: give LENGTH a unit, such as 50ms")));

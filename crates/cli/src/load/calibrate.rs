@@ -1,4 +1,4 @@
-//! `curtail load --calibrate`: what each way of measuring costs on this machine.
+//! `curtail load --calibrate`: the cost of each way of measuring on this machine.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ pub(super) fn run(json: bool) -> Result<ExitCode, Stop> {
         bar.finish_and_clear();
         found
     });
-    // What still measures over a wire is not waited for: nobody wants it any more.
+    // Does not wait for measurements in progress, because their results are no longer needed.
     runtime.shutdown_background();
     let found = found?;
     say::result(if json { crate::json(&found)? } else { table(&found) })?;
@@ -77,7 +77,7 @@ fn name(method: &Method) -> String {
     format!("{}{over}, {stamps}, {waiting}", method.transport)
 }
 
-/// The name of a method, and its figures.
+/// The widths of a method's name and its figures.
 const COLUMNS: [isize; 7] = [-36, 12, 12, 12, 12, 12, 12];
 
 fn figures(method: &Method) -> String {
@@ -95,7 +95,7 @@ fn figures(method: &Method) -> String {
     row(&COLUMNS, std::iter::once(name).chain(cells))
 }
 
-/// Of what is shorter than one, nothing would be left with one digit.
+/// Keeps more digits below one microsecond.
 fn microseconds(ns: u64) -> String {
     let digits = if ns < 1_000 { 3 } else { 1 };
     format!("{:.digits$} µs", ns as f64 / 1e3)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_method_lacks_stands_in_its_row() {
+    fn a_row_says_what_a_method_lacks() {
         let lacking = Found::Lacking("one processor".to_owned());
         assert_eq!(
             figures(&method(lacking)).trim_end(),

@@ -40,10 +40,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let runtime = crate::runtime_off(&plan.processors)?;
     let mut results = args.outputs.begin(&plan, agents.is_some())?;
     let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut()));
-    // The system may still be looking for a host that nobody waits for any more.
+    // A name lookup may still be running, but its result is no longer needed.
     runtime.shutdown_background();
     let report = match measured {
-        // Of no request there is nothing to write.
+        // Without any request there is nothing to write.
         Ok(report) if report.partial && report.requests == 0 => {
             results.take().into_iter().for_each(Results::discard);
             report
@@ -54,11 +54,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             return Err(stop);
         }
     };
-    // Printed first, whatever becomes of the files, and the other way round.
+    // Prints first. An error in one does not prevent the other.
     let printed = print(args, &report);
     let written = results.map_or(Ok(()), |results| results.finish(&plan, &report));
     printed.and(written)?;
-    // Where an agent was lost, the results are partial, too, and nobody interrupted anything.
+    // The loss of an agent also makes results partial, but does not count as an interruption.
     let interrupted = |reason: &Invalid| matches!(reason, Invalid::Interrupted { .. });
     Ok(match &report {
         report if report.invalid_because.iter().any(interrupted) => ExitCode::from(130),
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     })
 }
 
-/// Runs the plan, and writes what comes of it as it goes on.
+/// Runs the plan, and writes results as they arrive.
 async fn measure(
     plan: &Plan,
     agents: Option<&Agents>,
@@ -77,29 +77,29 @@ async fn measure(
         .map_err(|error| Stop::Lacking(format!("no signals: {error}")))?;
     let bar = progress::bar("load");
     bar.set_length(length(&plan.extent, plan.warmup_ns));
-    let (mut looks, samples) = match results {
-        Some(Results { looks, samples, .. }) => (Some(looks), samples.as_mut()),
+    let (mut snapshots, samples) = match results {
+        Some(Results { snapshots, samples, .. }) => (Some(snapshots), samples.as_mut()),
         None => (None, None),
     };
-    let told = |at: &Snapshot| {
+    let observe = |at: &Snapshot| {
         bar.set_position(match plan.extent {
             Extent::Requests(_) => at.answered + at.errors,
             Extent::Duration { .. } => at.elapsed_ns,
         });
         bar.set_message(line(at));
-        looks.iter_mut().for_each(|looks| looks.see(at));
+        snapshots.iter_mut().for_each(|snapshots| snapshots.see(at));
     };
     if let Some(agents) = agents {
-        let report = agents::run(plan, agents, signals.next(), told).await;
+        let report = agents::run(plan, agents, signals.next(), observe).await;
         bar.finish_and_clear();
         return Ok(report?);
     }
     let report = match samples {
         Some(samples) => {
             let seen = |sample: &Sample| samples.see(sample);
-            curtail_load::run_sampled(plan, signals.next(), told, seen).await
+            curtail_load::run_sampled(plan, signals.next(), observe, seen).await
         }
-        None => curtail_load::run(plan, signals.next(), told).await,
+        None => curtail_load::run(plan, signals.next(), observe).await,
     };
     bar.finish_and_clear();
     Ok(report?)
@@ -127,7 +127,7 @@ impl From<LoadError> for Stop {
 
 fn print(args: &Args, report: &Report) -> Result<(), Stop> {
     if args.output.json {
-        // The document is for programs. In the table, people read it anyway.
+        // JSON is for programs, so people need the warning. The table contains it.
         if let Some(warning) = report.warning() {
             say::aside(format_args!("warning: {warning}"));
         }
@@ -139,7 +139,7 @@ fn print(args: &Args, report: &Report) -> Result<(), Stop> {
     }
 }
 
-/// Requests or nanoseconds until the end. A run may end before, and a warm-up adds requests.
+/// Requests or nanoseconds until the end. A run may stop early, and a warm-up adds requests.
 fn length(extent: &Extent, warmup_ns: u64) -> u64 {
     match *extent {
         Extent::Requests(requests) => requests,
@@ -147,7 +147,7 @@ fn length(extent: &Extent, warmup_ns: u64) -> u64 {
     }
 }
 
-/// What goes on, in a line.
+/// A one-line status.
 fn line(at: &Snapshot) -> String {
     let Snapshot { warming_up, answered, errors, rate_now, .. } = at;
     let phase = if *warming_up { "warming up   " } else { "" };

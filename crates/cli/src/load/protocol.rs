@@ -1,4 +1,4 @@
-//! What `curtail load` is told of its protocol.
+//! The protocol arguments of `curtail load`.
 
 use std::path::{Path, PathBuf};
 
@@ -57,10 +57,10 @@ pub(crate) struct ProtocolArgs {
     pub(crate) max_response: u64,
 }
 
-/// Not a list of arguments, for which clap would take a `Vec`.
+/// A type alias, because clap would take a `Vec` as a list of arguments.
 type Bytes = std::vec::Vec<u8>;
 
-/// What stands there, or the file that is named after an `@`; `@@` begins with an `@`.
+/// The text itself, or the content of the file after an `@`; `@@` escapes a leading `@`.
 fn body(text: &str) -> Result<String, String> {
     match text.strip_prefix('@') {
         None => Ok(text.to_owned()),
@@ -74,12 +74,12 @@ impl ProtocolArgs {
         self.keys.is_some()
     }
 
-    /// Somebody wants another number of requests on a connection than one.
+    /// True if the arguments ask for a number of streams other than one.
     pub(crate) fn asks_for_streams(&self) -> bool {
         self.streams.is_some_and(|streams| streams != 1)
     }
 
-    /// Says what --insecure means, once it is known that the plan can be sent.
+    /// Warns about --insecure, once the plan is known to be valid.
     pub(crate) fn warn(&self) {
         if self.insecure {
             say::aside(format_args!(

@@ -13,7 +13,7 @@ pub(crate) fn ms(ns: u64) -> String {
 }
 
 pub(super) fn table(report: &Report) -> String {
-    let mut text = format!("{}\n\n", what_was_asked(report));
+    let mut text = format!("{}\n\n", requested_load(report));
     text += &(latencies(report) + &parts(report) + &agents(report));
     if let Some(stamps) = &report.stamps {
         let _ = writeln!(text, "\n{}", stamped(stamps));
@@ -43,8 +43,8 @@ pub(super) fn table(report: &Report) -> String {
     text
 }
 
-/// The first line.
-fn what_was_asked(report: &Report) -> String {
+/// The first line: the requested load.
+fn requested_load(report: &Report) -> String {
     let Report { achieved_rate, requests, errors, .. } = report;
     let offered = match report.offered_rate {
         Some(rate) => format!("offered {rate:.1}/s, "),
@@ -60,10 +60,10 @@ fn what_was_asked(report: &Report) -> String {
     text
 }
 
-/// Room for names.
+/// The width of names.
 const NAME: usize = 16;
 
-/// A name, and the figures that have room beside it: p50, p90, p99, p99.9, and the largest.
+/// A name, and the figures that fit beside it: p50, p90, p99, p99.9, and the maximum.
 pub(crate) fn line(wide: usize, name: &str, cells: &[Option<String>]) -> String {
     let shown = [0, 1, 3, 4, 5].into_iter().filter_map(|at| cells.get(at)).cloned();
     let cells = shown.map(|cell| cell.unwrap_or_else(|| "–".into()));
@@ -83,7 +83,7 @@ fn latencies(report: &Report) -> String {
     text + &times("schedule lag", &report.schedule_lag_ns)
 }
 
-/// What the percentiles are made of.
+/// The parts of the percentiles.
 fn parts(report: &Report) -> String {
     if !report.split_ns.any() {
         return String::new();
@@ -96,7 +96,7 @@ fn parts(report: &Report) -> String {
     text
 }
 
-/// What each agent sent, and how far apart they may have started.
+/// The share of each agent, and the maximum difference of their start times.
 fn agents(report: &Report) -> String {
     let Some(skew_ns) = report.start_skew_ns else { return String::new() };
     let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
@@ -118,7 +118,7 @@ fn agents(report: &Report) -> String {
     text
 }
 
-/// How far the kernel's stamps can be relied on.
+/// The quality of the kernel timestamps.
 fn stamped(stamps: &Stamps) -> String {
     let Stamps { sent_coverage, received_coverage, cost_ns, clock_steps, .. } = stamps;
     let [sent, received] = [sent_coverage, received_coverage].map(|share| share * 100.0);
@@ -162,7 +162,7 @@ pub(super) fn when(failures: &Failures) -> String {
     text
 }
 
-/// What the server did that is no failure, and that who measures it should know.
+/// Server behavior that is not a failure, but that the user should know.
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let Report { sent_again, unasked, .. } = report;
     let again = format!(
@@ -176,8 +176,8 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     remarks.into_iter().filter(|(count, _)| *count > 0).map(|(_, remark)| remark).collect()
 }
 
-/// Why there is a dash where a percentile should be, if there is any latency at all. The 99.9th percentile
-/// has a line of its own where it is withheld.
+/// Explains a dash in place of a percentile, if there is any latency. A withheld 99.9th percentile
+/// has its own line.
 fn missing(latency: &Summary, withheld: bool) -> Option<String> {
     latency.max?;
     let of = [("p50", latency.p50, 500), ("p99", latency.p99, 10), ("p99.9", latency.p999, 1)];
@@ -210,12 +210,12 @@ mod tests {
         assert_eq!(of(Some(1)), format!("{rule}p99.9 takes 10000 good answers"));
         let both = "p99 takes 1000 good answers, p99.9 takes 10000 good answers";
         assert_eq!(of(None), format!("{rule}{both}"));
-        // Which has a reason of its own, on a line of its own.
+        // That has its own reason on its own line.
         assert_eq!(missing(&latency(Some(1), None, Some(1)), true), None);
     }
 
     #[test]
-    fn a_server_that_died_is_told_from_one_that_came_back() {
+    fn a_server_that_died_is_distinguished_from_one_that_came_back() {
         let failures = |since_last_good| Failures {
             first: "no answer".to_owned(),
             first_at_ns: 300_000_000,

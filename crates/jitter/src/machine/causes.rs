@@ -1,8 +1,8 @@
-//! The likely cause of a hiccup: what kept the leaf off its processors meanwhile.
+//! The likely cause of a hiccup: what kept the leaf from running.
 //!
-//! A cause must account for half of the hiccup at least. The counters are looked at every few
-//! milliseconds, not at the borders of each execution, so a share of the neighbors is in them: this is a
-//! hint, as its name says.
+//! A cause must account for at least half of the hiccup. The sampler reads the counters every few
+//! milliseconds, not at the borders of executions, so they include part of the neighbors: the cause
+//! is only likely, as its name says.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Counters;
 
-/// What probably made an execution slow, most telling first.
+/// The likely cause of a slow execution, most specific first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -18,21 +18,21 @@ pub enum Cause {
     Stopped,
     /// Its control group had used up its quota.
     Throttled,
-    /// It waited in the queue for a processor: others had them.
+    /// It waited in the run queue while other threads ran.
     RunQueue,
-    /// It read pages from a disk.
+    /// It read pages from disk.
     MajorFaults,
-    /// It ran all the time: the query, garbage collection, or the hypervisor had the processor, which
-    /// looks the same from inside.
+    /// It ran all the time: the query, garbage collection, or a hypervisor that took the processor,
+    /// which looks the same to the guest.
     Computing,
     /// It waited for something else: a lock, a timer, a disk, the network.
     Waiting,
-    /// The counters were not looked at meanwhile.
+    /// There is no counter sample for it.
     Unknown,
 }
 
 impl Cause {
-    /// In a few words, for people.
+    /// A short text for people.
     pub fn text(self) -> &'static str {
         match self {
             Cause::Stopped => "stopped by a signal",
@@ -46,21 +46,21 @@ impl Cause {
     }
 }
 
-/// How many hiccups have which likely cause.
+/// How many hiccups have each likely cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Causes(pub Vec<Likely>);
 
-/// A cause, and of how many hiccups.
+/// A cause and its number of hiccups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Likely {
-    /// What.
+    /// The cause.
     pub cause: Cause,
-    /// Hiccups.
+    /// The number of hiccups.
     pub hiccups: u64,
 }
 
 impl Causes {
-    /// Counts causes; those that there are, the most frequent first.
+    /// Counts the causes that occur, most frequent first.
     pub fn count(causes: impl IntoIterator<Item = Cause>) -> Causes {
         let mut counts = BTreeMap::<Cause, u64>::new();
         causes.into_iter().for_each(|cause| *counts.entry(cause).or_default() += 1);
@@ -71,8 +71,7 @@ impl Causes {
     }
 }
 
-/// The likely cause of an execution that took `jitter_ns` longer than it had to, from what was counted
-/// while it ran; none if nothing was.
+/// The likely cause of an execution that took `jitter_ns` longer than P, from the counters over it.
 pub fn likely(jitter_ns: u64, counted: Option<&Counters>) -> Cause {
     let Some(counted) = counted else { return Cause::Unknown };
     let half = jitter_ns / 2;

@@ -1,30 +1,30 @@
-//! The control group that bounds a process's time on processors.
+//! The control group that limits a process's CPU time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which kind of control groups the system has.
+/// The version of the control group hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// A hierarchy for each controller.
+    /// One hierarchy per controller.
     One,
-    /// One for all of them.
+    /// One hierarchy for all controllers.
     Two,
 }
 
-/// A control group.
+/// The control group of a process.
 #[derive(Clone, Debug)]
 pub struct CpuGroup {
-    /// Its kind.
+    /// Its version.
     pub version: Version,
-    /// The folder of the hierarchy.
+    /// The mount point of the hierarchy.
     pub mount: &'static Path,
-    /// Its own folder.
+    /// The group's own directory.
     pub path: PathBuf,
 }
 
 impl CpuGroup {
-    /// That of a process, by its number or as `self`; none where there is none.
+    /// The group of a process, by its ID or `self`; none if it has none.
     pub fn of(process: &str) -> Option<Self> {
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
         let (version, path) = find(&groups)?;
@@ -40,7 +40,7 @@ impl CpuGroup {
     }
 }
 
-/// In `/proc/PID/cgroup`: lines of `NUMBER:CONTROLLERS:PATH`, without controllers for version 2.
+/// Parses `/proc/PID/cgroup`: lines of `NUMBER:CONTROLLERS:PATH`; version 2 lists no controllers.
 fn find(groups: &str) -> Option<(Version, &str)> {
     let fields = || groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let one = fields().find(|(of, _)| of.split(',').any(|name| name == "cpu"));

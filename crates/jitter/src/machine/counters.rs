@@ -1,28 +1,28 @@
-//! What the kernel counts for a process: how often and how long it did not run though it wanted to.
+//! The kernel's counters for a process: how often and how long it was kept from running.
 
 use serde::Serialize;
 
-/// Sums over the threads of a process, since it started. Zero for what the system does not count.
+/// Sums over the threads of a process since it started. Zero if the system does not count it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Times that a thread gave its processor up: it waited for something.
+    /// Times that a thread blocked, that is, waited for something.
     pub voluntary_switches: u64,
-    /// Times that a thread was put off its processor.
+    /// Times that a thread was preempted.
     pub involuntary_switches: u64,
     /// Nanoseconds on a processor.
     pub ran_ns: u64,
-    /// Nanoseconds in the queue for one.
+    /// Nanoseconds in the run queue.
     pub run_delay_ns: u64,
-    /// Nanoseconds that its control group was kept off all processors, for its quota was used up.
+    /// Nanoseconds that its control group was throttled because its quota was used up.
     pub throttled_ns: u64,
-    /// Times that a page had to be read from a disk.
+    /// Page faults that read from disk.
     pub major_faults: u64,
-    /// Nanoseconds in which it was found stopped by a signal; as far as it was looked at.
+    /// Nanoseconds stopped by a signal, as sampled.
     pub stopped_ns: u64,
 }
 
 impl Counters {
-    /// What was counted since.
+    /// The difference to an earlier sample.
     pub fn since(&self, before: &Counters) -> Counters {
         let of = |part: fn(&Counters) -> u64| part(self).saturating_sub(part(before));
         Counters {
@@ -36,16 +36,16 @@ impl Counters {
         }
     }
 
-    /// Adds what one thread says in its `schedstat`: nanoseconds on a processor, nanoseconds in the
-    /// queue, and times that it ran.
+    /// Adds a thread's `schedstat`: nanoseconds on a processor, nanoseconds in the run queue, and
+    /// the number of time slices.
     pub(super) fn add_schedstat(&mut self, text: &str) {
         let mut fields = text.split_ascii_whitespace().map(number);
         self.ran_ns += fields.next().unwrap_or(0);
         self.run_delay_ns += fields.next().unwrap_or(0);
     }
 
-    /// Adds what one thread says in its `status`, or a control group in its `cpu.stat`, of version 2
-    /// (`throttled_usec`) or 1 (`throttled_time`, in nanoseconds). True if the thread is stopped.
+    /// Adds a thread's `status`, or a control group's `cpu.stat` of version 2 (`throttled_usec`) or
+    /// 1 (`throttled_time`, in nanoseconds). True if the thread is stopped.
     pub(super) fn add_lines(&mut self, text: &str) -> bool {
         let mut stopped = false;
         for line in text.lines() {
@@ -62,15 +62,15 @@ impl Counters {
         stopped
     }
 
-    /// Adds what a process says in its `stat`: the 12th field counts pages read from a disk, of all its threads.
+    /// Adds a process's `stat`: the 12th field counts the major page faults of all its threads.
     pub(super) fn add_stat(&mut self, text: &str) {
-        // The name, in brackets, may have spaces and brackets in it.
+        // The parenthesized name may contain spaces and parentheses.
         let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
         self.major_faults += fields.split(' ').nth(9).map_or(0, number);
     }
 }
 
-/// What is no number counts as none; no counter of the kernel's comes near the upper half of the range.
+/// A malformed number counts as 0. The cap prevents overflow and exceeds every real counter.
 fn number(text: &str) -> u64 {
     text.trim().parse().unwrap_or(0).min(u64::MAX >> 20)
 }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn counts_that_go_back_are_none() {
-        // A thread that ends takes its counts with it.
+        // A thread that exits takes its counts with it.
         let before = Counters { ran_ns: 5, voluntary_switches: 2, ..Counters::default() };
         let after = Counters { ran_ns: 3, voluntary_switches: 4, ..Counters::default() };
         let expected = Counters { voluntary_switches: 2, ..Counters::default() };

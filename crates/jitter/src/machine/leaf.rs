@@ -1,4 +1,4 @@
-//! A leaf on this machine: which process it is, and what the kernel counts for it while it is measured.
+//! A leaf on this machine: its processes, and their kernel counters during a measurement.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -13,23 +13,23 @@ use procfs::process::FDTarget;
 
 use super::{Counters, CpuGroup};
 
-/// Most threads of a leaf that are looked at, over all its processes.
+/// Maximum number of sampled threads of a leaf, over all its processes.
 const THREADS_MAX: usize = 128;
-/// Looks that are kept: ten minutes of every two milliseconds. Older ones are forgotten.
-const LOOKS_MAX: usize = 300_000;
-/// After so many looks, threads that have come since are found.
+/// Maximum number of samples: ten minutes at one per two milliseconds. Drops the oldest.
+const SAMPLES_MAX: usize = 300_000;
+/// The thread list is refreshed after this many samples.
 const REFRESH: u32 = 64;
 
-/// Why a leaf is not watched.
+/// Why a leaf cannot be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum LeafError {
-    /// It is elsewhere.
+    /// It runs on another machine.
     #[error("{0} is not an address of this machine")]
     Elsewhere(SocketAddr),
-    /// No process is found.
+    /// No process listens on the address.
     #[error("no process of this machine that may be looked at listens on {0}")]
     NoProcess(SocketAddr),
-    /// The system does not say.
+    /// The system provides no process information.
     #[error("the processes of this machine cannot be looked at: {0}")]
     System(String),
 }
@@ -37,14 +37,14 @@ pub enum LeafError {
 /// The processes that listen on one address: one, or a parent and its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLeaf {
-    /// Their numbers, ascending; at least one.
+    /// Process IDs, ascending; at least one.
     pub processes: Vec<i32>,
-    /// The name of the first.
+    /// The name of the first process.
     pub name: String,
 }
 
 impl LocalLeaf {
-    /// The process that listens on an address of this machine.
+    /// Finds the processes that listen on an address of this machine.
     pub fn find(address: SocketAddr) -> Result<LocalLeaf, LeafError> {
         let system = |error: procfs::ProcError| LeafError::System(error.to_string());
         if !address.ip().is_loopback() && std::net::UdpSocket::bind((address.ip(), 0)).is_err() {
@@ -62,7 +62,7 @@ impl LocalLeaf {
             entries.into_iter().filter(listens).map(|entry| entry.inode).collect();
         let mut leaf = LocalLeaf { processes: Vec::new(), name: String::new() };
         for process in procfs::process::all_processes().map_err(system)? {
-            // One that ended meanwhile, or is another user's.
+            // It exited meanwhile, or belongs to another user.
             let Ok(process) = process else { continue };
             let Ok(mut open) = process.fd() else { continue };
             let listening = |file: procfs::process::FDInfo| match file.target {
@@ -81,22 +81,22 @@ impl LocalLeaf {
     }
 }
 
-/// Looks at the counters of a leaf again and again, in a thread of its own.
+/// Samples the counters of a leaf periodically, in its own thread.
 #[derive(Debug)]
 pub struct Sampler {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<SamplerReport>,
 }
 
-/// What a sampler saw.
+/// The samples of a sampler.
 #[derive(Debug, Default)]
 pub struct SamplerReport {
-    /// When, and the counters then; in order.
-    looks: VecDeque<(Instant, Counters)>,
+    /// Times and counters, in order.
+    samples: VecDeque<(Instant, Counters)>,
 }
 
 impl Sampler {
-    /// Starts to look at a leaf every so often.
+    /// Starts to sample a leaf at this interval.
     pub fn start(leaf: &LocalLeaf, every: Duration) -> io::Result<Sampler> {
         let stop = Arc::new(AtomicBool::new(false));
         let (leaf, stopped) = (leaf.clone(), Arc::clone(&stop));
@@ -109,7 +109,7 @@ impl Sampler {
                 if round % REFRESH == 0 {
                     files = Files::open(&leaf);
                 }
-                report.look(&mut files);
+                report.sample(&mut files);
                 thread::park_timeout(every);
             }
             report
@@ -118,7 +118,7 @@ impl Sampler {
         Ok(Sampler { stop, thread })
     }
 
-    /// Ends, and returns what was seen.
+    /// Stops sampling, and returns the samples.
     pub fn finish(self) -> SamplerReport {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -127,37 +127,37 @@ impl Sampler {
 }
 
 impl SamplerReport {
-    fn look(&mut self, files: &mut Files) {
+    fn sample(&mut self, files: &mut Files) {
         let now = Instant::now();
         let mut counters = files.read();
-        if let Some((before, last)) = self.looks.back() {
+        if let Some((before, last)) = self.samples.back() {
             let since = now.duration_since(*before).as_nanos() as u64;
             counters.stopped_ns = last.stopped_ns + if files.stopped { since } else { 0 };
         }
-        if self.looks.len() == LOOKS_MAX {
-            self.looks.pop_front();
+        if self.samples.len() == SAMPLES_MAX {
+            self.samples.pop_front();
         }
-        self.looks.push_back((now, counters));
+        self.samples.push_back((now, counters));
     }
 
-    /// What was counted from the last look before `start` to the first one after `end`; none if there
-    /// is none of either.
+    /// The counters from the last sample before `start` to the first one after `end`; none if
+    /// either is missing.
     pub fn between(&self, start: Instant, end: Instant) -> Option<Counters> {
-        let first = self.looks.partition_point(|(at, _)| *at <= start).checked_sub(1)?;
-        let last = self.looks.partition_point(|(at, _)| *at < end);
-        let ((_, before), (_, after)) = (self.looks.get(first)?, self.looks.get(last)?);
+        let first = self.samples.partition_point(|(at, _)| *at <= start).checked_sub(1)?;
+        let last = self.samples.partition_point(|(at, _)| *at < end);
+        let ((_, before), (_, after)) = (self.samples.get(first)?, self.samples.get(last)?);
         Some(after.since(before))
     }
 }
 
-/// The open files of a leaf's processes and threads: opening them costs more than reading.
+/// The open files of a leaf's processes and threads, kept because opening costs more than reading.
 #[derive(Debug)]
 struct Files {
     processes: Vec<File>,
     threads: Vec<(File, File)>,
     throttling: Option<File>,
     text: String,
-    /// A thread was found stopped by a signal when they were read last.
+    /// The last read found a thread stopped by a signal.
     stopped: bool,
 }
 
@@ -177,7 +177,7 @@ impl Files {
         Files { processes, threads, throttling, text: String::new(), stopped: false }
     }
 
-    /// What the counters say. A thread that has ended says nothing.
+    /// Reads all counters. An exited thread contributes none.
     fn read(&mut self) -> Counters {
         let Files { processes, threads, throttling, text, stopped } = self;
         let mut counters = Counters::default();
@@ -196,7 +196,7 @@ impl Files {
     }
 }
 
-/// Empty where it cannot be read.
+/// Empty if it cannot be read.
 fn read_again<'a>(file: &mut File, text: &'a mut String) -> &'a str {
     text.clear();
     let read = file.rewind().and_then(|()| file.take(1 << 16).read_to_string(text));
@@ -221,25 +221,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_does_is_counted_between_two_looks() {
+    fn what_a_process_does_is_counted_between_two_samples() {
         let leaf = LocalLeaf { processes: vec![std::process::id() as i32], name: String::new() };
         let mut report = SamplerReport::default();
         let mut files = Files::open(&leaf);
         assert_eq!(files.processes.len(), 1);
-        // Of this thread alone: others end, and take their counts with them.
+        // Only this thread, because others exit and take their counts with them.
         let own = |name| File::open(format!("/proc/thread-self/{name}")).unwrap();
         files.threads = vec![(own("schedstat"), own("status"))];
-        report.look(&mut files);
+        report.sample(&mut files);
         let start = Instant::now();
-        // Work for the counter to see, however long others have the processor.
+        // Uses CPU time until the counter shows it, even if preempted.
         let before = files.read().ran_ns;
         while files.read().ran_ns < before + 6_000_000 {}
         let end = Instant::now();
-        assert_eq!(report.between(start, end), None, "nobody looked after it");
-        report.look(&mut files);
+        assert_eq!(report.between(start, end), None, "no sample after it");
+        report.sample(&mut files);
         let counted = report.between(start, end).unwrap();
         assert!(counted.ran_ns >= 6_000_000, "{counted:?}");
-        assert_eq!((counted.stopped_ns, report.looks.len()), (0, 2));
+        assert_eq!((counted.stopped_ns, report.samples.len()), (0, 2));
         assert_eq!(report.between(start - Duration::from_secs(9), end), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the machine itself does to whoever runs on it, and to a process on it. Linux only.
+//! The machine's effect on any running thread, and on one process. Linux only.
 
 mod causes;
 mod cgroup;

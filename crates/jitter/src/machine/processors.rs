@@ -1,8 +1,8 @@
-//! Which processors threads run on.
+//! The CPU affinity of threads.
 //!
-//! A thread that keeps a schedule is late by milliseconds when another one of this program is given its
-//! processor: the one that adds up what was measured, twice per second. So threads can be kept apart. Where
-//! they run is written into the results, for it decides figures of microseconds.
+//! A sender is late by milliseconds if its processor runs another thread of this program, such as
+//! the one that merges records twice per second. Threads can therefore be pinned to separate
+//! processors. Results record the affinity, because it matters at the scale of microseconds.
 
 use std::fmt;
 use std::io;
@@ -11,28 +11,28 @@ use std::str::FromStr;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-/// Most processors that are looked at.
+/// Maximum number of processors.
 const PROCESSORS_MAX: usize = CpuSet::MAX_CPU;
 
-/// Processors, by the numbers that the system gives them. None: wherever the system puts a thread.
+/// Processors by their system numbers. Empty: the system places the threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processors(Vec<usize>);
 
 impl Processors {
-    /// Those that the calling thread may run on.
+    /// The processors that the calling thread may run on.
     pub fn allowed() -> io::Result<Processors> {
         let allowed = sched_getaffinity(None)?;
         Ok(Processors((0..PROCESSORS_MAX).filter(|number| allowed.is_set(*number)).collect()))
     }
 
-    /// Their numbers.
+    /// The processor numbers, in order.
     pub fn numbers(&self) -> &[usize] {
         &self.0
     }
 
-    /// Keeps the calling thread, and those that it starts from now on, off these, for threads that are to
-    /// have them to themselves. Where no other processor is left, nothing changes.
-    /// It is an error if one of them is none that this thread may run on.
+    /// Keeps the calling thread, and threads that it starts later, off these processors, which are
+    /// for other threads. Does nothing if no other processor is left. Returns an error if this
+    /// thread may not run on one of them.
     pub fn reserve(&self) -> io::Result<()> {
         let allowed = Processors::allowed()?;
         if let Some(number) = self.0.iter().find(|number| !allowed.0.contains(number)) {
@@ -47,7 +47,7 @@ impl Processors {
     }
 }
 
-/// Keeps the calling thread to these processors.
+/// Pins the calling thread to these processors.
 pub fn keep_to(numbers: &[usize]) -> io::Result<()> {
     let mut only = CpuSet::new();
     numbers.iter().for_each(|number| only.set(*number));
@@ -57,7 +57,7 @@ pub fn keep_to(numbers: &[usize]) -> io::Result<()> {
 impl FromStr for Processors {
     type Err = String;
 
-    /// Reads numbers and ranges: `0,2-4`.
+    /// Parses numbers and ranges: `0,2-4`.
     fn from_str(text: &str) -> Result<Processors, String> {
         let number = |text: &str| {
             let number: Option<usize> = text.trim().parse().ok();
@@ -66,8 +66,8 @@ impl FromStr for Processors {
         let mut numbers = Vec::new();
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let ends = number(first).zip(number(last)).filter(|(first, last)| first <= last);
-            let (first, last) = ends.ok_or_else(|| {
+            let bounds = number(first).zip(number(last)).filter(|(first, last)| first <= last);
+            let (first, last) = bounds.ok_or_else(|| {
                 format!(
                     "`{part}` is no processor; write numbers below {PROCESSORS_MAX} and ranges, such as 0,2-4"
                 )
@@ -112,13 +112,13 @@ mod tests {
             ("0-99999999999", "write numbers below"),
             ("0-3,2", "processor 2 is named twice"),
         ] {
-            let said = text.parse::<Processors>().unwrap_err();
-            assert!(said.contains(why), "{text}: {said}");
+            let error = text.parse::<Processors>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 
     #[test]
-    fn a_thread_keeps_off_what_is_reserved_and_to_what_it_is_given() {
+    fn a_thread_leaves_reserved_processors_and_stays_on_its_own() {
         let of_thread = |body: fn() -> Processors| std::thread::spawn(body).join().unwrap();
         let allowed = Processors::allowed().unwrap();
         let off = of_thread(|| {
@@ -127,7 +127,7 @@ mod tests {
         });
         let on = of_thread(|| {
             keep_to(&Processors::allowed().unwrap().0[..1]).unwrap();
-            // All that there is: others cannot be had.
+            // All processors: none would be left.
             Processors::allowed().unwrap().reserve().unwrap();
             Processors::allowed().unwrap()
         });
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "[0-9, -]{0,12}|.{0,6}") {
+        fn any_text_is_parsed_or_rejected(text in "[0-9, -]{0,12}|.{0,6}") {
             if let Ok(read) = text.parse::<Processors>() {
                 prop_assert_eq!(read.to_string().parse::<Processors>().unwrap(), read);
             }

@@ -1,9 +1,8 @@
-//! The floor: a loop on every processor that does nothing but read the clock.
+//! Measures the floor: a loop on every processor that only reads the clock.
 //!
-//! Where it did not run for a while, nothing else of ours would have: the hypervisor took the processor
-//! away, the kernel served an interrupt, or another process had its turn. Source: document 000, §6.1, where
-//! involuntary rescheduling is found to be a significant part of IQ-jitter; the loop is that of Gil Tene's
-//! jHiccup, without the sleep.
+//! When the loop does not run, no other thread of ours would: the hypervisor took the processor, the kernel
+//! served an interrupt, or another process ran. Source: document 000, §6.1, where involuntary rescheduling is
+//! a significant part of IQ-jitter; the loop is that of Gil Tene's jHiccup, without the sleep.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,37 +13,37 @@ use super::processors::{Processors, keep_to};
 use crate::Floor;
 use hdrhistogram::Histogram;
 
-/// Shorter gaps are the loop itself, and interrupts that nobody feels.
+/// Shorter gaps are the loop itself, and negligible interrupts.
 const SHORTEST_NS: u64 = 2_000;
-/// Longer ones count as so long.
+/// Longer gaps count as this.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// What the loops saw.
+/// The gaps that the loops observed.
 #[derive(Debug, Clone)]
 pub struct Gaps {
-    /// How long they were at it, in nanoseconds: the sum over processors.
+    /// How long the loops ran, in nanoseconds, summed over processors.
     pub observed_ns: u64,
-    /// The processors.
+    /// The number of processors.
     pub processors: usize,
-    /// The gaps of 2 µs and more, in nanoseconds.
+    /// The gaps of 2 µs or more, in nanoseconds.
     pub gaps: Histogram<u64>,
 }
 
 impl Gaps {
-    /// Nothing seen yet.
+    /// No observation.
     pub fn none() -> Gaps {
         let gaps = Histogram::new_with_max(LONGEST_NS, 3).expect("constants in range");
         Gaps { observed_ns: 0, processors: 0, gaps }
     }
 
-    /// What other loops saw, too.
+    /// Adds the observation of other loops.
     pub fn add(&mut self, other: &Gaps) {
         self.observed_ns = self.observed_ns.saturating_add(other.observed_ns);
         self.processors = self.processors.max(other.processors);
-        self.gaps.add(&other.gaps).expect("they have the same bounds");
+        self.gaps.add(&other.gaps).expect("same bounds");
     }
 
-    /// As the statistics of IQ-jitter take it; none if nothing was observed.
+    /// The input for the IQ-jitter statistics; none without observation.
     pub fn floor(&self) -> Option<Floor> {
         let lengths = self
             .gaps
@@ -54,8 +53,8 @@ impl Gaps {
     }
 }
 
-/// Runs a loop on each of these processors, for `span` or until `stop` is set.
-/// It is an error if a thread cannot be started or bound to one.
+/// Runs a loop on each of these processors, for `span` or until `stop` is set. Returns an error if
+/// a thread cannot be started or pinned.
 pub fn observe(processors: &Processors, span: Duration, stop: &AtomicBool) -> io::Result<Gaps> {
     let processors = processors.numbers();
     thread::scope(|scope| {
@@ -110,7 +109,7 @@ mod tests {
         let gaps = seen.gaps.iter_recorded();
         let gaps_ns: u64 =
             gaps.map(|of| of.value_iterated_to() * of.count_since_last_iteration()).sum();
-        // A bucket counts as its upper border.
+        // A bucket counts with its upper bound.
         assert!(gaps_ns <= seen.observed_ns + seen.observed_ns / 500, "{gaps_ns}");
         assert!(seen.floor().is_some());
         let none = observe(&all, Duration::from_secs(3_600), &AtomicBool::new(true)).unwrap();

@@ -1,4 +1,4 @@
-//! Whose doing hiccups are.
+//! Attribution of hiccups to the leaf or the machine.
 
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, StandardUniform};
@@ -13,7 +13,7 @@ fn attribution(world: World, seconds: f64, seed: u64) -> Attribution {
 }
 
 #[test]
-fn pauses_of_the_machine_are_never_laid_to_the_leaf() {
+fn machine_pauses_are_never_attributed_to_the_leaf() {
     let mut machine = 0;
     for seed in 0..20 {
         for mean_p in [10.0, 1.0] {
@@ -25,7 +25,7 @@ fn pauses_of_the_machine_are_never_laid_to_the_leaf() {
             machine += u32::from(blame == Blame::Machine);
         }
     }
-    // Nor is the machine let off, mostly.
+    // In most cases the machine's part is found as well.
     assert!(machine >= 20, "{machine} of 40");
 }
 
@@ -44,7 +44,7 @@ fn the_machine_explains_all_only_where_the_leaf_may_have_none() {
 }
 
 #[test]
-fn a_body_alone_has_nobody_to_blame() {
+fn a_body_alone_has_no_cause() {
     for seed in 0..20 {
         let found = attribution(World { pauses: 0.0, ..World::default() }, 60.0, seed);
         assert_eq!((found.blame, found.leaf, found.p_value), (Blame::None, None, 1.0));
@@ -52,7 +52,7 @@ fn a_body_alone_has_nobody_to_blame() {
 }
 
 #[test]
-fn hiccups_that_the_floor_does_not_have_are_the_leaf_s() {
+fn hiccups_without_gaps_in_the_floor_are_the_leaf_s() {
     for (seed, probability) in [(0, 0.002), (1, 0.005), (2, 0.05)] {
         let world = World { probability, duration: 150.0, ..World::default() };
         let found = attribution(world, 60.0, seed);
@@ -74,10 +74,10 @@ fn hiccups_beyond_those_that_the_floor_has_are_both_s() {
     assert!(leaf.duration_ns.is_some_and(|duration| duration.contains(5e6)), "{found:?}");
 }
 
-/// A third of the executions is slow in another way, as those after which a server sleeps. That is
-/// neither a hiccup nor the machine's doing.
+/// A third of the executions is slow for another reason, such as a server that had slept. These are
+/// neither hiccups nor caused by the machine.
 #[test]
-fn what_is_between_body_and_hiccups_is_no_hiccup_if_the_floor_does_not_have_it() {
+fn executions_between_body_and_hiccups_are_not_hiccups_without_gaps_in_the_floor() {
     let mut rng = seed::rng(seed::stream(1, &[b"jitter", b"between"]));
     let [body, between, hiccup] =
         [(10.0, 0.5), (70.0, 0.8), (900.0, 0.3)].map(|(mean, cv)| lognormal(mean, cv));
@@ -105,14 +105,14 @@ fn what_is_between_body_and_hiccups_is_no_hiccup_if_the_floor_does_not_have_it()
 }
 
 #[test]
-fn a_floor_that_was_hardly_observed_decides_nothing() {
+fn a_floor_with_little_observation_decides_nothing() {
     let world = World { probability: 0.01, duration: 150.0, ..World::default() };
     assert_eq!(attribution(world, 0.001, 4).blame, Blame::Undecided);
 }
 
 #[test]
 fn hits_grow_with_the_time_that_is_at_risk() {
-    // 100 gaps of 1 ms and 10 of 10 ms in a second beside them.
+    // Beside them, 100 gaps of 1 ms and 10 of 10 ms in a second.
     let floor = Floor::new(1_200_000_000, &[(1_000_000, 100), (10_000_000, 10)]).expect("a floor");
     let hits = |p_ns, least_ns| {
         let mut one = Executions::new(["all"]);

@@ -1,4 +1,4 @@
-//! How far the least service time is from the least that there could be.
+//! The distance of the minimum service time from its infimum.
 
 use curtail_dist::seed;
 
@@ -40,7 +40,7 @@ fn the_bias_of_other_bodies_is_of_the_right_size() {
         ("gamma:100us:0.5", 0.5, 1.5),
         ("gamma:100us:1.5", 0.7, 1.6),
         ("weibull:0.7:100us", 0.7, 1.5),
-        // Its infimum is approached by the logarithm of the number only.
+        // Its infimum is approached only with the logarithm of the number.
         ("lognormal:100us:0.8", 0.4, 1.2),
     ] {
         for times in [20, 40, 100] {
@@ -61,7 +61,7 @@ fn equal_times_have_no_bias() {
 }
 
 #[test]
-fn few_executions_have_a_bias_that_is_not_known() {
+fn with_few_executions_the_bias_is_unknown() {
     let made = executions("exp:1us", 5, 7);
     assert_eq!(made.all().bias(), None);
 }
@@ -70,7 +70,7 @@ fn few_executions_have_a_bias_that_is_not_known() {
 fn repetitions_go_on_until_p_is_known() {
     let rule = Repetitions { least: 20, most: 200, tolerance: 0.01 };
     assert_eq!(rule.stop(&Executions::new(["all"])), Stop::NotYet);
-    // The bias of 100 µs over k of 1 ms is 1 % at 10, and sure to be below soon after.
+    // The bias of 100 µs over k of 1 ms is 1 % at 10, and surely below soon after.
     assert_eq!(rule.stop(&executions("exp:100us", 200, 19)), Stop::NotYet);
     assert_eq!(rule.stop(&executions("exp:100us", 200, 20)), Stop::Converged);
     assert_eq!(rule.stop(&executions("exp:1ms", 200, 60)), Stop::NotYet);

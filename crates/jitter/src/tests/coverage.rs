@@ -1,17 +1,17 @@
-//! That intervals hold the truth as often as they say, by simulation.
+//! Checks the coverage of the intervals by simulation.
 
 use super::world::World;
 use crate::Estimate;
 
-/// What 20 runs over a grid of probabilities and durations came to.
+/// The results of 20 runs over a grid of probabilities and durations.
 #[derive(Debug, Default)]
 struct Covered {
     runs: u32,
     probability: u32,
-    /// Runs in which hiccups were found, and those of them whose interval holds the duration.
+    /// Runs that found hiccups, and those of them whose interval contains the duration.
     found: u32,
     duration: u32,
-    /// The largest errors where 200 hiccups or more were seen, as shares of the truth.
+    /// The largest relative errors with 200 hiccups or more.
     error: f64,
     error_of_duration: f64,
 }
@@ -83,7 +83,7 @@ fn intervals_hold_exponential_hiccups() {
     assert!(covered.duration * 10 >= covered.found * 9, "{covered:?}");
 }
 
-/// Pauses of 1 to 4 ms overlap with hiccups of 5 ms ± 30 %: only the floor can tell them apart.
+/// Pauses of 1 to 4 ms overlap with hiccups of 5 ms ± 30 %: only the floor separates them.
 #[test]
 fn less_the_floor_intervals_hold_hiccups_that_overlap_with_pauses() {
     let mut covered = Covered::default();

@@ -1,4 +1,4 @@
-//! Executions as nobody would want them.
+//! Degenerate executions.
 
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, Exp};
@@ -6,7 +6,7 @@ use rand_distr::{Distribution as _, Exp};
 use super::world::World;
 use crate::{Executions, Floor, Summary};
 
-/// Executions of queries, all of one class, round after round.
+/// Executions of queries of one class, round by round.
 fn rounds(queries: usize, times: impl IntoIterator<Item = u64>) -> Executions {
     let mut made = Executions::new(vec!["all"; queries]);
     for (at, time) in times.into_iter().enumerate() {
@@ -15,7 +15,7 @@ fn rounds(queries: usize, times: impl IntoIterator<Item = u64>) -> Executions {
     made
 }
 
-/// Every figure is a number, and every interval is in order.
+/// Every figure is finite, and every interval is ordered.
 fn assert_sound(summary: &Summary) {
     let text = serde_json::to_string(summary).expect("JSON");
     let hiccups = &summary.hiccups;
@@ -71,7 +71,7 @@ fn odd_executions_have_sound_summaries() {
 }
 
 #[test]
-fn without_repetitions_nothing_is_known_of_hiccups() {
+fn without_repetitions_hiccups_are_unknown() {
     for executions in [rounds(3, []), rounds(100, (0..100).map(|at| at * 1_000))] {
         let probability = executions.all().summarize().hiccups.probability;
         assert_eq!((probability.value, probability.low, probability.high), (0.0, 0.0, 1.0));
@@ -125,7 +125,7 @@ fn a_million_executions_take_no_more_fitting_than_a_thousand() {
 }
 
 #[test]
-fn p_is_the_least_of_what_was_executed() {
+fn p_is_the_minimum_of_the_executions() {
     let mut made = Executions::new(["a", "b"]);
     assert_eq!((made.p_ns(0), made.p_ns(2), made.repetitions()), (None, None, 0));
     [9, 4, 5].iter().for_each(|ns| assert!(made.push(1, *ns)));
@@ -161,7 +161,7 @@ fn ranks_are_in_order_of_p_and_samples_are_bounded() {
     assert_eq!((ranked.queries[0].0, ranked.queries[99].0), (0, 199));
     assert_eq!(ranked, executions.all().ranked(100, 7));
     assert_ne!(ranked, executions.all().ranked(100, 8));
-    // A uniform sample has as many hiccups as all.
+    // A uniform sample has the same share of hiccups.
     let many = executions.all().ranked(10_000, 7).executions;
     let slow = many.iter().filter(|(_, j_ns)| *j_ns > 25_000_000).count();
     assert!((400..600).contains(&slow), "{slow} of 10,000");

@@ -1,4 +1,4 @@
-//! What is bimodal, and what is not.
+//! Bimodal and unimodal shapes.
 
 use curtail_dist::seed;
 use rand_distr::Distribution as _;
@@ -6,7 +6,7 @@ use rand_distr::Distribution as _;
 use super::world::{World, lognormal, spec};
 use crate::{Executions, Summary};
 
-/// 200 queries of 5 ms, each executed 200 times, with a jitter from this distribution, in
+/// 200 queries of 5 ms, each executed 200 times, with jitter from this distribution, in
 /// milliseconds; rounded to the clock's resolution.
 fn jittery(text: &str, resolution_ns: u64, number: u64) -> Executions {
     let jitter = spec(text);
@@ -106,7 +106,7 @@ fn two_modes_are_found_and_well_described() {
 
 #[test]
 fn hiccups_that_nearly_half_of_all_have_are_not_taken_for_the_body() {
-    // The others are in two parts, each of which is smaller than that of the hiccups.
+    // The others are in two parts, each smaller than the hiccups.
     let [noise, other] = [lognormal(0.08, 0.4), lognormal(0.4, 0.2)];
     for number in 0..10 {
         let mut rng = seed::rng(number);
@@ -137,7 +137,7 @@ fn pauses_of_the_machine_are_intermediate() {
 }
 
 #[test]
-fn classes_are_told_apart() {
+fn classes_are_distinguished() {
     let mut made = Executions::new(["calm", "jumpy"]);
     let calm = spec("lognormal:0.08:0.8");
     let mut rng = seed::rng(9);

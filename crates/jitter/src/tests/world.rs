@@ -1,11 +1,11 @@
-//! Executions as a leaf on a machine would have them, with known hiccups.
+//! Simulated executions of a leaf on a machine, with known hiccups.
 
 use curtail_dist::seed;
 use rand_distr::{Bernoulli, Distribution, Exp, LogNormal, Uniform};
 
 use crate::{Executions, Floor};
 
-/// What is simulated; times in milliseconds.
+/// Simulation parameters; times in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct World {
     pub(super) queries: usize,
@@ -13,11 +13,11 @@ pub(super) struct World {
     pub(super) mean_p: f64,
     pub(super) probability: f64,
     pub(super) duration: f64,
-    /// Of the duration: 0 is constant, 1 exponential, else log-normal.
+    /// The variation of the duration: 0 is constant, 1 exponential, others log-normal.
     pub(super) variation: f64,
     /// The probability of a pause of 1 to 4 ms.
     pub(super) pauses: f64,
-    /// Hiccups come in runs of so many executions.
+    /// Hiccups come in runs of this many executions.
     pub(super) cluster: u32,
 }
 
@@ -62,7 +62,7 @@ impl World {
         let pick = Uniform::new(0, self.queries).expect("queries");
         let mut made = Executions::new(vec!["all"; self.queries]);
         for _ in 0..self.executions {
-            // A random order: each query once a round, from a random one on.
+            // Random order: each query once per round, starting at a random one.
             let first = pick.sample(&mut rng);
             for at in 0..self.queries {
                 let query = (first + at) % self.queries;
@@ -87,7 +87,7 @@ impl World {
         made
     }
 
-    /// What a loop sees in `seconds` on the machine that these ran on.
+    /// The observation of a loop for `seconds` on the same machine.
     pub(super) fn floor(&self, executions: &Executions, seconds: f64, number: u64) -> Floor {
         let mut rng = seed::rng(seed::stream(number, &[b"jitter", b"floor"]));
         let mean_p: f64 = (0..self.queries).filter_map(|query| executions.p_ns(query)).sum::<u64>()

@@ -1,11 +1,11 @@
-//! What can go wrong before a run. During one, failures are counted.
+//! Errors that prevent a run from starting. Failures during a run are counted instead.
 
 use std::io;
 
-/// Why a [`Plan`](crate::Plan) cannot be run, or a text is no part of one, and what to write instead.
+/// Why a [`Plan`](crate::Plan) cannot run or a text cannot be parsed, and what to write instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// A value is out of range, cannot be sent, or does not go with another one.
+    /// A value is out of range, cannot be sent, or conflicts with another value.
     #[error("{0}")]
     Value(String),
     /// The duration is too short for the rate.
@@ -13,7 +13,7 @@ pub enum PlanError {
     FewerThanOne(String),
 }
 
-/// Why a run did not take place.
+/// Why a run did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The plan cannot be run.
@@ -24,16 +24,16 @@ pub enum LoadError {
     Resolve {
         /// The host.
         host: String,
-        /// What the system says.
+        /// The error that the system returned.
         source: io::Error,
     },
-    /// The run was given up before it began.
+    /// The run was interrupted before it began.
     #[error("interrupted while the host was being resolved")]
     Interrupted,
-    /// The kernel gives no timestamps, or nothing goes past the network stack.
+    /// The kernel provides no timestamps, or the network stack cannot be bypassed.
     #[error("--stamps: {0}")]
     Stamps(io::Error),
-    /// A thread could not be started, or the system did not let it wait for sockets.
+    /// A thread could not be started, or the system refused to create its poller.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }

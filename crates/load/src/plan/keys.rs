@@ -1,4 +1,4 @@
-//! Keys: numbers that take the place of `{key}` in a request, so that not all ask for the same.
+//! Keys: numbers that replace `{key}` in a request, so that requests differ.
 
 use std::str::FromStr;
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
 
-/// Most requests after keys have been filled in.
+/// Maximum number of requests after keys have been filled in.
 pub const RENDERED_MAX: usize = 1_000_000;
 pub(crate) const PLACE: &str = "{key}";
 /// The steepest distribution. Beyond it nearly all requests have the first key.
 const EXPONENT_MAX: f64 = 10.0;
 
-/// How often each key is asked for.
+/// How often each key is requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub enum KeyDistribution {
-    /// All equally often.
+    /// All keys equally often.
     #[default]
     Uniform,
     /// Key *k*, counted from 0, in proportion to (*k* + 1)^-*s*, with *s* above 0 and at most 10.
@@ -43,12 +43,12 @@ impl FromStr for KeyDistribution {
     }
 }
 
-/// Which keys there are.
+/// The set of keys and their distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Keys {
-    /// Key numbers are below this, which is 1 to 1,000,000; times the number of requests, too.
+    /// The number of keys, at least 1. This times the number of requests is at most 1,000,000.
     pub count: usize,
-    /// How often each is asked for.
+    /// How often each key is requested.
     pub distribution: KeyDistribution,
 }
 
@@ -88,7 +88,7 @@ enum Draw {
 impl KeyPicker {
     pub(crate) fn new(keys: Keys, rng: Pcg64Mcg) -> KeyPicker {
         let count = keys.count.max(1);
-        // Fails for what `Keys::check` refuses only.
+        // Fails only for values that `Keys::check` rejects.
         let draw = match keys.distribution {
             KeyDistribution::Uniform => Uniform::new(0, count as u64).ok().map(Draw::Uniform),
             KeyDistribution::Zipf(exponent) => {
@@ -101,7 +101,7 @@ impl KeyPicker {
     pub(crate) fn next(&mut self) -> usize {
         match &self.draw {
             Draw::Uniform(draw) => draw.sample(&mut self.rng) as usize,
-            // Ranks are whole numbers from 1.
+            // Ranks are integers and start at 1.
             Draw::Zipf(draw) => (draw.sample(&mut self.rng) as usize).saturating_sub(1),
             Draw::First => 0,
         }

@@ -1,4 +1,4 @@
-//! What a run does.
+//! The plan of a run.
 
 pub(crate) mod error;
 pub(crate) mod keys;
@@ -25,30 +25,30 @@ use crate::plan::queries::QueryOrder;
 use crate::plan::schedule::Schedule;
 use crate::plan::target::{Scheme, Target};
 
-/// The longest time-out, in nanoseconds: what the histograms hold.
+/// The longest time-out, in nanoseconds: the range of the histograms.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
 const CONNECTIONS_MAX: usize = 1 << 16;
 pub(crate) const THREADS_MAX: usize = 256;
-/// Headers that the codec writes or leaves out by itself; passing one would have no effect.
+/// Headers that the codec writes or omits itself; passing one would have no effect.
 const OWNED: [&str; 5] =
     ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 
-/// What decides when requests are sent.
+/// Decides when requests are sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
-    /// A schedule that is fixed beforehand: an open loop, as of users who do not know of each other.
+    /// A schedule that is fixed beforehand: an open loop, like independent users.
     Open {
         /// The rate over time.
         profile: Profile,
-        /// How requests are spread at that rate. The lengths of bursts are those at the first rate.
+        /// How requests are spread at that rate. Burst lengths refer to the first rate.
         #[serde(serialize_with = "serialize_arrivals", deserialize_with = "deserialize_arrivals")]
         arrivals: Arrivals,
     },
-    /// Every connection sends its next request when it has the answer to the last one: a closed loop.
-    /// It finds out how much a server can do. Its latencies are those of a service that never has more
-    /// users than there are connections, and leave out what others would wait (coordinated omission).
-    /// A connection that ended without an answer rests before it is tried again: 1 ms, twice as long after
-    /// each further time in a row, and 100 ms at most.
+    /// Each connection sends its next request when it has received the response to the previous
+    /// one: a closed loop. It finds the capacity of a server. Its latencies are those of a service
+    /// that never has more users than there are connections; they omit the time that further users
+    /// would wait (coordinated omission). A connection that closed without a response backs off
+    /// before it is reopened: 1 ms, doubled after each further failure in a row, up to 100 ms.
     Closed,
 }
 
@@ -58,16 +58,16 @@ impl Pace {
         Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Poisson }
     }
 
-    /// Equal gaps at a steady rate per second, the first request at once.
+    /// Equal gaps at a steady rate per second; the first request is sent immediately.
     pub fn constant(rate: f64) -> Pace {
         Pace::Open { profile: Profile::Steady(rate), arrivals: Arrivals::Constant }
     }
 }
 
-/// How sure the percentiles are to be.
+/// How precise the percentiles must be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
-    /// Half of the 95 % confidence interval over the percentile, above 0 and below 1.
+    /// Half the width of the 95 % confidence interval over the percentile, above 0 and below 1.
     pub relative: f64,
     /// Which percentiles, in thousandths, above 0 and below 1000.
     pub per_mille: Vec<u32>,
@@ -76,7 +76,7 @@ pub struct Precision {
 /// How much is measured, after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Extent {
-    /// All requests that fall into this time.
+    /// All requests whose intended time is in this period.
     Duration {
         /// In nanoseconds, above zero.
         ns: u64,
@@ -88,55 +88,54 @@ pub enum Extent {
 /// What a run does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The server, and what to ask for if there are no [`queries`](Plan::queries).
+    /// The server, and what to request if there are no [`queries`](Plan::queries).
     pub target: Target,
     /// When requests are sent.
     pub pace: Pace,
     /// How much is measured.
     pub extent: Extent,
-    /// End before, as soon as the percentiles are so sure. A run that does not get there is invalid.
+    /// Stop early, once the percentiles are this precise. A run that does not get there is invalid.
     pub until: Option<Precision>,
-    /// Most connections at once, 1 to 65,536. Opened when first needed and kept open. The one with the
-    /// fewest requests on it is used next, of several the one that comes first.
+    /// Maximum number of concurrent connections, 1 to 65,536. Each is opened on first use and kept
+    /// open. A request takes the connection with the fewest requests; ties go to the first.
     pub connections: usize,
-    /// Most requests that wait for a connection when all are busy. The wait counts in the latency.
-    /// Beyond it requests are dropped, which makes the run invalid.
+    /// Maximum number of requests that wait for a connection when all are busy. The wait is part of
+    /// the latency. Further requests are dropped, which makes the run invalid.
     pub backlog: usize,
-    /// Headers of every request of HTTP and gRPC, name and value. `Host` is added unless it is among
-    /// them.
+    /// Headers of every HTTP and gRPC request, as name and value. `Host` is added unless the list has it.
     pub headers: Vec<(String, String)>,
-    /// Requests as [`read_queries_for`](crate::read_queries_for) reads them; of HTTP request targets,
-    /// such as `/search?q=tail`. If empty, the target's own path, or [`Protocol::data`].
+    /// Requests in the format of [`read_queries_for`](crate::read_queries_for); for HTTP, request
+    /// targets such as `/search?q=tail`. If empty, the target's own path, or [`Protocol::data`].
     pub queries: Vec<String>,
-    /// How the queries are gone through.
+    /// The order in which queries are sent.
     pub order: QueryOrder,
-    /// From a request's intended time until it has failed, in nanoseconds: above zero, at most
-    /// [`TIMEOUT_NS_MAX`]. Kept to about a millisecond.
+    /// A request fails this long after its intended time, in nanoseconds: above zero, at most
+    /// [`TIMEOUT_NS_MAX`]. Accurate to about a millisecond.
     pub timeout_ns: u64,
-    /// The longest body of an answer, in bytes. A longer one fails its request.
+    /// The maximum length of a response body, in bytes. A longer body fails its request.
     pub body_bytes_max: u64,
-    /// How long requests are sent before the measurement begins, in nanoseconds. Those intended
-    /// before its end count nowhere.
+    /// How long requests are sent before the measurement begins, in nanoseconds. Measured figures
+    /// exclude requests intended before its end.
     pub warmup_ns: u64,
-    /// Threads that send, 1 to 256. Each has its part of the requests, connections and backlog.
+    /// Sender threads, 1 to 256. They share the requests, connections and backlog.
     pub threads: usize,
-    /// Never sleep: answers are seen some tens of microseconds sooner, and each thread takes a
-    /// processor to itself.
+    /// Never sleep: threads see responses some tens of microseconds sooner, and each one occupies a
+    /// processor.
     pub spin: bool,
-    /// Where the threads run: one processor for each thread, in their order; or none, and the system
-    /// decides. [`Processors::reserve`] keeps others off them.
+    /// Where the threads run: one processor for each thread, in their order; if empty, the system
+    /// decides. [`Processors::reserve`] keeps other threads off them.
     pub processors: Processors,
-    /// Who says when requests left and answers came ([`Report::stamps`](crate::Report::stamps)).
+    /// The source of send and receive timestamps ([`Report::stamps`](crate::Report::stamps)).
     pub stamps: StampsBy,
-    /// Decides the schedule and the drawn queries; nothing else is random.
+    /// Seeds the schedule and the drawn queries; nothing else is random.
     pub seed: u64,
-    /// What the protocol needs to know.
+    /// Protocol settings.
     pub protocol: Protocol,
 }
 
 impl Plan {
-    /// A plan with the defaults: Poisson arrivals for 10 s, 64 connections, a backlog of 16,384,
-    /// a time-out of 10 s, answers of up to 64 MiB, no warm-up, one thread that sleeps while it waits, seed 0.
+    /// A plan with the defaults: Poisson arrivals for 10 s, 64 connections, a backlog of 16,384, a time-out
+    /// of 10 s, response bodies of up to 64 MiB, no warm-up, one thread that sleeps while it waits, seed 0.
     pub fn new(target: Target, rate: f64) -> Plan {
         Plan {
             target,
@@ -160,7 +159,7 @@ impl Plan {
         }
     }
 
-    /// The schedule of this plan: every call gives the same one. That of a closed loop has no times.
+    /// The schedule of this plan; every call returns the same one. A closed loop's schedule has no times.
     pub fn schedule(&self) -> Result<Schedule, PlanError> {
         let schedule = match &self.pace {
             Pace::Open { profile, arrivals } => {
@@ -192,7 +191,7 @@ impl Plan {
         }
     }
 
-    /// Looks for what cannot be run. [`run`](crate::run) does this first.
+    /// Rejects a plan that cannot run. [`run`](crate::run) calls this first.
     pub fn check(&self) -> Result<(), PlanError> {
         let refuse = |what: String| Err(PlanError::Value(what));
         self.schedule()?;
@@ -205,7 +204,7 @@ impl Plan {
             let rate = profile.mean(ns);
             let requests = rate * (ns as f64 / 1e9);
             if requests < 1.0 {
-                // To three digits.
+                // Three digits.
                 let requests: f64 = format!("{requests:.2e}").parse().unwrap_or(requests);
                 return Err(PlanError::FewerThanOne(format!(
                     "rate {rate:?} × duration {} is {requests:?} requests, fewer than one; use a higher rate \
@@ -289,7 +288,7 @@ pub(crate) fn is_owned(name: &str) -> bool {
     OWNED.iter().any(|owned| owned.eq_ignore_ascii_case(name))
 }
 
-/// Reads a header of the form `name: value`, without white space around either.
+/// Parses a header of the form `name: value` and trims both parts.
 pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     let (name, value) = text.split_once(':').unwrap_or_default();
     let (name, value) = (name.trim(), value.trim());
@@ -301,11 +300,11 @@ pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Of a burst without a unit in its text; no plan has one.
+/// The unit of a burst whose text has none; no plan contains such a burst.
 const UNIT_NS: f64 = 1e6;
 
-/// An arrival process in a plan that is sent. A trace comes with its gaps, because its file is on the machine
-/// where the plan was made: nothing here opens a file.
+/// An arrival process in a serialized plan. A trace includes its gaps, because its file is on the
+/// machine that made the plan: nothing here opens a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Process {
@@ -333,7 +332,7 @@ fn deserialize_arrivals<'de, D: Deserializer<'de>>(from: D) -> Result<Arrivals, 
         Process::Text(text) => Arrivals::parse(&text, UNIT_NS).map_err(D::Error::custom),
         Process::Trace { name, gaps, mean_ns } => {
             let time = |gap: &f64| gap.is_finite() && *gap >= 0.0;
-            // With no time in it a schedule would never get anywhere.
+            // A schedule whose gaps are all zero would never advance.
             let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
             if gaps.iter().all(time) && mean >= 0.5 {
                 return Ok(Arrivals::Trace { path: name.into(), gaps: gaps.into(), mean_ns });

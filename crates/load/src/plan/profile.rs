@@ -1,14 +1,14 @@
-//! How the rate goes over time.
+//! How the rate changes over time.
 //!
 //! | form | rate |
 //! |---|---|
-//! | `500` | the same all the time |
-//! | `100..2000` | from one to the other in a straight line, over the measured time |
-//! | `100:10s,200:10s,400:1min` | in steps, each for its time, which together are the measured time |
+//! | `500` | constant |
+//! | `100..2000` | linear from the first rate to the second, over the measured time |
+//! | `100:10s,200:10s,400:1min` | steps, each with its duration; together they are the measured time |
 //!
-//! An arrival process counts in requests, not in seconds: its *u*th request comes when *u* requests are
-//! due by the profile. So the gaps of Poisson arrivals are exponential in the time of the profile, whatever
-//! the profile is, and can be tested for it. During the warm-up the rate is the first one.
+//! An arrival process counts in requests, not in seconds: its *u*th request is sent when *u* requests are due
+//! by the profile. The gaps of Poisson arrivals are therefore exponential in profile time for every profile,
+//! and can be tested for that. During the warm-up the first rate applies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,35 +18,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
 
-/// The highest rate, per second. Beyond it a schedule in whole nanoseconds is no longer a schedule
-/// that a machine can keep.
+/// The highest rate, per second. No machine can keep a faster schedule in whole nanoseconds.
 pub const RATE_MAX: f64 = 1e6;
 
-/// Most steps of a profile.
+/// Maximum number of steps of a profile.
 pub const STEPS_MAX: usize = 1000;
 
-/// How the rate goes over time. Rates are per second, above 0 and at most [`RATE_MAX`].
+/// How the rate changes over time. Rates are per second, above 0 and at most [`RATE_MAX`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Profile {
-    /// The same all the time.
+    /// Constant.
     Steady(f64),
-    /// In a straight line over the measured time.
+    /// Linear over the measured time.
     Ramp {
         /// The rate at its start, and during the warm-up.
         from: f64,
         /// The rate at its end.
         to: f64,
     },
-    /// One rate after the other.
+    /// A sequence of constant rates.
     Steps(Vec<Step>),
 }
 
-/// A rate for a time.
+/// A rate and its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Requests per second.
     pub rate: f64,
-    /// How long, in nanoseconds, above 0.
+    /// The duration in nanoseconds, above 0.
     pub ns: u64,
 }
 
@@ -59,7 +58,7 @@ impl Profile {
         }
     }
 
-    /// How long it takes, in nanoseconds, if it says so itself.
+    /// The profile's own duration in nanoseconds, if it has one.
     pub fn own_ns(&self) -> Option<u64> {
         match self {
             Profile::Steps(steps) => {
@@ -69,7 +68,7 @@ impl Profile {
         }
     }
 
-    /// The mean rate over so many nanoseconds.
+    /// The mean rate over the first `ns` nanoseconds.
     pub fn mean(&self, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => *rate,
@@ -108,7 +107,7 @@ impl Profile {
             )));
         }
         match rates.into_iter().find(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
-            // Debug writes large and small ones with an exponent.
+            // Debug formats large and small rates with an exponent.
             Some(rate) => Err(PlanError::Value(format!(
                 "rate {} is not above 0 and at most 1000000 requests per second",
                 format!("{rate:?}").trim_end_matches(".0")
@@ -117,8 +116,8 @@ impl Profile {
         }
     }
 
-    /// When so many requests are due, in nanoseconds from the start of the measured time, which lasts
-    /// `ns`. Behind its end the last rate goes on.
+    /// When this many requests are due, in nanoseconds from the start of the measured time, which
+    /// lasts `ns`. After its end the last rate continues.
     pub(crate) fn due_ns(&self, requests: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => requests / rate * 1e9,
@@ -128,7 +127,7 @@ impl Profile {
                 if requests >= all {
                     return ns as f64 + (requests - all) / to * 1e9;
                 }
-                // The root of from·t + (to − from)·t²/2T = requests that does not cancel.
+                // The root of from·t + (to − from)·t²/2T = requests, in the form without cancellation.
                 let slope = 2.0 * (to - from) * requests / seconds;
                 2.0 * requests / (from + (from * from + slope).max(0.0).sqrt()) * 1e9
             }
@@ -148,7 +147,7 @@ impl Profile {
         }
     }
 
-    /// How many requests are due by then, in a time of `ns`.
+    /// The number of requests due by `at_ns` in a measured time of `ns`.
     pub fn requests(&self, at_ns: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => at_ns / 1e9 * rate,
@@ -233,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
-        for (text, mend) in [
+    fn errors_say_what_to_write_instead() {
+        for (text, fix) in [
             ("", "write a number"),
             ("fast", "write a number"),
             ("0", "above 0"),
@@ -247,8 +246,8 @@ mod tests {
             ("10:5 parsecs", "parsecs"),
             ("10:0s", "steps"),
         ] {
-            let said = text.parse::<Profile>().unwrap_err().to_string();
-            assert!(said.contains(mend), "{text}: {said}");
+            let error = text.parse::<Profile>().unwrap_err().to_string();
+            assert!(error.contains(fix), "{text}: {error}");
         }
     }
 
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_and_steps_have_the_rates_they_say() {
+    fn a_ramp_and_steps_have_their_rates() {
         let ramp: Profile = "100..900".parse().unwrap();
         assert!((ramp.requests(4e9, 4 * SECOND) - 2_000.0).abs() < 1e-9);
         assert!((ramp.requests(2e9, 4 * SECOND) - 600.0).abs() < 1e-9);
@@ -277,6 +276,6 @@ mod tests {
         assert_eq!((steps.own_ns(), steps.first()), (Some(4 * SECOND), 100.0));
         assert!((steps.requests(2e9, 4 * SECOND) - 500.0).abs() < 1e-9);
         assert!((steps.mean(4 * SECOND) - 325.0).abs() < 1e-9);
-        assert!((steps.requests(5e9, 4 * SECOND) - 1_700.0).abs() < 1e-9, "the last rate goes on");
+        assert!((steps.requests(5e9, 4 * SECOND) - 1_700.0).abs() < 1e-9, "last rate continues");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run needs to know of its protocol, beyond the target.
+//! Protocol settings beyond the target.
 
 use std::path::PathBuf;
 
@@ -9,42 +9,41 @@ use crate::plan::keys::Keys;
 use crate::plan::target::Scheme;
 
 const STREAMS_MAX: usize = 1 << 16;
-/// A sequence number.
+/// Room for a sequence number.
 const DATAGRAM_BYTES_MIN: usize = 8;
-/// What a datagram of IPv4 holds.
+/// The largest payload of an IPv4 datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 const DELIMITER_BYTES_MAX: usize = 1 << 10;
 const OVER_TLS: &str = "use https:// or grpcs://";
 
-/// What a run needs to know of its protocol. What does not go with the target's scheme is refused.
+/// Protocol settings. A setting that does not apply to the target's scheme is rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// Speak HTTP/2: over TLS by agreement (ALPN), else with prior knowledge (RFC 9113 §3.3). gRPC
-    /// always does.
+    /// Use HTTP/2: over TLS by ALPN, otherwise with prior knowledge (RFC 9113 §3.3). gRPC always uses it.
     pub http2: bool,
-    /// Most requests at once on a connection of HTTP/2, 1 to 65,536. The server may allow fewer.
+    /// Maximum concurrent streams per HTTP/2 connection, 1 to 65,536. The server may allow fewer.
     pub streams: usize,
-    /// Whose certificates are trusted.
+    /// Which server certificates are trusted.
     pub trust: Trust,
-    /// Describes the messages of gRPC, which are JSON then: a `.proto` file, or a set of descriptors
-    /// as `protoc --include_imports --descriptor_set_out` writes it.
+    /// Describes gRPC messages, which are then JSON: a `.proto` file, or a descriptor set from
+    /// `protoc --include_imports --descriptor_set_out`.
     pub schema: Option<PathBuf>,
-    /// Where an answer ends on a `tcp` connection.
+    /// How the end of a response on a `tcp` connection is found.
     pub answer_end: AnswerEnd,
     /// The length of a datagram, in bytes: 8 to 65,507.
     pub datagram_bytes: usize,
-    /// The method of HTTP requests that name none. If not given, `POST` with a body and `GET` without.
+    /// The method of HTTP requests that name none. By default `POST` with a body, `GET` without.
     pub method: Option<String>,
-    /// What to send if there are no [`queries`](crate::Plan::queries): a message of gRPC, a command,
-    /// text with escapes (`tcp`). Of HTTP the body, also of queries that are a request target alone.
+    /// What to send if there are no [`queries`](crate::Plan::queries): a gRPC message, a command, or text
+    /// with escapes (`tcp`). For HTTP, the body, also of queries that are only a request target.
     pub data: Option<String>,
-    /// What `{key}` in a request stands for.
+    /// The values of `{key}` in a request.
     pub keys: Option<Keys>,
 }
 
 impl Default for Protocol {
-    /// HTTP/1.1, 100 streams, the system's authorities, answers that end with a line, datagrams of 64
-    /// bytes.
+    /// HTTP/1.1, 100 streams, the system's certificate authorities, responses that end with a
+    /// newline, datagrams of 64 bytes.
     fn default() -> Protocol {
         Protocol {
             http2: false,
@@ -60,24 +59,24 @@ impl Default for Protocol {
     }
 }
 
-/// Whose certificates are trusted.
+/// Which server certificates are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trust {
-    /// Those of the authorities that the system trusts.
+    /// Certificates of the authorities that the system trusts.
     #[default]
     System,
-    /// Those of the authorities in this file, in PEM.
+    /// Certificates of the authorities in this PEM file.
     File(PathBuf),
-    /// Any at all: whoever answers could be anybody.
+    /// Any certificate: the peer is not authenticated.
     Anyone,
 }
 
-/// Where an answer ends.
+/// How the end of a response is found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerEnd {
-    /// After so many bytes, above zero.
+    /// After this many bytes, above zero.
     Bytes(u64),
-    /// With these bytes, 1 to 1,024.
+    /// After this delimiter, 1 to 1,024 bytes.
     Until(Vec<u8>),
 }
 
@@ -135,8 +134,8 @@ impl Protocol {
                 "say how many bytes to send instead",
             ),
         ];
-        if let Some((_, what, mend)) = misplaced.iter().find(|(is, ..)| *is) {
-            return refuse(format!("{scheme}:// has no use for {what}; {mend}"));
+        if let Some((_, what, fix)) = misplaced.iter().find(|(is, ..)| *is) {
+            return refuse(format!("{scheme}:// has no use for {what}; {fix}"));
         }
         self.keys.map_or(Ok(()), |keys| keys.check(requests))
     }

@@ -1,4 +1,4 @@
-//! Which requests are sent.
+//! The queries of a run.
 
 use std::path::Path;
 
@@ -9,32 +9,31 @@ use crate::plan::error::PlanError;
 use crate::plan::target::Scheme;
 use crate::session::requests::check_line;
 
-/// How a run goes through its queries.
+/// The order in which a run sends its queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryOrder {
-    /// One after the other, and from the start again.
+    /// In the given order, repeatedly.
     #[default]
     InOrder,
-    /// Each drawn uniformly, by the plan's seed.
+    /// Each drawn uniformly, from the plan's seed.
     Random,
-    /// In rounds: each query once as they are given, and then each once in one random order after the
-    /// other. However long a run is, no query is measured more than once more often than another.
+    /// In rounds: each query once in the given order, then each once per round in a new random order. At
+    /// any time, no query has been measured more than once more often than another.
     Rounds,
 }
 
-/// Reads requests from a file, one per line. Blank lines are skipped, white space around a line, and the
-/// mark that some editors put before the first one.
-/// `{key}` stands for the number of a key ([`Protocol::keys`](crate::Protocol::keys)). A line is
+/// Reads requests from a file, one per line. Skips blank lines, white space around a line, and a byte order
+/// mark. `{key}` is replaced by a key number ([`Protocol::keys`](crate::Protocol::keys)). A line is
 ///
-/// - of HTTP a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
-///   {"k": "v"}, "body": "text"}`; all fields may be left out, `body_base64` is for what is no text, and
-///   `class` names a group for `curtail jitter`;
-/// - of gRPC a message as JSON, or without a schema its bytes as `{"base64": "..."}`;
-/// - of memcached and Redis a command as one types it, such as `get key`, quotes allowed;
-/// - of `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
+/// - for HTTP a request target, or a JSON object such as `{"method": "POST", "path": "/x",
+///   "headers": {"k": "v"}, "body": "text"}`; all fields are optional, `body_base64` is for binary
+///   bodies, and `class` names a group for `curtail jitter`;
+/// - for gRPC a message as JSON, or without a schema its bytes as `{"base64": "..."}`;
+/// - for memcached and Redis a command as typed, such as `get key`; quotes are allowed;
+/// - for `tcp` text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
 ///
-/// [`PlanError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has no
-/// request, or has a line (which is named) that is none.
+/// Returns a [`PlanError`] if the file cannot be read, is longer than [`curtail_dist::MAX_FILE_BYTES`], has
+/// no request, or has a malformed line (which the error names).
 pub fn read_queries_for(path: impl AsRef<Path>, scheme: Scheme) -> Result<Vec<String>, PlanError> {
     let path = path.as_ref();
     let text = read_text(path).map_err(|error| PlanError::Value(error.to_string()))?;
@@ -45,7 +44,7 @@ fn parse(path: &Path, text: &str, scheme: Scheme) -> Result<Vec<String>, PlanErr
     let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
     let queries = lines.map(|(line, number)| {
         let Err(what) = check_line(scheme, line) else { return Ok(line.to_owned()) };
-        // What is read is this line alone.
+        // The parser sees only this line, so its line number is always 1.
         let what = what.to_string().replace(" at line 1 column ", " at column ");
         Err(PlanError::Value(format!("{}:{number}: {what}", path.display())))
     });
@@ -105,11 +104,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_file_of_queries_is_too_strange(text in texts(), target in prop::sample::select(&TARGETS[..])) {
+        fn any_file_of_queries_is_parsed_or_rejected(text in texts(), target in prop::sample::select(&TARGETS[..])) {
             let mut plan = Plan::new(target.parse().unwrap(), 1.0);
             match parse(Path::new("q.txt"), &text, plan.target.scheme()) {
                 Ok(queries) => {
-                    // What was read is sent, or refused with a reason.
+                    // A query that was read is either sent or rejected with a reason.
                     plan.queries = queries;
                     if let Err(why) = plan.check() {
                         prop_assert!(!why.to_string().is_empty());
@@ -122,7 +121,7 @@ mod tests {
                         return Ok(());
                     }
                     let parts = why.strip_prefix("q.txt:").and_then(|rest| rest.split_once(": "));
-                    let (line, what) = parts.expect("it says where and what is wrong");
+                    let (line, what) = parts.expect("a line number and a reason");
                     let line: usize = line.parse().unwrap();
                     prop_assert!(!text.lines().nth(line - 1).unwrap().trim().is_empty());
                     prop_assert!(!what.is_empty());

@@ -1,8 +1,8 @@
-//! When each request is meant to be sent, and which query it asks.
+//! The intended send time and the query of each request.
 //!
-//! Nothing here depends on what happens during a run. Times and queries are drawn from streams of
-//! their own, so that two runs with one seed ask the same queries, whatever their rates; and the
-//! gaps of a Poisson schedule are the same at any rate but for their scale.
+//! Nothing here depends on what happens during a run. Times and queries are drawn from separate
+//! streams, so two runs with one seed send the same queries at any rate, and the gaps of a Poisson
+//! schedule at two rates differ only by a factor.
 
 use curtail_dist::arrivals::{self, Arrivals};
 use curtail_dist::seed;
@@ -15,28 +15,27 @@ use crate::plan::profile::Profile;
 use crate::plan::queries::QueryOrder;
 use crate::plan::share::Part;
 
-/// One request that is to be sent.
+/// One scheduled request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Counts all requests of the schedule from 0, those of the warm-up included.
+    /// The position in the schedule from 0, warm-up included.
     pub index: u64,
     /// The intended time, in nanoseconds from the start of the run.
     pub at_ns: u64,
-    /// Which query, counted from 0. With keys, it is the number of the key times that of the queries
-    /// higher.
+    /// The query, counted from 0. With keys: the key number times the number of queries, plus the query.
     pub query: usize,
     /// Sent, but not measured.
     pub warmup: bool,
 }
 
-/// The requests of a run, in the order of their intended times: an iterator over [`Slot`]s.
+/// The requests of a run, ordered by intended time: an iterator over [`Slot`]s.
 ///
 /// The same arguments give the same slots on every machine.
 ///
 /// Cost: one draw per slot, two with random queries; constant memory.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    /// None if it has no times.
+    /// None if the schedule has no times.
     clock: Option<Clock>,
     picker: Picker,
     index: u64,
@@ -46,7 +45,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// An endless schedule of one query at these rates.
+    /// An endless schedule of one query with this profile.
     pub fn new(profile: Profile, arrivals: &Arrivals, seed: u64) -> Schedule {
         let gap_ns = 1e9 / profile.first();
         let process = match arrivals {
@@ -66,13 +65,13 @@ impl Schedule {
         Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
-    /// Goes through `count` queries (none counts as one) in this order.
+    /// Goes through `count` queries (0 counts as 1) in this order.
     pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
         self.picker.order = match order {
             QueryOrder::InOrder => Order::Cycled { from: 0 },
-            // Fails for an empty range only.
+            // Fails only for an empty range.
             QueryOrder::Random => {
                 Uniform::new(0, count).map_or(Order::Cycled { from: 0 }, Order::Random)
             }
@@ -81,15 +80,14 @@ impl Schedule {
         self
     }
 
-    /// Fills these keys into the queries, drawn from a stream of their own of the same seed.
+    /// Fills in these keys, drawn from a separate stream of the same seed.
     pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
         let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
         self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
         self
     }
 
-    /// Where queries are gone through in order, or first in order, begins with the one at the start of this
-    /// part of them.
+    /// Starts at this part's share of the queries, if their order is fixed or their first round is.
     pub(crate) fn with_start(mut self, part: Part) -> Schedule {
         let first = part.number * self.picker.count / part.of;
         match &mut self.picker.order {
@@ -100,7 +98,7 @@ impl Schedule {
         self
     }
 
-    /// Ends after a warm-up, in nanoseconds, and what `extent` says.
+    /// Ends after a warm-up (in nanoseconds) and `extent`.
     pub fn with_extent(mut self, warmup_ns: u64, extent: Extent) -> Schedule {
         self.warmup_ns = warmup_ns;
         self.extent = Some(extent);
@@ -109,7 +107,7 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// The next request, meant to be sent at `at_ns`; none if that is beyond the end.
+    /// The next request, intended for `at_ns`; none if that is past the end.
     pub(crate) fn slot(&mut self, at_ns: u64) -> Option<Slot> {
         let warmup = at_ns < self.warmup_ns;
         let over = match self.extent {
@@ -154,21 +152,21 @@ fn stream(seed: u64, name: &[u8]) -> u64 {
 struct Clock {
     profile: Profile,
     gap_ns: f64,
-    /// At the first rate; none for equal gaps, the first request at once.
+    /// At the first rate. None for equal gaps, where the first request is sent immediately.
     process: Option<arrivals::Clock>,
 }
 
 impl Clock {
-    /// The time of slot `index`, in nanoseconds; called once for each, in order.
+    /// The time of slot `index`, in nanoseconds; called once for each slot, in order.
     fn next(&mut self, index: u64, warmup_ns: u64, measured_ns: u64) -> u64 {
         let at_ns = match &mut self.process {
-            // Not a sum: rounding errors would add up to a drift.
+            // Not a sum, because rounding errors would accumulate.
             None => index as f64 * self.gap_ns,
             Some(process) => process.next_ns(),
         };
         let exact = match self.profile {
             Profile::Steady(_) => at_ns,
-            // The rate of the warm-up is the first one.
+            // The warm-up uses the first rate.
             _ if at_ns <= warmup_ns as f64 => at_ns,
             _ => {
                 let requests = (at_ns - warmup_ns as f64) / self.gap_ns;
@@ -192,9 +190,9 @@ enum Order {
     Cycled {
         from: u64,
     },
-    /// Over 64 bits on every machine, so that a seed draws the same everywhere.
+    /// 64 bits on every platform, so that a seed draws the same values everywhere.
     Random(Uniform<u64>),
-    /// Those of this round, and how many of them were picked.
+    /// The queries of this round, and how many of them were picked.
     Rounds {
         round: Vec<u64>,
         at: usize,
@@ -204,10 +202,10 @@ enum Order {
 impl Picker {
     fn next(&mut self, index: u64, warmup: bool) -> usize {
         let query = match &mut self.order {
-            // Below `count`, as what is added to it.
+            // Both summands are below `count`.
             Order::Cycled { from } => (*from + index % self.count) % self.count,
             Order::Random(draw) => draw.sample(&mut self.rng),
-            // What is not measured is missing from no round.
+            // The warm-up takes no query out of a round.
             Order::Rounds { .. } if warmup => index % self.count,
             Order::Rounds { round, at } => {
                 if *at == round.len() {
@@ -224,7 +222,7 @@ impl Picker {
     }
 }
 
-/// Any order is as likely as any other (Fisher and Yates).
+/// Fisher–Yates: all orders are equally likely.
 fn shuffle(values: &mut [u64], rng: &mut Pcg64Mcg) {
     for last in (1..values.len()).rev() {
         let other = Uniform::new_inclusive(0, last as u64).map_or(0, |draw| draw.sample(rng));

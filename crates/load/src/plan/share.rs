@@ -1,12 +1,12 @@
-//! Who sends which request of a schedule that several keep: threads of a machine, and machines.
+//! Divides one schedule among machines and their threads.
 //!
-//! All draw the same schedule and each sends its part of it, so that together they send what one alone
-//! would have sent, request by request, whatever the arrival process.
+//! Each sender draws the whole schedule and sends its own part, so that together they send exactly
+//! what one sender would have sent, for every arrival process.
 //!
-//! Machines start some microseconds apart. Of a random process each request is dealt to a machine at
-//! random, by the plan's seed: then the parts of a Poisson process are Poisson processes that know nothing
-//! of each other, and shifted against each other they still add up to one. Equal gaps are dealt in turn, so
-//! that each machine's are equal. Threads start together and take turns.
+//! Machines start some microseconds apart. Requests of a random process are dealt to machines at random, from
+//! the plan's seed: the parts of a Poisson process are then independent Poisson processes, and their sum is
+//! one even if they are shifted against each other. Equal gaps are dealt round-robin, so that each machine
+//! has equal gaps. Threads start together and take requests round-robin.
 //!
 //! Cost: every thread draws the whole schedule, some tens of nanoseconds per request.
 
@@ -44,7 +44,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Of the requests of this machine, each of so many threads takes every so manieth.
+    /// Each of the `plan.threads` threads takes every `plan.threads`th request of this machine.
     pub(crate) fn new(plan: &Plan, schedule: Schedule, part: Part, thread: u64) -> Share {
         let threads = plan.threads as u64;
         Share { schedule, dealer: Dealer::new(plan, part.of), part, threads, thread, own: 0 }
@@ -78,7 +78,7 @@ enum Dealer {
 impl Dealer {
     fn new(plan: &Plan, machines: u64) -> Dealer {
         let random = !matches!(&plan.pace, Pace::Open { arrivals: Arrivals::Constant, .. });
-        // Fails for no machine only.
+        // Fails only for zero machines.
         match Uniform::new(0, machines).ok().filter(|_| random && machines > 1) {
             Some(draw) => {
                 let rng = seed::rng(seed::stream(plan.seed, &[b"load", b"machines"]));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_and_their_threads_send_together_what_one_would_have_sent() {
+    fn machines_and_their_threads_send_the_whole_schedule() {
         for (arrivals, rate) in [
             ("poisson", "500"),
             ("poisson", "100..900"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_poisson_arrivals_are_poisson_and_add_up_to_that_though_they_start_apart() {
+    fn parts_of_poisson_arrivals_are_poisson_and_so_is_their_shifted_sum() {
         for rate in ["1000", "200..1800"] {
             let plan = plan("poisson", rate, 1);
             let Pace::Open { profile, .. } = &plan.pace else { unreachable!() };
@@ -155,7 +155,7 @@ mod tests {
                     test(std::slice::from_ref(&times), &profile.scaled(1.0 / 3.0), 20 * SECOND)
                         .unwrap();
                 assert!(!part.failed, "{rate} {machine} {part:?}");
-                // By more than the gaps are long.
+                // A shift longer than the gaps.
                 together.extend(times.iter().map(|at_ns| at_ns + machine * 4_000_000));
             }
             together.sort_unstable();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_many_machines_are_poisson_by_what_is_kept_of_them() {
+    fn sampled_parts_of_many_machines_are_poisson() {
         let plan = plan("poisson", "30000", 1);
         let Pace::Open { profile, .. } = &plan.pace else { unreachable!() };
         for machine in [0, 31, 63] {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dealt_in_turn_adds_up() {
+    fn round_robin_shares_add_up() {
         for all in [0, 1, 7, 64] {
             let parts = (0..3).map(|number| Part { number, of: 3 }.share_of(all));
             assert_eq!(parts.sum::<u64>(), all);

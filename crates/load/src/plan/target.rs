@@ -1,4 +1,4 @@
-//! Where requests go, and in which protocol.
+//! The address and protocol of the server.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
 
-/// What an address begins with: the protocol.
+/// The protocol prefix of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// HTTP/1.1, or HTTP/2 if the plan says so.
+    /// HTTP/1.1, or HTTP/2 if the plan selects it.
     Http,
     /// The same over TLS.
     Https,
@@ -21,15 +21,15 @@ pub enum Scheme {
     Grpcs,
     /// The text protocol of memcached.
     Memcached,
-    /// RESP2, which Redis and many others speak.
+    /// RESP2, the protocol of Redis and many others.
     Redis,
-    /// Bytes there, bytes back.
+    /// Raw bytes in both directions.
     Tcp,
-    /// Datagrams that are sent back.
+    /// Datagrams that the server echoes.
     Udp,
 }
 
-/// Their names, and the ports that are meant where there is none.
+/// Scheme names and default ports.
 const SCHEMES: [(Scheme, &str, Option<u16>); 8] = [
     (Scheme::Http, "http", Some(80)),
     (Scheme::Https, "https", Some(443)),
@@ -42,7 +42,7 @@ const SCHEMES: [(Scheme, &str, Option<u16>); 8] = [
 ];
 
 impl Scheme {
-    /// As it is written in front of `://`.
+    /// The prefix before `://`.
     pub fn name(self) -> &'static str {
         SCHEMES[self as usize].1
     }
@@ -71,8 +71,7 @@ impl fmt::Display for Scheme {
 
 /// An address of the form `SCHEME://HOST:PORT/path`.
 ///
-/// - `http` and `https`: with or without a query string. Without a port it is 80 or 443, without a
-///   path `/`.
+/// - `http` and `https`: the query string is optional. The default port is 80 or 443, the default path `/`.
 /// - `grpc` and `grpcs`: the path names the method, `/package.Service/Method`.
 /// - `memcached` (port 11211) and `redis` (6379), `tcp` and `udp`: no path.
 ///
@@ -89,7 +88,7 @@ pub struct Target {
     /// Without the brackets of an IPv6 address.
     host: String,
     port: u16,
-    /// Empty where the protocol has none.
+    /// Empty for protocols without paths.
     path: String,
 }
 
@@ -109,13 +108,13 @@ impl Target {
         self.port
     }
 
-    /// The request target: path and query string, beginning with `/`; of gRPC the method. Empty for
-    /// protocols that have none.
+    /// The request target: path and query string, starting with `/`; for gRPC the method. Empty for
+    /// protocols without paths.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// `HOST:PORT`, as a `Host` header has it.
+    /// `HOST:PORT`, as in a `Host` header.
     pub fn authority(&self) -> String {
         let Target { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
@@ -229,7 +228,7 @@ fn clean_path(scheme: Scheme, path: &str, text: &str) -> Result<String, PlanErro
     }
 }
 
-/// Host and port of `HOST:PORT`; the colons of an IPv6 address in brackets are not its end.
+/// Splits `HOST:PORT`; ignores the colons of a bracketed IPv6 address.
 fn split_port(authority: &str) -> (&str, Option<&str>) {
     let after_host = authority.rfind(']').map_or(0, |bracket| bracket + 1);
     match authority[after_host..].find(':') {
@@ -241,13 +240,13 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Groups of hexadecimal digits, and more colons than the one before a port.
+/// Hexadecimal groups with more colons than the one before a port.
 fn is_bare_ipv6(authority: &str) -> bool {
     let of_groups = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
     authority.bytes().all(of_groups) && authority.matches(':').count() > 1
 }
 
-/// The host without brackets, if it is one.
+/// The host without brackets, if it is valid.
 fn clean_host(host: &str) -> Option<&str> {
     if let Some(inner) = host.strip_prefix('[') {
         return inner.strip_suffix(']').filter(|inner| inner.parse::<Ipv6Addr>().is_ok());
@@ -256,7 +255,7 @@ fn clean_host(host: &str) -> Option<&str> {
     host.bytes().all(fine).then_some(host)
 }
 
-/// A port: digits only, for `u16::from_str` would take a sign.
+/// A port: digits only, because `u16::from_str` accepts a sign.
 fn parse_port(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| digits && *port > 0)

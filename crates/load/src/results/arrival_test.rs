@@ -1,11 +1,10 @@
-//! Are the requests sent as the arrival process says?
+//! Tests whether the requests were sent as the arrival process demands.
 //!
-//! The gaps of Poisson arrivals, in the time of their profile, are exponential with a mean of 1. The
-//! Kolmogorov–Smirnov test compares the gaps between the requests *as sent* with that: D is the largest
-//! difference between the two distribution functions, and the chance of a D that large is known where
-//! the gaps are what they should be.
+//! The gaps of Poisson arrivals, in profile time, are exponential with mean 1. The Kolmogorov–Smirnov test
+//! compares the gaps between the requests *as sent* with that distribution: D is the largest difference
+//! between the two distribution functions, and the probability of such a D under the hypothesis is known.
 //!
-//! A long run is tested by some of its gaps, from blocks that are spread evenly over it (`sends`).
+//! A long run is tested by a sample of its gaps, from blocks spread evenly over it (`sends`).
 //!
 //! Cost: O(n log n) once, at the end.
 
@@ -13,31 +12,30 @@ use serde::Serialize;
 
 use crate::plan::profile::Profile;
 
-/// Fewer gaps tell nothing.
+/// Fewer gaps are inconclusive.
 const GAPS_MIN: usize = 50;
 
-/// The chance of being called unlike by chance.
+/// The significance level.
 const ALPHA: f64 = 0.001;
-/// A smaller difference is real with enough gaps, but nothing that a queue would feel: requests that are
-/// 5 µs late merge with each other where the gaps are 50 µs.
+/// With enough gaps the test finds smaller differences, but a queue would not notice them: requests
+/// that are 5 µs late coincide with each other where the gaps are 50 µs.
 const D_FINE: f64 = 0.1;
 
 /// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArrivalTest {
-    /// Gaps that were compared: all, or of a long run those in blocks that are spread evenly over it.
+    /// Gaps compared: all, or for a long run those in blocks spread evenly over it.
     pub gaps: usize,
     /// The largest difference between the distribution functions, 0 to 1.
     pub d: f64,
-    /// The chance of such a difference where the gaps are exponential.
+    /// The probability of such a difference if the gaps are exponential.
     pub p_value: f64,
-    /// The gaps are not those of the process: the p-value is below 0.001, and D above 0.1.
+    /// The gaps do not match the process: the p-value is below 0.001 and D is above 0.1.
     pub failed: bool,
 }
 
-/// Tests the times of requests, in nanoseconds since the start of the measured time, which lasts
-/// `measured_ns`; in blocks, each ascending, of which only the gaps inside are looked at. None if there are
-/// too few.
+/// Tests send times, in nanoseconds since the start of the measured time, which lasts `measured_ns`. They are
+/// in ascending blocks, and only gaps inside a block are used. Returns none if there are too few.
 pub(crate) fn test(
     blocks: &[Vec<u64>],
     profile: &Profile,
@@ -59,12 +57,12 @@ pub(crate) fn test(
     Some(ArrivalTest { gaps: gaps.len(), d, p_value, failed: p_value < ALPHA && d > D_FINE })
 }
 
-/// The chance of a difference of `d` or more between the distribution function of `n` draws and the
-/// one they were drawn from: Kolmogorov's limit, with Stephens' correction for few draws.
+/// The probability that `n` draws differ by `d` or more from their own distribution function:
+/// Kolmogorov's limit, with Stephens' correction for small `n`.
 fn p_value(d: f64, n: f64) -> f64 {
     let x = d * (n.sqrt() + 0.12 + 0.11 / n.sqrt());
     if x < 0.3 {
-        // The sum below converges slowly, and it is 1 to five digits.
+        // The sum below converges slowly here, and it is 1 to five digits.
         return 1.0;
     }
     let term = |j: i32| {
@@ -95,7 +93,7 @@ mod tests {
             let found = p_value(x / n.sqrt(), n);
             assert!((found / p - 1.0).abs() < 0.02, "{x}: {found}");
         }
-        // Small ones: 0.409 is critical at 5 % for n = 10.
+        // Small n: 0.409 is critical at 5 % for n = 10.
         assert!((p_value(0.409, 10.0) - 0.05).abs() < 0.005);
         assert_eq!(p_value(1e-9, 100.0), 1.0);
     }
@@ -111,8 +109,8 @@ mod tests {
                 result.p_value
             });
             let p_values: Vec<f64> = p_values.collect();
-            // Where the process is right they are uniform: their shares have standard deviations of
-            // 2.5 %, 0.5 % and 0.16 %.
+            // Under the hypothesis they are uniform: the shares have standard deviations of 2.5 %,
+            // 0.5 % and 0.16 %.
             for (below, most) in [(0.5, 0.6), (0.01, 0.03), (0.001, 0.006)] {
                 let share = p_values.iter().filter(|p| **p < below).count() as f64 / 400.0;
                 assert!(share <= most, "{text}: {share} are below {below}");
@@ -128,13 +126,13 @@ mod tests {
             let sent = times(&profile, &arrivals, 1, 5_000);
             assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed, "{arrivals}");
         }
-        // As many as at another rate.
+        // The same number of requests at another rate.
         let sent = times(&Profile::Steady(1_500.0), &Arrivals::Poisson, 1, 5_000);
         assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed);
     }
 
     #[test]
-    fn a_sender_that_bunches_requests_fails_and_one_that_is_a_little_late_does_not() {
+    fn bunched_requests_fail_and_slightly_late_ones_pass() {
         let profile = Profile::Steady(1_000.0);
         let sent = times(&profile, &Arrivals::Poisson, 1, 10_000);
         let late = |step: u64| -> Vec<Vec<u64>> {
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_late_in_a_long_run_is_seen() {
+    fn a_problem_late_in_a_long_run_is_detected() {
         let profile = Profile::Steady(1_000.0);
         let schedule = Schedule::new(profile.clone(), &Arrivals::Poisson, 1);
         let judged = |late_from: u64| {

@@ -1,4 +1,4 @@
-//! What became of the requests: counts while it runs, then percentiles, intervals and verdicts.
+//! The outcomes of requests: counts during a run, then percentiles, intervals and verdicts.
 
 pub(crate) mod arrival_test;
 pub(crate) mod blocks;

@@ -1,32 +1,32 @@
-//! What became of one request, and when.
+//! The outcome and the times of one request.
 
 use crate::plan::schedule::Slot;
 use crate::session::Whole;
 use crate::session::fault::{Fault, Wait};
 
-/// What became of one request. Times are nanoseconds since the start of the schedule.
+/// The outcome of one request. Times are nanoseconds since the start of the schedule.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) slot: Slot,
-    /// It waited for its connection to be opened.
+    /// The request waited for its connection to open.
     pub(crate) opened: bool,
-    /// A connection took it up.
+    /// When a connection took the request.
     pub(crate) taken_ns: u64,
-    /// The system took its last byte; none if that never happened.
+    /// When the system accepted its last byte; none if that never happened.
     pub(crate) sent_ns: Option<u64>,
-    /// The kernel says that its last byte left.
+    /// The kernel's timestamp of the departure of its last byte.
     pub(crate) left_ns: Option<u64>,
-    /// The kernel says that the last byte of its answer came.
+    /// The kernel's timestamp of the arrival of the response's last byte.
     pub(crate) came_ns: Option<u64>,
-    /// Its answer was whole, or it failed.
+    /// When the response was complete, or the request failed.
     pub(crate) done_ns: u64,
     pub(crate) result: Result<Whole, Fault>,
 }
 
 impl Outcome {
-    /// Of a request that waited for a connection until nobody would wait for its answer any more.
+    /// A request that waited for a connection until its time-out.
     pub(crate) fn never_sent(slot: Slot, now_ns: u64) -> Outcome {
-        let result = Err(Fault::Timeout(Wait::Room));
+        let result = Err(Fault::Timeout(Wait::Connection));
         Outcome {
             slot,
             opened: false,
@@ -39,12 +39,12 @@ impl Outcome {
         }
     }
 
-    /// From the intended time until it was taken up.
+    /// From the intended time until a connection took the request.
     pub(crate) fn lag_ns(&self) -> u64 {
         self.taken_ns.saturating_sub(self.slot.at_ns)
     }
 
-    /// From there to the end.
+    /// From when a connection took the request to the end.
     pub(crate) fn uncorrected_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.taken_ns)
     }
@@ -54,7 +54,7 @@ impl Outcome {
         self.done_ns.saturating_sub(self.slot.at_ns)
     }
 
-    /// True for a whole answer that says that all is well.
+    /// True for a complete response with a good status.
     pub(crate) fn good(&self) -> bool {
         self.result.as_ref().is_ok_and(|whole| whole.status.good())
     }

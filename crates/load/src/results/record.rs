@@ -1,4 +1,4 @@
-//! Collects what became of the measured requests.
+//! Records the outcomes of the measured requests.
 
 use std::fmt;
 use std::hint::black_box;
@@ -16,38 +16,38 @@ use crate::results::split::{Parts, Split};
 use crate::session::Status;
 use crate::session::fault::Fault;
 
-/// Requests without a good answer, by kind, as counts.
+/// Requests without a good response, counted by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
     /// No connection could be opened.
     pub connect: u64,
-    /// A connection was opened, but TLS was not agreed on, or not kept to.
+    /// The connection opened, but the TLS handshake or a TLS record failed.
     pub tls: u64,
-    /// No whole answer in time, opening a connection and waiting for one included.
+    /// No complete response in time, which includes waiting for and opening a connection.
     pub timeout: u64,
-    /// The server closed or reset the connection before the end of its answer.
+    /// The server closed or reset the connection before the end of its response.
     pub reset: u64,
-    /// What the server sent is not an answer of the protocol, or is too long.
+    /// The bytes from the server are not a response of the protocol, or the response is too long.
     pub malformed: u64,
-    /// A whole answer with a status of 500 to 599.
+    /// A complete response with a status of 500 to 599.
     pub status_5xx: u64,
-    /// A whole answer with any other status but 200 to 299.
+    /// A complete response with any other status outside 200 to 299.
     pub status_other: u64,
-    /// An error reply of another protocol than HTTP: a status of gRPC other than OK, `ERROR` of
-    /// memcached, `-ERR` of Redis.
+    /// An error reply of a protocol other than HTTP: a gRPC status other than OK, memcached's
+    /// `ERROR`, or Redis's `-ERR`.
     pub refused: u64,
     /// Never sent: all connections were busy and the backlog was full.
     pub dropped: u64,
 }
 
 impl Errors {
-    /// All of them.
+    /// The number of errors of all kinds.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.kinds().map(|(count, _)| count).iter().sum()
     }
 
-    /// How many there are of each kind, most telling first: `3`, `with a bad status (5xx)`.
+    /// The count of each kind, most informative first: `3`, `with a bad status (5xx)`.
     #[must_use]
     pub fn kinds(&self) -> [(u64, &'static str); 9] {
         [
@@ -63,14 +63,14 @@ impl Errors {
         ]
     }
 
-    /// Where a failure is counted, and what that is called.
+    /// The name and the counter of this kind of fault.
     pub(crate) fn of_fault(&mut self, fault: &Fault) -> (&'static str, &mut u64) {
         match fault {
             Fault::Connect(_) => ("connect", &mut self.connect),
             Fault::Timeout(_) => ("timeout", &mut self.timeout),
             Fault::Tls(_) => ("tls", &mut self.tls),
             Fault::Closed
-            | Fault::HalfAnswer
+            | Fault::IncompleteMessage
             | Fault::Reset(_)
             | Fault::Unprocessed(_)
             | Fault::Io(_) => ("reset", &mut self.reset),
@@ -86,7 +86,7 @@ impl Errors {
         }
     }
 
-    /// Adds others.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Errors) {
         let Errors { connect, tls, timeout, reset, malformed, .. } = *other;
         let Errors { status_5xx, status_other, refused, dropped, .. } = *other;
@@ -102,7 +102,7 @@ impl Errors {
     }
 }
 
-/// By kind, those that there are: `3 with a bad status (5xx), 1 never sent`.
+/// Lists the kinds that occurred: `3 with a bad status (5xx), 1 never sent`.
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = self.kinds().into_iter().filter(|(count, _)| *count > 0);
@@ -111,81 +111,81 @@ impl fmt::Display for Errors {
     }
 }
 
-/// For so long a record that is offered to a thread has room, from then on: twice as long as the thread keeps
-/// it, for it comes by when it has time.
+/// A record that is handed to a thread has preallocated memory for this long: twice as long as a
+/// thread keeps it, because the thread swaps records when it has time.
 const ROOM_NS: u64 = 1_000_000_000;
 
-/// No latency yet. Nanoseconds are counted to three significant digits, up to a bit over the longest
-/// time-out; what is above counts as the most there is.
+/// An empty latency histogram: three significant digits of nanoseconds, up to just above the
+/// longest time-out. Higher values are recorded as the maximum.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     let most_ns = TIMEOUT_NS_MAX + 1_000_000_000;
     Histogram::new_with_max(most_ns, 3).expect("the bound and the digits are constants in range")
 }
 
-/// One whose range grows with its values, to four digits.
+/// A histogram with four digits whose range grows with its values.
 pub(super) fn growing_histogram() -> Histogram<u64> {
     let mut counts = Histogram::new(4).expect("four digits are in range");
     counts.auto(true);
     counts
 }
 
-/// What is known so far. Values are in nanoseconds unless said otherwise.
+/// The measurements so far. Values are in nanoseconds unless stated otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// Good answers: from the intended time.
+    /// Good responses, from the intended time.
     #[serde(with = "sent")]
     pub(crate) latency: Histogram<u64>,
-    /// Good answers: from when they were taken up.
+    /// Good responses, from when a connection took the request.
     #[serde(with = "sent")]
     pub(crate) uncorrected: Histogram<u64>,
-    /// All requests but dropped ones.
+    /// All requests except dropped ones.
     #[serde(with = "sent")]
     pub(crate) lag: Histogram<u64>,
-    /// The same as `latency`, in blocks of time.
+    /// The values of `latency`, in blocks of time.
     pub(crate) blocks: Blocks,
-    /// When some of the requests were taken up, in nanoseconds since the start of the measured time.
+    /// When connections took a sample of the requests, in nanoseconds since the measured time began.
     pub(crate) sends: Sends,
-    /// When good answers ended, those of the warm-up included, in microseconds from the start of
-    /// the schedule. Four digits, for it serves to count what fell into a window.
+    /// When good responses ended, warm-up included, in microseconds from the start of the schedule.
+    /// Four digits, because it counts the responses in a time window.
     #[serde(serialize_with = "sent::serialize", deserialize_with = "sent::growing")]
     pub(crate) ends_us: Histogram<u64>,
-    /// What the latencies of good answers are made of.
+    /// The parts of the latencies of good responses.
     pub(crate) split: Split,
     pub(crate) errors: Errors,
-    /// Measured requests that came to an end, or were dropped.
+    /// Measured requests that completed, failed or were dropped.
     pub(crate) requests: u64,
     pub(crate) first_error: Option<FirstError>,
-    /// When the last good answer came, and the last failure, in nanoseconds from the start of the
-    /// schedule.
+    /// When the last good response and the last failure occurred, in nanoseconds from the start of
+    /// the schedule.
     pub(crate) last_good_ns: Option<u64>,
     pub(crate) last_error_ns: Option<u64>,
-    /// Failures since the last good answer.
+    /// Failures since the last good response.
     pub(crate) failed_since: u64,
-    /// Requests taken up by a connection, or given up while they waited for one; warm-up included.
+    /// Requests that a connection took, or that were given up while waiting; warm-up included.
     pub(crate) sent: u64,
-    /// Of those, with a good answer, and without one.
+    /// Of those, the requests with and without a good response.
     pub(crate) answered: u64,
     pub(crate) failed: u64,
-    /// Measured requests that came when all connections were busy and had to wait.
+    /// Measured requests that found all connections busy and had to wait.
     pub(crate) waited: u64,
     /// Connections opened.
     pub(crate) connects: u64,
-    /// Times that a request was written again, because the server had not looked at it.
+    /// Retries of requests that the server had not processed.
     pub(crate) sent_again: u64,
-    /// Connections closed for bytes behind a good answer that nobody had asked for; warm-up included.
+    /// Connections closed because of extraneous data after a good response; warm-up included.
     pub(crate) unasked: u64,
-    /// Good answers whose request has a stamp of its leaving, and that have one of their coming.
+    /// Good responses with a kernel timestamp of the request's departure, and of their own arrival.
     pub(crate) left_stamps: u64,
     pub(crate) came_stamps: u64,
-    /// How often the clock of the system was set.
+    /// How often the system clock was set.
     pub(crate) clock_steps: u32,
-    /// Responses that an observer was too slow for.
+    /// Responses that were not observed because an observer was too slow.
     #[serde(skip)]
     pub(crate) unobserved: u64,
 }
 
-/// What failed first.
+/// The first failure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FirstError {
     pub(crate) at_ns: u64,
@@ -222,7 +222,7 @@ impl Record {
         }
     }
 
-    /// Takes note of an outcome; the measured time starts at `start_ns` of the schedule.
+    /// Records an outcome; the measured time starts at `start_ns` of the schedule.
     pub(crate) fn add(&mut self, outcome: &Outcome, start_ns: u64) {
         let good = outcome.good();
         let last = if good { &mut self.last_good_ns } else { &mut self.last_error_ns };
@@ -230,7 +230,7 @@ impl Record {
         self.failed_since = if good { 0 } else { self.failed_since + 1 };
         *if good { &mut self.answered } else { &mut self.failed } += 1;
         if good {
-            // Fails only where the range would have to grow beyond what memory addresses.
+            // Fails only if the range would exceed the address space.
             let _ = self.ends_us.record(outcome.done_ns / 1_000);
         }
         if outcome.slot.warmup {
@@ -256,7 +256,7 @@ impl Record {
         self.first_error.get_or_insert_with(first);
     }
 
-    /// Takes note of a request that was never sent.
+    /// Records a request that was never sent.
     pub(crate) fn add_dropped(&mut self, slot: Slot) {
         self.failed += 1;
         if !slot.warmup {
@@ -265,9 +265,9 @@ impl Record {
         }
     }
 
-    /// An empty record for the second from `now_ns` of the schedule on, the first `warmup_ns` of which are not
-    /// measured. Its memory is there: to grow while it is filled would take up to half a millisecond, and
-    /// what is due meanwhile would be late.
+    /// An empty record for the second that begins at `now_ns` of the schedule; nothing before
+    /// `warmup_ns` is measured. Its memory is preallocated, because growing it while requests are
+    /// due could delay them by up to half a millisecond.
     pub(crate) fn with_room(now_ns: u64, warmup_ns: u64) -> Record {
         let mut record = Record::new();
         let until_ns = now_ns.saturating_add(ROOM_NS);
@@ -278,14 +278,13 @@ impl Record {
         let _ = record.ends_us.record(until_ns / 1_000);
         let Record { latency, uncorrected, lag, ends_us, .. } = &mut record;
         for counts in [latency, uncorrected, lag, ends_us] {
-            // Writes to all of it.
+            // Writes to every page.
             black_box(counts).reset();
         }
         record
     }
 
-    /// Takes over what another thread has measured. Exact: histograms of one kind are added up count
-    /// by count.
+    /// Adds the measurements of another thread. Exact, because equal histograms add up count by count.
     pub(crate) fn merge(&mut self, other: &Record) {
         for (mine, theirs) in [
             (&mut self.latency, &other.latency),
@@ -306,7 +305,7 @@ impl Record {
         self.failed_since = before + other.failed_since;
         self.last_good_ns = self.last_good_ns.max(other.last_good_ns);
         self.last_error_ns = self.last_error_ns.max(other.last_error_ns);
-        // None comes before all others, so the minimum is not it.
+        // `min` on the options would return `None`.
         let both = self.first_error.take().into_iter().chain(other.first_error.clone());
         self.first_error = both.min();
         self.sent += other.sent;
@@ -329,7 +328,7 @@ mod tests {
     use super::*;
     use crate::session::Whole;
 
-    /// Answers to requests every 2 ms, from one on.
+    /// Responses to requests every 2 ms, starting at `from`.
     fn add(record: &mut Record, from: u64, requests: u64, warmup_ns: u64) {
         for index in from..from + requests {
             let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
@@ -359,16 +358,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_until_the_time_that_there_is_room_for() {
+    fn nothing_grows_within_the_preallocated_time() {
         for (from, warmup_ns) in [(0, 0), (500, 0), (5_000, 0), (5_000, 9_900_000_000)] {
             let mut record = Record::with_room(from * 2_000_000, warmup_ns);
             let before = room(&record);
             assert_eq!((record.requests, record.ends_us.len(), record.latency.len()), (0, 0, 0));
-            // The last one ends a second later.
+            // The last request ends a second later.
             add(&mut record, from, 497, warmup_ns);
             assert_eq!(room(&record), before, "{from}");
             add(&mut record, from + 497, 100_000, warmup_ns);
-            assert_eq!(record.ends_us.len(), 100_497, "what has to grow does");
+            assert_eq!(record.ends_us.len(), 100_497, "it grows when needed");
         }
     }
 }

@@ -13,69 +13,69 @@ use crate::results::verdict::{Invalid, Withheld};
 /// The result of a run. Serializes to the JSON of `curtail load`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The figures are of the requests that the plan asked for: there is no reason against it.
+    /// The figures describe the requests that the plan asks for; `invalid_because` is empty.
     pub valid: bool,
-    /// The reasons against it.
+    /// Why the run is not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<Invalid>,
-    /// The run was cut short. Requests that had no answer by then are left out.
+    /// The run was cut short. Requests without a response at that time are left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// A closed loop: the latencies leave out what others would have waited.
+    /// A closed loop: the latencies omit the waits of further users.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closed_loop: bool,
-    /// For how long measured requests were sent, in nanoseconds.
+    /// How long measured requests were sent, in nanoseconds.
     pub measured_ns: u64,
     /// The mean rate of the plan, per second; none for a closed loop.
     pub offered_rate: Option<f64>,
-    /// Good answers per second, over the measured time shifted by the median latency: what answers
-    /// to a steady stream of requests would be counted in it. A last answer that is slow does not
-    /// stretch the time, and answers that come only once the requests have ended do not count.
+    /// Good responses per second, over the measured time shifted by the median latency: the window
+    /// of the responses to a steady stream of requests. A slow last response does not stretch the
+    /// window, and responses that arrive long after the last request do not count.
     pub achieved_rate: f64,
-    /// Measured requests, whatever became of them.
+    /// Measured requests with any outcome.
     pub requests: u64,
-    /// Those without a good answer.
+    /// The requests without a good response.
     pub errors: Errors,
-    /// Good answers, from their intended times: what a user waits.
+    /// Latencies of good responses from their intended times: what a user waits.
     pub latency_ns: Summary,
-    /// How sure its percentiles are.
+    /// Confidence intervals of its percentiles.
     pub latency_ci95_ns: Intervals,
-    /// What each percentile of it is made of.
+    /// The parts of each of its percentiles.
     pub split_ns: Splits,
-    /// Why the 99.9th percentile of it is missing though there are enough samples.
+    /// Why the 99.9th percentile is missing although there are enough samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
-    /// Good answers, from when their requests were taken up by a connection.
+    /// Latencies of good responses from when a connection took their requests.
     pub uncorrected_ns: Summary,
-    /// All requests that were sent or waited for a connection until their time-out: from their
-    /// intended times until they were taken up.
+    /// From the intended time until a connection took the request: all requests that were sent, or
+    /// that waited for a connection until their time-out.
     pub schedule_lag_ns: Summary,
-    /// Whether the requests were sent as Poisson arrivals are, where they were to be.
+    /// Whether Poisson requests were sent as Poisson arrivals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival_test: Option<ArrivalTest>,
-    /// What is behind the kernel's stamps, where they were asked for.
+    /// The quality of the kernel timestamps, if the plan asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamps: Option<Stamps>,
-    /// Connections opened, those of the warm-up included. The first request on each waited for it.
+    /// Connections opened, warm-up included. The first request on each waited for it.
     pub connections_opened: u64,
-    /// Times that a request was sent again over another connection, because the server had gone away
-    /// without having looked at it (HTTP/2). It counts once.
+    /// Requests that were sent again over another connection because the server closed the first
+    /// one without having processed them (HTTP/2). Each counts once in `requests`.
     #[serde(skip_serializing_if = "is_zero")]
     pub sent_again: u64,
-    /// Connections that were closed because the server sent bytes behind a good answer that nobody had
-    /// asked for, those of the warm-up included. The answer was whole, and counts.
+    /// Connections closed because of extraneous data after a good response, warm-up included. The
+    /// response was complete, and counts.
     #[serde(skip_serializing_if = "is_zero")]
     pub unasked: u64,
     /// When requests failed, if any did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<Failures>,
-    /// The parts of the load that agents sent, where it was sent by agents.
+    /// The share of each agent, if agents sent the load.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentReport>,
-    /// So far apart may two agents have started, in nanoseconds.
+    /// The maximum difference between the start times of two agents, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_skew_ns: Option<u64>,
-    /// Answers or samples that the observer was not told, for it did not keep up.
+    /// Responses or samples that the observer missed because it did not keep up.
     #[serde(skip)]
     pub unobserved: u64,
     /// The latencies, in nanoseconds.
@@ -87,8 +87,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// A text for people if the generator fell behind its schedule, or did so too often for the
-    /// 99.9th percentile.
+    /// A warning for people if the generator fell behind its schedule, or too often for the 99.9th
+    /// percentile.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let fell_behind = |reason: &&Invalid| matches!(reason, Invalid::FellBehind { .. });
@@ -110,38 +110,38 @@ fn is_zero(count: &u64) -> bool {
 /// When requests failed. Times are nanoseconds since the start of the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failures {
-    /// What the first one failed with, for people.
+    /// The error of the first failure, for people.
     pub first: String,
-    /// When it did.
+    /// When the first request failed.
     pub first_at_ns: u64,
-    /// When the last one did.
+    /// When the last request failed.
     pub last_at_ns: u64,
-    /// When the last good answer came.
+    /// When the last good response arrived.
     pub last_good_at_ns: Option<u64>,
     /// Failures since then: many, if the server died.
     pub since_last_good: u64,
 }
 
-/// How far the kernel's stamps can be relied on.
+/// The quality of the kernel timestamps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stamps {
-    /// The share of good answers whose request has a stamp of its leaving, 0 to 1.
+    /// The share of good responses whose request has a timestamp of its departure, 0 to 1.
     pub sent_coverage: f64,
-    /// The share of good answers that have a stamp of their coming.
+    /// The share of good responses that have a timestamp of their arrival.
     pub received_coverage: f64,
-    /// Packets of the warm-up that came before stamping was on.
+    /// Packets of the warm-up that arrived before timestamping was on.
     pub unstamped_warmup: u32,
-    /// What a stamped packet takes longer to send and receive than a plain one, in nanoseconds: the
-    /// median on the loopback device, measured before the run.
+    /// The extra time to send and receive a packet with timestamps, in nanoseconds: the median on
+    /// the loopback device, measured before the run.
     pub cost_ns: u64,
-    /// How often the clock of the system, by which the kernel stamps, was set during the run. Stamps of
-    /// before are dropped.
+    /// How often the system clock, which the kernel timestamps with, was set during the run.
+    /// Earlier timestamps are dropped.
     pub clock_steps: u32,
-    /// Network devices of this machine that have a clock, and could stamp packets themselves. They are
-    /// not asked to.
+    /// Network devices of this machine with a hardware clock, which could timestamp packets. They
+    /// are not used.
     pub hardware_clocks: Vec<String>,
-    /// Requests and answers went past the network stack: there are no stamps of the kernel then, but the times
-    /// of this program, and the shares above are of those that did not pass the stack.
+    /// Requests and responses bypassed the network stack: timestamps are then this program's own,
+    /// and the shares above are of the packets that bypassed the stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub past_stack: Option<PastStack>,
 }

@@ -1,38 +1,37 @@
-//! One request, with all of its times.
+//! One request with all of its times.
 
 use crate::results::outcome::Outcome;
 use crate::results::record::Errors;
 use crate::session::Status;
 use crate::session::fault::Fault;
 
-/// What became of a measured request, and when. Times are nanoseconds since the start of the schedule.
+/// The outcome and the times of a measured request, in nanoseconds since the start of the schedule.
 ///
-/// A request that was dropped because the backlog was full is no sample: nothing happened to it.
-/// [`Errors::dropped`] counts those.
+/// A request that was dropped because the backlog was full is not a sample; [`Errors::dropped`] counts it.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// The request's place in the schedule, warm-up included. Runs of one plan ask the same at the
-    /// same place.
+    /// The request's position in the schedule, warm-up included. Runs of one plan send the same
+    /// query at the same position.
     pub index: u64,
-    /// Which of the plan's queries, counted from 0.
+    /// The index of its query in the plan.
     pub query: usize,
-    /// When it was to be sent.
+    /// The intended send time.
     pub intended_ns: u64,
-    /// When a connection took it up; or when it was given up, if none did.
+    /// When a connection took the request, or when it was given up without one.
     pub taken_ns: u64,
-    /// When the system had taken its last byte; none if that never happened.
+    /// When the system accepted its last byte; none if that never happened.
     pub sent_ns: Option<u64>,
-    /// When its answer was whole, or it failed.
+    /// When the response was complete, or the request failed.
     pub done_ns: u64,
-    /// When its last byte left, by the kernel's stamp, where that was asked for.
+    /// When its last byte left, by the kernel's timestamp, if requested.
     pub kernel_sent_ns: Option<u64>,
-    /// When the last byte of its answer came, by the kernel's stamp, where that was asked for.
+    /// When the last byte of the response arrived, by the kernel's timestamp, if requested.
     pub kernel_received_ns: Option<u64>,
-    /// It has a whole answer that says that all is well, and so a latency.
+    /// It has a complete response with a good status, and therefore a latency.
     pub good: bool,
-    /// The length of the answer's body, in bytes; 0 without a whole answer.
+    /// The length of the response body, in bytes; 0 without a complete response.
     pub body_bytes: u64,
-    /// Made into text only where it is read, for the threads that send have no time for it.
+    /// Formatted only by readers, because the sending threads have no time for it.
     result: Result<Status, Fault>,
 }
 
@@ -56,13 +55,12 @@ impl Sample {
         }
     }
 
-    /// How it ended: the status of a whole answer, such as `200`, or what another protocol than HTTP says
-    /// instead; or the kind of its failure as [`Errors`] have them: `connect`, `tls`, `timeout`, `reset` or
-    /// `malformed`.
+    /// The result: the status of a complete response, such as `200`, or its equivalent in a
+    /// protocol other than HTTP; or the kind of failure as in [`Errors`]: `connect`, `tls`,
+    /// `timeout`, `reset` or `malformed`.
     #[must_use]
     pub fn ending(&self) -> String {
         match &self.result {
-            // A number needs no noun.
             Ok(status) => status.to_string().trim_start_matches("status ").to_owned(),
             Err(fault) => Errors::default().of_fault(fault).0.to_owned(),
         }

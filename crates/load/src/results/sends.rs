@@ -1,29 +1,29 @@
-//! When requests were sent: in blocks of consecutive ones, spread evenly over the run.
+//! The send times of requests, in blocks of consecutive ones that are spread evenly over the run.
 //!
-//! To keep the times of all requests would take gigabytes in a long run, and the first ones say nothing of
-//! the rest. So requests are looked at in blocks of [`BLOCK`], by their place in the schedule, and every
-//! *n*th block is kept. Where there are too many, *n* is doubled and half of them are let go, so that
-//! those that are left are spread evenly again. All threads number alike, so what they keep belongs to the
-//! same blocks. Which are kept does not depend on the times, so the gaps inside of them are fair samples.
+//! The times of all requests of a long run would take gigabytes, and the first ones do not represent the
+//! others. So every *n*th block of [`BLOCK`] requests, by position in the schedule, is kept. When there are
+//! too many, *n* doubles and half of the blocks are dropped, so that the others are again spread evenly. All
+//! threads use the same positions, so they keep parts of the same blocks. The choice does not depend on the
+//! times, so the gaps inside blocks are unbiased samples.
 //!
-//! Cost: a comparison per request; at most [`KEPT_MAX`] times of 16 bytes for all threads together, and as
-//! much again where threads have come a different way.
+//! Cost: a comparison per request; at most [`KEPT_MAX`] times of 16 bytes for all threads together,
+//! and as much again if their *n* differ.
 
 use serde::{Deserialize, Serialize};
 
-/// Consecutive requests that are kept together. One gap per block is lost. An agent's part of a block is
-/// short, and long gaps rarely fit into it: with 64 agents it has 16 requests, and the arrival test sees a
-/// difference of 0.03 that is none, well below what it finds coarse.
+/// Consecutive requests that are kept together. One gap per block is lost. An agent's part of a
+/// block is short, and long gaps rarely fit into it: one of 64 agents has 16 requests, and the
+/// arrival test finds a false difference of 0.03, well below its limit.
 pub(crate) const BLOCK: u64 = 1024;
-/// Most requests whose times are kept.
+/// Maximum number of send times.
 pub(crate) const KEPT_MAX: usize = 1 << 15;
 
-/// Times that were kept.
+/// A sample of send times.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sends {
-    /// Every so manieth block.
+    /// One block in this many is kept.
     every: u64,
-    /// The place in the schedule, and the time in nanoseconds.
+    /// The position in the schedule, and the time in nanoseconds.
     kept: Vec<(u64, u64)>,
 }
 
@@ -32,17 +32,16 @@ impl Sends {
         Sends { every: 1, kept: Vec::new() }
     }
 
-    /// None yet, with room for all.
+    /// Empty, with capacity for all.
     pub(crate) fn with_room() -> Sends {
         Sends { every: 1, kept: Vec::with_capacity(KEPT_MAX) }
     }
 
-    /// How many.
     pub(crate) fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Keeps every so manieth block only, which is a multiple of before.
+    /// Keeps one block in `every`, a multiple of the previous value.
     fn thin(&mut self, every: u64) {
         if every > self.every {
             self.every = every;
@@ -50,7 +49,7 @@ impl Sends {
         }
     }
 
-    /// Takes over those of another thread, or of the same one before.
+    /// Merges the send times of another thread, or earlier ones of this thread.
     pub(crate) fn merge(&mut self, other: &Sends) {
         self.thin(other.every);
         let every = self.every;
@@ -80,7 +79,7 @@ impl Sends {
     }
 }
 
-/// What a thread keeps. It knows how many it has handed over.
+/// The sampling state of a thread, which counts what it has handed over.
 #[derive(Debug)]
 pub(crate) struct Keep {
     every: u64,
@@ -89,12 +88,12 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// Of so many threads.
+    /// The state of one of `threads` threads.
     pub(crate) fn new(threads: usize) -> Keep {
         Keep { every: 1, kept: 0, most: (KEPT_MAX / threads.max(1)).max(1) }
     }
 
-    /// Takes note of a request that is sent now, if it is one of those.
+    /// Records a request that is sent now, if its block is kept.
     pub(crate) fn see(&mut self, sends: &mut Sends, index: u64, at_ns: u64) {
         if is_kept(index, self.every) && self.kept == self.most {
             self.every = self.every.saturating_mul(2);
@@ -116,7 +115,7 @@ fn is_kept(index: u64, every: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// What so many threads keep of so many requests, each of which hands over now and then.
+    /// The times that `threads` threads keep of `requests` requests, handing over now and then.
     fn kept(threads: u64, requests: u64) -> Vec<Vec<u64>> {
         let mut all = Sends::new();
         for thread in 0..threads {

@@ -1,5 +1,4 @@
-//! A record on its way between machines. What could not have been measured is refused, so that nothing that
-//! is added up overflows.
+//! A record in transit between machines. Validation rejects impossible values, so that no sum overflows.
 
 use hdrhistogram::Histogram;
 use serde::de::Error as _;
@@ -8,17 +7,17 @@ use serde::{Deserialize as _, Deserializer, Serializer};
 use crate::results::record::{Record, growing_histogram, histogram};
 use crate::results::sends::KEPT_MAX;
 
-/// Most of anything in a message. There is one twice per second, and a run is no longer than a century.
+/// Maximum of any count in a message. Agents send two per second, and a run is shorter than a century.
 pub(crate) const COUNT_MAX: u64 = 1 << 32;
-/// Most times of requests that an agent keeps.
+/// Maximum number of send times that an agent keeps.
 const SENDS_MAX: usize = 2 * KEPT_MAX;
-/// A text of another machine is shown so far.
+/// Text from another machine is truncated to this length.
 const TEXT_CHARS: usize = 300;
-/// The highest value of a histogram that grows, and takes memory with its values: years of microseconds.
+/// The maximum value of a growing histogram, which bounds its memory: years in microseconds.
 const GROWN_MAX: u64 = 1 << 50;
 
 impl Record {
-    /// The record, if a run can have it.
+    /// Returns the record if a run can have produced it.
     pub(crate) fn validate(mut self) -> Result<Record, String> {
         let Record { requests, failed_since, sent, answered, failed, waited, .. } = self;
         let Record { connects, left_stamps, came_stamps, sent_again, unasked, .. } = self;
@@ -46,23 +45,23 @@ impl Record {
     }
 }
 
-/// A text of another machine, as it can be shown anywhere.
+/// Makes text from another machine safe to print.
 pub(crate) fn shown(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().take(TEXT_CHARS).map(plain).collect()
 }
 
-/// A histogram, as values and their counts.
+/// Serializes a histogram as values and their counts.
 pub(super) fn serialize<S: Serializer>(counts: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(counts.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())))
 }
 
-/// One as [`histogram`] makes it.
+/// Deserializes into a [`histogram`].
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
     filled(histogram(), from)
 }
 
-/// One as [`growing_histogram`] makes it.
+/// Deserializes into a [`growing_histogram`].
 pub(super) fn growing<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
     filled(growing_histogram(), from)
 }
@@ -101,11 +100,11 @@ mod tests {
         let arrived: Record = serde_json::from_value(to_value(&record).unwrap()).unwrap();
         assert_eq!((&arrived.latency, &arrived.ends_us), (&record.latency, &record.ends_us));
         let mut ends_us = arrived.ends_us;
-        ends_us.record(1 << 45).expect("it grows");
+        ends_us.record(1 << 45).expect("a growing histogram");
         assert!(arrived.lag.is_empty());
     }
 
-    /// Requests every 2 ms, from one on; every tenth fails.
+    /// Requests every 2 ms, starting at `from`; every tenth fails.
     fn measured(from: u64, requests: u64) -> Record {
         let mut record = Record::new();
         for index in from..from + requests {
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_were_sent_in_parts_add_up_to_what_one_would_have() {
+    fn records_sent_in_parts_add_up_to_one_record() {
         let mut together = Record::new();
         for (from, requests) in [(0, 1_000), (2_500, 2_500), (1_000, 1_500)] {
             together.merge(&sent(measured(from, requests)));
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_refused() {
+    fn inconsistent_records_are_rejected() {
         let good = to_value(measured(0, 100)).unwrap();
         for (path, value, why) in [
             ("/requests", json!(101), "of 101 requests it has 90 latencies and 10 failures"),
@@ -171,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_an_agent_says_nothing_to_a_terminal() {
+    fn text_from_an_agent_is_safe_to_print() {
         assert_eq!(shown("a\u{1b}[2Jb\n"), "a [2Jb ");
         assert_eq!(shown(&"x".repeat(1_000)).len(), TEXT_CHARS);
     }
 
     proptest! {
         #[test]
-        fn any_numbers_are_added_up_or_refused(
+        fn any_numbers_are_added_up_or_rejected(
             numbers in prop::collection::vec(any::<u64>(), 8),
             small in prop::collection::vec(0..5_000_u32, 8),
             doubled in 0..40_u32,

@@ -1,8 +1,8 @@
-//! What a latency is made of: lag, sending, the way there and back, and our own waking up.
+//! Splits latencies into schedule lag, sending, the time on the wire and our own wake-up.
 //!
-//! A percentile is divided as the requests around it are, the nearest by rank. So its parts add up to it.
-//! (The percentiles of the parts would not: the slowest to be sent are not the slowest to be answered.) Which
-//! requests these are is known but for the width of their bucket of latencies (`bucket`), which is 1.6 %.
+//! A percentile is split like the requests nearest to it by rank, so its parts add up to it. (Percentiles of
+//! the parts would not: the slowest requests to send do not have the slowest responses.) Ranks within a
+//! latency bucket (`bucket_of`), which is 1.6 % wide, are unknown.
 //!
 //! Cost: constant per request; some thousand buckets of memory.
 
@@ -11,31 +11,31 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::results::outcome::Outcome;
 use crate::results::sent::COUNT_MAX;
 
-/// So many requests tell how a percentile is divided.
+/// A percentile is split in the proportions of this many requests.
 const AROUND: u64 = 20;
 
 /// The parts of a latency, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Parts {
-    /// From the intended time until the request was taken up by a connection.
+    /// From the intended time until a connection took the request.
     pub schedule_lag: u64,
-    /// From there until the system had taken its last byte; with stamps of the kernel, until that
-    /// byte left. Opening a connection is part of it.
+    /// From there until the system accepted its last byte; with kernel timestamps, until that byte
+    /// left. Includes opening a connection.
     pub client_send: u64,
-    /// From there until the last byte of the answer was there; without stamps of the kernel, until
-    /// this program had read it.
+    /// From there until the last byte of the response arrived; without kernel timestamps, until
+    /// this program read it.
     pub wire_to_wire: u64,
-    /// From there until this program had read it; 0 without stamps of the kernel, for then it is part
-    /// of the way.
+    /// From there until this program read it; 0 without kernel timestamps, because `wire_to_wire`
+    /// then includes it.
     pub client_wake_up: u64,
 }
 
 impl Parts {
-    /// Of a whole answer. They add up to its latency.
+    /// The parts of a complete response. They add up to its latency.
     pub(crate) fn of(outcome: &Outcome) -> Parts {
         let (taken, done) = (outcome.taken_ns, outcome.done_ns);
-        // An answer may be there before the whole request is sent, and the clocks of stamps and of this
-        // program may differ by some microseconds.
+        // A response may arrive before the whole request is sent, and the kernel's clock and ours
+        // may differ by some microseconds.
         let sent = outcome.left_ns.or(outcome.sent_ns).unwrap_or(done).clamp(taken, done);
         let came = outcome.came_ns.filter(|_| outcome.left_ns.is_some()).unwrap_or(done);
         let came = came.clamp(sent, done);
@@ -47,23 +47,23 @@ impl Parts {
         }
     }
 
-    /// Of `ns`, in the proportion of these.
+    /// Splits `ns` in the proportions of `shares`.
     fn divided(ns: u64, shares: [f64; 4]) -> Parts {
         let all: f64 = shares.iter().sum();
-        // What took no time has parts of none.
+        // All parts of zero are zero.
         let unit = if all > 0.0 { ns as f64 / all } else { 0.0 };
         let [schedule_lag, client_send, wire_to_wire, client_wake_up] =
             shares.map(|share| (share * unit).round() as u64);
         Parts { schedule_lag, client_send, wire_to_wire, client_wake_up }
     }
 
-    /// The parts of `ns`, which counts from when requests are taken up, in the proportion of these.
+    /// Splits `ns`, which excludes the schedule lag, in the proportions of the other parts.
     pub(crate) fn without_lag(&self, ns: u64) -> Parts {
         let [_, client_send, wire_to_wire, client_wake_up] = self.each().map(|part| part as f64);
         Parts::divided(ns, [0.0, client_send, wire_to_wire, client_wake_up])
     }
 
-    /// What people call the parts, in their order.
+    /// The display names of the parts, in order.
     pub const NAMES: [&str; 4] = ["schedule lag", "client send", "wire to wire", "client wake-up"];
 
     /// The parts, in the order of their names.
@@ -88,7 +88,7 @@ impl Bucket {
     }
 }
 
-/// A bucket that is not empty: its number, its count and its sums.
+/// A non-empty bucket: its index, its count and its sums.
 type Sparse = (u32, u64, [u64; 4]);
 
 /// Sums of the parts, by latency.
@@ -116,8 +116,7 @@ impl Split {
         self.count += other.count;
     }
 
-    /// The parts of `latency_ns`, which a share `quantile` of the requests does not exceed; none without
-    /// requests.
+    /// The parts of `latency_ns`, which is the percentile `quantile`; none without requests.
     pub(crate) fn at(&self, quantile: f64, latency_ns: u64) -> Option<Parts> {
         let count = AROUND.min(self.count);
         let rank = (quantile * self.count as f64).ceil() as u64;
@@ -125,8 +124,8 @@ impl Split {
         (count > 0).then(|| Parts::divided(latency_ns, self.ranks(first, first + count)))
     }
 
-    /// Sums of the parts of the requests from the `first`th fastest on, below the `end`th. Of a bucket that
-    /// they do not fill they have their share.
+    /// Sums of the parts of the requests with ranks from `first` up to `end`. A bucket that is
+    /// partly inside counts proportionally.
     fn ranks(&self, first: u64, end: u64) -> [f64; 4] {
         let (mut below, mut sums) = (0, [0.0; 4]);
         for bucket in &self.buckets {
@@ -144,7 +143,7 @@ impl Split {
     }
 }
 
-/// Without the buckets that are empty.
+/// Omits empty buckets.
 impl Serialize for Split {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let all = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.count > 0);
@@ -169,7 +168,7 @@ impl TryFrom<Vec<Sparse>> for Split {
 /// Buckets per factor of two.
 const LINEAR: u32 = 64;
 const LINEAR_BITS: u32 = LINEAR.ilog2();
-/// Enough for the longest time-out, and some more.
+/// More than enough for the longest time-out.
 pub(crate) const BUCKETS: usize = (37 - LINEAR_BITS as usize) * LINEAR as usize;
 
 /// The bucket of a latency, in nanoseconds: by its highest bit, and linear within that.
@@ -200,7 +199,7 @@ mod tests {
     fn the_parts_of_a_percentile_are_those_of_the_requests_around_it() {
         let mut split = Split::new();
         for i in 0..1_000_u64 {
-            // Fast ones wait for the server, and the slowest tenth for us.
+            // Fast requests wait for the server, the slowest tenth waits for the client.
             let of = if i < 900 {
                 parts(1_000, 2_000, 997_000 + i)
             } else {
@@ -232,7 +231,7 @@ mod tests {
     #[test]
     fn a_percentile_between_two_modes_is_what_its_parts_add_up_to() {
         let mut split = Split::new();
-        // Of 1,000 requests few are near the median, and the next many far above it.
+        // A few of 1,000 requests are near the median, and the next ones are far above it.
         for (requests, of) in [
             (495, parts(0, 4_000, 4_000)),
             (9, parts(0, 5_000, 10_000)),
@@ -249,7 +248,7 @@ mod tests {
     fn the_nearest_count_whichever_bucket_they_are_in() {
         let mut split = Split::new();
         for i in 0..100 {
-            // Every fourth is twice as slow as the one before; all of it is sending but in ten.
+            // The latency doubles every four requests; all of it is sending, except in ten.
             let ns = 1_u64 << (i / 4 + 8);
             let sent = (40..50).contains(&i);
             split.add(ns + i, &if sent { parts(0, 0, ns + i) } else { parts(0, ns + i, 0) });
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_lag_the_rest_is_divided_as_before() {
+    fn without_the_lag_the_other_parts_keep_their_proportions() {
         assert_eq!(parts(500, 10, 30).without_lag(80), parts(0, 20, 60));
         assert_eq!(parts(500, 0, 0).without_lag(80), parts(0, 0, 0));
     }
@@ -280,6 +279,6 @@ mod tests {
             );
             before = at;
         }
-        assert!(before < BUCKETS - 1, "the longest time-out has a bucket of its own");
+        assert!(before < BUCKETS - 1, "the longest time-out has its own bucket");
     }
 }

@@ -1,34 +1,33 @@
-//! Did the latencies stay what they were, or did they go up or down during the run?
+//! Tests whether the latencies rose or fell during the run.
 //!
-//! The percentiles of a run that is not stationary are of no moment of it: a queue that grows makes
-//! them as high as the run is long. Mann and Kendall's test looks for a trend in the medians and the 90th
-//! percentiles of blocks of time, whatever its shape: of all pairs of blocks, is the later one above the
-//! earlier one more often than chance would have it?
+//! The percentiles of a run that is not stationary describe no moment of it: if a queue grows, they
+//! depend on the length of the run. The Mann–Kendall test looks for a trend of any shape in the
+//! medians and the 90th percentiles of blocks of time: over all pairs of blocks, is the later one
+//! above the earlier one more often than by chance?
 //!
 //! Cost: O(blocks²), once.
 
 use crate::results::blocks::Blocks;
 
-/// The chance of finding a trend by chance, at 3.29 standard deviations: 0.001.
+/// The test's quantile: at 3.29 standard deviations the false-positive rate is 0.001.
 const Z: f64 = 3.29;
-/// A change from the first third to the last by a smaller factor matters to nobody.
+/// A change from the first to the last third by a smaller factor is irrelevant.
 const FACTOR_FINE: f64 = 1.25;
-/// Fewer blocks tell no trend.
+/// Fewer blocks are inconclusive.
 const BLOCKS_MIN: usize = 10;
-/// A block with fewer requests has no percentile to speak of.
+/// A block with fewer requests has no reliable percentile.
 const REQUESTS_MIN: u64 = 20;
 
-/// A trend.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
-    /// Which percentile, in percent.
+    /// In percent.
     pub(crate) percentile: u32,
     /// Its mean over the first and the last third of the blocks, in nanoseconds.
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
 }
 
-/// The trend of a run, if it has one.
+/// The trend of a run, if it is significant.
 pub(crate) fn trend(blocks: &Blocks) -> Option<Trend> {
     [50, 90].into_iter().find_map(|percentile| {
         let values = blocks.quantiles(f64::from(percentile) / 100.0, REQUESTS_MIN);
@@ -57,9 +56,9 @@ fn trend_of(values: &[f64]) -> Option<(u64, u64)> {
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let (first, last) = (mean(&values[..n / 3]), mean(&values[n - n / 3..]));
     let factor = (last / first).max(first / last);
-    // Neighbors are alike in a queue, so chance alone reaches further than for independent values:
-    // Kendall's deviation is doubled, which allows for a correlation of 0.6 between neighbors. Few
-    // blocks never get that far: where three quarters of all that is possible point one way, do.
+    // Neighboring blocks correlate in a queue, so chance deviates further than for independent
+    // values. Twice Kendall's deviation allows for a correlation of 0.6. With few blocks that limit
+    // is out of reach: there, three quarters of the maximum suffices.
     let limit = (2.0 * Z * deviation).min(0.75 * count * (count - 1.0) / 2.0);
     (s.abs() > limit && factor > FACTOR_FINE).then_some((first as u64, last as u64))
 }
@@ -70,7 +69,7 @@ mod tests {
     use curtail_dist::seed;
     use rand_distr::{Distribution as _, Exp1};
 
-    /// Values around 1 ms that remember the last one.
+    /// Values around 1 ms with this autocorrelation.
     fn noise(seed: u64, memory: f64, count: usize) -> Vec<f64> {
         let mut rng = seed::rng(seed);
         let mut last = 0.0;
@@ -101,14 +100,14 @@ mod tests {
             let (first, last) = trend_of(&values).unwrap();
             assert!(last > 2 * first, "{first} {last}");
             values.reverse();
-            assert!(trend_of(&values).is_some(), "a cache that warms up is no better");
+            assert!(trend_of(&values).is_some(), "a warming cache is a trend as well");
         }
     }
 
     #[test]
-    fn a_trend_that_nobody_would_feel_is_none() {
+    fn an_irrelevant_trend_is_none() {
         let values: Vec<f64> = (0..60).map(|i| 1e6 + 1e3 * f64::from(i)).collect();
         assert_eq!(trend_of(&values), None);
-        assert_eq!(trend_of(&[1.0, 2.0, 3.0]), None, "too few to tell");
+        assert_eq!(trend_of(&[1.0, 2.0, 3.0]), None, "too few blocks");
     }
 }

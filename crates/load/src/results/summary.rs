@@ -1,4 +1,4 @@
-//! Percentiles: of what, how sure, and what they are made of.
+//! Percentiles, their confidence intervals and their parts.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::results::blocks::Blocks;
 use crate::results::split::{Parts, Split};
 
-/// A percentile with fewer samples above it is not told: it would be chance.
+/// A percentile with fewer samples above it is not reported, because it would be chance.
 pub const SAMPLES_ABOVE_MIN: u64 = 10;
 
-/// Percentiles and other figures of a distribution, of latencies in nanoseconds, to three digits. `None`
-/// (`null` in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it, and for
-/// everything if there are no samples.
+/// Percentiles and other figures of a distribution of latencies in nanoseconds, to three digits.
+/// `None` (`null` in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it,
+/// and for everything if there are no samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are what their names say")]
 pub struct Summary<T = u64> {
@@ -40,7 +40,7 @@ impl Summary {
         }
     }
 
-    /// These figures over those of another run.
+    /// The ratio of these figures to those of another run.
     #[must_use]
     pub fn over(&self, other: &Summary) -> Summary<f64> {
         let (these, those) = (self.each(), other.each());
@@ -53,7 +53,7 @@ impl Summary {
 }
 
 impl<T: Copy> Summary<T> {
-    /// What people call the figures, in their order.
+    /// The display names of the figures, in order.
     pub const NAMES: [&'static str; 7] = ["p50", "p90", "p95", "p99", "p99.9", "max", "mean"];
 
     /// The figures, in the order of their names.
@@ -71,7 +71,7 @@ pub(crate) fn percentile(samples: &Histogram<u64>, per_mille: u32) -> Option<u64
     enough.then(|| samples.value_at_quantile(f64::from(per_mille) / 1_000.0))
 }
 
-/// Something about each percentile of a [`Summary`]: `None` where the percentile has no value.
+/// A value for each percentile of a [`Summary`]: `None` if the percentile has no value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are what their names say")]
 pub struct Percentiles<T> {
@@ -85,13 +85,12 @@ pub struct Percentiles<T> {
 /// The parts of the latency at its percentiles.
 pub type Splits = Percentiles<Parts>;
 
-/// The 95 % confidence intervals of a latency's percentiles, in nanoseconds: lower and upper border.
-/// `None`, too, where the run is too short or its latencies vary too much from one part of it to the next
-/// to tell how sure it is.
+/// The 95 % confidence intervals of a latency's percentiles, in nanoseconds: lower and upper bound. Also
+/// `None` if the run is too short, or its latencies vary too much between its parts, to estimate them.
 pub type Intervals = Percentiles<[u64; 2]>;
 
 impl<T: Copy> Percentiles<T> {
-    /// What there is of each, by its place and its share in thousandths.
+    /// Calls `value` with the index and the share in thousandths of each percentile.
     fn of(value: impl Fn(usize, u32) -> Option<T>) -> Percentiles<T> {
         Percentiles {
             p50: value(0, 500),
@@ -102,14 +101,14 @@ impl<T: Copy> Percentiles<T> {
         }
     }
 
-    /// What there is, in the order of the percentiles.
+    /// The values, in the order of the percentiles.
     #[must_use]
     pub fn each(&self) -> [Option<T>; 5] {
         let Percentiles { p50, p90, p95, p99, p999 } = *self;
         [p50, p90, p95, p99, p999]
     }
 
-    /// Is any percentile known?
+    /// True if any percentile has a value.
     #[must_use]
     pub fn any(&self) -> bool {
         self.each().iter().any(Option::is_some)
@@ -117,7 +116,7 @@ impl<T: Copy> Percentiles<T> {
 }
 
 impl Splits {
-    /// What people call the parts; the last one only where it is measured.
+    /// The display names of the parts; the last one only if it is measured.
     #[must_use]
     pub fn names(&self) -> &'static [&'static str] {
         let separate = self.each().iter().flatten().any(|parts| parts.client_wake_up > 0);
@@ -135,7 +134,7 @@ pub(crate) fn intervals(samples: &Histogram<u64>, blocks: &Blocks, latency: &Sum
     Percentiles::of(|at, per_mille| latency[at].and(interval(samples, blocks, per_mille)))
 }
 
-/// How sure [`Summary::over`] is: the 95 % confidence intervals of the ratios.
+/// The 95 % confidence intervals of the ratios of [`Summary::over`].
 #[must_use]
 pub fn ratio_intervals(
     (this, sure): (&Summary, &Intervals),
@@ -145,10 +144,9 @@ pub fn ratio_intervals(
     Percentiles::of(|at, _| ratio_interval((this[at]?, sure[at]?), (that[at]?, that_sure[at]?)))
 }
 
-/// The interval of a ratio from those of its two parts, which are of different runs and so independent:
-/// the distances of their borders from the estimates add up as standard errors do, on the scale of
-/// logarithms, where a ratio is a difference (the method of variance estimates recovery, Zou and Donner
-/// 2008). It keeps intervals lopsided that are.
+/// The interval of a ratio from the intervals of two independent runs: the distances of the bounds from the
+/// estimates add up like standard errors, on a logarithmic scale, where a ratio is a difference (the method
+/// of variance estimates recovery, Zou and Donner 2008). Asymmetric intervals stay asymmetric.
 fn ratio_interval(
     (this, [low, high]): (u64, [u64; 2]),
     (that, [that_low, that_high]): (u64, [u64; 2]),
@@ -161,8 +159,8 @@ fn ratio_interval(
     borders.iter().all(|border| border.is_finite()).then_some(borders)
 }
 
-/// The interval of one percentile, in thousandths: the percentiles at the two borders of its share, with all of
-/// their buckets, because where in a bucket a sample lies is unknown. See `blocks` for how sure that share is.
+/// The interval of one percentile, in thousandths: the percentiles at both bounds of its share, widened to
+/// whole buckets, because positions in a bucket are unknown. `blocks` estimates the error of the share.
 pub(crate) fn interval(
     samples: &Histogram<u64>,
     blocks: &Blocks,
@@ -170,13 +168,13 @@ pub(crate) fn interval(
 ) -> Option<[u64; 2]> {
     let share = f64::from(per_mille) / 1_000.0;
     let half = blocks.share_error(samples.value_at_quantile(share))?.half_width();
-    // Beyond the last sample there is no border.
+    // No bound exists past the last sample.
     let inside = share - half > 0.0 && (1.0 - share - half) * samples.len() as f64 >= 1.0;
     let at = |quantile| samples.value_at_quantile(quantile);
     inside.then(|| [samples.lowest_equivalent(at(share - half)), at(share + half)])
 }
 
-/// Half of the interval of a percentile, over its value; none if either is not told.
+/// Half the width of a percentile's interval over its value; none if either is unknown.
 pub(crate) fn relative_error(
     samples: &Histogram<u64>,
     blocks: &Blocks,
@@ -192,22 +190,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_as_unsure_as_both_of_its_parts() {
+    fn a_ratio_has_the_uncertainty_of_both_parts() {
         let near = |sure, other_sure, expected: [f64; 2]| {
             let found = ratio_interval((200, sure), (100, other_sure)).expect("an interval");
             let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             assert!(off < 1e-9, "{found:?}, not {expected:?}");
         };
-        // Only one of them is unsure.
+        // Only one of them is uncertain.
         near([100, 400], [100, 100], [1.0, 4.0]);
         near([200, 200], [50, 200], [1.0, 4.0]);
-        // Both are, by a factor of 2: as legs of a triangle.
+        // Both are, by a factor of 2, and add up like the legs of a triangle.
         let both = 2.0_f64.powf(2.0_f64.sqrt());
         near([100, 400], [50, 200], [2.0 / both, 2.0 * both]);
         near([0, 200], [100, 100], [0.0, 2.0]);
     }
 
-    /// Hiccups are all as long, so the 99th percentile is in one bucket wherever its share may be.
+    /// All hiccups are equally long, so the 99th percentile stays in one bucket whatever its share.
     #[test]
     fn an_interval_is_no_narrower_than_a_bucket() {
         let (mut samples, mut blocks) = (crate::histogram(), Blocks::new());

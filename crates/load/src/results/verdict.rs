@@ -1,6 +1,6 @@
-//! Whether a run measured what its plan says.
+//! Judges whether a run measured what its plan asks for.
 //!
-//! A verdict must not hang on chance, so no rule about time speaks up for [`FEW`] requests or less.
+//! A verdict must not depend on chance, so rules about time ignore [`FEW`] requests or fewer.
 
 use curtail_kernel::duration::format;
 use hdrhistogram::Histogram;
@@ -11,107 +11,102 @@ use crate::engine::stamp::PastStack;
 use crate::results::record::Errors;
 use crate::results::summary::percentile;
 
-/// A percentile at which the lag is judged, in thousandths, and the lag that is always fine at it,
-/// in nanoseconds.
+/// A percentile in thousandths, and a lag in nanoseconds that is always acceptable there.
 type Judged = (u32, u64);
 
-/// Up to the 95th percentile the floor is a little above what waking a thread takes in a virtual
-/// machine (50 to 200 µs), so that what is found is a generator that does not keep up. Above it, one
-/// turn of somebody else's on the processor decides.
+/// Up to the 95th percentile the floor is just above the wake-up latency of a thread in a virtual
+/// machine (50 to 200 µs), so a larger lag means that the generator does not keep up. Above it, a
+/// single time slice of another process decides.
 const JUDGED: [Judged; 4] = [(500, 250_000), (900, 250_000), (950, 250_000), (990, 1_000_000)];
-/// The highest one stands for itself: a few turns of others spoil it, and nothing else.
+/// Judged separately: a few time slices of other processes spoil this percentile and no other.
 const JUDGED_ALONE: Judged = (999, 1_000_000);
-/// The lag that is fine at a percentile, as a share of the uncorrected latency at the same one: it
-/// changes nothing that anybody would act on. The uncorrected one, for a lag must not excuse itself.
+/// The acceptable lag at a percentile, as a share of the uncorrected latency there: too small to
+/// change a decision. The uncorrected latency, because a lag must not excuse itself.
 const LAG_SHARE_FINE: f64 = 0.05;
-/// The share of the offered requests that may go unanswered.
+/// The share of the offered requests that may get no response.
 const SHORT_SHARE_FINE: f64 = 0.03;
-/// The share of the good answers that may be followed by what nobody has asked for.
+/// The share of good responses that extraneous data may follow.
 const UNASKED_SHARE_FINE: f64 = 0.03;
-/// So many requests decide nothing.
+/// This many requests decide nothing.
 const FEW: u64 = 3;
-/// The share of the requests that may be missing from the latencies: what a p99.9 leaves above it.
+/// The share of requests that may be missing from the latencies: the share above p99.9.
 const LEFT_OUT_SHARE_FINE: f64 = 0.001;
 
-/// Why a report must not be relied on. In JSON `{"kind": …, fields…, "text": …}`, where the text is for
-/// people.
+/// Why a report is not reliable. In JSON `{"kind": …, fields…, "text": …}`, where the text is for people.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the texts say what the fields are")]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile, requests
-    /// were taken up later than `limit_ns` after their intended times (and more than 3 of them).
-    /// The limit is 5 % of the uncorrected latency at the same percentile, but at least 250 µs, and
-    /// 1 ms at the 99th. Only the 50th is judged where it takes more requests to tell the others.
-    /// For the 99.9th see [`Withheld`].
+    /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile, connections took
+    /// requests later than `limit_ns` after their intended times (and more than 3 of them). The limit is 5 %
+    /// of the uncorrected latency at the same percentile, but at least 250 µs, and 1 ms at the 99th. With too
+    /// few requests for the higher percentiles, only the 50th is judged. For the 99.9th see [`Withheld`].
     #[error(
         "fell behind: {late} of {requests} requests were sent more than {} after their intended times; {}",
         short(*.limit_ns), instead_of_waiting(*.late, *.waited, *.connections)
     )]
     FellBehind { late: u64, requests: u64, limit_ns: u64, waited: u64, connections: usize },
-    /// Good answers came in at less than 97 % of the rate at which requests were due (and more than
-    /// 3 were missing): the server does not sustain the rate, or fails.
+    /// Good responses arrived at less than 97 % of the rate at which requests were due (and more
+    /// than 3 were missing): the server does not sustain the rate, or fails.
     #[error("fell short: {}", missing(*.answered, *.requests, errors))]
     FellShort {
         answered: u64,
         requests: u64,
-        /// Those without a good answer. The others that are missing were answered well, but so
+        /// Requests without a good response. The other missing ones have a good but late response.
         errors: Errors,
     },
-    /// More than 0.1 % of the requests, and more than one, have no good answer. They have no latency
-    /// either, so that the percentiles are of the others: a server that sheds its slowest requests
-    /// would look fast.
+    /// More than 0.1 % of the requests, and more than one, have no good response. They have no latency, so
+    /// the percentiles cover only the others: a server that sheds its slowest requests would look fast.
     #[error(
         "left out: {} of {requests} requests have no good answer, {errors}; the percentiles are of the others",
         errors.total()
     )]
     LeftOut { requests: u64, errors: Errors },
-    /// Requests were not sent at all: the backlog was full.
+    /// Requests were not sent because the backlog was full.
     #[error(
         "dropped: {count} requests were never sent, for all connections were busy and {backlog} requests \
          waiting; use more connections or a lower rate"
     )]
     Dropped { count: u64, backlog: usize },
-    /// There is no good answer, so there is no latency.
+    /// There is no good response, so there is no latency.
     #[error("nothing measured: {}", match .requests {
         0 => "no request was due in the measured time; use a higher rate or a longer duration",
         _ => "there is no good answer",
     })]
     NothingMeasured { requests: u64 },
-    /// More than 1 % of the good answers lack a stamp of the kernel that was asked for: that of their
-    /// request's leaving, or that of their coming.
+    /// More than 1 % of the good responses lack a requested kernel timestamp: of the request's
+    /// departure, or of the response's arrival.
     #[error("stamps missing: {:.1} % of the answers {}", missing * 100.0, unstamped(past_stack.as_ref()))]
     StampsMissing { missing: f64, past_stack: Option<PastStack> },
-    /// Behind more than 3 % of the good answers (and more than 3) the server sent more. Were those whole?
+    /// Extraneous data followed more than 3 % of the good responses (and more than 3). Were those complete?
     #[error(
         "unasked: the server sent more behind {count} of {good} good answers, which may not have been whole; \
          is it the right protocol, and the right end of an answer?"
     )]
     Unasked { count: u64, good: u64 },
-    /// A percentile is less sure than the plan asks for.
+    /// A percentile is less precise than the plan asks for.
     #[error(
         "not sure: {}, and ±{:.1} % were asked for; use a longer duration",
         how_sure(*.per_mille, *.found), asked * 100.0
     )]
     NotSure {
         per_mille: u32,
-        /// Half of its 95 % confidence interval over its value, if it can be told.
+        /// Half the width of its 95 % confidence interval over its value, if known.
         found: Option<f64>,
         asked: f64,
     },
-    /// A percentile that the plan asks for is not told.
+    /// A percentile that the plan asks for is withheld.
     #[error("{0}, and it was asked for")]
     Withheld(#[serde(serialize_with = "Withheld::serialize")] Withheld),
-    /// The requests were not sent as Poisson arrivals are. See [`ArrivalTest`](crate::ArrivalTest).
+    /// The requests were not sent as Poisson arrivals. See [`ArrivalTest`](crate::ArrivalTest).
     #[error(
         "not Poisson: the gaps between {gaps} requests as sent differ by {d:.2} from exponential ones; use \
          more threads, a lower rate, or constant gaps"
     )]
     NotPoisson { d: f64, gaps: usize },
-    /// The latencies went up or down all along: the percentiles are of no moment of the run. The trend
-    /// of the medians, or 90th percentiles, of its parts is surely there (at 0.001), and changes them by
-    /// more than 25 %.
+    /// The latencies rose or fell during the whole run, so the percentiles describe no moment of it. The
+    /// medians or 90th percentiles of its blocks have a significant trend (at 0.001) of more than 25 %.
     #[error(
         "not stationary: the {percentile}th percentile went from {} in the first third of the run to {} in the \
          last; {}",
@@ -130,18 +125,17 @@ pub enum Invalid {
     /// An agent's part of the load is not valid.
     #[error("agent {agent} {reason}")]
     Agent { agent: String, reason: Box<Invalid> },
-    /// An agent was lost during the run, and the others were stopped: the figures are of a part of what
-    /// the plan asks for.
+    /// An agent was lost during the run and the others were stopped: the figures cover part of the plan.
     #[error("agent {agent} was lost: {why}; the figures are of what it reported until then")]
     AgentLost { agent: String, why: String },
-    /// The run was cut short: the figures are of a part of what the plan asks for.
+    /// The run was cut short: the figures cover part of the plan.
     #[error("interrupted{}", if *.requests == 0 { " before anything was measured" } else { ": partial results" })]
     Interrupted { requests: u64 },
 }
 
 impl Serialize for Invalid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// With what it says.
+        /// The fields and the text.
         #[derive(Serialize)]
         struct Verdict<'a> {
             #[serde(flatten, serialize_with = "fields")]
@@ -155,9 +149,9 @@ impl Serialize for Invalid {
     }
 }
 
-/// A percentile that is not told, for the lag of the generator would be a part of it; the others
-/// stand. It is the 99.9th, where requests were taken up later than `limit_ns` after their intended
-/// times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms.
+/// A percentile that is not reported, because it would include the generator's lag; the others are
+/// valid. It is the 99.9th, where connections took requests later than `limit_ns` after their
+/// intended times: 5 % of the uncorrected 99.9th percentile, but at least 1 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(remote = "Self")]
 #[expect(missing_docs, reason = "the text says what the fields are")]
@@ -187,13 +181,13 @@ impl Serialize for Withheld {
     }
 }
 
-/// How many lags are over a limit, and that limit in nanoseconds, if those are too many at one of
-/// the percentiles that the whole run hangs on.
+/// The number of lags above a limit, and the limit in nanoseconds, if there are too many at a
+/// percentile that decides about the whole run.
 pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Option<(u64, u64)> {
     JUDGED.into_iter().find_map(|judged| too_late_at(judged, lag, uncorrected))
 }
 
-/// Why the 99.9th percentile of the latency is not told, if it would be otherwise.
+/// Why the 99.9th percentile of the latency is withheld, if it would be reported otherwise.
 pub(crate) fn withheld(
     lag: &Histogram<u64>,
     uncorrected: &Histogram<u64>,
@@ -209,31 +203,31 @@ fn too_late_at(
     lag: &Histogram<u64>,
     uncorrected: &Histogram<u64>,
 ) -> Option<(u64, u64)> {
-    // The median is judged in any case: a run with too few requests for it has a mean and a maximum.
+    // The median is always judged: a run with too few requests for it still has a mean and a maximum.
     if per_mille > 500 {
         percentile(lag, per_mille)?;
     }
     let quantile = f64::from(per_mille) / 1_000.0;
     let latency = uncorrected.value_at_quantile(quantile) as f64;
     let limit_ns = fine_ns.max((latency * LAG_SHARE_FINE) as u64);
-    // A bucket of the histogram holds equivalent values; the limit's own is still fine.
+    // A histogram bucket holds equivalent values; those equivalent to the limit are still fine.
     let late = lag.count_between(lag.next_non_equivalent(limit_ns), u64::MAX);
     let share = late as f64 / lag.len() as f64;
     (late > FEW && share > 1.0 - quantile + 1e-9).then_some((late, limit_ns))
 }
 
-/// True if that many answers are too few for that many requests.
+/// True if `answered` is too few for `requests`.
 pub(crate) fn too_few(answered: u64, requests: u64) -> bool {
     let missing = requests.saturating_sub(answered);
     missing > FEW && missing as f64 > SHORT_SHARE_FINE * requests as f64
 }
 
-/// True if behind so many of the good answers there was more.
+/// True if extraneous data followed too many of the good responses.
 pub(crate) fn unasked_too_often(unasked: u64, good: u64) -> bool {
     unasked > FEW && unasked as f64 > UNASKED_SHARE_FINE * good as f64
 }
 
-/// True if the latencies are of too few of the requests. One that failed is chance.
+/// True if the latencies cover too few of the requests. A single failure is chance.
 pub(crate) fn leaves_out_too_many(failed: u64, requests: u64) -> bool {
     failed > 1 && failed as f64 > LEFT_OUT_SHARE_FINE * requests as f64
 }
@@ -245,7 +239,7 @@ fn instead_of_waiting(late: u64, waited: u64, connections: usize) -> String {
     }
 }
 
-/// Only time is a matter of the rate: a bad status would be as bad at a lower one.
+/// Only timing depends on the rate: a bad status would be as bad at a lower one.
 fn missing(answered: u64, requests: u64, errors: &Errors) -> String {
     let good = requests.saturating_sub(errors.total());
     let late = good.saturating_sub(answered);
@@ -283,7 +277,7 @@ fn how_sure(per_mille: u32, found: Option<f64>) -> String {
     }
 }
 
-/// A time with the three digits that people read: 35.205939 ms are 35.2 ms.
+/// Rounds to three digits for people: 35.205939 ms become 35.2 ms.
 fn short(ns: u64) -> impl std::fmt::Display {
     let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
     format(ns.saturating_add(step / 2) / step * step)

@@ -1,4 +1,4 @@
-//! Why a request has no whole answer.
+//! Why a request has no complete response.
 
 use std::fmt;
 use std::io;
@@ -18,21 +18,21 @@ pub(crate) enum Fault {
     #[error("the server closed before it answered")]
     Closed,
     #[error("the server closed inside of its answer")]
-    HalfAnswer,
+    IncompleteMessage,
     #[error("the server sent more than one answer to a request")]
     Surplus,
     #[error("the server reset the request: {0}")]
     Reset(String),
-    /// The server says that it has not looked at the request, and will not: it may be sent again.
+    /// The server guarantees that it has not processed the request, so it is safe to retry.
     #[error(
         "the server went away before it looked at the request ({0}), and did so again and again"
     )]
     Unprocessed(String),
     #[error(transparent)]
-    Garbage(#[from] BadResponse),
+    Parse(#[from] BadResponse),
     #[error("{0}")]
     Malformed(String),
-    /// The server speaks something else.
+    /// The server speaks another protocol.
     #[error("{0}")]
     Mismatch(&'static str),
     #[error("the answer is longer than {limit} bytes; raise --max-response")]
@@ -41,13 +41,13 @@ pub(crate) enum Fault {
     Io(Arc<io::Error>),
 }
 
-/// What a request without an answer waited for in the end.
+/// What a request that timed out was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Answer,
     Opening,
     Agreeing,
-    Room,
+    Connection,
 }
 
 impl fmt::Display for Wait {
@@ -58,15 +58,15 @@ impl fmt::Display for Wait {
             Wait::Agreeing => {
                 ": TLS was not agreed on; if the server speaks none, leave out the s of the scheme"
             }
-            Wait::Room => ": all connections were busy; use more",
+            Wait::Connection => ": all connections were busy; use more",
         })
     }
 }
 
 impl Fault {
-    /// No connection, and what to do where it is this machine that has no more to give.
+    /// A failed connect, with advice if a local resource is exhausted.
     pub(crate) fn connect(error: io::Error) -> Fault {
-        let mend = match Errno::from_io_error(&error) {
+        let advice = match Errno::from_io_error(&error) {
             Some(Errno::MFILE) => {
                 "raise the limit of this process (ulimit -n), or use fewer connections"
             }
@@ -79,7 +79,7 @@ impl Fault {
             }
             _ => return Fault::Connect(error.into()),
         };
-        Fault::Connect(io::Error::new(error.kind(), format!("{error}: {mend}")).into())
+        Fault::Connect(io::Error::new(error.kind(), format!("{error}: {advice}")).into())
     }
 
     pub(crate) fn of(error: io::Error) -> Fault {
@@ -87,7 +87,7 @@ impl Fault {
             BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
         };
         match error.kind() {
-            // Of datagrams: nobody listens at the port.
+            // On UDP sockets: no process listens on the port.
             ConnectionRefused => Fault::connect(error),
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
             _ => Fault::Io(error.into()),
@@ -100,16 +100,16 @@ pub(crate) enum Greeting {
     Unknown,
     Http1,
     Http2,
-    /// A record of TLS that says no.
+    /// A TLS alert.
     Tls,
     Other,
 }
 
 const HTTP1: &[u8] = b"HTTP/1.";
-/// An alert of TLS (RFC 8446 §5.1).
+/// The start of a TLS alert record (RFC 8446 §5.1).
 const ALERT: &[u8] = &[21, 3];
-/// Of a frame (RFC 9113 §4.1): the type, behind a length of 3 bytes; that of SETTINGS, which comes
-/// first (§3.4), is 4.
+/// The offset of an HTTP/2 frame's type after its 3-byte length (RFC 9113 §4.1). The first frame is
+/// SETTINGS (§3.4), type 4.
 const TYPE_AT: usize = 3;
 const SETTINGS: u8 = 4;
 
@@ -122,7 +122,7 @@ impl Greeting {
             }
         }
         match bytes.get(TYPE_AT) {
-            // A frame of SETTINGS is short.
+            // A SETTINGS frame is short, so the first byte of its length is 0.
             _ if bytes[0] != 0 => Greeting::Other,
             None => Greeting::Unknown,
             Some(&SETTINGS) => Greeting::Http2,

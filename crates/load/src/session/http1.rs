@@ -1,4 +1,4 @@
-//! The end of a response of HTTP/1.1.
+//! Finds the end of an HTTP/1.1 response.
 
 use bytes::BytesMut;
 use curtail_http1::{BadResponse, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
@@ -7,7 +7,7 @@ use crate::session::fault::{Fault, Greeting};
 use crate::session::turns::Scan;
 use crate::session::{Body, Status, Whole};
 
-/// Interim responses (1xx) before one response.
+/// Maximum number of interim responses (1xx) before a response.
 const INTERIM_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -15,12 +15,12 @@ pub(crate) struct Http1 {
     limits: Limits,
     heads: bool,
     body: Body,
-    /// The request was a HEAD, whose response has no body.
+    /// The request is a HEAD, so its response has no body.
     to_head: bool,
     interim: usize,
     response: Option<(ResponseHead, BodyDecoder)>,
     keep_alive: bool,
-    /// The server is known not to speak something else.
+    /// The first bytes have ruled out HTTP/2 and TLS.
     greeted: bool,
 }
 
@@ -52,7 +52,7 @@ impl Http1 {
                 return Err(Fault::Mismatch(what));
             }
             let Some(head) = parsed? else { return Ok(()) };
-            // Nobody asked for another protocol, so the server is done with this one.
+            // We requested no upgrade, so this response is final and ends the connection.
             let switches = head.status() == 101;
             self.keep_alive &= !switches;
             if head.is_interim() && !switches {

@@ -1,5 +1,5 @@
-//! The text protocol of memcached (doc/protocol.txt there), of which only the end of an answer
-//! matters. Values are not kept: constant memory.
+//! The text protocol of memcached (doc/protocol.txt there), reduced to the end of a response.
+//! Values are discarded: constant memory.
 
 use bytes::BytesMut;
 
@@ -7,14 +7,14 @@ use crate::session::fault::Fault;
 use crate::session::turns::{Block, Scan, take_line, unknown};
 use crate::session::{Body, Status, Whole};
 
-/// The longest line: a key of 250 bytes, some numbers, or what is said about an error.
+/// The maximum line length: a key of 250 bytes, some numbers, or an error message.
 const LINE_BYTES_MAX: usize = 2 << 10;
 
 const PROTOCOL: &str = "no answer of memcached";
 
 #[derive(Debug)]
 pub(crate) struct Memcached {
-    /// Answers are values, not a line.
+    /// The response consists of values, not of one line.
     values: bool,
     value: Option<Block>,
     body: Body,
@@ -25,7 +25,7 @@ impl Memcached {
         Memcached { values: false, value: None, body }
     }
 
-    /// What a line says: the status, if it ends the answer.
+    /// Handles a line. Returns the status if the line ends the response.
     fn line(&mut self, line: &[u8]) -> Result<Option<Status>, Fault> {
         let first = line.split(|byte| *byte == b' ').next().unwrap_or_default();
         if matches!(first, b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR") {

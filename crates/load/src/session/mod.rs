@@ -1,4 +1,4 @@
-//! The client's side of a protocol on one connection, without I/O.
+//! The client side of a protocol on one connection, without I/O.
 //!
 //! | protocol | file | requests at once on a connection |
 //! |---|---|---|
@@ -6,19 +6,18 @@
 //! | HTTP/2, gRPC | `http2/` | as many as the plan and the server allow |
 //! | UDP | `udp.rs` | 65,536 |
 //!
-//! `tls.rs` stands between any of them and the wire.
+//! `tls.rs` wraps any of them.
 //!
 //! # One invariant
 //!
-//! **Every request that was taken ends in exactly one [`Reply`]**, unless the connection ends before
-//! or the request is abandoned: the engine then counts it.
+//! **Each accepted request gets exactly one [`Reply`]**, unless the connection closes first or the
+//! request is abandoned: the engine then records its outcome.
 //!
-//! Methods, in the order they are called:
+//! Methods, in calling order:
 //!
-//! - [`Session::send`] appends a request to what is to be written, while there is
-//!   [`capacity`](Session::capacity);
-//! - [`Session::receive`] for bytes that came, [`Session::end`] when no more will;
-//! - [`Session::abandon`] when nobody waits any longer.
+//! - [`Session::send`] appends a request to the output, while there is [`capacity`](Session::capacity);
+//! - [`Session::receive`] handles received bytes, [`Session::end`] the peer's close;
+//! - [`Session::abandon`] drops a request that has timed out.
 
 pub(crate) mod fault;
 mod http1;
@@ -57,13 +56,13 @@ use crate::session::fault::Fault;
 use crate::session::tls_client::TlsClient;
 use requests::Call;
 
-/// Names a request within its connection: the engine's number, given back with the reply.
+/// Identifies a request within its connection: the engine's number, returned in the reply.
 pub(crate) type Token = u32;
 
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) status: Status,
-    /// Only of HTTP/1.1, and only where someone wants to see it.
+    /// Only for HTTP/1.1, and only if the caller wants response heads.
     pub(crate) head: Option<ResponseHead>,
     pub(crate) body_bytes: u64,
 }
@@ -74,7 +73,7 @@ impl Whole {
     }
 }
 
-/// The length of a body so far, and the longest that is taken.
+/// The bytes of a body so far, and their limit.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: u64,
@@ -92,20 +91,20 @@ impl Body {
         Ok(())
     }
 
-    /// What is announced is not waited for where it is too much.
+    /// Fails on an announced length, without waiting for the bytes.
     fn expect(&self, bytes: u64) -> Result<(), Fault> {
         let fits = bytes <= self.limit - self.bytes;
         if fits { Ok(()) } else { Err(Fault::TooLarge { limit: self.limit }) }
     }
 }
 
-/// Whether a whole answer is a good one.
+/// The status of a complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
     Http(u16),
-    /// Another protocol says that all is well.
+    /// Success in a protocol other than HTTP.
     Fine,
-    /// Another protocol says that it is not, and why.
+    /// An error in a protocol other than HTTP, and its reason.
     Refused(String),
 }
 
@@ -120,15 +119,15 @@ impl Status {
         }
     }
 
-    fn refused(said: &[u8]) -> Status {
-        Status::Refused(printable(said))
+    fn refused(text: &[u8]) -> Status {
+        Status::Refused(printable(text))
     }
 }
 
-/// What the server said, without what a terminal would obey.
-fn printable(said: &[u8]) -> String {
+/// The server's text without control characters.
+fn printable(text: &[u8]) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    String::from_utf8_lossy(said).chars().take(REASON_CHARS).map(plain).collect()
+    String::from_utf8_lossy(text).chars().take(REASON_CHARS).map(plain).collect()
 }
 
 impl fmt::Display for Status {
@@ -141,11 +140,11 @@ impl fmt::Display for Status {
     }
 }
 
-/// What waits to be written. Beyond it the server asks for answers (to pings, to settings) that it does
-/// not read.
+/// Limits unwritten output. Above it, the server requests replies (to pings, to settings) that it
+/// does not read.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
-/// What a session has to say: bytes for the server, and what became of requests.
+/// The output of a session: bytes for the server, and replies.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     pub(crate) bytes: BytesMut,
@@ -176,30 +175,27 @@ pub(crate) trait Session: Debug + Send {
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out);
 
-    /// Takes what it can from the start of `input`, and appends to `out` what the protocol itself
-    /// has to say, and the replies that are whole.
+    /// Consumes what it can from the start of `input`; appends the protocol's own bytes and
+    /// complete replies to `out`.
     ///
-    /// [`Fault`] if the connection is of no further use. It is the fault of all requests that are
-    /// outstanding.
+    /// Returns a [`Fault`] if the connection is unusable. It applies to all outstanding requests.
     fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault>;
 
-    /// The server has closed; `input` is what was left over. The fault is that of all requests that
-    /// are still outstanding.
+    /// Handles the peer's close. The fault applies to all requests that are still outstanding.
     fn end(&mut self, out: &mut Out) -> Fault;
 
-    /// The connection failed. A reset inside of an answer is half an answer.
+    /// Handles a connection error. A reset inside a response is an incomplete message.
     fn cut(&self, fault: Fault) -> Fault {
         fault
     }
 
-    /// Nobody waits for this request any more. True if the connection can still be used.
+    /// Drops a request that has timed out. True if the connection is still usable.
     fn abandon(&mut self, token: Token, out: &mut Out) -> bool;
 
-    /// False if the connection is to be closed once nothing is outstanding.
+    /// False if the connection must close once nothing is outstanding.
     fn reusable(&self) -> bool;
 
-    /// True while requests are kept back, so that what was written is none of them: TLS is not agreed
-    /// on yet.
+    /// True during the TLS handshake: requests are held back, so the written bytes contain none of them.
     fn holds(&self) -> bool {
         false
     }
@@ -212,7 +208,7 @@ pub(crate) struct Sessions {
     pub(crate) body_bytes_max: u64,
     pub(crate) streams: usize,
     pub(crate) datagrams_max: usize,
-    /// Sessions of datagrams that were begun.
+    /// Counts the datagram sessions opened.
     pub(crate) begun: AtomicU64,
     pub(crate) answer_end: AnswerEnd,
     pub(crate) tls: Option<TlsClient>,
@@ -225,19 +221,19 @@ pub(crate) enum Requests {
     Memcached(Vec<Bytes>),
     Redis(Vec<Bytes>),
     Tcp(Vec<Bytes>),
-    /// What follows the sequence number in each datagram.
+    /// The payload after the sequence number of each datagram.
     Udp(Vec<Bytes>),
 }
 
 impl Sessions {
-    /// Makes all ready that a plan asks for; `heads` if someone wants to see those of answers.
+    /// Prepares everything that a plan needs; `heads` if the caller wants response heads.
     pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
         let body_bytes_max = plan.body_bytes_max;
         let answer_end = plan.protocol.answer_end.clone();
         let is_tls = plan.target.scheme().is_tls();
         let tls = is_tls.then(|| TlsClient::prepare(plan)).transpose()?;
         let (requests, streams) = (requests::prepare(plan)?, plan.protocol.streams);
-        // In a closed loop, a connection asks again once it is answered.
+        // In a closed loop, a connection waits for its response before it sends again.
         let datagrams_max = if plan.pace == Pace::Closed { 1 } else { udp::OUTSTANDING_MAX };
         Ok(Sessions {
             requests,
@@ -282,7 +278,7 @@ impl Sessions {
         matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))
     }
 
-    /// The bytes of a request; of HTTP/2, which has other ones on every connection, nothing.
+    /// The bytes of a request; empty for HTTP/2, which encodes requests per connection.
     fn rendered(&self, query: usize) -> &[u8] {
         match &self.requests {
             Requests::Http1(requests)

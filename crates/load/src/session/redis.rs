@@ -1,9 +1,8 @@
-//! RESP2, the protocol of Redis (redis.io/docs/latest/develop/reference/protocol-spec), of which only
-//! the end of an answer matters, and whether it is an error.
+//! RESP2, the protocol of Redis (redis.io/docs/latest/develop/reference/protocol-spec), reduced to
+//! the end of a response and whether it is an error.
 //!
-//! A parser that makes values of answers would begin anew with every read of a long one, and would
-//! follow a server into arrays of arrays of arrays until its stack ends. Here bytes are counted and let
-//! go: constant memory, every byte is looked at once.
+//! A parser that builds values would restart with every read of a long response, and nested arrays could
+//! overflow its stack. This scanner counts and discards bytes: constant memory, and one pass over every byte.
 
 use bytes::BytesMut;
 
@@ -11,10 +10,10 @@ use crate::session::fault::Fault;
 use crate::session::turns::{Block, Scan, take_line, unknown};
 use crate::session::{Body, Status, Whole};
 
-/// The longest line: simple strings and errors.
+/// The maximum length of a line, that is of simple strings and errors.
 const LINE_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 64;
-/// What the shortest element of an array counts: its kind.
+/// The minimum size of an array element: its type byte.
 const ELEMENT_BYTES_MIN: u64 = 1;
 
 const PROTOCOL: &str = "not RESP2, which Redis speaks";
@@ -24,7 +23,7 @@ pub(crate) struct Redis {
     open: Vec<u64>,
     bulk: Option<Block>,
     body: Body,
-    /// Of the whole answer: decided by its first line.
+    /// The status of the response, from its first line.
     status: Option<Status>,
 }
 
@@ -33,7 +32,7 @@ impl Redis {
         Redis { open: Vec::new(), bulk: None, body, status: None }
     }
 
-    /// Takes note of a line. True if it is a whole element.
+    /// Handles a line. True if it completes an element.
     fn line(&mut self, line: &[u8]) -> Result<bool, Fault> {
         let (kind, rest) = line.split_first().ok_or_else(|| unknown(line, PROTOCOL))?;
         let whole = match (kind, number(rest)) {

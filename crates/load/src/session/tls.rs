@@ -1,8 +1,8 @@
-//! TLS (RFC 8446) between the wire and another protocol's session.
+//! TLS (RFC 8446) around another protocol's session.
 //!
-//! Requests are kept back until the handshake is over, then their bytes go through `rustls`, which
-//! does no I/O either. Cost: one handshake per connection, some hundred microseconds of processor on
-//! the thread that sends; then one pass over all bytes.
+//! Requests are held back until the handshake completes; then their bytes go through `rustls`,
+//! which does no I/O either. Cost: one handshake per connection, some hundred microseconds of CPU
+//! on the sending thread; then one pass over all bytes.
 
 use std::io::{Read as _, Write as _};
 
@@ -12,8 +12,8 @@ use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 use crate::session::fault::Fault;
 use crate::session::{Out, Session, Token};
 
-/// What plain bytes are taken out in: a record's.
-const PIECE_BYTES: usize = 16 << 10;
+/// The read size for plaintext: one record.
+const READ_BYTES: usize = 16 << 10;
 /// Content types of records (RFC 8446 §5.1).
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
 
@@ -25,7 +25,7 @@ pub(crate) struct Tls {
     heard: bool,
     agreed: bool,
     closed: bool,
-    /// Without TLS: what the inner session has yet to take, and what has yet to be encrypted.
+    /// Plaintext that the inner session has not consumed, and plaintext that is not yet encrypted.
     input: BytesMut,
     output: BytesMut,
 }
@@ -36,7 +36,7 @@ impl Tls {
         Tls { tls, inner, http2, heard: false, agreed: false, closed: false, input, output }
     }
 
-    /// Lets the inner session say something, which is encrypted before it goes on.
+    /// Calls the inner session and redirects its output to the encrypter.
     fn within<T>(
         &mut self,
         out: &mut Out,
@@ -48,7 +48,7 @@ impl Tls {
         result
     }
 
-    /// Encrypts what there is to be sent, and appends what is for the wire to `out`.
+    /// Encrypts pending output, and appends the records to `out`.
     fn write(&mut self, out: &mut BytesMut) -> Result<(), Fault> {
         loop {
             if self.agreed && !self.output.is_empty() {
@@ -68,13 +68,13 @@ impl Tls {
         }
     }
 
-    /// Appends the plain bytes that have come to what the inner session is to take.
+    /// Appends decrypted bytes to the inner session's input.
     fn read(&mut self) -> Result<(), Fault> {
-        let mut piece = [0; PIECE_BYTES];
+        let mut buffer = [0; READ_BYTES];
         loop {
-            match self.tls.reader().read(&mut piece) {
+            match self.tls.reader().read(&mut buffer) {
                 Ok(0) => return Ok(()),
-                Ok(count) => self.input.extend_from_slice(&piece[..count]),
+                Ok(count) => self.input.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(Fault::of(error)),
             }
@@ -93,10 +93,10 @@ impl Tls {
         Ok(())
     }
 
-    /// Takes what has come, up to a bound of `rustls`.
+    /// Processes received bytes, up to a limit of `rustls`.
     fn step(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
         if self.tls.read_tls(&mut input.reader()).map_err(|error| Fault::Io(error.into()))? == 0 {
-            // The server has said that it is done; what it sends after that is not looked at.
+            // The peer has sent close_notify; bytes after it are ignored.
             input.clear();
         }
         let state = self.tls.process_new_packets();
@@ -104,7 +104,7 @@ impl Tls {
             self.closed |= state.peer_has_closed();
             self.agree()?;
         }
-        // What came before the fault counts.
+        // Data that arrived before the error is valid.
         self.read()?;
         let mut plain = std::mem::take(&mut self.input);
         let received = if plain.is_empty() {
@@ -115,7 +115,7 @@ impl Tls {
         self.input = plain;
         self.write(&mut out.bytes)?;
         received?;
-        // What the inner session has to say waits here.
+        // Output of the inner session accumulates here.
         out.check()?;
         state.map_err(|error| Fault::Tls(self.explain(&error)))?;
         Ok(())
@@ -152,9 +152,9 @@ impl Tls {
         if self.agreed {
             return Fault::Closed;
         }
-        let mend =
+        let advice =
             if self.heard { "" } else { "; if it speaks no TLS, leave out the s of the scheme" };
-        Fault::Tls(format!("the server closed before TLS was agreed on{mend}"))
+        Fault::Tls(format!("the server closed before TLS was agreed on{advice}"))
     }
 }
 
@@ -165,8 +165,7 @@ impl Session for Tls {
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out) {
         self.within(out, |inner, out| inner.send(query, token, out));
-        // Of writing to memory nothing can fail; of encrypting, what is told when the connection is
-        // read from.
+        // Writing to memory cannot fail; the next read reports encryption errors.
         let _ = self.write(&mut out.bytes);
     }
 
@@ -181,7 +180,7 @@ impl Session for Tls {
         while !input.is_empty() {
             self.step(input, out)?;
         }
-        // It may leave the connection below open, but will say nothing more on it (RFC 8446 §6.1).
+        // The peer may leave TCP open, but sends nothing after close_notify (RFC 8446 §6.1).
         if self.closed { Err(self.end(out)) } else { Ok(()) }
     }
 
@@ -189,8 +188,8 @@ impl Session for Tls {
         if !self.agreed {
             return self.ended();
         }
-        // Without a word from the server, anyone on the way may have ended it: a body that lasts until the
-        // close may lack its end (RFC 9112 §9.8). HTTP/2 has no such bodies.
+        // Without close_notify an attacker may have closed the connection, so a body that is
+        // delimited by the close may be truncated (RFC 9112 §9.8). HTTP/2 has no such bodies.
         if self.closed || self.http2 {
             self.within(out, |inner, out| inner.end(out))
         } else {

@@ -1,4 +1,4 @@
-//! Whom a run trusts, and what it says to a server about TLS (RFC 8446, RFC 5246).
+//! The TLS configuration of a run: trust anchors and ALPN (RFC 8446, RFC 5246).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,13 +45,13 @@ impl TlsClient {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| refuse(format!("host `{host}` is no name that a certificate can have")))?;
         let client = TlsClient { config: Arc::new(config), name, http2 };
-        // What fails here would fail for every connection.
+        // A failure here would recur on every connection.
         client.open().map_err(|error| refuse(format!("TLS cannot be set up: {error}")))?;
         Ok(client)
     }
 
     pub(crate) fn wrap(&self, inner: Box<dyn Session>) -> Box<dyn Session> {
-        let tls = self.open().expect("it was opened when the run was made ready");
+        let tls = self.open().expect("`prepare` opened one before");
         Box::new(Tls::new(tls, inner, self.http2))
     }
 
@@ -63,19 +63,19 @@ impl TlsClient {
 fn file(path: &Path) -> Result<RootCertStore, PlanError> {
     let refuse = |what: String| PlanError::Value(format!("--cacert {}: {what}", path.display()));
     let mut roots = RootCertStore::empty();
-    let mend = "use a file with certificates in PEM";
+    let advice = "use a file with certificates in PEM";
     let certificates = CertificateDer::pem_file_iter(path)
         .map_err(|error| refuse(format!("cannot be read: {error}; check the path")))?;
     for certificate in certificates {
-        let certificate = certificate.map_err(|error| refuse(format!("{error}; {mend}")))?;
-        roots.add(certificate).map_err(|error| refuse(format!("{error}; {mend}")))?;
+        let certificate = certificate.map_err(|error| refuse(format!("{error}; {advice}")))?;
+        roots.add(certificate).map_err(|error| refuse(format!("{error}; {advice}")))?;
     }
-    if roots.is_empty() { Err(refuse(format!("no certificate; {mend}"))) } else { Ok(roots) }
+    if roots.is_empty() { Err(refuse(format!("no certificate; {advice}"))) } else { Ok(roots) }
 }
 
 fn system() -> Result<RootCertStore, PlanError> {
     let mut roots = RootCertStore::empty();
-    // Systems have some that are of no use; what is left decides.
+    // Systems have some unusable certificates; the usable ones suffice.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         let what = "the system trusts no authority; name one with --cacert FILE, or use --insecure";
@@ -84,7 +84,7 @@ fn system() -> Result<RootCertStore, PlanError> {
     Ok(roots)
 }
 
-/// Trusts anyone. Signatures are checked still, so that a server that is broken is seen.
+/// Accepts any certificate. Still verifies signatures, to detect a broken server.
 #[derive(Debug)]
 struct Anyone {
     provider: Arc<CryptoProvider>,

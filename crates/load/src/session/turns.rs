@@ -1,5 +1,5 @@
-//! Protocols with one request at a time, which differ only in where a response ends: HTTP/1.1, memcached,
-//! Redis and raw TCP. A [`Scan`] finds the end.
+//! Protocols with one request at a time, which differ only in the end of a response: HTTP/1.1,
+//! memcached, Redis and raw TCP. A [`Scan`] finds that end.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,16 +10,15 @@ use crate::plan::protocol::AnswerEnd;
 use crate::session::fault::Fault;
 use crate::session::{Body, Out, Session, Sessions, Status, Token, Whole, printable};
 
-/// Finds the end of a response, without keeping it. What it says depends on the bytes alone, not on
-/// how they are cut.
+/// Finds the end of a response without buffering it. Its result depends only on the bytes, not on
+/// how they are split into reads.
 pub(crate) trait Scan: Debug + Send {
     fn begin(&mut self, request: &[u8]);
 
-    /// Takes from the start of `input` what is known to be of the response; the response, once it is
-    /// whole.
+    /// Consumes the response's bytes from the start of `input`; returns the response once it is complete.
     fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault>;
 
-    /// The response, if the end of the connection is its end.
+    /// The response, if the end of the connection completes it.
     fn end(&mut self) -> Option<Whole> {
         None
     }
@@ -63,7 +62,7 @@ impl<S: Scan> Session for Turns<S> {
             out.reply(token, Ok(whole));
             self.waiting = None;
         }
-        // Nobody asked for more, so it would pass for the response to the next request.
+        // Extraneous data would be taken for the response to the next request.
         if input.is_empty() { Ok(()) } else { Err(Fault::Surplus) }
     }
 
@@ -78,12 +77,12 @@ impl<S: Scan> Session for Turns<S> {
     }
 
     fn cut(&self, fault: Fault) -> Fault {
-        let half = self.waiting.is_some() && self.begun && matches!(fault, Fault::Closed);
-        if half { Fault::HalfAnswer } else { fault }
+        let incomplete = self.waiting.is_some() && self.begun && matches!(fault, Fault::Closed);
+        if incomplete { Fault::IncompleteMessage } else { fault }
     }
 
     fn abandon(&mut self, _: Token, _: &mut Out) -> bool {
-        // Its response may still come, and would be taken for another's.
+        // A late response would be taken for that of another request.
         false
     }
 
@@ -97,8 +96,8 @@ pub(crate) fn unknown(line: &[u8], protocol: &str) -> Fault {
     Fault::Malformed(format!("`{line}` is {protocol}; is it the right port?"))
 }
 
-/// Takes a line off the start of `input`, without its end; none if it has not come yet. At most
-/// `limit` bytes, with the end.
+/// Removes a line from the start of `input` and strips its CR LF; none if it is incomplete. At most
+/// `limit` bytes, line ending included.
 pub(crate) fn take_line(input: &mut BytesMut, limit: usize) -> Result<Option<BytesMut>, Fault> {
     let within = input.len().min(limit);
     let Some(end) = memchr::memchr(b'\n', &input[..within]) else {
@@ -114,7 +113,7 @@ pub(crate) fn take_line(input: &mut BytesMut, limit: usize) -> Result<Option<Byt
     Ok(Some(line))
 }
 
-/// A block of data of known length, with CR LF behind it.
+/// A data block of known length, followed by CR LF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     left: u64,
@@ -125,7 +124,7 @@ impl Block {
         Block { left: length.saturating_add(2) }
     }
 
-    /// True once it has gone by. What it holds is not kept.
+    /// True once the block is complete. Its bytes are discarded.
     pub(crate) fn skip(&mut self, input: &mut BytesMut) -> Result<bool, Fault> {
         let data = self.left.saturating_sub(2).min(input.len() as u64);
         let _ = input.split_to(data as usize);
@@ -142,7 +141,7 @@ impl Block {
     }
 }
 
-/// Raw TCP: a response ends after so many bytes, or with some.
+/// Raw TCP: a response ends after a fixed length or with a delimiter.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     end: AnswerEnd,

@@ -1,12 +1,11 @@
-//! UDP echo: datagrams that begin with a sequence number of 8 bytes, most significant first, which
-//! the server sends back. Many are under way at once; late and duplicate answers are ignored, lost
-//! ones are given up in time.
+//! UDP echo: datagrams that begin with an 8-byte big-endian sequence number, which the server sends back.
+//! Many are outstanding at once; late and duplicate responses are ignored, lost ones time out.
 //!
-//! No number comes twice in a run: past the network stack, one port serves all connections, one after the
-//! other, so that an answer to an earlier one may come on a later one.
+//! Sequence numbers are unique in a run: with AF_XDP, one port serves all connections in
+//! succession, so a response to an earlier connection may arrive on a later one.
 //!
-//! Between the session and the socket a datagram stands behind its length (4 bytes, least significant
-//! first), so that what is on the wire stays apart in a stream of bytes.
+//! Between session and socket, a 4-byte little-endian length precedes each datagram, which
+//! preserves datagram boundaries in the byte stream.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::session::{Out, Session, Sessions, Status, Token, Whole};
 
 pub(super) const OUTSTANDING_MAX: usize = 1 << 16;
 const NUMBER_BYTES: usize = 8;
-/// The length before a datagram.
+/// The length of that prefix.
 pub(crate) const LENGTH_BYTES: usize = 4;
 
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(crate) struct Udp {
 
 impl Udp {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Udp {
-        // Enough for a session that sends a million per second for an hour.
+        // Enough for an hour at a million per second.
         let next = sessions.begun.fetch_add(1, Ordering::Relaxed) << 32;
         Udp { sessions, next, outstanding: HashMap::new(), numbers: Vec::new() }
     }
@@ -44,7 +43,7 @@ impl Session for Udp {
     }
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out) {
-        assert!(self.capacity() > 0, "there is room for it");
+        assert!(self.capacity() > 0, "within capacity");
         let filler = self.sessions.rendered(query);
         out.bytes.put_u32_le((NUMBER_BYTES + filler.len()) as u32);
         out.bytes.put_u64(self.next);
@@ -67,7 +66,7 @@ impl Session for Udp {
             input.advance(LENGTH_BYTES);
             let datagram = input.split_to(length);
             let Some(number) = datagram.get(..NUMBER_BYTES) else { continue };
-            // Late, a duplicate, or none of ours otherwise.
+            // A late, duplicate or foreign datagram.
             let Some(token) = self.outstanding.remove(&{ number }.get_u64()) else { continue };
             let whole = Whole::new(Status::Fine, length as u64);
             out.reply(token, Ok(whole));

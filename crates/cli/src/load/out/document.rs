@@ -1,4 +1,4 @@
-//! `result.json`: the report, and what was asked of whom.
+//! `result.json`: the report, the plan and the environment.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,27 +10,26 @@ use serde_json::{Value, json};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime as Rfc3339};
 
-/// The version of the document. Readers of one refuse a later one.
+/// The version of the format. Readers reject later versions.
 pub(crate) const FORMAT: u32 = 1;
-/// So much of `--body` is kept.
+/// `--body` is truncated to this length.
 const DATA_CHARS: usize = 1_000;
 
-/// A run.
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     format: u32,
-    /// The version that measured it.
+    /// The version that measured.
     pub(super) curtail: &'static str,
     #[serde(flatten)]
     pub(super) started: &'a Started,
     pub(super) host: Host,
     pub(super) plan: Value,
-    /// Samples that are missing in the table of samples, because it was not written fast enough.
+    /// Samples missing from the table because it was not written fast enough.
     samples_lost: u64,
     pub(super) report: &'a Report,
 }
 
-/// When a run began.
+/// When a run started.
 #[derive(Serialize)]
 pub(super) struct Started {
     /// In seconds since 1970, and for people.
@@ -46,7 +45,7 @@ pub(super) struct Host {
     pub(super) system: String,
     pub(super) kernel: String,
     pub(super) architecture: String,
-    /// Processors that this program may use.
+    /// The number of processors that this program may use.
     pub(super) processors: Option<usize>,
 }
 
@@ -57,7 +56,7 @@ impl<'a> Document<'a> {
             curtail: env!("CARGO_PKG_VERSION"),
             started,
             host: Host::this(),
-            plan: asked(plan),
+            plan: plan_json(plan),
             samples_lost: report.unobserved,
             report,
         }
@@ -67,7 +66,7 @@ impl<'a> Document<'a> {
 impl Started {
     pub(super) fn now() -> Self {
         let mut text = String::new();
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = Rfc3339.format_time(&mut Writer::new(&mut text));
         let seconds = text.split(['.', 'Z']).next().unwrap_or_default();
         Self {
@@ -76,7 +75,7 @@ impl Started {
         }
     }
 
-    /// Before 1970 no clock is right.
+    /// A clock before 1970 counts as 1970.
     pub(super) fn since_1970() -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
@@ -96,8 +95,8 @@ impl Host {
     }
 }
 
-/// What was asked, as on the command line. Of headers only the names: some values are secret.
-fn asked(plan: &Plan) -> Value {
+/// The plan, as on the command line. Only the names of headers, because some values are secret.
+fn plan_json(plan: &Plan) -> Value {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (rate, arrivals) = match &plan.pace {
         Pace::Open { profile, arrivals } => (Some(profile.to_string()), Some(arrivals.to_string())),
@@ -120,18 +119,18 @@ fn asked(plan: &Plan) -> Value {
         "requests": requests,
         "warmup_s": seconds(plan.warmup_ns),
         "until_ci": until.map(|until| until.relative),
-        // That `until_ci` is about.
+        // The percentiles for `until_ci`.
         "percentiles": until.map(|until| percentiles(&until.per_mille)),
         "connections": plan.connections,
         "backlog": plan.backlog,
         "threads": plan.threads,
         "spin": plan.spin,
-        // Of the threads, where they were named: `0,2-4`.
+        // The threads' processors, if named: `0,2-4`.
         "processors": (!plan.processors.numbers().is_empty()).then(|| plan.processors.to_string()),
         "stamps": plan.stamps,
         "timeout_s": seconds(plan.timeout_ns),
         "headers": plan.headers.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        // How many different ones; 0 where it is the target's own.
+        // The number of different queries; 0 for the target's own.
         "queries": plan.queries.len(),
         "shuffle": plan.order == QueryOrder::Random,
         "seed": plan.seed,
@@ -139,8 +138,8 @@ fn asked(plan: &Plan) -> Value {
     })
 }
 
-/// What it takes, beside the target, to ask the same again. Null where it is of no use with this target,
-/// or was not given.
+/// The settings that reproduce a run, besides the target. Null if a setting does not apply to this
+/// target or was not given.
 fn protocol(plan: &Plan) -> Value {
     let Protocol { streams, trust, schema, answer_end, datagram_bytes, method, data, keys, .. } =
         &plan.protocol;
@@ -158,10 +157,10 @@ fn protocol(plan: &Plan) -> Value {
     };
     json!({
         "http2": http2,
-        // Requests at once on a connection.
+        // Concurrent requests per connection.
         "streams": http2.then_some(streams),
         "method": method,
-        // Its first characters, and how many bytes it has in all.
+        // Its first characters, and its length in bytes.
         "data": data.as_ref().map(|data| data.chars().take(DATA_CHARS).collect::<String>()),
         "data_bytes": data.as_ref().map(String::len),
         "keys": keys.map(|keys| keys.count),
@@ -169,14 +168,14 @@ fn protocol(plan: &Plan) -> Value {
             KeyDistribution::Uniform => "uniform".to_owned(),
             KeyDistribution::Zipf(exponent) => format!("zipf:{exponent}"),
         }),
-        // Of TLS: `system`, `anyone`, or a file of authorities.
+        // For TLS: `system`, `anyone`, or a file of authorities.
         "trust": scheme.is_tls().then_some(trust),
-        // Of gRPC: the file that describes messages.
+        // For gRPC: the file that describes messages.
         "schema": schema.as_ref().map(|path| path.display().to_string()),
         "answer_bytes": answer_bytes,
         "answer_until": answer_until,
         "datagram_bytes": (scheme == Scheme::Udp).then_some(datagram_bytes),
-        // The longest response.
+        // The maximum response length.
         "max_response_bytes": plan.body_bytes_max,
     })
 }

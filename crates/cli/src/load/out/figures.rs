@@ -11,17 +11,17 @@ use crate::plot::format::three;
 use crate::plot::palette::{Look, look};
 use crate::plot::stack::{self, Bar};
 
-/// How large a figure is, and the class and the end of an id that belong to it.
+/// The size, class and id suffix of a figure.
 type Size = (f64, f64, &'static str, &'static str);
 
-/// What is drawn.
+/// The data to draw.
 pub(super) struct Figures<'a> {
     pub(super) plan: &'a Plan,
     pub(super) report: &'a Report,
     pub(super) series: &'a Series,
 }
 
-/// Names of curves, and their looks.
+/// Names of curves, and their styles.
 fn named<const N: usize>(curves: [(&str, usize); N]) -> [(String, Look); N] {
     curves.map(|(name, color)| (name.to_owned(), look(color)))
 }
@@ -63,7 +63,7 @@ impl Figures<'_> {
             let value = |piece: &Piece| Some((value(piece)?.max(1) as f64 / 1e6).log10());
             Curve { name, look, points: steps(&self.series.joined(samples), value) }
         };
-        // So many that each interval has a percentile, where there are so many at all.
+        // Enough samples for a percentile in each interval, if there are enough at all.
         let curves = [
             of(p50, 20, &|piece| piece.percentile(500)),
             of(p99, 1_000, &|piece| piece.percentile(990)),
@@ -100,7 +100,7 @@ impl Figures<'_> {
                 Extent::Duration { ns } => ns,
                 Extent::Requests(_) => ((end_s * 1e9) as u64).saturating_sub(start_ns),
             };
-            // While the last responses are awaited, nothing is offered.
+            // Nothing is offered while the run waits for the last responses.
             let due = |at_ns: u64| {
                 let at_ns = at_ns.saturating_sub(start_ns).min(planned_ns);
                 profile.requests(at_ns as f64, planned_ns)
@@ -125,7 +125,7 @@ impl Figures<'_> {
         Some(draw(&chart, size.2))
     }
 
-    /// What the percentiles are made of.
+    /// The parts of the percentiles.
     pub(super) fn parts(&self, size: Size) -> Option<String> {
         let named = parts(self.report);
         let of = Summary::<u64>::NAMES.into_iter().zip(self.report.split_ns.each());
@@ -175,7 +175,7 @@ impl Figures<'_> {
     }
 }
 
-/// A figure of each interval, from its start to its end; in seconds.
+/// One value per interval, from its start to its end; in seconds.
 fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f64)> {
     let step = |piece: &Piece| {
         let value = value(piece)?;

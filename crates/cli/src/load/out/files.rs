@@ -1,4 +1,4 @@
-//! The directory of results: nothing in it is overwritten silently.
+//! The output directory: nothing in it is silently overwritten.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -8,9 +8,9 @@ use crate::exit::Stop;
 
 pub(crate) use std::fs::File;
 
-/// The report and what was asked, as JSON.
+/// The report and the plan, as JSON.
 pub(crate) const RESULT: &str = "result.json";
-/// The latencies, interval by interval.
+/// The latencies by interval.
 pub(crate) const LOG: &str = "latency.hlog";
 pub(super) const PAGE: &str = "report.html";
 pub(super) const CDF: &str = "cdf.svg";
@@ -18,10 +18,10 @@ pub(super) const CCDF: &str = "ccdf.svg";
 pub(super) const CSV: &str = "samples.csv";
 pub(super) const PARQUET: &str = "samples.parquet";
 
-/// All that a run may write.
+/// All files that a run may write.
 const ALL: [&str; 7] = [RESULT, LOG, PAGE, CDF, CCDF, CSV, PARQUET];
 
-/// Makes the directory of `--out`, if it is not there.
+/// Creates the directory of `--out`, if it does not exist.
 pub(crate) fn make_directory(path: &Path) -> Result<(), Stop> {
     fs::create_dir_all(path).map_err(|error| {
         let why = match path.symlink_metadata() {
@@ -40,14 +40,14 @@ pub(crate) fn make_directory(path: &Path) -> Result<(), Stop> {
 pub(super) struct Folder {
     path: PathBuf,
     force: bool,
-    /// It was not there before.
+    /// This run created it.
     made: bool,
     begun: Vec<&'static str>,
 }
 
 impl Folder {
-    /// Makes the directory, if it is not there. One that has results is refused, or with `force` cleared
-    /// of them.
+    /// Creates the directory, if it does not exist. Rejects one that has results, or removes these
+    /// with `force`.
     pub(super) fn open(path: &Path, force: bool) -> Result<Self, Stop> {
         let made = !path.exists();
         let shown = path.display();
@@ -60,7 +60,7 @@ impl Folder {
             )));
         }
         let folder = Self { path: path.to_owned(), force, made, begun: Vec::new() };
-        // So that nothing of the other run is taken for a part of this one.
+        // Files of an earlier run must not pass for parts of this one.
         for name in ALL {
             folder.remove(name).map_err(|error| folder.refused(name, &error))?;
         }
@@ -71,7 +71,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// A file that cannot be written, and nothing is lost yet.
+    /// The error for a file that cannot be written before the measurement.
     pub(super) fn refused(&self, name: &str, error: &io::Error) -> Stop {
         let (out, file) = (self.path.display(), self.path(name));
         Stop::Lacking(format!(
@@ -80,7 +80,7 @@ impl Folder {
         ))
     }
 
-    /// Begins a file that grows while the run goes on.
+    /// Creates a file that grows during the run.
     pub(super) fn begin(&mut self, name: &'static str) -> Result<File, Stop> {
         let file =
             create(&self.path(name), self.force).map_err(|error| self.refused(name, &error))?;
@@ -88,7 +88,7 @@ impl Folder {
         Ok(file)
     }
 
-    /// Those that were begun and are no longer there: somebody has removed them.
+    /// Created files that no longer exist.
     pub(super) fn gone(&self) -> impl Iterator<Item = &'static str> {
         self.begun.iter().copied().filter(|name| self.path(name).symlink_metadata().is_err())
     }
@@ -97,10 +97,10 @@ impl Folder {
         write_whole(&self.path(name), text, self.force)
     }
 
-    /// Removes what was begun, and the directory if it is new.
+    /// Removes the created files, and the directory if it is new.
     pub(super) fn discard(&self) {
         for name in &self.begun {
-            // Best effort: what is left says that it is empty.
+            // Best effort: a remaining file is visibly empty.
             let _ = self.remove(name);
         }
         if self.made {
@@ -113,12 +113,12 @@ impl Folder {
     }
 }
 
-/// Should another run have begun it meanwhile, it is that one's.
+/// Without `force`, never overwrites a file that another run created meanwhile.
 fn create(path: &Path, force: bool) -> io::Result<File> {
     if force { File::create(path) } else { File::create_new(path) }
 }
 
-/// Writes a whole file, or leaves none, so that nobody takes a part of it for the whole.
+/// Writes a complete file or none, so that a partial file never passes for a complete one.
 pub(crate) fn write_whole(path: &Path, text: &str, force: bool) -> io::Result<()> {
     let mut file = create(path, force)?;
     let written = writeln!(file, "{}", text.trim_end());
@@ -128,7 +128,7 @@ pub(crate) fn write_whole(path: &Path, text: &str, force: bool) -> io::Result<()
     written
 }
 
-/// Removes a file, if it is there. Devices and links stay: who put them there wants them written.
+/// Removes a regular file, if it exists. Devices and links stay, because the user placed them there.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(there) if there.is_file() => fs::remove_file(path),

@@ -1,7 +1,6 @@
-//! What a run leaves behind, where `--out` says so.
+//! The results that a run writes with `--out`.
 //!
-//! Whatever cannot be written once the run has begun must not lose the measurement: it is told at the
-//! end, after the report.
+//! A write error during the run must not lose the measurement: it is reported at the end, after the report.
 
 mod document;
 mod figures;
@@ -54,17 +53,17 @@ enum Format {
     Parquet,
 }
 
-/// The results of a run that goes on.
+/// The results of a run in progress.
 pub(super) struct Results {
     folder: Folder,
-    pub(super) looks: Looks,
+    pub(super) snapshots: Snapshots,
     pub(super) samples: Option<Table>,
     started: Started,
 }
 
-/// What is written at each look at the run.
-pub(super) struct Looks {
-    /// None once it could not be written.
+/// The output of each snapshot.
+pub(super) struct Snapshots {
+    /// None after a write error.
     log: Option<LogWriter<File>>,
     warmup_ns: u64,
     series: Series,
@@ -72,7 +71,7 @@ pub(super) struct Looks {
 }
 
 impl Outputs {
-    /// Makes the directory and begins its files; none without `--out`.
+    /// Creates the directory and its files; none without `--out`.
     pub(super) fn begin(&self, plan: &Plan, agents: bool) -> Result<Option<Results>, Stop> {
         if agents && self.samples.is_some_and(|format| format != Format::None) {
             return Err(Stop::BadInput(
@@ -105,8 +104,9 @@ impl Outputs {
         match begun {
             Ok((log, samples)) => {
                 let warmup_ns = plan.warmup_ns;
-                let looks = Looks { log, warmup_ns, series: Series::default(), error: None };
-                Ok(Some(Results { folder, looks, samples, started }))
+                let snapshots =
+                    Snapshots { log, warmup_ns, series: Series::default(), error: None };
+                Ok(Some(Results { folder, snapshots, samples, started }))
             }
             Err(stop) => {
                 folder.discard();
@@ -116,11 +116,11 @@ impl Outputs {
     }
 }
 
-impl Looks {
-    /// Takes the latencies of the last interval.
+impl Snapshots {
+    /// Adds the latencies of the last interval.
     pub(super) fn see(&mut self, at: &Snapshot) {
         let (from_ns, until_ns) = (at.recent_from_ns.max(self.warmup_ns), at.recent_until_ns);
-        // Of the warm-up there is nothing to tell, and of no time neither, but for what came in it.
+        // Skips the warm-up and empty intervals, but keeps latencies of an interval without length.
         if until_ns <= from_ns && at.recent.is_empty() {
             return;
         }
@@ -136,30 +136,30 @@ impl Looks {
 }
 
 impl Results {
-    /// Nothing was measured: nothing is left behind.
+    /// Removes the files of a run without measurements.
     pub(super) fn discard(self) {
         self.folder.discard();
     }
 
-    /// Writes the rest. The error names what could not be written, and why.
+    /// Writes the remaining files. The error names those that could not be written, and why.
     pub(super) fn finish(mut self, plan: &Plan, report: &Report) -> Result<(), Stop> {
         let mut errors = Vec::new();
         let cannot = |name: &str, why: &str| {
             format!("cannot write {}: {why}", self.folder.path(name).display())
         };
-        if let Some(why) = &self.looks.error {
+        if let Some(why) = &self.snapshots.error {
             errors.push(cannot(LOG, why));
         }
         if let Some(samples) = self.samples.take() {
             let name = samples.name;
             errors.extend(samples.finish().err().map(|error| cannot(name, &error.to_string())));
         }
-        // What was written to a file that is gone is gone with it.
+        // The contents of removed files are lost.
         let gone = self.folder.gone();
         errors.extend(gone.map(|name| cannot(name, "it was removed while the run went on")));
         let document = Document::new(plan, report, &self.started);
         let mut files = vec![(RESULT, Some(crate::json(&document)?))];
-        let figures = figures::Figures { plan, report, series: &self.looks.series };
+        let figures = figures::Figures { plan, report, series: &self.snapshots.series };
         files.push((files::PAGE, Some(page::render(&document, &figures))));
         for (name, share) in [(files::CDF, Share::Below), (files::CCDF, Share::Above)] {
             let plot = figures.distribution(share, FIGURE_SIZES[0]);

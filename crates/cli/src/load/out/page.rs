@@ -1,4 +1,4 @@
-//! `report.html`: one file that needs nothing else, on a screen, a phone, or paper.
+//! `report.html`: one self-contained file for screens, phones and paper.
 
 use std::iter;
 
@@ -50,7 +50,7 @@ pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
     .render()
 }
 
-/// The verdict in a sentence, and what else there is to say.
+/// The verdict in a sentence, and further remarks.
 pub(super) fn headline(report: &Report) -> (String, Vec<String>) {
     let ms = |ns: u64| format!("{} ms", three(ns as f64 / 1e6));
     let mut within = Vec::new();
@@ -130,10 +130,10 @@ fn times(figures: &Figures<'_>) -> String {
     }
 }
 
-/// Latencies, how sure they are, and what they are made of.
+/// Latencies, their intervals and their parts.
 fn figures_of(report: &Report) -> String {
     let of = |name, summary: &Summary| row(name, summary.each().map(ms));
-    // No maximum and no mean.
+    // These have no maximum and no mean.
     let percentiles = |name: &str, cells: [String; 5]| {
         row(name, cells.into_iter().chain([String::new(), String::new()]))
     };
@@ -181,7 +181,7 @@ fn failures(report: &Report) -> String {
     when.unwrap_or_default() + &table("kinds", caption, &head, &body)
 }
 
-/// All that is in `result.json`, by the names that it has there, but for what is of no use here.
+/// The content of `result.json` by its field names, without what a reader of the page does not need.
 fn asked<'a>(document: &'a Document<'_>) -> Vec<(&'a str, String)> {
     let protocol = document.plan["protocol"].as_object().into_iter().flatten();
     let plan = document.plan.as_object().into_iter().flatten().chain(protocol);

@@ -9,7 +9,7 @@ use super::Format;
 use super::files::{CSV, File, Folder, PARQUET};
 use crate::exit::Stop;
 
-/// So many rows are written at once.
+/// The number of rows per write.
 const ROWS: usize = 1 << 14;
 
 const COLUMNS: [(&str, Kind); 11] = [
@@ -26,7 +26,7 @@ const COLUMNS: [(&str, Kind); 11] = [
     ("body_bytes", Kind::Whole),
 ];
 
-/// The table of samples. After an error it takes no more, and tells it at the end.
+/// The table of samples. After an error it ignores further rows and reports the error at the end.
 pub(crate) struct Table {
     pub(super) name: &'static str,
     rows: Vec<Row>,
@@ -48,7 +48,7 @@ impl Table {
         Ok(Self { name, rows: Vec::new(), to, error: None })
     }
 
-    /// Takes a row.
+    /// Adds a row.
     pub(crate) fn see(&mut self, sample: &Sample) {
         if self.error.is_some() {
             return;
@@ -72,7 +72,7 @@ impl Table {
         }
     }
 
-    /// Writes the rest.
+    /// Writes the remaining rows.
     pub(super) fn finish(mut self) -> io::Result<()> {
         if let Some(error) = self.error.take() {
             return Err(error);

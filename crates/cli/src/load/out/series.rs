@@ -1,9 +1,8 @@
-//! Latencies over time, in bounded memory and exact: where there are too many intervals, neighbors
-//! become one.
+//! Latencies over time, exact and in bounded memory: when there are too many intervals, neighbors merge.
 
 use curtail_load::{Histogram, SAMPLES_ABOVE_MIN};
 
-/// Most intervals that are kept; more than a plot has pixels for curves.
+/// Maximum number of intervals, more than a plot's curve has pixels.
 const PIECES_MAX: usize = 512;
 
 /// The latencies of an interval.
@@ -16,7 +15,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// How many there are.
+    /// The number of latencies.
     pub(super) fn len(&self) -> u64 {
         self.counts.iter().map(|(_, count)| count).sum()
     }
@@ -29,7 +28,7 @@ impl Piece {
         self.counts.last().map(|(ns, _)| *ns)
     }
 
-    /// The latency that so many thousandths do not exceed, if enough samples are above it.
+    /// The percentile in thousandths, if enough samples are above it.
     pub(super) fn percentile(&self, per_mille: u64) -> Option<u64> {
         let all = self.len();
         if all * (1_000 - per_mille) < SAMPLES_ABOVE_MIN * 1_000 {
@@ -44,7 +43,7 @@ impl Piece {
         self.counts.iter().find(reaches).map(|(ns, _)| *ns)
     }
 
-    /// Takes over the interval that follows.
+    /// Merges the following interval.
     fn merge(&mut self, next: &Piece) {
         self.until_ns = self.until_ns.max(next.until_ns);
         self.counts.extend(&next.counts);
@@ -59,24 +58,24 @@ impl Piece {
     }
 }
 
-/// Intervals, in their order.
+/// Intervals, in order.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     pieces: Vec<Piece>,
-    /// An interval has so many looks.
-    looks: usize,
-    /// Looks that the last one has.
+    /// The number of snapshots per interval.
+    snapshots: usize,
+    /// The number of snapshots in the last interval.
     last: usize,
 }
 
 impl Series {
-    /// Takes the latencies of the next interval.
+    /// Adds the latencies of the next snapshot.
     pub(super) fn add(&mut self, (from_ns, until_ns): (u64, u64), counted: &Histogram<u64>) {
         let of = counted
             .iter_recorded()
             .map(|bucket| (bucket.value_iterated_to().min(counted.max()), bucket.count_at_value()));
         let piece = Piece { from_ns, until_ns, counts: of.collect() };
-        if self.last < self.looks
+        if self.last < self.snapshots
             && let Some(last) = self.pieces.last_mut()
         {
             last.merge(&piece);
@@ -90,14 +89,13 @@ impl Series {
                 merged
             });
             self.pieces = pairs.collect();
-            self.looks = 2 * self.looks.max(1);
+            self.snapshots = 2 * self.snapshots.max(1);
         }
         self.pieces.push(piece);
-        (self.looks, self.last) = (self.looks.max(1), 1);
+        (self.snapshots, self.last) = (self.snapshots.max(1), 1);
     }
 
-    /// The intervals, joined until each has so many samples; what is left over at the end is part of the
-    /// last one.
+    /// The intervals, merged until each has `samples` samples; the remainder joins the last one.
     pub(super) fn joined(&self, samples: u64) -> Vec<Piece> {
         let mut joined: Vec<Piece> = Vec::new();
         for piece in &self.pieces {
@@ -129,16 +127,16 @@ mod tests {
     #[test]
     fn a_long_run_keeps_all_counts_and_all_of_its_time_in_few_intervals() {
         let mut series = Series::default();
-        let looks = 5_000_u64;
-        for at in 0..looks {
+        let snapshots = 5_000_u64;
+        for at in 0..snapshots {
             series.add((at * 10, at * 10 + 10), &counted(&[1 + at % 7, 1_000]));
         }
         assert!(series.pieces.len() <= PIECES_MAX && series.pieces.len() > PIECES_MAX / 4);
-        assert_eq!(series.pieces.iter().map(Piece::len).sum::<u64>(), 2 * looks);
+        assert_eq!(series.pieces.iter().map(Piece::len).sum::<u64>(), 2 * snapshots);
         assert!(series.pieces.windows(2).all(|pair| pair[0].until_ns == pair[1].from_ns));
         assert_eq!(
             (series.pieces[0].from_ns, series.pieces.last().map(|last| last.until_ns)),
-            (0, Some(looks * 10))
+            (0, Some(snapshots * 10))
         );
         let whole = series.joined(u64::MAX);
         assert_eq!(whole.len(), 1);

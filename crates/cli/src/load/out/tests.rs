@@ -1,4 +1,4 @@
-//! What the page of a run says, and that it is sound as a document.
+//! Tests the content and the structure of a run's page.
 
 use curtail_load::{
     Errors, Extent, Histogram, Intervals, Invalid, Parts, Plan, Report, Splits, Summary,
@@ -23,7 +23,7 @@ fn plan() -> Plan {
     plan
 }
 
-/// A run of so many requests with latencies of 1 to 20 ms.
+/// A run of `requests` requests with latencies of 1 to 20 ms.
 fn report(requests: u64) -> Report {
     let histogram = counted((1..=requests).map(|i| 1_000 + i * 19_000 / requests));
     let latency_ns = Summary::of(&histogram);
@@ -80,7 +80,7 @@ fn parse(page: &str) -> Xml<'_> {
 }
 
 #[test]
-fn the_page_is_well_formed_and_needs_nothing_else() {
+fn the_page_is_well_formed_and_self_contained() {
     let mut lacking = report(0);
     lacking.unobserved = 3;
     for report in [report(2_000), report(5), lacking] {
@@ -111,7 +111,7 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
-fn all_figures_are_there_where_there_is_enough_to_draw() {
+fn all_figures_exist_if_there_is_enough_data() {
     let whole = page(&report(2_000));
     let document = parse(&whole);
     for id in ["ccdf", "cdf", "parts", "over-time", "rate"] {
@@ -130,15 +130,15 @@ fn all_figures_are_there_where_there_is_enough_to_draw() {
 #[test]
 fn the_headline_is_the_verdict() {
     let mut report = report(2_000);
-    let (said, but) = headline(&report);
+    let (text, but) = headline(&report);
     assert_eq!(
-        said,
+        text,
         "Valid: 499 of 500 requests per second were answered well: half within 10.5 ms, 99 % within 19.8 ms."
     );
     assert!(but.is_empty());
     report.invalid_because =
         vec![Invalid::Interrupted { requests: 2_000 }, Invalid::NothingMeasured { requests: 0 }];
-    let (said, but) = headline(&report);
-    assert!(said.starts_with("Not valid: interrupted"), "{said}");
+    let (text, but) = headline(&report);
+    assert!(text.starts_with("Not valid: interrupted"), "{text}");
     assert!(but[0].starts_with("Also: ") && but[1].starts_with("499 of 500 requests"), "{but:?}");
 }

@@ -1,13 +1,12 @@
-//! The latencies of a run in blocks of time, to tell how sure its percentiles are.
+//! The latencies of a run in blocks of time, to estimate confidence intervals of its percentiles.
 //!
-//! Latencies that follow each other are alike: a queue that is long now is long in a moment, too. So
-//! a percentile of 10,000 requests is far less sure than 10,000 independent draws would make it. Blocks
-//! that are long against that memory are nearly independent: how much the share of slow requests varies
-//! from block to block tells how sure the share of the whole run is, and the percentiles at the two
-//! borders of that share are the borders of the percentile (Woodruff 1952, with the variance of a ratio
-//! over blocks as clusters).
+//! Consecutive latencies correlate: a queue that is long now is still long a moment later. A percentile of
+//! 10,000 requests is therefore far less precise than 10,000 independent draws would make it. Blocks that are
+//! long compared to this memory are nearly independent: the variance of the share of slow requests between
+//! blocks gives the error of the share over the whole run, and the percentiles at the two bounds of that
+//! share bound the percentile (Woodruff 1952, with the variance of a ratio over blocks as clusters).
 //!
-//! There are at most [`BLOCKS_MAX`]; when a run gets longer, two become one. Cost: constant per request.
+//! There are at most [`BLOCKS_MAX`]; as a run grows, pairs of blocks merge. Cost: constant per request.
 
 use std::hint::black_box;
 
@@ -16,29 +15,29 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::results::split::{BUCKETS, bucket_middle_ns, bucket_of};
 
-/// Most blocks.
+/// Maximum number of blocks.
 pub(crate) const BLOCKS_MAX: usize = 64;
-/// The length of the first blocks, in nanoseconds.
+/// The initial block length, in nanoseconds.
 const SHORTEST_NS: u64 = 20_000_000;
-/// The first blocks become twice as long at most so many times: a run of years.
+/// The block length doubles at most this often, which suffices for years.
 const DOUBLED_MAX: u32 = 30;
-/// Fewer blocks say too little about how they vary.
+/// Fewer blocks cannot estimate their variance.
 const BLOCKS_MIN: usize = 8;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "SparseBlocks")]
 pub(crate) struct Blocks {
     length_ns: u64,
-    /// One count per bucket and block; blocks up to the last that has any, or that there was to be room
-    /// for. Who reads them leaves out those that are empty.
+    /// One count per block and bucket, up to the last non-empty or preallocated block. Readers skip
+    /// empty blocks.
     counts: Vec<Vec<u32>>,
 }
 
-/// Blocks without the buckets that are empty.
+/// Blocks without their empty buckets.
 #[derive(Debug, Serialize, Deserialize)]
 struct SparseBlocks {
     length_ns: u64,
-    /// Of each block: buckets and their counts.
+    /// Per block: buckets and their counts.
     counts: Vec<Vec<(u32, u32)>>,
 }
 
@@ -47,9 +46,8 @@ impl Blocks {
         Blocks { length_ns: SHORTEST_NS, counts: Vec::new() }
     }
 
-    /// Empty ones, as long as a run of `so_far_ns` has them, and enough for `more_ns` beyond. Their memory is
-    /// there. They may be more than [`BLOCKS_MAX`]: whether a run gets so long that two become one is seen
-    /// when they are added up.
+    /// Empty blocks, as long as those of a run of `so_far_ns`, preallocated for `more_ns` beyond. There may
+    /// be more than [`BLOCKS_MAX`], because `merge` decides whether pairs of blocks merge.
     pub(crate) fn with_room(so_far_ns: u64, more_ns: u64) -> Blocks {
         let doubled = |times| SHORTEST_NS << times;
         let fits = |length_ns: &u64| so_far_ns.div_ceil(*length_ns) <= BLOCKS_MAX as u64;
@@ -57,12 +55,12 @@ impl Blocks {
         let blocks = so_far_ns.saturating_add(more_ns).div_ceil(length_ns);
         let most = BLOCKS_MAX as u64 + more_ns.div_ceil(length_ns);
         let mut counts = vec![vec![0; BUCKETS]; blocks.min(most) as usize];
-        // The system gives zeros, and the memory for them only when it is written to.
+        // Zeroed pages get physical memory only on the first write.
         black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
         Blocks { length_ns, counts }
     }
 
-    /// The latency of a request that was meant to be sent so long after the start of the measured time.
+    /// Adds the latency of a request whose intended time is `at_ns` after the measured time began.
     pub(crate) fn add(&mut self, at_ns: u64, latency_ns: u64) {
         let mut block = at_ns / self.length_ns;
         while block >= self.counts.len().max(BLOCKS_MAX) as u64 {
@@ -77,7 +75,7 @@ impl Blocks {
         *count = count.saturating_add(1);
     }
 
-    /// Two blocks become one.
+    /// Merges pairs of blocks.
     fn coarsen(&mut self) {
         self.length_ns *= 2;
         let mut pairs = Vec::with_capacity(BLOCKS_MAX);
@@ -94,7 +92,7 @@ impl Blocks {
     pub(crate) fn merge(&mut self, other: &Blocks) {
         let mut other = other.used();
         if other.counts.is_empty() {
-            // However long its blocks were to be.
+            // The block length of an empty record does not matter.
             return;
         }
         while self.length_ns < other.length_ns {
@@ -115,7 +113,7 @@ impl Blocks {
         }
     }
 
-    /// Without the empty ones at the end.
+    /// Drops trailing empty blocks.
     fn used(&self) -> Blocks {
         let last = self.counts.iter().rposition(|counts| counts.iter().any(|count| *count > 0));
         let counts = self.counts[..last.map_or(0, |last| last + 1)].to_vec();
@@ -127,9 +125,9 @@ impl Blocks {
         self.counts.len()
     }
 
-    /// The standard error of the share of requests that are not above `ns`; none if there are too few
-    /// blocks to tell. Longer blocks are tried as well, and the largest error counts: where blocks are
-    /// too short to be independent, theirs is too small.
+    /// The standard error of the share of requests at or below `ns`; none with too few blocks. Also
+    /// tries longer blocks and returns the largest error, because blocks that are too short to be
+    /// independent underestimate it.
     pub(crate) fn share_error(&self, ns: u64) -> Option<Error> {
         let last = bucket_of(ns);
         let mut pairs: Vec<(f64, f64)> = self
@@ -156,8 +154,7 @@ impl Blocks {
         widest
     }
 
-    /// The latency, in nanoseconds, that the share `quantile` does not exceed, in each block of at
-    /// least `requests` requests.
+    /// The latency in nanoseconds at `quantile`, for each block of at least `requests` requests.
     pub(crate) fn quantiles(&self, quantile: f64, requests: u64) -> Vec<f64> {
         let of = |counts: &Vec<u32>| {
             let all: u64 = counts.iter().map(|count| u64::from(*count)).sum();
@@ -173,7 +170,7 @@ impl Blocks {
     }
 }
 
-/// Without the buckets that are empty.
+/// Omits empty buckets.
 impl Serialize for Blocks {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let counted = |counts: &Vec<u32>| {
@@ -190,7 +187,7 @@ impl TryFrom<SparseBlocks> for Blocks {
 
     fn try_from(sparse: SparseBlocks) -> Result<Blocks, &'static str> {
         let SparseBlocks { length_ns, counts } = sparse;
-        // Others would never fit into each other.
+        // Blocks of other lengths never merge evenly.
         let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == length_ns);
         if !known || counts.len() > BLOCKS_MAX {
             return Err("its blocks are none");
@@ -207,29 +204,29 @@ impl TryFrom<SparseBlocks> for Blocks {
     }
 }
 
-/// How far a share may be off.
+/// The error of a share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Error {
     pub(crate) standard: f64,
-    /// How many independent numbers it was estimated from, less one.
+    /// Degrees of freedom.
     pub(crate) freedom: usize,
 }
 
 impl Error {
-    /// Half of the 95 % confidence interval.
+    /// Half the width of the 95 % confidence interval.
     pub(crate) fn half_width(&self) -> f64 {
         self.standard * student_quantile(self.freedom as f64)
     }
 }
 
-/// Of the ratio of two sums over blocks.
+/// The error of the ratio of two sums over blocks.
 fn ratio_error(pairs: &[(f64, f64)]) -> Error {
     let (part, all) = pairs.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
     let share = part / all;
     let squares: f64 = pairs.iter().map(|(part, all)| (part - share * all).powi(2)).sum();
     let blocks = pairs.len() as f64;
     let variance = squares * blocks / (blocks - 1.0) / (all * all);
-    // Not less than independent draws have.
+    // At least the error of independent draws.
     let least = share * (1.0 - share) / all;
     Error { standard: variance.max(least).sqrt(), freedom: pairs.len() - 1 }
 }

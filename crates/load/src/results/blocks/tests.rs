@@ -23,7 +23,7 @@ fn threads_and_intervals_add_up() {
     for i in 0..10_000_u64 {
         let (at, latency) = (i * MS, MS + i * 100);
         whole.add(at, latency);
-        // The second has only the first tenth, so its blocks are shorter.
+        // The second part has only the first tenth, so its blocks are shorter.
         parts[usize::from(i < 1_000 && i % 2 == 0)].add(at, latency);
     }
     let [mut one, other] = parts;
@@ -47,8 +47,8 @@ fn too_few_blocks_say_nothing() {
     assert!(blocks.share_error(MS).is_some());
 }
 
-/// The waits of an M/M/1 queue at this utilization, with a mean service of 1 ms: at most `latency` for
-/// a share 1 − e^−(1−ρ)·latency.
+/// Waiting times of an M/M/1 queue at this utilization with a mean service time of 1 ms: a share 1
+/// − e^−(1−ρ)·latency is at most `latency`.
 fn queue(utilization: f64, requests: u64, seed: u64) -> Blocks {
     let mut rng = seed::rng(seed);
     let mut draw = |mean: f64| -> f64 {
@@ -56,7 +56,7 @@ fn queue(utilization: f64, requests: u64, seed: u64) -> Blocks {
         one * mean * 1e6
     };
     let (mut blocks, mut at, mut free) = (Blocks::new(), 0.0_f64, 0.0_f64);
-    // The queue has been there for long.
+    // The queue has reached its steady state.
     for i in 0..requests + 2_000 {
         at += draw(1.0 / utilization);
         free = free.max(at) + draw(1.0);
@@ -69,8 +69,8 @@ fn queue(utilization: f64, requests: u64, seed: u64) -> Blocks {
 
 #[test]
 fn the_interval_of_a_percentile_covers_the_truth_of_a_queue() {
-    // 95 of 100 are expected, with a standard deviation of 2.2; of a method that takes requests for
-    // independent about 50.
+    // 95 of 100 are expected, with a standard deviation of 2.2; a method that assumes independent
+    // requests gets about 50.
     let (utilization, quantile) = (0.7, 0.99_f64);
     let truth_ns = -(1.0 - quantile).ln() / (1.0 - utilization) * 1e6;
     let (mut covered, mut naive) = (0, 0);
@@ -85,7 +85,7 @@ fn the_interval_of_a_percentile_covers_the_truth_of_a_queue() {
             .flat_map(|counts| &counts[..=last])
             .map(|count| u64::from(*count))
             .sum();
-        // Of the bucket's upper border.
+        // The bucket's upper bound.
         let border_ns = bucket_middle_ns(last) as f64 * 1.008;
         let exact = 1.0 - (-(1.0 - utilization) * border_ns / 1e6).exp();
         let off = (below as f64 / requests as f64 - exact).abs();
@@ -144,7 +144,7 @@ fn room_is_in_the_shortest_blocks_that_suffice() {
             "{so_far_ms} {more_ms}"
         );
     }
-    assert_eq!(room(u64::MAX, MS), (65, 20 << DOUBLED_MAX), "beyond, they double as it takes");
+    assert_eq!(room(u64::MAX, MS), (65, 20 << DOUBLED_MAX), "beyond that, they double as needed");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn room_beyond_the_end_makes_no_block_longer() {
             assert_eq!(next.counts.len(), blocks, "{run_ms}: there was room");
             sum.merge(&next);
         }
-        // Somebody waited for an answer much longer, and none came.
+        // The record of a thread that waited much longer for a response and got none.
         sum.merge(&Blocks::with_room(60_000 * MS, 1_000 * MS));
         assert_eq!((sum.length_ns, sum.counts.len()), (alone.length_ns, alone.counts.len()));
         assert_eq!(sum.counts, alone.counts, "{run_ms}");
@@ -169,7 +169,7 @@ fn room_beyond_the_end_makes_no_block_longer() {
 }
 
 #[test]
-fn room_is_empty_and_says_nothing() {
+fn preallocated_blocks_are_empty() {
     let mut blocks = Blocks::new();
     for i in 0..10_000_u64 {
         blocks.add(i * MS, MS + i);

@@ -1,4 +1,4 @@
-//! Draws the conclusions of a run: from its record to its report.
+//! Derives the report of a run from its record.
 
 use curtail_dist::arrivals::Arrivals;
 
@@ -14,41 +14,41 @@ use crate::results::verdict::{
     Invalid, Withheld, leaves_out_too_many, too_few, too_late, unasked_too_often, withheld,
 };
 
-/// What a report says about a run beside its record.
+/// What a report needs in addition to the record.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     /// None for a closed loop.
     pub(crate) profile: Option<Profile>,
-    /// The arrivals were to be Poisson.
+    /// The plan asks for Poisson arrivals.
     pub(crate) poisson: bool,
     pub(crate) connections: usize,
     pub(crate) backlog: usize,
     /// The measured time, in nanoseconds from the start of the schedule.
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
-    /// How long it was to be: the profile of the rate goes by that.
+    /// The planned duration, which the rate profile refers to.
     pub(crate) planned_ns: u64,
-    /// Cut short then.
+    /// When the run was cut short.
     pub(crate) cut_ns: Option<u64>,
-    /// How sure the percentiles were to be.
+    /// The precision that the plan asks for.
     pub(crate) until: Option<Precision>,
-    /// Of the kernel's stamps, where they were asked for.
+    /// Set if the plan asks for kernel timestamps.
     pub(crate) stamps: Option<Stamping>,
 }
 
 /// When a run ended, in nanoseconds since the start of the schedule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
-    /// The intended time of its last request.
+    /// The intended time of the last request.
     pub(crate) last_ns: u64,
-    /// It was cut short then.
+    /// When the run was cut short.
     pub(crate) cut_ns: Option<u64>,
-    /// It had measured enough then.
+    /// When the run had measured enough.
     pub(crate) enough_ns: Option<u64>,
 }
 
 impl Facts {
-    /// Of a run of this plan that ended so.
+    /// The facts of a run of this plan with this end.
     pub(crate) fn of(plan: &Plan, end: End, stamps: Option<Stamping>) -> Facts {
         let start_ns = plan.warmup_ns;
         let (profile, poisson) = match &plan.pace {
@@ -57,13 +57,13 @@ impl Facts {
             }
             Pace::Closed => (None, false),
         };
-        // To where the next request would have been.
+        // Up to the intended time of a request after the last one.
         let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
         let early_ns = end.cut_ns.or(end.enough_ns);
         let (planned_ns, end_ns) = match plan.extent {
             Extent::Duration { ns } => {
                 let planned_end_ns = start_ns.saturating_add(ns);
-                // Nothing is sent while the last answers are awaited.
+                // The run sends nothing while it waits for the last responses.
                 (ns, early_ns.map_or(planned_end_ns, |early_ns| early_ns.min(planned_end_ns)))
             }
             Extent::Requests(_) => {
@@ -89,7 +89,7 @@ impl Facts {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// The mean rate of what was to be sent in the measured time.
+    /// The mean planned rate over the measured time.
     fn offered_rate(&self) -> Option<f64> {
         let profile = self.profile.as_ref()?;
         Some(match self.measured_ns() {
@@ -100,10 +100,9 @@ impl Facts {
     }
 }
 
-/// With fewer stamps, the parts of the latencies are of some requests only.
+/// Below this coverage the latency parts represent only some of the requests.
 const STAMPED_SHARE_FINE: f64 = 0.99;
 
-/// Draws the conclusions.
 pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     let (answered, achieved_rate) = achieved(&record, facts);
     let arrival_test = arrival_test(&record, facts);
@@ -143,7 +142,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
     }
 }
 
-/// Good answers in time, and their rate.
+/// Good responses in time, and their rate.
 fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
     let shift_ns = record.latency.value_at_quantile(0.5);
     let start = facts.start_ns.saturating_add(shift_ns);
@@ -155,21 +154,21 @@ fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
     (answered, achieved_rate)
 }
 
-/// Of Poisson arrivals only: others have gaps of other kinds.
+/// Only for Poisson arrivals, because other processes have other gaps.
 fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
     let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
     let blocks = record.sends.clone().blocks();
     arrival_test::test(&blocks, profile, facts.planned_ns)
 }
 
-/// Good answers in time, as the verdict counts them: also those that only the shift by the median leaves out.
+/// Good responses in time as the verdict counts them, including those that only the median shift excludes.
 ///
-/// At the end of the time latencies above the median reach beyond it, and at its start those below it end
-/// before; of a server that keeps up that is the rate times the mean distance from the median.
+/// Latencies above the median reach past the end of the window, and those below it end before its
+/// start. If the server keeps up, that is the rate times the mean distance from the median.
 fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
     let good = record.requests.saturating_sub(record.errors.total());
     if facts.profile.is_none() {
-        // Whoever waits for answers has them in time.
+        // A closed loop waits for its responses, so they are all in time.
         return good;
     }
     let median_ns = record.latency.value_at_quantile(0.5);
@@ -181,18 +180,17 @@ fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
     answered.saturating_add(edges as u64).min(good)
 }
 
-/// The first percentile that is less sure than asked for: which, and half of its interval over its
-/// value, if there is one.
-fn unsure(record: &Record, asked: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
+/// The first percentile that is less precise than `required`, and half its interval over its value, if known.
+fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
     per_mille.iter().find_map(|per_mille| {
         let found = relative_error(&record.latency, &record.blocks, *per_mille);
-        found.is_none_or(|found| found > asked).then_some((*per_mille, found))
+        found.is_none_or(|found| found > required).then_some((*per_mille, found))
     })
 }
 
 fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
     let Stamping { unstamped, cost_ns, hardware_clocks, past_stack } = facts.stamps.clone()?;
-    // Of answers that do not count, nobody has kept them.
+    // The record keeps no timestamps of responses that do not count.
     if record.latency.is_empty() {
         return None;
     }
@@ -219,7 +217,7 @@ fn failures(record: &Record) -> Option<Failures> {
     })
 }
 
-/// What speaks against the run.
+/// The reasons why the run is invalid.
 fn reasons(
     record: &Record,
     facts: &Facts,
@@ -245,7 +243,7 @@ fn reasons(
     if too_few(answered, requests) {
         reasons.push(Invalid::FellShort { answered, requests, errors });
     }
-    // Without any good answer there are no percentiles to be wrong about.
+    // Without a good response there are no percentiles to be wrong.
     if leaves_out_too_many(errors.total(), requests) && !record.latency.is_empty() {
         reasons.push(Invalid::LeftOut { requests, errors });
     }
@@ -255,7 +253,7 @@ fn reasons(
     if errors.dropped > 0 {
         reasons.push(Invalid::Dropped { count: errors.dropped, backlog: facts.backlog });
     }
-    // Who interrupts a run before it measures anything knows why there is nothing.
+    // A user who interrupts a run before the measurement knows why it is empty.
     if record.latency.is_empty() && (requests > 0 || facts.cut_ns.is_none()) {
         reasons.push(Invalid::NothingMeasured { requests });
     }
@@ -274,7 +272,7 @@ fn reasons(
         }
         reasons.extend(withheld.filter(|_| per_mille.contains(&999)).map(Invalid::Withheld));
     }
-    // A rate that goes up and down has latencies that do.
+    // Latencies follow a rate that changes.
     if matches!(facts.profile, None | Some(Profile::Steady(_)))
         && let Some(trend) = stationary::trend(&record.blocks)
     {

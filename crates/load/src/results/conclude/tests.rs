@@ -16,7 +16,7 @@ fn slot(at_ns: u64) -> Slot {
     Slot { index: 0, at_ns, query: 0, warmup: false }
 }
 
-/// With an answer or a fault 4 ms after it was taken up.
+/// A request that got this result 4 ms after a connection took it.
 fn ended(at_ns: u64, lag_ns: u64, result: Result<u16, Fault>) -> Outcome {
     ended_after(4 * MS, at_ns, lag_ns, result)
 }
@@ -33,7 +33,7 @@ fn ended_after(took_ns: u64, at_ns: u64, lag_ns: u64, result: Result<u16, Fault>
     }
 }
 
-/// Requests every 2 ms, each answered after 4 ms.
+/// Requests every 2 ms, each with a response after 4 ms.
 fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
     steadily(requests, |i| ended(i * 2 * MS, lag_ns(i), Ok(200)))
 }
@@ -44,7 +44,7 @@ fn steadily(requests: u64, outcome: impl Fn(u64) -> Outcome) -> Record {
     record
 }
 
-/// That many good responses, and failures beside them.
+/// A run with `good` good responses and these failures.
 fn with(good: u64, failures: impl IntoIterator<Item = Result<u16, Fault>>) -> Report {
     let mut record = steady(good, |_| 0);
     failures.into_iter().for_each(|failure| record.add(&ended_after(900 * MS, 0, 0, failure), 0));
@@ -107,7 +107,7 @@ fn a_percentile_with_fewer_than_ten_samples_above_it_is_null() {
     assert_eq!(json["p50"], Value::Null);
 }
 
-/// A run in which so many of the requests lag by that much.
+/// A run in which `late` of the requests lag by `lag_ns`.
 fn lagging(late: u64, lag_ns: u64, requests: u64) -> Report {
     conclude(steady(requests, |i| if i < late { lag_ns } else { 0 }), &facts(requests))
 }
@@ -132,8 +132,8 @@ fn a_run_that_falls_behind_says_how_far() {
 }
 
 #[test]
-fn every_percentile_that_is_told_is_judged_by_a_limit_of_its_own() {
-    // Answers take 4 ms, 5 % of which are below every floor.
+fn each_reported_percentile_has_its_own_limit() {
+    // Responses take 4 ms, and 5 % of that is below every floor.
     let limit = |late: u64, lag_ns: u64, requests| match lagging(late, lag_ns, requests)
         .invalid_because[..]
     {
@@ -142,11 +142,11 @@ fn every_percentile_that_is_told_is_judged_by_a_limit_of_its_own() {
         ref others => panic!("{others:?}"),
     };
     for (late, lag_ns, requests, found, why) in [
-        (1_000, MS / 5, 1_000, None, "what waking up takes is fine"),
+        (1_000, MS / 5, 1_000, None, "the wake-up latency is fine"),
         (501, MS / 2, 1_000, Some(MS / 4), "p50"),
         (101, MS / 2, 1_000, Some(MS / 4), "p90"),
         (51, MS / 2, 1_000, Some(MS / 4), "p95"),
-        (50, MS / 2, 1_000, None, "p99 may lag by a millisecond"),
+        (50, MS / 2, 1_000, None, "p99 may lag by 1 ms"),
         (11, 2 * MS, 1_000, Some(MS), "p99"),
         (10, 2 * MS, 1_000, None, "one percent"),
         (10, 2 * MS, 199, None, "too few for a p95 or p99 that could be wrong"),
@@ -159,7 +159,7 @@ fn every_percentile_that_is_told_is_judged_by_a_limit_of_its_own() {
 
 #[test]
 fn the_lag_is_judged_by_the_latency_at_the_same_percentile() {
-    // Answers after 10 ms, but for two in a hundred after 100 ms: 5 ms are fine at the 99th
+    // Responses take 10 ms, but two in a hundred take 100 ms: a lag of 5 ms is fine at the 99th
     // percentile, half a millisecond at the 50th.
     let lagging = |late: u64, lag_ns: u64| {
         let outcome = |i| {
@@ -192,11 +192,11 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
     near(p99, 4 * MS);
     near(max, 7 * MS);
     near(report.schedule_lag_ns.p999, 3 * MS);
-    let said = "p99.9 is withheld: 11 of 10000 requests were sent more than 1ms after their \
+    let text = "p99.9 is withheld: 11 of 10000 requests were sent more than 1ms after their \
                 intended times, which is too much of it";
     let json = to_value(&report).unwrap();
     let typed = json!({
-        "kind": "withheld", "late": 11, "requests": 10_000, "limit_ns": MS, "text": said,
+        "kind": "withheld", "late": 11, "requests": 10_000, "limit_ns": MS, "text": text,
     });
     assert_eq!((&json["withheld"], &json["latency_ns"]["p999"]), (&typed, &Value::Null));
     let nested =
@@ -204,26 +204,26 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
     let nested = to_value(nested).unwrap();
     assert_eq!((&nested["kind"], &nested["reason"]["late"]), (&json!("agent"), &json!(11)));
     assert_eq!(nested["reason"]["kind"], json!("withheld"));
-    assert_eq!(report.warning().unwrap(), format!("{said}."));
+    assert_eq!(report.warning().unwrap(), format!("{text}."));
 
-    assert_eq!(lagging(30, 3 * MS, 9_999).withheld, None, "there is none to withhold");
+    assert_eq!(lagging(30, 3 * MS, 9_999).withheld, None, "no percentile to withhold");
 }
 
 #[test]
-fn answers_that_come_after_the_time_do_not_count_as_achieved() {
-    // The server answers 400 requests per second of the 500: it lags behind more and more.
+fn late_responses_do_not_count_as_achieved() {
+    // The server responds to 400 of the 500 requests per second, so its queue grows.
     let record = steadily(1_000, |i| ended_after(i * MS / 2 + MS, i * 2 * MS, 0, Ok(200)));
     let report = conclude(record, &facts(1_000));
     assert!((report.achieved_rate - 400.0).abs() < 4.0, "{}", report.achieved_rate);
     use Invalid::{FellShort, NotStationary};
     assert!(matches!(report.invalid_because[..], [FellShort { .. }, NotStationary { .. }]));
-    let said = report.invalid_because[0].to_string();
-    assert!(said.contains(" well but late; the server does not sustain this rate"), "{said}");
-    assert!(!said.contains(", 0 "), "{said}");
+    let text = report.invalid_because[0].to_string();
+    assert!(text.contains(" well but late; the server does not sustain this rate"), "{text}");
+    assert!(!text.contains(", 0 "), "{text}");
 }
 
 #[test]
-fn one_slow_last_answer_does_not_spoil_the_rate() {
+fn one_slow_last_response_does_not_spoil_the_rate() {
     let mut record = steady(999, |_| 0);
     record.add(&ended_after(5_000 * MS, 1_998 * MS, 0, Ok(200)), 0);
     assert!(conclude(record, &facts(1_000)).valid);
@@ -248,10 +248,10 @@ fn too_many_failures_make_a_run_invalid() {
         panic!("{:?}", report.invalid_because);
     };
     assert_eq!((errors.status_5xx, errors.total()), (40, 40));
-    let said = report.invalid_because[0].to_string();
-    assert!(said.contains(&format!("{answered} of 1040")), "{said}");
-    assert!(said.contains("40 with a bad status (5xx)"), "{said}");
-    assert!(!said.contains("sustain"), "a bad status is no matter of the rate: {said}");
+    let text = report.invalid_because[0].to_string();
+    assert!(text.contains(&format!("{answered} of 1040")), "{text}");
+    assert!(text.contains("40 with a bad status (5xx)"), "{text}");
+    assert!(!text.contains("sustain"), "a bad status does not depend on the rate: {text}");
 }
 
 #[test]
@@ -268,20 +268,20 @@ fn latencies_that_leave_out_more_than_one_in_a_thousand_make_a_run_invalid() {
          percentiles are of the others"
     );
     assert_eq!(report.histogram.len(), 1_997, "failures have no latency");
-    // The slowest 2 % are shed: fewer than would be falling short.
+    // The server sheds the slowest 2 %: too few to fall short.
     let report = failing(980, 20);
     assert!(matches!(report.invalid_because[..], [Invalid::LeftOut { requests: 1_000, .. }]));
 }
 
 #[test]
-fn limits_are_told_in_three_digits() {
+fn limits_are_reported_in_three_digits() {
     let limit = |limit_ns| {
         let (late, requests, waited, connections) = (20, 100, 0, 64);
         Invalid::FellBehind { late, requests, limit_ns, waited, connections }.to_string()
     };
     for (ns, text) in [(35_205_939, "35.2ms"), (MS, "1ms"), (999_900, "1ms"), (999, "999ns")] {
-        let said = limit(ns);
-        assert!(said.contains(&format!("more than {text} after")), "{said}");
+        let reason = limit(ns);
+        assert!(reason.contains(&format!("more than {text} after")), "{reason}");
     }
 }
 
@@ -295,7 +295,7 @@ fn any_dropped_request_makes_a_run_invalid() {
 }
 
 #[test]
-fn a_run_without_a_good_answer_is_invalid() {
+fn a_run_without_a_good_response_is_invalid() {
     let report = conclude(Record::new(), &facts(0));
     assert_eq!(report.invalid_because, [Invalid::NothingMeasured { requests: 0 }]);
     assert!(report.invalid_because[0].to_string().contains("no request was due"));
@@ -303,7 +303,7 @@ fn a_run_without_a_good_answer_is_invalid() {
 }
 
 #[test]
-fn a_run_interrupted_before_the_measurement_blames_nobody() {
+fn a_run_interrupted_before_the_measurement_has_no_other_reason() {
     let report = conclude(Record::new(), &Facts { cut_ns: Some(0), ..facts(0) });
     assert_eq!((report.valid, report.partial), (false, true));
     let json = to_value(&report).unwrap();
@@ -316,24 +316,24 @@ fn a_run_interrupted_before_the_measurement_blames_nobody() {
 fn a_run_cut_short_is_judged_by_its_own_time() {
     let report = conclude(steady(500, |_| 0), &Facts { cut_ns: Some(1_004 * MS), ..facts(502) });
     assert_eq!(report.invalid_because, [Invalid::Interrupted { requests: 500 }]);
-    assert!(!report.valid, "these are not the figures that were asked for");
+    assert!(!report.valid, "partial figures are not valid");
     assert_eq!(report.invalid_because[0].to_string(), "interrupted: partial results");
     assert!((report.achieved_rate - 500.0).abs() < 5.0, "{}", report.achieved_rate);
 }
 
 #[test]
-fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
+fn missing_stamps_make_a_run_invalid_if_requested() {
     let record = |stamped: u64| {
         let mut record = steady(1_000, |_| 0);
         (record.left_stamps, record.came_stamps) = (1_000, stamped);
         record
     };
     let stamping = Stamping { unstamped: 3, cost_ns: 900, ..Stamping::default() };
-    let asked = Facts { stamps: Some(stamping), ..facts(1_000) };
-    let enough = conclude(record(990), &asked);
+    let stamped = Facts { stamps: Some(stamping), ..facts(1_000) };
+    let enough = conclude(record(990), &stamped);
     assert!(enough.valid, "{:?}", enough.invalid_because);
     assert_eq!(enough.stamps.unwrap().received_coverage, 0.99);
-    let few = conclude(record(900), &asked);
+    let few = conclude(record(900), &stamped);
     let [Invalid::StampsMissing { missing, past_stack: None }] = &few.invalid_because[..] else {
         panic!("{:?}", few.invalid_because)
     };
@@ -344,21 +344,21 @@ fn too_few_stamps_make_a_run_invalid_that_asked_for_them() {
     let why = past.invalid_because[0].to_string();
     assert!(why.contains("10.0 % of the answers came through the network stack"), "{why}");
     assert!(why.contains("ethtool -L eth7 combined 1"), "{why}");
-    assert!(conclude(record(0), &facts(1_000)).valid, "nobody asked");
+    assert!(conclude(record(0), &facts(1_000)).valid, "no timestamps requested");
 }
 
 #[test]
-fn equal_gaps_are_no_poisson_arrivals() {
+fn equal_gaps_are_not_poisson_arrivals() {
     let mut record = steady(1_000, |_| 0);
     record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
     let report = conclude(record.clone(), &Facts { poisson: true, ..facts(1_000) });
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
     assert!(report.arrival_test.unwrap().failed);
-    assert!(conclude(record, &facts(1_000)).valid, "where they were asked for");
+    assert!(conclude(record, &facts(1_000)).valid, "if the plan asks for them");
 }
 
 #[test]
-fn a_profile_that_ends_early_is_judged_by_what_was_to_be_sent_until_then() {
+fn a_profile_that_ends_early_is_judged_by_its_rate_until_then() {
     let profile: crate::Profile = "100..2000".parse().unwrap();
     let arrivals = curtail_dist::arrivals::Arrivals::Poisson;
     let schedule = crate::plan::schedule::Schedule::new(profile.clone(), &arrivals, 42)
@@ -376,7 +376,7 @@ fn a_profile_that_ends_early_is_judged_by_what_was_to_be_sent_until_then() {
     };
     let report = conclude(record, &of(profile, 20_000 * MS));
     assert!(report.valid, "{:?}", report.invalid_because);
-    // 100/s, and a third of the way to 2,000/s.
+    // 100/s, plus a third of the way to 2,000/s.
     let offered = report.offered_rate.unwrap();
     assert!((offered - 416.7).abs() < 0.1, "{offered}");
     let steps: crate::Profile = "100:10s,400:50s".parse().unwrap();
@@ -387,16 +387,16 @@ fn a_profile_that_ends_early_is_judged_by_what_was_to_be_sent_until_then() {
 }
 
 #[test]
-fn a_run_that_is_cut_while_answers_are_awaited_took_as_long_as_planned() {
+fn a_run_cut_while_it_awaits_responses_took_as_long_as_planned() {
     let mut plan = Plan::new("http://h".parse().unwrap(), 500.0);
     (plan.warmup_ns, plan.extent) = (10 * MS, Extent::Duration { ns: 100 * MS });
     let end = |cut_ns| End { last_ns: 0, cut_ns, enough_ns: None };
-    let ends = |cut_ns| Facts::of(&plan, end(cut_ns), None).end_ns;
-    assert_eq!([None, Some(900 * MS)].map(ends), [110 * MS; 2]);
-    assert_eq!(ends(Some(60 * MS)), 60 * MS);
+    let end_ns = |cut_ns| Facts::of(&plan, end(cut_ns), None).end_ns;
+    assert_eq!([None, Some(900 * MS)].map(end_ns), [110 * MS; 2]);
+    assert_eq!(end_ns(Some(60 * MS)), 60 * MS);
 }
 
-/// Requests at 20/s for 30 s, with latencies that are exponential with a mean of 2 s.
+/// Requests at 20/s for 30 s, with exponential latencies of mean 2 s.
 fn spread() -> Record {
     steadily(600, |i| {
         let share = (i as f64 * 0.618_033_988_75).fract();
@@ -406,7 +406,7 @@ fn spread() -> Record {
 }
 
 #[test]
-fn latencies_that_spread_are_no_sign_of_a_rate_that_is_not_sustained() {
+fn widely_spread_latencies_do_not_mean_falling_short() {
     let profile = Some(Profile::Steady(20.0));
     let facts = Facts { profile, end_ns: 30_000 * MS, planned_ns: 30_000 * MS, ..facts(0) };
     assert_eq!(conclude(spread(), &facts).invalid_because, []);
@@ -414,7 +414,7 @@ fn latencies_that_spread_are_no_sign_of_a_rate_that_is_not_sustained() {
 }
 
 #[test]
-fn a_percentile_that_was_asked_for_and_is_withheld_makes_a_run_invalid() {
+fn withholding_a_requested_percentile_makes_a_run_invalid() {
     let of = |per_mille| {
         let until = Some(Precision { relative: 0.9, per_mille: vec![per_mille] });
         let lag_ns = |i| if i < 11 { 3 * MS } else { 0 };
@@ -427,11 +427,11 @@ fn a_percentile_that_was_asked_for_and_is_withheld_makes_a_run_invalid() {
 }
 
 #[test]
-fn answers_that_the_server_goes_on_behind_are_doubtful() {
+fn extraneous_data_after_responses_invalidates_a_run() {
     let of = |unasked| Record { unasked, ..steady(1_000, |_| 0) };
     assert_eq!(conclude(of(30), &facts(1_000)).invalid_because, []);
-    let said = conclude(of(31), &facts(1_000)).invalid_because[0].to_string();
-    assert!(said.contains("more behind 31 of 1000 good answers"), "{said}");
+    let text = conclude(of(31), &facts(1_000)).invalid_because[0].to_string();
+    assert!(text.contains("more behind 31 of 1000 good answers"), "{text}");
     let few = Record { unasked: 3, ..steady(10, |_| 0) };
     assert!(conclude(few, &facts(10)).valid);
 }

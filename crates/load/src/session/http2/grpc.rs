@@ -1,6 +1,6 @@
-//! Unary calls of gRPC (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md): a message is a flag, a length of
-//! 4 bytes, and as many bytes; the status is in the trailers, or in the headers if there is no
-//! message. Messages are counted, not kept.
+//! Unary gRPC calls (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md): a message is a flag, a 4-byte
+//! length, and that many bytes; the status is in the trailers, or in the headers if there is no
+//! message. Messages are counted and discarded.
 
 use http::HeaderMap;
 use percent_encoding::percent_decode;
@@ -62,17 +62,17 @@ impl Unary {
         if number > 0 {
             let name = CODES.get(number).copied().unwrap_or("a code that is not known");
             let message: Vec<u8> = percent_decode(&message).collect();
-            let said = [format!("{number} {name}: ").as_bytes(), &message].concat();
-            return Ok(Status::refused(&said));
+            let reason = [format!("{number} {name}: ").as_bytes(), &message].concat();
+            return Ok(Status::refused(&reason));
         }
         match *self.prefix {
             [_, a, b, c, d] => {
                 let length = u64::from(u32::from_be_bytes([a, b, c, d]));
-                let said = self.bytes - PREFIX_BYTES as u64;
-                if length == said {
+                let received = self.bytes - PREFIX_BYTES as u64;
+                if length == received {
                     Ok(Status::Fine)
                 } else {
-                    malformed(format!("a message of {length} bytes, but {said} came"))
+                    malformed(format!("a message of {length} bytes, but {received} came"))
                 }
             }
             _ => malformed("a call that went well has no message".to_owned()),

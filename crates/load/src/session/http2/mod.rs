@@ -1,10 +1,10 @@
-//! HTTP/2 (RFC 9113): many requests at once on a connection.
+//! HTTP/2 (RFC 9113): concurrent requests on one connection.
 //!
-//! The frames are those of the crate `h2`, at one end of a pipe in memory; the bytes of the wire go in and out
-//! at the other. The connection and the responses are polled when something new has come. Responses are
-//! counted and let go as they come, so windows stay open and memory is constant.
+//! The `h2` crate handles frames at one end of an in-memory pipe; the bytes of the wire enter and
+//! leave at the other. Received bytes trigger a poll of the connection and the responses. Responses
+//! are counted and discarded as they arrive, so windows stay open and memory is constant.
 //!
-//! Cost: some microseconds per request, for the header tables and the bookkeeping of streams.
+//! Cost: some microseconds per request, for header tables and stream state.
 
 mod grpc;
 mod stream;
@@ -27,24 +27,23 @@ use stream::{fault, response, unseen};
 use crate::session::fault::{Fault, Greeting};
 use crate::session::{Body, Out, Reply, Session, Sessions, Token};
 
-/// In each direction: more than is read from a wire at once.
+/// Per direction: more than one read from the socket.
 const PIPE_BYTES: usize = 1 << 20;
 const TAKEN_BYTES: usize = 16 << 10;
-/// What a server may send before it hears that it was read.
+/// What a server may send before it gets a WINDOW_UPDATE.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_HEAD_BYTES: usize = 9;
-/// The longest frame without its head, which no setting of ours changes (§6.5.2).
+/// The maximum frame payload, because we leave SETTINGS_MAX_FRAME_SIZE at its default (§6.5.2).
 const FRAME_BYTES_MAX: usize = 16 << 10;
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
-/// Requests that were given up and whose answers are still expected. Frames of others are answered
-/// with another reset.
-const GIVEN_UP_MAX: usize = 4 << 10;
+/// Maximum number of reset streams to remember. Frames of other reset streams cause another reset.
+const RESET_STREAMS_MAX: usize = 4 << 10;
 
 pub(crate) struct Http2 {
     sessions: Arc<Sessions>,
     pipe: DuplexStream,
-    /// None once it has ended.
+    /// None once the connection has ended.
     connection: Option<Connection<DuplexStream, Bytes>>,
     sender: Option<SendRequest<Bytes>>,
     responses: FuturesUnordered<Abortable<BoxFuture<'static, Reply>>>,
@@ -54,7 +53,7 @@ pub(crate) struct Http2 {
     closing: bool,
 }
 
-/// Something is to be polled again.
+/// Set if a task must be polled again.
 #[derive(Debug, Default)]
 struct Woken(AtomicBool);
 
@@ -79,12 +78,12 @@ impl Http2 {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_header_list_size(HEADERS_BYTES_MAX)
-            // Until the server has said how many it takes: one more could be refused.
+            // Until the server's SETTINGS arrive, because it could refuse a second stream.
             .initial_max_send_streams(1)
-            .max_concurrent_reset_streams(GIVEN_UP_MAX)
-            // Frames of requests that were given up are no misbehavior.
+            .max_concurrent_reset_streams(RESET_STREAMS_MAX)
+            // Frames for abandoned requests are not a protocol violation.
             .max_local_error_reset_streams(None);
-        // It only writes, for which the pipe has room.
+        // The handshake only writes, and the pipe has room for that.
         let made = builder.handshake::<_, Bytes>(other).now_or_never().and_then(Result::ok);
         let (sender, connection) = made.unzip();
         Http2 {
@@ -100,7 +99,7 @@ impl Http2 {
         }
     }
 
-    /// Lets the connection and the responses take what is new, and appends what they have to say.
+    /// Drives the connection and the responses, and appends their output.
     fn pump(&mut self, out: &mut Out) -> Result<(), Fault> {
         let (waker, before) = (Waker::from(Arc::clone(&self.woken)), out.replies.len());
         let mut context = Context::from_waker(&waker);
@@ -108,7 +107,7 @@ impl Http2 {
             self.woken.0.store(false, Ordering::Relaxed);
             let Some(connection) = &mut self.connection else { break Some(Fault::Closed) };
             let polled = Pin::new(connection).poll(&mut context);
-            // What came before an end is looked at.
+            // Responses that arrived before the end are valid.
             while let Poll::Ready(Some(ended)) = self.responses.poll_next_unpin(&mut context) {
                 if let Ok(reply) = ended {
                     self.live.remove(&reply.token);
@@ -126,11 +125,11 @@ impl Http2 {
         };
         let mut context = Context::from_waker(Waker::noop());
         let sender = self.sender.as_mut().map(|sender| sender.poll_ready(&mut context));
-        // After a GOAWAY, or the last number of a stream.
+        // After a GOAWAY, or with exhausted stream identifiers.
         self.closing |= !matches!(sender, Some(Poll::Ready(Ok(())) | Poll::Pending));
         match ended {
             Some(fault) => {
-                // The server has said why it closes.
+                // The server gave a reason for the close.
                 let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
                 for reply in out.replies[before..].iter_mut().filter(closed) {
                     reply.result = Err(fault.clone());
@@ -168,7 +167,7 @@ impl Http2 {
         Ok(())
     }
 
-    /// Looks at the first bytes of the server; true if the rest may be.
+    /// Checks the server's first bytes; true once they are HTTP/2.
     fn greet(&mut self, input: &BytesMut) -> Result<bool, Fault> {
         let is_grpc = self.sessions.is_grpc();
         match Greeting::of(input) {
@@ -196,9 +195,9 @@ impl Http2 {
     }
 }
 
-/// Takes a frame (RFC 9113 §4.1) off the start of `input`, once it is whole. One at a time, so that
-/// what a request comes to does not depend on what else was read with it. Of one that is too long,
-/// what there is: it is refused by its head.
+/// Removes one complete frame (RFC 9113 §4.1) from the start of `input`. One frame at a time, so
+/// that a request's outcome does not depend on how reads are split. Returns all bytes of an
+/// oversized frame: `h2` rejects its header.
 fn take_frame(input: &mut BytesMut) -> Option<BytesMut> {
     let head = input.get(..FRAME_HEAD_BYTES)?;
     let length = FRAME_HEAD_BYTES + u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -226,7 +225,7 @@ impl Session for Http2 {
             return Ok(());
         }
         while let Some(mut frame) = take_frame(input) {
-            // There is room: what was given before has been read.
+            // There is room, because earlier bytes have been read.
             let _ = self.pipe.write_all_buf(&mut frame).now_or_never();
             self.pump(out)?;
         }
@@ -247,7 +246,7 @@ impl Session for Http2 {
             response.abort();
         }
         let usable = self.pump(out).is_ok();
-        // A server that has never said anything may not be there at all.
+        // A server that has never sent anything may be unreachable.
         usable && self.greeted
     }
 

@@ -1,4 +1,4 @@
-//! The response to one request of HTTP/2, counted as it comes.
+//! Reads and counts the response to one HTTP/2 request.
 
 use h2::client::ResponseFuture;
 use http::Method;
@@ -21,41 +21,41 @@ pub(super) async fn response(
     }
     let announced = head.headers.get(CONTENT_LENGTH);
     let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
-    // A HEAD announces what does not come.
+    // The content-length of a response to HEAD announces no body.
     if let Some(length) = announced.filter(|_| request.method != Method::HEAD) {
         counted.expect(length)?;
     }
     while let Some(data) = body.data().await {
-        let data = data.map_err(|error| half(&error))?;
+        let data = data.map_err(|error| incomplete(&error))?;
         counted.add(data.len() as u64)?;
         if let Some(unary) = &mut unary {
             unary.data(&data);
         }
-        // Fails only for more than has come.
+        // Fails only if more is released than was received.
         let _ = body.flow_control().release_capacity(data.len());
     }
     if let Some(unary) = &mut unary
-        && let Some(trailers) = body.trailers().await.map_err(|error| half(&error))?
+        && let Some(trailers) = body.trailers().await.map_err(|error| incomplete(&error))?
     {
         unary.headers(&trailers);
     }
     let status = match &mut unary {
-        // A call goes well with 200 only, and then has a status of its own; with another 2xx it has none.
+        // A successful call has status 200 and then a gRPC status; other 2xx have none.
         Some(unary) if head.status.is_success() => unary.status()?,
         _ => Status::Http(head.status.as_u16()),
     };
     Ok(Whole::new(status, counted.bytes))
 }
 
-fn half(error: &h2::Error) -> Fault {
+fn incomplete(error: &h2::Error) -> Fault {
     match fault(error) {
-        Fault::Closed => Fault::HalfAnswer,
+        Fault::Closed => Fault::IncompleteMessage,
         fault => fault,
     }
 }
 
-/// What an error of `h2` means for a request that has nothing of its response. A GOAWAY ends only
-/// requests that the server says it has not looked at (RFC 9113 §6.8).
+/// Maps an `h2` error for a request without any part of a response. A GOAWAY ends only requests
+/// that the server guarantees not to have processed (RFC 9113 §6.8).
 pub(super) fn unseen(error: &h2::Error) -> Fault {
     match fault(error) {
         Fault::Reset(why) if error.is_remote() && error.is_go_away() => Fault::Unprocessed(why),

@@ -1,4 +1,4 @@
-//! Commands of memcached and Redis, as people type them.
+//! Commands of memcached and Redis, as typed.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -10,7 +10,7 @@ const KEY_BYTES_MAX: usize = 250;
 const KNOWN: &str = "memcached commands are get and gets KEY..., gat and gats SECONDS KEY..., set, add, \
                      replace, append and prepend KEY VALUE [SECONDS], delete KEY, incr and decr KEY N, \
                      touch KEY SECONDS, and version";
-/// Commands of Redis that get no answer, or more than one.
+/// Redis commands without a response, or with more than one.
 const STREAMS: [&str; 7] =
     ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "MONITOR", "SYNC", "PSYNC", "HELLO"];
 
@@ -49,7 +49,7 @@ fn redis(words: &Words, buffer: &mut BytesMut) -> Result<(), String> {
     Ok(())
 }
 
-/// A line, for some commands with a block of data (doc/protocol.txt of memcached).
+/// A line, followed by a data block for some commands (doc/protocol.txt of memcached).
 fn memcached(words: &Words, buffer: &mut BytesMut) -> Result<(), String> {
     let (name, arguments) = words.split_first().ok_or(KNOWN)?;
     let name = name.to_ascii_lowercase();
@@ -102,8 +102,7 @@ fn number(word: &[u8]) -> Result<&[u8], String> {
     if digits { Ok(word) } else { Err(shown()) }
 }
 
-/// The words of a line. White space is between words, unless it is in quotes; double quotes have
-/// escapes.
+/// Splits a line into words at unquoted white space; double quotes support escapes.
 fn words(line: &str) -> Result<Words, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -125,7 +124,7 @@ fn words(line: &str) -> Result<Words, String> {
     Ok(words)
 }
 
-/// Appends what is quoted, and tells what follows.
+/// Appends the quoted text, and returns what follows the quote.
 fn quoted<'a>(mut rest: &'a str, quote: char, word: &mut Vec<u8>) -> Result<&'a str, String> {
     let stops = [quote, '\\'];
     while let Some(at) = rest.find(stops) {
@@ -146,7 +145,7 @@ fn quoted<'a>(mut rest: &'a str, quote: char, word: &mut Vec<u8>) -> Result<&'a 
     Err(format!("a quote is not closed; write another {quote}"))
 }
 
-/// The bytes of a text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
+/// Decodes a text with the escapes `\n`, `\r`, `\t`, `\0`, `\\` and `\xHH`.
 ///
 /// ```
 /// assert_eq!(curtail_load::unescape(r"ping\r\n"), Ok(b"ping\r\n".to_vec()));
@@ -166,7 +165,7 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The byte that follows a backslash stands for, and what comes after it.
+/// Decodes the escape after a backslash; returns its byte and the remaining text.
 pub(super) fn escape(rest: &str) -> Result<(u8, &str), String> {
     let mut characters = rest.chars();
     let byte = match characters.next() {

@@ -1,4 +1,4 @@
-//! Unary calls of gRPC: a message is JSON, as a schema says, or raw bytes as `{"base64": "..."}`.
+//! Unary gRPC calls: a message is JSON according to a schema, or raw bytes as `{"base64": "..."}`.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ struct Raw {
 }
 
 pub(super) fn check_line(line: &str) -> Result<(), PlanError> {
-    // Some messages are no objects in JSON, such as StringValue.
+    // Some messages are not JSON objects, such as StringValue.
     serde_json::from_str::<serde::de::IgnoredAny>(line).map(drop).map_err(|error| {
         let what = "write one message per line as JSON, such as {\"id\": 7}";
         PlanError::Value(format!("{error}; {what}"))
@@ -42,7 +42,7 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
         let bytes = encode(&text, schema.as_ref()).map_err(|why| refused(&text, why))?;
         let length = u32::try_from(bytes.len())
             .map_err(|_| refused(&text, "is longer than 4 GiB, which no message can be"))?;
-        // Not compressed.
+        // The compressed flag.
         messages.buffer.put_u8(0);
         messages.buffer.put_u32(length);
         messages.buffer.put_slice(&bytes);

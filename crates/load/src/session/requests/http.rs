@@ -1,6 +1,5 @@
-//! HTTP requests: a request target, or a JSON object such as
-//! `{"method": "POST", "path": "/x", "headers": {"k": "v"}, "body": "text"}`, with `body_base64` for
-//! what is no text.
+//! HTTP requests: a request target, or a JSON object such as `{"method": "POST", "path": "/x", "headers":
+//! {"k": "v"}, "body": "text"}`, with `body_base64` for binary bodies.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use crate::plan::error::PlanError;
 use crate::plan::target::Scheme;
 use crate::plan::{Plan, is_owned};
 
-const MEND: &str = "write a request target, such as /search?q=a%20b, or a JSON object, such as \
+const ADVICE: &str = "write a request target, such as /search?q=a%20b, or a JSON object, such as \
                     {\"method\": \"POST\", \"path\": \"/x\", \"body\": \"text\"}";
 
 const TUNNEL: &str = "CONNECT opens a tunnel, which no answer ends; leave it out";
@@ -37,11 +36,11 @@ struct Line {
     headers: BTreeMap<String, String>,
     body: Option<String>,
     body_base64: Option<String>,
-    /// For those who group requests; not sent.
+    /// Groups requests for analysis; not sent.
     class: Option<String>,
 }
 
-/// The class that a request is in: the field `class` of a JSON object, or the name of a command.
+/// The class of a request: the field `class` of a JSON object, or the name of a command.
 pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
     match scheme {
         Scheme::Memcached | Scheme::Redis => text.split_whitespace().next().map(str::to_lowercase),
@@ -56,7 +55,7 @@ impl Call {
             return Ok(Call { path: Some(text.to_owned()), ..Call::default() });
         }
         let Line { method, path, headers, body, body_base64, class: _ } =
-            serde_json::from_str(text).map_err(|error| format!("{error}; {MEND}"))?;
+            serde_json::from_str(text).map_err(|error| format!("{error}; {ADVICE}"))?;
         let body = match (body, body_base64) {
             (Some(_), Some(_)) => {
                 return Err("has both body and body_base64; leave one of them out".to_owned());
@@ -86,13 +85,13 @@ fn check_path(path: &str) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("{why}; {MEND}"))
+    Err(format!("{why}; {ADVICE}"))
 }
 
 pub(super) struct Complete<'a> {
     pub(super) method: String,
     pub(super) path: String,
-    /// Without `Host`, unless it is among the given ones.
+    /// Without `Host`, unless the headers given contain it.
     pub(super) headers: Vec<&'a (String, String)>,
     pub(super) body: Option<Bytes>,
 }
@@ -123,7 +122,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// The bytes of HTTP/1.1 (RFC 9112).
+/// Encodes a request as HTTP/1.1 (RFC 9112).
 pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
     let authority = plan.target.authority();
     let mut rendered = Rendered::with_capacity(texts.len());
@@ -164,7 +163,7 @@ mod tests {
     use crate::plan::keys::{KeyDistribution, Keys};
     use crate::session::{Requests, requests};
 
-    /// What is sent for each line.
+    /// The encoded request of each line.
     fn sent(lines: &[&str], change: fn(&mut Plan)) -> Vec<String> {
         let mut plan = Plan::new("http://h/own".parse().unwrap(), 1.0);
         plan.queries = lines.iter().map(|line| (*line).to_owned()).collect();

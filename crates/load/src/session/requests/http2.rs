@@ -1,4 +1,4 @@
-//! Requests of HTTP/2. What does not differ from key to key is shared.
+//! HTTP/2 requests. Parts that do not depend on the key are shared.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -41,10 +41,10 @@ impl Call {
         parts.authority = Some(self.head.authority.clone());
         parts.path_and_query = Some(self.path.clone());
         let mut request = Request::new(());
-        *request.uri_mut() = Uri::from_parts(parts).expect("it has all of its parts");
+        *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are set");
         *request.method_mut() = self.head.method.clone();
         *request.headers_mut() = self.head.headers.clone();
-        // Servers refuse what is too long by it. Calls of gRPC do without.
+        // Servers reject a body that is too long early by its length. gRPC calls omit it.
         if let Some(body) = self.body.as_ref().filter(|_| !self.head.is_grpc) {
             request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
         }
@@ -59,7 +59,7 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
             .map_err(|_| refused(text, format!("method `{}` is not a token", complete.method)))?;
         let head = head(plan, method, complete.headers.iter().copied());
         let head = head.map_err(|why| refused(text, why))?;
-        // That of the same request with another key, most likely.
+        // Most likely the same request with another key.
         let before = calls.len().checked_sub(texts.texts.len()).map(|at| &calls[at].head);
         let head = match before.filter(|before| ***before == head) {
             Some(before) => Arc::clone(before),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_tells_how_long_its_body_is_and_a_call_of_grpc_does_not() {
+    fn a_request_has_a_content_length_and_a_grpc_call_has_none() {
         let length = |is_grpc, body: Option<&'static str>| {
             let head = CallHead {
                 method: Method::POST,

@@ -1,14 +1,14 @@
-//! The requests of a run, made ready before it so that sending one is little work.
+//! The requests of a run, encoded beforehand so that sending is cheap.
 //!
 //! | protocol | file | a request is |
 //! |---|---|---|
 //! | HTTP | `http.rs`, `http2.rs` | a request target, or a JSON object |
 //! | gRPC | `grpc.rs` | a message as JSON |
-//! | memcached, Redis | `commands.rs` | a command as one types it |
+//! | memcached, Redis | `commands.rs` | a command as typed |
 //! | TCP | `commands.rs` | text with escapes |
 //!
-//! Where there are keys, every request is made ready with every key: that of request *r* with key *k*
-//! is number *k* × requests + *r*.
+//! With keys, every request is encoded with every key: request *r* with key *k* has the number *k*
+//! × requests + *r*.
 
 mod commands;
 mod grpc;
@@ -31,7 +31,7 @@ pub use commands::unescape;
 pub use http::query_class;
 pub(crate) use http2::{Call, CallHead};
 
-/// Most bytes of text before requests are made of it, keys filled in.
+/// Maximum number of bytes of text before encoding, with keys filled in.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 /// The sequence number of a datagram.
 const NUMBER_BYTES: usize = 8;
@@ -84,7 +84,7 @@ pub(crate) fn check_line(scheme: Scheme, line: &str) -> Result<(), PlanError> {
             let what = "datagrams have no requests; say how long they are instead";
             Err(PlanError::Value(what.to_owned()))
         }
-        // What messages there are only a schema knows.
+        // Only a schema knows the messages.
         Scheme::Grpc | Scheme::Grpcs => grpc::check_line(&with_key(line, 0)),
         _ => {
             let target = format!("{scheme}://h:1").parse()?;
@@ -134,7 +134,7 @@ fn own(plan: &Plan) -> Result<Cow<'_, [String]>, PlanError> {
     let own = match (scheme, &plan.protocol.data) {
         (Scheme::Http | Scheme::Https, _) => plan.target.path().to_owned(),
         (_, Some(data)) => data.clone(),
-        // A message without fields, and a datagram.
+        // An empty message or datagram.
         (Scheme::Grpc | Scheme::Grpcs | Scheme::Udp, None) => String::new(),
         (_, None) => {
             return Err(PlanError::Value(format!(
@@ -173,24 +173,24 @@ fn refused(request: &str, why: impl Into<String>) -> PlanError {
     PlanError::Value(format!("request `{shown}`: {}", why.into()))
 }
 
-/// Requests one after the other, in one allocation that all share.
+/// Consecutive requests in one shared allocation.
 struct Rendered {
     buffer: BytesMut,
-    ends: Vec<usize>,
+    offsets: Vec<usize>,
 }
 
 impl Rendered {
     fn with_capacity(requests: usize) -> Rendered {
-        Rendered { buffer: BytesMut::new(), ends: Vec::with_capacity(requests) }
+        Rendered { buffer: BytesMut::new(), offsets: Vec::with_capacity(requests) }
     }
 
     fn finish(&mut self) {
-        self.ends.push(self.buffer.len());
+        self.offsets.push(self.buffer.len());
     }
 
     fn into_bytes(self) -> Vec<Bytes> {
         let whole = self.buffer.freeze();
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| whole.slice(start..*end)).collect()
+        let starts = std::iter::once(0).chain(self.offsets.iter().copied());
+        starts.zip(&self.offsets).map(|(start, end)| whole.slice(start..*end)).collect()
     }
 }

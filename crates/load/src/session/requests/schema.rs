@@ -1,5 +1,5 @@
-//! Messages of gRPC as JSON (the mapping of protobuf.dev/programming-guides/json), by a schema: a
-//! `.proto` file, or a set of descriptors. Cost: once per request, before the run.
+//! gRPC messages as JSON (the mapping of protobuf.dev/programming-guides/json), from a schema: a
+//! `.proto` file or a descriptor set. Cost: once per request, before the run.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -14,11 +14,11 @@ use protox::file::{File as Source, FileResolver, GoogleFileResolver};
 
 use crate::plan::error::PlanError;
 
-/// The longest set of descriptors. Those of large systems take some megabytes.
+/// The maximum size of a descriptor set. Those of large systems take some megabytes.
 const DESCRIPTORS_BYTES_MAX: u64 = 64 << 20;
 
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
-/// How deep things in it may be nested. `protoc` allows messages in 32 others.
+/// The maximum nesting depth. `protoc` allows 32 levels of messages.
 const DEPTH_MAX: usize = 100;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// Of a method, such as `/package.Service/Method`, as a file describes it.
+    /// Reads the schema of a method, such as `/package.Service/Method`.
     pub(super) fn read(path: &Path, method: &str) -> Result<Schema, PlanError> {
         Ok(Schema { message: input(path, method)? })
     }
@@ -65,8 +65,8 @@ fn input(path: &Path, method: &str) -> Result<MessageDescriptor, PlanError> {
     Ok(method.input())
 }
 
-/// The files of a folder, and those that come with the compiler. It calls itself for every message in a
-/// message, and a stack has an end.
+/// The files of a directory, and those included with the compiler. The compiler recurses for nested
+/// messages, so the depth is limited.
 struct Sources {
     folder: PathBuf,
     known: GoogleFileResolver,
@@ -101,7 +101,7 @@ impl FileResolver for Sources {
     }
 }
 
-/// How deep things are nested, at most: braces of comments and texts count as well.
+/// An upper bound of the nesting depth: braces in comments and strings count as well.
 fn depth(text: &str) -> usize {
     let (mut deep, mut deepest) = (0_usize, 0);
     for byte in text.bytes() {
@@ -136,8 +136,8 @@ fn pool(path: &Path) -> Result<DescriptorPool, String> {
     described(&bytes)
 }
 
-/// The libraries that read schemas panic where some of them are wrong: at a number such as `089`, or where an
-/// error is in a file that is not among the descriptors. The message of the panic is printed beside this one.
+/// The schema libraries panic on some invalid input: on a number such as `089`, or if an error is
+/// in a file outside the descriptor set. The panic message is printed beside this error.
 fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err("it is wrong in a way that its reader does not understand; have protoc look at it"
@@ -162,7 +162,7 @@ mod tests {
     const GOOD: &str = "syntax = \"proto3\";\npackage a;\nmessage M { int32 id = 1; M m = 2; map<string, bytes> b = 3; }\n\
                         service S { rpc Get (M) returns (M); rpc Watch (M) returns (stream M); }\n";
 
-    /// A compiler and files: a hundredth of the cases of others takes as long.
+    /// Each case compiles files, which takes a hundred times longer than other cases.
     fn few() -> ProptestConfig {
         let cases = (ProptestConfig::default().cases / 100).max(16);
         ProptestConfig { cases, ..ProptestConfig::default() }
@@ -172,7 +172,7 @@ mod tests {
         #![proptest_config(few())]
 
         #[test]
-        fn no_proto_file_is_too_strange(
+        fn any_proto_file_is_parsed_or_rejected(
             at in 0..GOOD.len(), cut in 0..GOOD.len(), with in "[ -~]{0,6}",
             method in prop::sample::select(vec!["/a.S/Get", "/a.S/Watch", "/a.S/No", "/b/", "/", ""]),
         ) {
@@ -180,7 +180,7 @@ mod tests {
             let (_folder, path) = written(text, "a.proto");
             match Schema::read(&path, method) {
                 Ok(schema) => {
-                    // What was a stream may be none now.
+                    // The mutation may have made a streaming method unary.
                     prop_assert!(method.starts_with("/a.S/"), "{}", method);
                     let _ = schema.encode(&with);
                     let _ = schema.encode("{\"id\": 1, \"m\": {}}");
@@ -197,14 +197,14 @@ mod tests {
         (folder, path)
     }
 
-    /// `GOOD` as a set of descriptors.
+    /// `GOOD` as a descriptor set.
     fn good_set() -> Vec<u8> {
         let (_folder, path) = written(GOOD, "a.proto");
         pool(&path).unwrap().encode_to_vec()
     }
 
     #[test]
-    fn what_its_reader_panics_at_is_an_error() {
+    fn a_panic_in_the_schema_reader_is_an_error() {
         for id in ["089", "09", "018", "0x", "1e", "00.8f", "99999999999999999999"] {
             let (_folder, path) =
                 written(GOOD.replace("id = 1;", &format!("id = {id};")), "a.proto");
@@ -212,7 +212,7 @@ mod tests {
             assert!(why.contains("--proto"), "{id}: {why}");
         }
         let mut bytes = good_set();
-        // As it was found: one byte changed, and the rest cut off.
+        // A case that fuzzing found: one byte changed, and the end cut off.
         let at = 186 % bytes.len();
         bytes[at] = 0;
         bytes.truncate(bytes.len() - 192 % bytes.len());
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_nested_so_deep_and_no_deeper() {
+    fn nesting_depth_is_limited() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.proto");
         let nested =
@@ -230,7 +230,7 @@ mod tests {
         std::fs::write(&path, nested(5_000)).unwrap();
         let why = Schema::read(&path, "/a.S/Get").unwrap_err().to_string();
         assert!(why.contains("a.proto: braces and brackets in more than 100 others"), "{why}");
-        // Also where another file imports it.
+        // An imported file is checked as well.
         let other = folder.path().join("b.proto");
         std::fs::write(&other, "syntax = \"proto3\"; import \"a.proto\";").unwrap();
         let why = Schema::read(&other, "/a.S/Get").unwrap_err().to_string();
@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_set_of_descriptors_is_too_strange(at in 0..400_usize, byte in any::<u8>(), cut in 0..400_usize) {
+        fn any_descriptor_set_is_parsed_or_rejected(at in 0..400_usize, byte in any::<u8>(), cut in 0..400_usize) {
             static WHOLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
             let whole = WHOLE.get_or_init(good_set);
             let mut bytes = whole.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{cuts, hear, one, sessions};
+use super::{cuts, drive, one, sessions};
 use crate::plan::Plan;
 use crate::session::fault::Greeting;
 use crate::session::requests;
@@ -15,10 +15,10 @@ pub(super) fn http1(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Http1(one(request))).open()
 }
 
-fn hear1(method: &str, input: &str) -> Vec<String> {
+fn drive1(method: &str, input: &str) -> Vec<String> {
     let request =
         if method == "HEAD" { "HEAD / HTTP/1.1\r\n\r\n" } else { "GET / HTTP/1.1\r\n\r\n" };
-    hear(http1(request), &[7], input.as_bytes(), &[])
+    drive(http1(request), &[7], input.as_bytes(), &[])
 }
 
 fn http2(target: &str) -> Box<dyn Session> {
@@ -36,12 +36,12 @@ fn settings() -> Vec<u8> {
     frame(4, 0, 0, &[])
 }
 
-/// `:status: 200`, of the static table (RFC 7541, appendix A).
+/// `:status: 200` from the static table (RFC 7541, appendix A).
 const STATUS_200: &[u8] = &[0x88];
 const END: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-fn answer(stream: u32) -> Vec<u8> {
+fn response(stream: u32) -> Vec<u8> {
     [
         frame(1, END_HEADERS, stream, STATUS_200),
         frame(0, 0, stream, b"abc"),
@@ -56,30 +56,30 @@ fn header(name: &str, value: &str) -> Vec<u8> {
     [&name_length[..], name.as_bytes(), &value_length[..], value.as_bytes()].concat()
 }
 
-/// What a connection with three requests on it says; replies come in the order of their tokens.
-fn hear2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<String> {
+/// The result of a connection with three outstanding requests, with replies sorted by token.
+fn drive2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<String> {
     let mut out = Out::default();
     session.send(0, 0, &mut out);
     session.receive(&mut BytesMut::from(&settings()[..]), &mut out).unwrap();
     for token in 1..3 {
         session.send(0, token, &mut out);
     }
-    let mut said = hear(session, &[], input, sizes);
-    // The last is the fault of the connection.
-    let replies = said.len() - 1;
-    said[..replies].sort();
-    said
+    let mut results = drive(session, &[], input, sizes);
+    // The last entry is the fault of the connection.
+    let replies = results.len() - 1;
+    results[..replies].sort();
+    results
 }
 
 #[test]
-fn no_more_requests_are_under_way_than_the_server_or_the_plan_allows() {
+fn capacity_is_the_limit_of_the_server_and_of_the_plan() {
     for (allowed, streams) in [(3, 100), (100, 3)] {
         let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
         plan.protocol.http2 = true;
         let mut sessions = sessions(requests::prepare(&plan).unwrap());
         Arc::get_mut(&mut sessions).unwrap().streams = streams;
         let (mut session, mut out) = (sessions.open(), Out::default());
-        assert_eq!(session.capacity(), 1, "until the server has said how many");
+        assert_eq!(session.capacity(), 1, "until the server sends SETTINGS");
         let settings = frame(4, 0, 0, &[0, 3, 0, 0, 0, allowed]);
         session.send(0, 0, &mut out);
         session.receive(&mut BytesMut::from(&settings[..]), &mut out).unwrap();
@@ -94,7 +94,7 @@ fn no_more_requests_are_under_way_than_the_server_or_the_plan_allows() {
 #[test]
 fn a_server_of_another_protocol_is_reported() {
     let (old, alert) = (&b"HTTP/1.1 200 \r\n\r\n"[..], &[21, 3, 3, 0, 2, 2, 40][..]);
-    for (session, input, said) in [
+    for (session, input, text) in [
         (http2("http://h"), old, "leave out --http2"),
         (http2("http://h"), b"SSH-2.0-Server\r\n", "does not speak HTTP/2"),
         (http2("http://h"), alert, "write https:// instead of http://"),
@@ -103,73 +103,73 @@ fn a_server_of_another_protocol_is_reported() {
         (http1("GET / HTTP/1.1\r\n\r\n"), &settings(), "add --http2"),
         (http1("GET / HTTP/1.1\r\n\r\n"), alert, "write https:// instead of http://"),
     ] {
-        let heard = hear(session, &[7], input, &[]);
-        assert!(heard.len() == 1 && heard[0].contains(said), "{heard:?}");
+        let results = drive(session, &[7], input, &[]);
+        assert!(results.len() == 1 && results[0].contains(text), "{results:?}");
     }
 }
 
 #[test]
-fn many_answers_of_http2_come_in_any_order() {
-    let input = [answer(5), answer(1), frame(6, 0, 0, &[0; 8]), answer(3)].concat();
-    let said = hear2(http2("http://h"), &input, &[]);
-    assert_eq!(said.len(), 4, "{said:?}");
-    for (token, said) in said[..3].iter().enumerate() {
+fn http2_responses_arrive_in_any_order() {
+    let input = [response(5), response(1), frame(6, 0, 0, &[0; 8]), response(3)].concat();
+    let results = drive2(http2("http://h"), &input, &[]);
+    assert_eq!(results.len(), 4, "{results:?}");
+    for (token, results) in results[..3].iter().enumerate() {
         let reply = format!("token: {token}, result: Ok(Whole {{ status: Http(200)");
-        assert!(said.contains(&reply) && said.contains("body_bytes: 5"), "{said}");
+        assert!(results.contains(&reply) && results.contains("body_bytes: 5"), "{results}");
     }
-    assert_eq!(said[3], "Closed");
+    assert_eq!(results[3], "Closed");
 }
 
 #[test]
-fn half_answers_resets_and_goaways_are_told_apart() {
+fn incomplete_messages_resets_and_goaways_are_distinguished() {
     let half = frame(1, END_HEADERS, 1, STATUS_200);
     let reset = frame(3, 0, 3, &[0, 0, 0, 7]);
     let away = frame(7, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]);
-    let said = hear2(http2("http://h"), &[half, reset, away].concat(), &[]);
-    assert!(said[0].contains("Err(HalfAnswer)"), "{said:?}");
-    assert!(said[1].contains("RST_STREAM, REFUSED_STREAM"), "{said:?}");
-    assert!(said[2].contains("GOAWAY, NO_ERROR"), "{said:?}");
+    let results = drive2(http2("http://h"), &[half, reset, away].concat(), &[]);
+    assert!(results[0].contains("Err(IncompleteMessage)"), "{results:?}");
+    assert!(results[1].contains("RST_STREAM, REFUSED_STREAM"), "{results:?}");
+    assert!(results[2].contains("GOAWAY, NO_ERROR"), "{results:?}");
 }
 
 #[test]
-fn an_answer_that_is_too_long_ends_its_request_only() {
+fn a_response_that_is_too_long_ends_only_its_request() {
     let long = [frame(1, END_HEADERS, 1, STATUS_200), frame(0, 0, 1, &[b'x'; 1001])].concat();
-    let said = hear2(http2("http://h"), &[long, answer(3), answer(5)].concat(), &[]);
-    assert!(said[0].contains("TooLarge"), "{said:?}");
-    assert!(said[1].contains("Ok(") && said[2].contains("Ok("), "{said:?}");
+    let results = drive2(http2("http://h"), &[long, response(3), response(5)].concat(), &[]);
+    assert!(results[0].contains("TooLarge"), "{results:?}");
+    assert!(results[1].contains("Ok(") && results[2].contains("Ok("), "{results:?}");
 }
 
 #[test]
-fn what_is_announced_to_be_too_long_is_not_waited_for() {
+fn an_announced_length_above_the_limit_fails_early() {
     let head = [STATUS_200, &header("content-length", "1001")].concat();
     let long = frame(1, END_HEADERS, 1, &head);
-    let said = hear2(http2("http://h"), &[long, answer(3), answer(5)].concat(), &[]);
-    assert!(said[0].contains("TooLarge"), "{said:?}");
-    assert!(said[1].contains("Ok(") && said[2].contains("Ok("), "{said:?}");
+    let results = drive2(http2("http://h"), &[long, response(3), response(5)].concat(), &[]);
+    assert!(results[0].contains("TooLarge"), "{results:?}");
+    assert!(results[1].contains("Ok(") && results[2].contains("Ok("), "{results:?}");
     let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
     (plan.protocol.http2, plan.protocol.method) = (true, Some("HEAD".to_owned()));
     let to_head = || sessions(requests::prepare(&plan).unwrap()).open();
     let input = [frame(1, END_HEADERS, 1, &head), frame(0, END, 1, &[])].concat();
-    let said = hear2(to_head(), &input, &[]);
-    assert!(said[0].contains("Ok("), "{said:?}");
+    let results = drive2(to_head(), &input, &[]);
+    assert!(results[0].contains("Ok("), "{results:?}");
     for (head, fault) in [
         ("content-length: 1001\r\n\r\n", "TooLarge"),
-        ("content-length: 1000\r\n\r\n", "HalfAnswer"),
+        ("content-length: 1000\r\n\r\n", "IncompleteMessage"),
         ("transfer-encoding: chunked\r\n\r\n3e9\r\n", "TooLarge"),
-        ("transfer-encoding: chunked\r\n\r\n3e8\r\n", "HalfAnswer"),
+        ("transfer-encoding: chunked\r\n\r\n3e8\r\n", "IncompleteMessage"),
         ("transfer-encoding: chunked\r\n\r\n1\r\na\r\n3e8\r\n", "TooLarge"),
     ] {
-        let said = hear1("GET", &format!("HTTP/1.1 200 OK\r\n{head}"));
-        assert!(said[0].contains(fault), "{head}: {said:?}");
+        let results = drive1("GET", &format!("HTTP/1.1 200 OK\r\n{head}"));
+        assert!(results[0].contains(fault), "{head}: {results:?}");
     }
-    let said = hear1("HEAD", "HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n");
-    assert!(said[0].contains("Ok("), "{said:?}");
+    let results = drive1("HEAD", "HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n");
+    assert!(results[0].contains("Ok("), "{results:?}");
 }
 
 #[test]
-fn who_switches_to_another_protocol_has_answered_badly() {
-    let said = hear1("GET", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n");
-    assert!(said[0].contains("Ok(Whole { status: Http(101)"), "{said:?}");
+fn a_protocol_switch_is_final_and_not_good() {
+    let results = drive1("GET", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n");
+    assert!(results[0].contains("Ok(Whole { status: Http(101)"), "{results:?}");
     let mut session = http1("GET / HTTP/1.1\r\n\r\n");
     let mut out = Out::default();
     session.send(0, 7, &mut out);
@@ -179,7 +179,7 @@ fn who_switches_to_another_protocol_has_answered_badly() {
 }
 
 #[test]
-fn what_was_given_up_leaves_the_connection_as_it_was() {
+fn an_abandoned_request_leaves_the_connection_usable() {
     let mut session = http2("http://h");
     let mut out = Out::default();
     session.send(0, 7, &mut out);
@@ -188,7 +188,7 @@ fn what_was_given_up_leaves_the_connection_as_it_was() {
     assert!(session.abandon(7, &mut out));
     assert_eq!(out.bytes, frame(3, 0, 1, &[0, 0, 0, 8]), "the stream is canceled");
     session.send(0, 7, &mut out);
-    let late = [answer(1), answer(3)].concat();
+    let late = [response(1), response(3)].concat();
     session.receive(&mut BytesMut::from(&late[..]), &mut out).unwrap();
     assert_eq!(out.replies.len(), 1);
     assert_eq!((session.capacity(), session.reusable()), (100, true));
@@ -196,7 +196,7 @@ fn what_was_given_up_leaves_the_connection_as_it_was() {
 
 #[test]
 fn statuses_of_grpc_are_in_headers_or_trailers() {
-    let call = |input: Vec<u8>| hear2(http2("grpc://h:1/a.B/C"), &input, &[]).remove(0);
+    let call = |input: Vec<u8>| drive2(http2("grpc://h:1/a.B/C"), &input, &[]).remove(0);
     let head = |stream| frame(1, END_HEADERS, stream, STATUS_200);
     let trailers = |code| frame(1, END_HEADERS | END, 1, &header("grpc-status", code));
     let message = |bytes: &[u8]| frame(0, 0, 1, bytes);
@@ -217,7 +217,7 @@ fn statuses_of_grpc_are_in_headers_or_trailers() {
 }
 
 #[test]
-fn a_server_is_known_by_its_first_bytes() {
+fn a_protocol_is_detected_by_its_first_bytes() {
     for (bytes, greeting) in [
         (&b""[..], Greeting::Unknown),
         (b"HTT", Greeting::Unknown),
@@ -235,7 +235,7 @@ fn a_server_is_known_by_its_first_bytes() {
     }
 }
 
-/// Frames that belong to three requests, some of which make no sense.
+/// Frames for three requests, some of them malformed.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let payload = prop_oneof![
         Just(STATUS_200.to_vec()),
@@ -249,7 +249,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(kind, flags, stream, payload)| frame(kind, flags, stream, &payload));
     let flags = prop::sample::select(vec![END_HEADERS, END_HEADERS | END]);
     let one = prop_oneof![
-        3 => prop::sample::select(vec![1_u32, 3, 5]).prop_map(answer),
+        3 => prop::sample::select(vec![1_u32, 3, 5]).prop_map(response),
         3 => (stream.clone(), flags).prop_map(|(at, flags)| frame(1, flags, at, STATUS_200)),
         3 => (stream.clone(), 0..2_u8, 0..600_usize)
             .prop_map(|(at, flags, length)| frame(0, flags, at, &vec![b'x'; length])),
@@ -268,10 +268,10 @@ proptest! {
     ) {
         let target = if grpc { "grpc://h:1/a.B/C" } else { "http://h" };
         let of = |sizes: &[usize]| {
-            let mut said = hear2(http2(target), &input, sizes);
-            // Once all have a reply, it makes no difference how the connection ends.
-            said.truncate(3);
-            said
+            let mut results = drive2(http2(target), &input, sizes);
+            // Once all requests have a reply, the way the connection closes is irrelevant.
+            results.truncate(3);
+            results
         };
         prop_assert_eq!(of(&[]), of(&sizes));
     }
@@ -282,14 +282,14 @@ proptest! {
     ) {
         let start = if greeted { settings() } else { Vec::new() };
         let whole = [start, input].concat();
-        let _ = hear(http2("http://h"), &[3], &whole, &sizes);
+        let _ = drive(http2("http://h"), &[3], &whole, &sizes);
     }
 
     #[test]
     fn requests_may_come_and_go_at_any_time(
         steps in prop::collection::vec((0..4_u8, 0..4 as Token, frames()), 0..12),
     ) {
-        // Whatever happens, a request has at most one reply, and none once it was given up.
+        // A request always gets at most one reply, and none after it was abandoned.
         let mut session = http2("http://h");
         let mut out = Out::default();
         let mut waiting = [false; 4];

@@ -1,4 +1,4 @@
-//! Sessions given what servers send, in pieces of any size, and what no server should send.
+//! Feeds sessions with server output in pieces of any size, and with malformed bytes.
 
 mod http;
 mod tls;
@@ -33,9 +33,9 @@ pub(super) fn one(request: &'static str) -> Vec<Bytes> {
     vec![Bytes::from_static(request.as_bytes())]
 }
 
-/// What a session with these requests outstanding says to `input` in pieces of these sizes
-/// (repeated), and then to the end of the connection.
-pub(super) fn hear(
+/// The replies and the fault of a session with these outstanding requests, which receives `input`
+/// in pieces of these sizes (repeated) and then the end of the connection.
+pub(super) fn drive(
     mut session: Box<dyn Session>,
     tokens: &[Token],
     input: &[u8],
@@ -55,15 +55,15 @@ pub(super) fn feed(session: &mut dyn Session, mut input: &[u8], sizes: &[usize])
         buffer.extend_from_slice(&input[..size]);
         input = &input[size..];
         fault = session.receive(&mut buffer, &mut out).err();
-        assert!(buffer.len() <= size + (64 << 10), "what is kept is bounded");
+        assert!(buffer.len() <= size + (64 << 10), "the buffer is bounded");
     }
     let fault = fault.unwrap_or_else(|| session.end(&mut out));
-    let mut said: Vec<String> = out.replies.iter().map(|reply| format!("{reply:?}")).collect();
-    said.push(format!("{fault:?}"));
-    said
+    let mut results: Vec<String> = out.replies.iter().map(|reply| format!("{reply:?}")).collect();
+    results.push(format!("{fault:?}"));
+    results
 }
 
-/// Bytes made of `pieces` and of noise, in any order.
+/// Bytes of `pieces` and noise, in any order.
 pub(super) fn nearly(pieces: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         20 => prop::sample::select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),

@@ -1,4 +1,4 @@
-//! TLS, against a server in memory.
+//! TLS against an in-memory server.
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -76,13 +76,13 @@ fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut Out, 
     read(server, out);
 }
 
-/// What a client says that gets `answer` over TLS, in pieces of these sizes, and `after` as it is; of a server
-/// that may say that this was all.
-fn hear(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
+/// The replies of a client that receives `response` over TLS in pieces of these sizes, close_notify
+/// if `notifies`, and `after` unencrypted.
+fn drive(response: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
     let (mut session, mut server) = (client(), server());
     let size = sizes.first().copied().unwrap_or(usize::MAX);
     ask(&mut *session, &mut server, &mut Out::default(), size);
-    server.writer().write_all(answer).unwrap();
+    server.writer().write_all(response).unwrap();
     if notifies {
         server.send_close_notify();
     }
@@ -91,49 +91,49 @@ fn hear(answer: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<Str
 
 #[test]
 fn a_server_without_tls_is_reported() {
-    for (input, said) in [
+    for (input, text) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "speaks no TLS; leave out the s"),
         (b"", "closed before TLS was agreed on; if it speaks no TLS, leave out the s"),
     ] {
-        let heard = super::hear(client(), &[7], input, &[]);
-        assert!(heard.len() == 1 && heard[0].contains(said), "{heard:?}");
+        let results = super::drive(client(), &[7], input, &[]);
+        assert!(results.len() == 1 && results[0].contains(text), "{results:?}");
     }
 }
 
 #[test]
-fn an_answer_before_a_broken_record_counts() {
-    let said =
-        hear(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", false, &[23, 3, 3, 0, 1, 0], &[]);
-    assert!(said[0].contains("Http(200)") && said[1].contains("Tls("), "{said:?}");
+fn a_response_before_a_broken_record_counts() {
+    let results =
+        drive(b"HTTP/1.1 200 \r\ncontent-length: 0\r\n\r\n", false, &[23, 3, 3, 0, 1, 0], &[]);
+    assert!(results[0].contains("Http(200)") && results[1].contains("Tls("), "{results:?}");
 }
 
 #[test]
-fn a_body_that_lasts_until_the_close_is_whole_only_if_the_server_says_so() {
+fn a_body_delimited_by_the_close_needs_close_notify() {
     let (endless, head) =
         ("HTTP/1.1 200 \r\n\r\nabc", "HTTP/1.1 200 \r\ncontent-length: 3\r\n\r\nabc");
-    let whole = |said: &[String]| said.len() == 2 && said[0].contains("body_bytes: 3");
+    let whole = |results: &[String]| results.len() == 2 && results[0].contains("body_bytes: 3");
     for sizes in [&[][..], &[1]] {
-        let said = |answer: &str, notifies| hear(answer.as_bytes(), notifies, &[], sizes);
-        let ended = said(endless, true);
+        let results = |response: &str, notifies| drive(response.as_bytes(), notifies, &[], sizes);
+        let ended = results(endless, true);
         assert!(whole(&ended) && ended[1] == "Closed", "{ended:?}");
-        assert_eq!(said(endless, false), ["HalfAnswer"]);
-        // Whoever tells its length need not: a connection without a request on it may just end.
+        assert_eq!(results(endless, false), ["IncompleteMessage"]);
+        // With a content-length, or without an outstanding request, close_notify is optional.
         for notifies in [false, true] {
-            let ended = said(head, notifies);
+            let ended = results(head, notifies);
             assert!(whole(&ended) && ended[1] == "Closed", "{ended:?}");
         }
     }
 }
 
 #[test]
-fn a_server_that_says_that_it_is_done_is_not_waited_for() {
+fn a_close_notify_ends_the_session() {
     let (mut session, mut server) = (client(), server());
     let (mut input, mut out) = (BytesMut::new(), Out::default());
     ask(&mut *session, &mut server, &mut out, usize::MAX);
     server.writer().write_all(b"HTTP/1.1 200 \r\n\r\nabc").unwrap();
     server.send_close_notify();
     input.extend_from_slice(&written(&mut server));
-    // The connection below is still open.
+    // The TCP connection is still open.
     let ended = session.receive(&mut input, &mut out);
     assert!(matches!(ended, Err(Fault::Closed)), "{ended:?}");
     assert!(matches!(&out.replies[..], [Reply { token: 7, result: Ok(_) }]), "{out:?}");
@@ -148,8 +148,8 @@ proptest! {
         after in prop::collection::vec(any::<u8>(), 0..30),
     ) {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-        let answer = [head.as_bytes(), &vec![b'x'; length], if more { b"x" } else { b"" }].concat();
-        prop_assert_eq!(hear(&answer, false, &after, &[]), hear(&answer, false, &after, &sizes));
+        let response = [head.as_bytes(), &vec![b'x'; length], if more { b"x" } else { b"" }].concat();
+        prop_assert_eq!(drive(&response, false, &after, &[]), drive(&response, false, &after, &sizes));
     }
 
     #[test]
@@ -158,12 +158,12 @@ proptest! {
     ) {
         let whole = [&[first, 3, 3][..], &input].concat();
         for input in [&whole, &input] {
-            let _ = super::hear(client(), &[7], input, &sizes);
+            let _ = super::drive(client(), &[7], input, &sizes);
         }
     }
 }
 
-/// A session that has much to say to whatever comes.
+/// A session that answers any input with a large output.
 #[derive(Debug)]
 struct Talker;
 
@@ -196,12 +196,12 @@ impl Session for Talker {
 }
 
 #[test]
-fn a_server_that_asks_for_more_than_it_reads_is_given_up() {
+fn a_server_that_does_not_read_is_disconnected() {
     let (mut session, mut server) =
         (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
     let (mut input, mut out) = (BytesMut::new(), Out::default());
     ask(&mut *session, &mut server, &mut out, usize::MAX);
-    // From here on the server reads nothing.
+    // From here on the server does not read.
     let fault = (0..100).find_map(|_| {
         server.writer().write_all(b"?").unwrap();
         input.extend_from_slice(&written(&mut server));

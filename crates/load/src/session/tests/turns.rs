@@ -6,7 +6,7 @@ use redis_protocol::resp2::encode::extend_encode;
 use redis_protocol::resp2::types::BytesFrame;
 
 use super::http::http1;
-use super::{LIMIT, cuts, hear, nearly, one, sessions};
+use super::{LIMIT, cuts, drive, nearly, one, sessions};
 use crate::plan::protocol::AnswerEnd;
 use crate::session::{Body, Out, Requests, Session, Tcp, Turns};
 
@@ -23,18 +23,18 @@ fn tcp(end: AnswerEnd) -> Box<dyn Session> {
 }
 
 fn assert_says(session: Box<dyn Session>, input: &[u8], reply: Option<&str>, fault: &str) {
-    let said = hear(session, &[7], input, &[]);
+    let got = drive(session, &[7], input, &[]);
     let shown = String::from_utf8_lossy(input);
     match reply {
-        Some(reply) => assert!(said.len() == 2 && said[0].contains(reply), "{shown:?}: {said:?}"),
-        None => assert_eq!(said.len(), 1, "{shown:?}: {said:?}"),
+        Some(reply) => assert!(got.len() == 2 && got[0].contains(reply), "{shown:?}: {got:?}"),
+        None => assert_eq!(got.len(), 1, "{shown:?}: {got:?}"),
     }
-    assert!(said.last().unwrap().contains(fault), "{shown:?}: {said:?}");
+    assert!(got.last().unwrap().contains(fault), "{shown:?}: {got:?}");
 }
 
 #[test]
-fn answers_of_memcached_are_good_unless_they_are_errors() {
-    for (request, answer, status) in [
+fn memcached_responses_are_good_unless_they_are_errors() {
+    for (request, response, status) in [
         ("get a\r\n", "VALUE a 0 5\r\nab\r\nc\r\nEND\r\n", "body_bytes: 5"),
         ("gets a b\r\n", "VALUE a 0 0 17\r\n\r\nVALUE b 1 1 18\r\nx\r\nEND\r\n", "body_bytes: 1"),
         ("get a\r\n", "END\r\n", "Fine"),
@@ -46,23 +46,23 @@ fn answers_of_memcached_are_good_unless_they_are_errors() {
         ("get a\r\n", "SERVER_ERROR out of memory\r\n", "Refused(\"SERVER_ERROR out of memory\")"),
         ("set a 0 0 1\r\nb\r\n", "ERROR\r\n", "Refused(\"ERROR\")"),
     ] {
-        assert_says(memcached(request), answer.as_bytes(), Some(status), "Closed");
+        assert_says(memcached(request), response.as_bytes(), Some(status), "Closed");
     }
 }
 
 #[test]
-fn what_is_no_answer_of_memcached_is_a_fault() {
-    for (answer, fault) in [
+fn malformed_memcached_responses_are_faults() {
+    for (response, fault) in [
         ("HTTP/1.1 400 Bad Request\r\n", "is no answer of memcached"),
         ("VALUE a 0 x\r\n", "Malformed"),
         ("VALUE a 0 1\r\nbcEND\r\n", "CR LF"),
         ("VALUE a 0 1001\r\n", "TooLarge"),
         ("VALUE a 0 18446744073709551615\r\n", "TooLarge"),
-        ("VALUE a 0 5\r\nab", "HalfAnswer"),
+        ("VALUE a 0 5\r\nab", "IncompleteMessage"),
         ("STORED\r\n", "Malformed"),
         ("END\n", "CR LF"),
     ] {
-        assert_says(memcached("get a\r\n"), answer.as_bytes(), None, fault);
+        assert_says(memcached("get a\r\n"), response.as_bytes(), None, fault);
     }
     assert_says(memcached("get a\r\n"), &[b'x'; 3000], None, "a line of more than 2048 bytes");
     assert_says(memcached("get a\r\n"), b"", None, "Closed");
@@ -70,8 +70,8 @@ fn what_is_no_answer_of_memcached_is_a_fault() {
 }
 
 #[test]
-fn answers_of_redis_are_good_unless_they_are_errors() {
-    for (answer, status) in [
+fn redis_responses_are_good_unless_they_are_errors() {
+    for (response, status) in [
         ("+PONG\r\n", "Fine"),
         (":-1\r\n", "Fine"),
         ("$-1\r\n", "Fine"),
@@ -82,13 +82,13 @@ fn answers_of_redis_are_good_unless_they_are_errors() {
         ("*2\r\n-ERR inside\r\n:1\r\n", "Fine"),
         ("-ERR no such \x1b[1mthing\r\n", "Refused(\"ERR no such  [1mthing\")"),
     ] {
-        assert_says(redis(), answer.as_bytes(), Some(status), "Closed");
+        assert_says(redis(), response.as_bytes(), Some(status), "Closed");
     }
 }
 
 #[test]
 fn what_is_not_resp2_is_a_fault() {
-    for (answer, fault) in [
+    for (response, fault) in [
         ("HTTP/1.1 400\r\n", "is not RESP2"),
         ("$x\r\n", "is not RESP2"),
         ("$-2\r\n", "is not RESP2"),
@@ -98,31 +98,31 @@ fn what_is_not_resp2_is_a_fault() {
         ("$9223372036854775807\r\n", "TooLarge"),
         ("$1\r\nabc\r\n", "CR LF"),
         ("*9223372036854775807\r\n", "TooLarge"),
-        ("*999\r\n:1\r\n", "HalfAnswer"),
+        ("*999\r\n:1\r\n", "IncompleteMessage"),
         ("*1\r\n*999\r\n", "TooLarge"),
     ] {
-        assert_says(redis(), answer.as_bytes(), None, fault);
+        assert_says(redis(), response.as_bytes(), None, fault);
     }
-    // Neither a stack nor memory of ours is what the server asks for.
+    // The server cannot make the client allocate memory or overflow its stack.
     assert_says(redis(), "*1\r\n".repeat(100_000).as_bytes(), None, "is not RESP2");
     let endless = format!("*1000\r\n{}", ":1\r\n".repeat(100_000));
     assert_says(redis(), endless.as_bytes(), None, "TooLarge");
 }
 
 #[test]
-fn a_raw_answer_ends_where_the_plan_says() {
+fn a_raw_response_ends_where_the_plan_says() {
     let until = |end: &str| tcp(AnswerEnd::Until(end.as_bytes().to_vec()));
     assert_says(until("\n"), b"abc\n", Some("body_bytes: 4"), "Closed");
     assert_says(until("aab"), b"aaab", Some("body_bytes: 4"), "Closed");
     assert_says(until("ab"), b"ababab", Some("body_bytes: 2"), "Surplus");
-    assert_says(until("\n"), b"abc", None, "HalfAnswer");
+    assert_says(until("\n"), b"abc", None, "IncompleteMessage");
     assert_says(until("\n"), &[b'x'; 2000], None, "TooLarge");
     assert_says(tcp(AnswerEnd::Bytes(3)), b"abc", Some("body_bytes: 3"), "Closed");
     assert_says(tcp(AnswerEnd::Bytes(3)), b"abcd", Some("body_bytes: 3"), "Surplus");
-    assert_says(tcp(AnswerEnd::Bytes(3)), b"ab", None, "HalfAnswer");
+    assert_says(tcp(AnswerEnd::Bytes(3)), b"ab", None, "IncompleteMessage");
 }
 
-/// Behind its length, as the socket gives it.
+/// With its length prefix, as the socket delivers it.
 fn datagram(number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.put_u32_le(8);
@@ -131,17 +131,17 @@ fn datagram(number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn answers_are_matched_by_number_and_others_ignored() {
+fn responses_match_by_number_and_others_are_ignored() {
     let session = sessions(Requests::Udp(one(""))).open();
     let short = [1, 0, 0, 0, 7];
     let input = [&datagram(1)[..], &datagram(1), &short, &datagram(9), &datagram(0)].concat();
-    let said = hear(session, &[5, 6], &input, &[]);
-    assert_eq!(said.len(), 3, "{said:?}");
-    assert!(said[0].contains("token: 6") && said[1].contains("token: 5"), "{said:?}");
+    let got = drive(session, &[5, 6], &input, &[]);
+    assert_eq!(got.len(), 3, "{got:?}");
+    assert!(got[0].contains("token: 6") && got[1].contains("token: 5"), "{got:?}");
 }
 
 #[test]
-fn an_answer_to_what_was_given_up_is_not_taken_for_the_next() {
+fn a_response_to_an_abandoned_request_is_ignored() {
     let mut session = sessions(Requests::Udp(one("filler"))).open();
     let mut out = Out::default();
     session.send(0, 3, &mut out);
@@ -159,15 +159,15 @@ fn an_answer_to_what_was_given_up_is_not_taken_for_the_next() {
 }
 
 #[test]
-fn an_answer_to_another_connection_of_the_run_is_not_taken_for_ours() {
+fn a_response_to_another_connection_is_ignored() {
     let sessions = sessions(Requests::Udp(one("")));
     let mut out = Out::default();
     let (mut first, mut second) = (sessions.open(), sessions.open());
     first.send(0, 1, &mut out);
-    let mut answer = out.bytes.split();
+    let mut response = out.bytes.split();
     second.send(0, 1, &mut out);
     let mut own = out.bytes.split();
-    second.receive(&mut answer, &mut out).unwrap();
+    second.receive(&mut response, &mut out).unwrap();
     assert!(out.replies.is_empty(), "{out:?}");
     second.receive(&mut own, &mut out).unwrap();
     assert_eq!(out.replies.len(), 1);
@@ -256,17 +256,17 @@ fn cases() -> impl Strategy<Value = Case> {
 proptest! {
     #[test]
     fn the_verdict_does_not_depend_on_the_cuts((make, input) in cases(), sizes in cuts()) {
-        prop_assert_eq!(hear(make(), &[7], &input, &[]), hear(make(), &[7], &input, &sizes));
+        prop_assert_eq!(drive(make(), &[7], &input, &[]), drive(make(), &[7], &input, &sizes));
     }
 
     #[test]
-    fn what_another_library_writes_is_one_answer(frame in frame(), sizes in cuts()) {
+    fn what_another_library_writes_is_one_response(frame in frame(), sizes in cuts()) {
         let mut encoded = BytesMut::new();
         extend_encode(&mut encoded, &frame, false).unwrap();
-        let said = hear(redis(), &[7], &encoded, &sizes);
-        prop_assert_eq!(said.len(), 2, "{:?}", &said);
-        prop_assert!(said[1] == "Closed", "{:?}", &said);
+        let got = drive(redis(), &[7], &encoded, &sizes);
+        prop_assert_eq!(got.len(), 2, "{:?}", &got);
+        prop_assert!(got[1] == "Closed", "{:?}", &got);
         let refused = matches!(frame, BytesFrame::Error(_));
-        prop_assert_eq!(said[0].contains("Refused"), refused, "{:?}", &said);
+        prop_assert_eq!(got[0].contains("Refused"), refused, "{:?}", &got);
     }
 }
