@@ -107,8 +107,8 @@ impl Token {
         let text = text.trim();
         match text.len() {
             0 => Err(TokenError::Empty),
-            TOKEN_BYTES_MAX.. => Err(TokenError::TooLong),
-            _ => Ok(Token(text.to_owned())),
+            1..=TOKEN_BYTES_MAX => Ok(Token(text.to_owned())),
+            _ => Err(TokenError::TooLong),
         }
     }
 
@@ -162,7 +162,8 @@ mod tests {
         assert!(!token.admits("s3cre") && !token.admits("s3creT") && !token.admits(""));
         assert_eq!(format!("{token:?}"), "Token");
         assert!(matches!(Token::new(" \n"), Err(TokenError::Empty)));
-        assert!(matches!(Token::new(&"x".repeat(2_000)), Err(TokenError::TooLong)));
+        assert!(Token::new(&"x".repeat(TOKEN_BYTES_MAX)).is_ok());
+        assert!(matches!(Token::new(&"x".repeat(TOKEN_BYTES_MAX + 1)), Err(TokenError::TooLong)));
     }
 
     #[test]
