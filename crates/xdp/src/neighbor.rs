@@ -21,6 +21,8 @@ const DISCARD: u16 = 9;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The flag of a resolved entry (include/uapi/linux/if_arp.h).
 const COMPLETE: u32 = 0x02;
+/// The flag of a route that refuses, such as `unreachable` (include/uapi/linux/route.h).
+const REJECT: u16 = 0x0200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hop {
@@ -70,7 +72,8 @@ fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
         u32::from(host) & u32::from(route.mask) == u32::from(route.destination)
     };
     let rank = |route: &&RouteEntry| (Reverse(u32::from(route.mask)), route.metrics);
-    routes.iter().filter(leads).min_by_key(rank)
+    // A route that refuses counts as any other until it is the best one.
+    routes.iter().filter(leads).min_by_key(rank).filter(|route| route.flags & REJECT == 0)
 }
 
 fn own_mac(device: &str) -> io::Result<Option<[u8; 6]>> {
@@ -93,13 +96,17 @@ mod tests {
             dear 0000000A 00000000 0001 0 0 100 000000FF 0 0 0\n\
             first 0000000A 00000000 0001 0 0 50 000000FF 0 0 0\n\
             second 0000000A 00000000 0001 0 0 50 000000FF 0 0 0\n\
-            narrow 0000010A 00000000 0001 0 0 200 0000FFFF 0 0 0\n";
+            narrow 0000010A 00000000 0001 0 0 200 0000FFFF 0 0 0\n\
+            * 0000020A 00000000 0201 0 0 200 0000FFFF 0 0 0\n";
         let RouteEntries(routes) = RouteEntries::from_read(table.as_bytes()).unwrap();
-        for (host, device) in
-            [([10, 9, 9, 9], "first"), ([10, 1, 9, 9], "narrow"), ([9, 9, 9, 9], "all")]
-        {
+        for (host, device) in [
+            ([10, 9, 9, 9], Some("first")),
+            ([10, 1, 9, 9], Some("narrow")),
+            ([9, 9, 9, 9], Some("all")),
+            ([10, 2, 9, 9], None),
+        ] {
             let found = best(&routes, host.into()).map(|route| route.iface.as_str());
-            assert_eq!(found, Some(device), "{host:?}");
+            assert_eq!(found, device, "{host:?}");
         }
     }
 

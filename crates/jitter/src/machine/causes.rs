@@ -20,11 +20,11 @@ pub enum Cause {
     Throttled,
     /// It waited in the run queue while other threads ran.
     RunQueue,
-    /// It read pages from disk.
-    MajorFaults,
     /// It ran all the time: the query, garbage collection, or a hypervisor that took the processor,
     /// which looks the same to the guest.
     Computing,
+    /// It read pages from disk.
+    MajorFaults,
     /// It waited for something else: a lock, a timer, a disk, the network.
     Waiting,
     /// There is no counter sample for it.

@@ -64,7 +64,7 @@ impl PartOfPlan {
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         let PartOfPlan { part, plan } = self;
         if part.number >= part.of || part.of > AGENTS_MAX as u64 {
-            return Err("a part of a load of more than 64 agents");
+            return Err("a part that no load of 1 to 64 agents has");
         }
         if plan.protocol.schema.is_some() {
             return Err("a schema of gRPC (--proto); write the messages as {\"base64\": \"...\"}");

@@ -178,6 +178,8 @@ impl Wire {
 
     fn read_once(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
         let Scratch { bytes, room, received_ns, bypassed } = scratch;
+        // What is known of another connection's read is not true of this one, even if it fails.
+        (*received_ns, *bypassed) = (None, false);
         match (&mut self.socket, self.stamped) {
             (Socket::Stream(stream), false) => stream.read(bytes),
             (Socket::Stream(stream), true) => {

@@ -356,7 +356,7 @@ impl Connection {
         }
         let reusable = session.reusable();
         // No packet has arrived that the kernel could have timestamped.
-        context.scratch.received_ns = None;
+        (context.scratch.received_ns, context.scratch.bypassed) = (None, false);
         self.settle(context.task.clock.elapsed_ns(), context);
         if !reusable && self.flights.is_empty() {
             self.close(&Fault::Closed, context);
