@@ -89,13 +89,16 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
             vec![Finding { claim, figure, verdict: Verdict::Broken }]
         });
         let seconds = start.elapsed().as_secs_f64();
+        let mut part = String::new();
         for finding in found {
-            report += &format!("{}  {finding}\n", line.number);
+            part += &format!("{}  {finding}\n", line.number);
             findings.push((line, finding, seconds));
         }
         let planned = if options.quick { line.quick_seconds } else { line.seconds };
-        report += &format!("{}  took      {seconds:.0} s of {planned} s planned\n", line.number);
-        eprint!("{}", report.lines().last().map(|line| format!("{line}\n")).unwrap_or_default());
+        part += &format!("{}  took      {seconds:.0} s of {planned} s planned\n", line.number);
+        // What is found is not lost if a later line is interrupted.
+        eprint!("{part}");
+        report += &part;
     }
     if options.json {
         let document = findings.iter().map(|(line, finding, seconds)| {

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 
 use super::data::{Again, Line, Read, Run, Server, Step, Vars, fill, joined};
+use super::pointer::figures;
 use super::{check, install, steps};
 use crate::cargo;
 use crate::ci::Outcome;
@@ -337,11 +338,15 @@ impl Stage<'_> {
 }
 
 impl Again {
+    /// Whether a run is good as it is. A figure that it does not know is no reason to repeat it.
     fn holds(&self, part: &Value) -> Result<bool> {
         // A list of one, so that a check may choose.
         let alone = json!([part]);
         for check in &self.check {
-            if check::judge(check, "again", &alone, |_| None)?.verdict == check::Verdict::Broken {
+            let at = check["at"].as_str().unwrap_or_default();
+            let known = figures(&alone, at).iter().any(Option::is_some);
+            let verdict = check::judge(check, "again", &alone, |_| None)?.verdict;
+            if known && verdict == check::Verdict::Broken {
                 return Ok(false);
             }
         }
@@ -425,6 +430,21 @@ mod tests {
         assert_eq!(lines.as_array().map(Vec::len), Some(1));
         let fields = fields("policy=psq per_second=1200 peak_kb=7\n");
         assert_eq!(fields, json!({"policy": "psq", "per_second": 1200.0, "peak_kb": 7.0}));
+    }
+
+    #[test]
+    fn a_run_is_repeated_where_it_fails_but_not_where_it_knows_nothing() {
+        let text = r#"check = [{ at = "/0/a over /0/b", most = 2, when = "/kind=x" }]"#;
+        let again: Again = toml::from_str(text).expect("what is repeated");
+        for (part, good) in [
+            (json!({"kind": "x", "a": 2, "b": 1}), true),
+            (json!({"kind": "x", "a": 3, "b": 1}), false),
+            (json!({"kind": "y", "a": 3, "b": 1}), true),
+            (json!({"kind": "x", "a": null, "b": 1}), true),
+            (json!({"kind": "x"}), true),
+        ] {
+            assert_eq!(again.holds(&part).expect("a check"), good, "{part}");
+        }
     }
 
     #[test]
