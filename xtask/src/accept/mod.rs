@@ -77,12 +77,7 @@ pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -
     let mut findings = Vec::new();
     let mut report = String::new();
     for line in lines.iter().filter(|line| options.quick || line.seconds > 0) {
-        eprintln!(
-            "== {} {}{}",
-            line.number,
-            line.name,
-            if line.name.is_empty() { "" } else { ":" }
-        );
+        eprintln!("== {} {}", line.number, line.name);
         let start = Instant::now();
         let found = judge(root, file, line, options).unwrap_or_else(|error| {
             let (claim, figure) = (line.text.clone(), format!("{error:#}"));

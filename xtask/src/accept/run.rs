@@ -436,15 +436,11 @@ mod tests {
     fn a_run_is_repeated_where_it_fails_but_not_where_it_knows_nothing() {
         let text = r#"check = [{ at = "/0/a over /0/b", most = 2, when = "/kind=x" }]"#;
         let again: Again = toml::from_str(text).expect("what is repeated");
-        for (part, good) in [
-            (json!({"kind": "x", "a": 2, "b": 1}), true),
-            (json!({"kind": "x", "a": 3, "b": 1}), false),
-            (json!({"kind": "y", "a": 3, "b": 1}), true),
-            (json!({"kind": "x", "a": null, "b": 1}), true),
-            (json!({"kind": "x"}), true),
-        ] {
-            assert_eq!(again.holds(&part).expect("a check"), good, "{part}");
-        }
+        let holds = |kind: &str, a: Option<i32>| {
+            again.holds(&json!({"kind": kind, "a": a, "b": 1})).expect("a check")
+        };
+        assert!(holds("x", Some(2)) && !holds("x", Some(3)) && holds("y", Some(3)));
+        assert!(holds("x", None));
     }
 
     #[test]

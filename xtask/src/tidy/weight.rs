@@ -49,10 +49,8 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     println!("\n{total} words in {} documents", pages.len());
     pages.iter().for_each(|(words, path)| println!("{words:>7}  {path}"));
     let circles = circles::circles(&tree);
-    println!(
-        "\n{} files import each other in circles",
-        circles.iter().map(Vec::len).sum::<usize>()
-    );
+    let files: usize = circles.iter().map(Vec::len).sum();
+    println!("\n{files} files import each other in circles");
     circles.iter().for_each(|circle| println!("  {}", circle.join(" ")));
     let limits = Limits::read(&tree)?;
     let words = words::counts(&tree, &limits);
