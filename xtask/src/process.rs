@@ -179,23 +179,6 @@ pub(crate) fn get(address: SocketAddr, target: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// Of a child with one thread: of this process, threads of other tests end meanwhile.
-    #[test]
-    fn the_time_of_a_busy_process_grows() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "while :; do :; done"]);
-        let busy = Process::start("busy", shell, folder.path()).expect("it starts");
-        let (before, start) = (busy.cpu_ns().expect("it runs"), Instant::now());
-        let mut now = before;
-        // The bound only ends a broken test.
-        while now == before && start.elapsed() < Duration::from_mins(1) {
-            std::thread::yield_now();
-            now = busy.cpu_ns().expect("it runs");
-        }
-        assert!(now > before, "{now} ns, as before");
-    }
-
     #[test]
     fn a_process_says_where_it_listens_and_what_it_did() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -203,6 +186,7 @@ mod tests {
         shell.args(["-c", "echo listening on 127.0.0.1:1 127.0.0.1:2; cat; echo done"]);
         let mut process = Process::start("shell", shell, folder.path()).expect("it starts");
         assert_eq!(process.announced().expect("addresses").len(), 2);
+        assert!(process.cpu_ns().expect("it runs") > 0);
         assert_eq!(process.finish().expect("text"), "done\n");
         let mut silent = Command::new("sh");
         silent.args(["-c", "echo why >&2"]);
