@@ -180,18 +180,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_says_where_it_listens_and_what_it_did() {
+    fn a_process_says_where_it_listens_what_it_did_and_how_long_it_ran() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo listening on 127.0.0.1:1 127.0.0.1:2; cat; echo done"]);
         let mut process = Process::start("shell", shell, folder.path()).expect("it starts");
         assert_eq!(process.announced().expect("addresses").len(), 2);
-        assert!(process.cpu_ns().expect("it runs") > 0);
         assert_eq!(process.finish().expect("text"), "done\n");
         let mut silent = Command::new("sh");
         silent.args(["-c", "echo why >&2"]);
         let mut silent = Process::start("silent", silent, folder.path()).expect("it starts");
         let error = silent.announced().expect_err("it does not listen").to_string();
         assert!(error.starts_with("silent does not listen: "), "{error}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "while :; do :; done"]);
+        let busy = Process::start("busy", shell, folder.path()).expect("it starts");
+        let (before, start) = (busy.cpu_ns().expect("it runs"), Instant::now());
+        while busy.cpu_ns().expect("it runs") <= before {
+            assert!(start.elapsed() < Duration::from_mins(1), "{before} ns all the while");
+        }
     }
 }

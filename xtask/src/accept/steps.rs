@@ -41,8 +41,9 @@ fn hiccups(_: &Stage<'_>, part: &mut Value) -> Result<()> {
         let is = number(part, &format!("/json/hiccup/{is}"));
         let [low, high] = [0, 1].map(|at| number(part, &format!("/json/hiccup/{name}_ci95/{at}")));
         found[format!("{name}_off")] = json!((is / truth - 1.0).abs());
-        let is_covered = is.is_finite().then_some(low <= truth && truth <= high);
-        found[format!("{name}_covered")] = json!(is_covered);
+        let unknown = name == "duration" && is.is_nan();
+        found[format!("{name}_covered")] =
+            json!((!unknown).then_some(low <= truth && truth <= high));
     }
     let found = found.as_object_mut().context("it is one")?;
     part.as_object_mut().context("a part")?.append(found);
