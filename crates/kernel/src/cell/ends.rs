@@ -84,12 +84,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     pub(super) fn answer(&mut self, query: QueryId, copy: CopyId) {
         *self.core.out.next() = Action::Answer { query, copy };
-        self.close(query, Some(copy.slot));
+        let server = self.core.copies.get(copy.slot).server;
+        self.close(query, Some((copy, server)));
     }
 
     /// Ends a query: its copies only hold their slots from here on. What becomes of the winner's
     /// timeout is the caller's business.
-    pub(super) fn close(&mut self, query: QueryId, winner: Option<u32>) {
+    pub(super) fn close(&mut self, query: QueryId, winner: Option<(CopyId, ServerId)>) {
         let QueryState { stage, group, .. } = self.core.queries[query.index()];
         if stage == Stage::Waiting {
             self.core.dequeue(query);
@@ -100,15 +101,14 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.end(query, winner);
     }
 
-    /// [`Self::close`] of a query that does not wait.
+    /// [`Self::close`] of a query that does not wait. True if a response settled whose fault an earlier
+    /// failure was: only then may a server have been ejected.
     #[inline(always)]
-    pub(super) fn end(&mut self, query: QueryId, winner: Option<u32>) {
-        let copies = &self.core.copies;
-        let winning = winner.map(|slot| (copies.id(slot), copies.get(slot).server));
+    pub(super) fn end(&mut self, query: QueryId, winner: Option<(CopyId, ServerId)>) -> bool {
         let runs_on = H::HEDGES
-            && winning.is_some_and(|copy| self.hedge.answered(&mut self.core, query, copy));
+            && winner.is_some_and(|copy| self.hedge.answered(&mut self.core, query, copy));
         let state = &mut self.core.queries[query.index()];
-        let (first, timed) = (state.first, state.timed());
+        let (first, timed, blame) = (state.first, state.timed(), state.blame);
         state.end();
         // A loser runs to its end where the policy says so; the copies of a query
         // that ended without a response.
@@ -118,12 +118,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             let copy = self.core.copies.get_mut(slot);
             copy.query = NONE;
             let next = copy.next;
-            if winner != Some(slot) {
+            if winner.is_none_or(|(winner, _)| winner.slot != slot) {
                 copy.beaten = winner.is_some();
+                // It keeps its timeout, and is given up then: its server is no worse than if no other
+                // copy had won. Where copies have none, it is given up a cancel timeout from now.
+                let ns = self.core.limits.cancel_timeout_ns;
                 if stop {
                     self.give_up(slot);
-                } else {
-                    self.let_run_on(slot);
+                } else if !copy.timed && ns != NEVER_NS {
+                    self.core.start_copy_timer(slot, ns);
                 }
             }
             slot = next;
@@ -131,13 +134,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if timed {
             self.core.deadlines.remove(0, query.0);
         }
-        if let Some((_, server)) = winning {
+        let settled = winner.filter(|_| blame != Blame::Nothing);
+        if let Some((_, server)) = settled {
             self.settle_blame(query, Some(server));
         }
         if H::HEDGES {
             self.core.delays.remove(0, query.0);
             self.hedge.ended(&self.core, query);
         }
+        settled.is_some()
     }
 
     /// The query of this copy has ended: stop it where that is possible, and wait for it in any case.
@@ -146,16 +151,6 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if self.core.limits.cancel {
             let copy = self.core.copies.id(slot);
             self.core.stop(copy, StopReason::Cleanup);
-        }
-    }
-
-    /// This copy lost and runs to its end. It keeps its timeout, and is given up then: its server
-    /// is no worse than if no other copy had won. Where copies have none, it is given up a cancel timeout
-    /// from now.
-    fn let_run_on(&mut self, slot: u32) {
-        let ns = self.core.limits.cancel_timeout_ns;
-        if !self.core.copies.get(slot).timed && ns != NEVER_NS {
-            self.core.start_copy_timer(slot, ns);
         }
     }
 

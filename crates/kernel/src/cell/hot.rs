@@ -122,7 +122,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             return self.vacated(server, copy, (timed, judged));
         };
         if query.copies > 1 || query.blame != Blame::Nothing {
-            return self.won(QueryId(id), copy);
+            return self.won(QueryId(id), server, copy);
         }
         let query_timed = query.timed();
         query.end();
@@ -209,16 +209,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// The copy brings the response, and others still run beside it.
+    /// The copy brings the response, and others still run beside it, or one has failed before: only
+    /// then another server may be ejected.
     #[inline(never)]
-    fn won(&mut self, query: QueryId, copy: CopyId) -> &[Action] {
+    fn won(&mut self, query: QueryId, server: ServerId, copy: CopyId) -> &[Action] {
         *self.core.out.next() = Action::Answer { query, copy };
         // First of all: the response is evidence against a server that failed the query before.
-        let server = self.core.copies.get(copy.slot).server;
         self.core.servers[server.index()].failures = Streak::GOOD;
-        self.end(query, Some(copy.slot));
+        let settled = self.end(query, Some((copy, server)));
         self.release(copy.slot);
-        self.settle_after(server)
+        if settled { self.settle_after(server) } else { self.settle_only(server) }
     }
 
     #[inline(never)]
@@ -251,6 +251,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// [`Self::settle`] where a server got room, and another one may have been ejected.
+    #[inline(never)]
     fn settle_after(&mut self, server: ServerId) -> &[Action] {
         if self.core.is_settled() {
             return self.settle_only(server);

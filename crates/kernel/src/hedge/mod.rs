@@ -79,8 +79,7 @@ pub trait Hedge {
     /// A copy that was let run on has run into its timeout, and is stopped next.
     fn overran(&mut self, _core: &Core, _copy: CopyId) {}
 
-    /// A copy has ended, however: its server holds one less. For bookkeeping only, which may ask to be
-    /// timers_due.
+    /// A copy has ended, however: its server holds one less. For bookkeeping only, which may set a timer.
     #[inline(always)]
     fn released(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
@@ -144,7 +143,7 @@ fn duplicate<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId, why: StartR
     true
 }
 
-/// Asks to be timers_due so long after the start of a query's copy, if it may have a second one.
+/// Sets the timer to so long after the start of a query's copy, if it may have a second one.
 fn set_timer_after(core: &mut Core, query: QueryId, delay_ns: u64) {
     if core.may_duplicate(query) {
         core.set_timer(query, core.now().after(delay_ns));
